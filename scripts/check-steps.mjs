@@ -11,10 +11,12 @@ const stepsAtOnce = 2;
 
 /** @type {(root: string) => string[]} */
 function findTsconfigs(root) {
-  const rooms = ["packages", "apps"].flatMap((floor) =>
-    existsSync(join(root, floor)) ? readdirSync(join(root, floor)).map((room) => `${floor}/${room}`) : [],
+  const packageFolders = ["packages", "apps"].flatMap((parentFolder) =>
+    existsSync(join(root, parentFolder)) ? readdirSync(join(root, parentFolder)).map((name) => `${parentFolder}/${name}`) : [],
   );
-  return ["", "scripts", ...rooms].map((folder) => join(folder, "tsconfig.json")).filter((file) => existsSync(join(root, file)));
+  return ["", "scripts", ...packageFolders]
+    .map((folder) => join(folder, "tsconfig.json"))
+    .filter((file) => existsSync(join(root, file)));
 }
 
 /** @type {import("./check-steps.d.mts").ListSteps} */
@@ -34,8 +36,8 @@ export const listSteps = ({ root, node }) => [
   { name: "docs", words: [node, "scripts/docs.ts"] },
 ];
 
-/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckPlace) => Promise<{ isGood: boolean; output: string }>} */
-function runWords(words, place) {
+/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ isGood: boolean; output: string }>} */
+function runCommand(words, place) {
   return new Promise((resolve) => {
     const [program = "", ...args] = words;
     /** @type {Buffer[]} */
@@ -52,18 +54,18 @@ function runWords(words, place) {
 }
 
 /** @type {import("./check-steps.d.mts").RunSteps} */
-export const runSteps = async (steps, place, say) => {
+export const runSteps = async (steps, place, print) => {
   /** @type {string[]} */
   const failed = [];
   const waiting = [...steps];
   const walk = async () => {
     for (let step = waiting.shift(); step; step = waiting.shift()) {
       const begin = performance.now();
-      const { isGood, output } = await runWords(step.words, place);
-      say(`${isGood ? "✓" : "✗"} ${step.name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+      const { isGood, output } = await runCommand(step.words, place);
+      print(`${isGood ? "✓" : "✗"} ${step.name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
       if (isGood) continue;
       failed.push(step.name);
-      for (const line of (output || "it failed without a word").split("\n")) say(`    ${line}`);
+      for (const line of (output || "it failed without a word").split("\n")) print(`    ${line}`);
     }
   };
   await Promise.all(Array.from({ length: stepsAtOnce }, walk));

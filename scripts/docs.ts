@@ -5,32 +5,32 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { checkRequirements } from "./requirements.ts";
-import { checkRules, readRules } from "./spec.ts";
-import { listTitles } from "./titles.ts";
+import { checkSpecRules, readSpecRules } from "./spec.ts";
+import { listTestTitles } from "./titles.ts";
 import { listFiles, readText, reportProblems, repositoryRoot } from "./tree.ts";
 
 /** Written in pieces, because this file is read by its own check. */
-const forbidden: readonly { pattern: RegExp; why: string }[] = [
+const forbiddenMentions: readonly { pattern: RegExp; why: string }[] = [
   { pattern: new RegExp(["\\.\\.", "shared\\b"].join("/")), why: "a folder outside the repository" },
   { pattern: new RegExp(["(?<![\\w.~-])", "work", ""].join("/")), why: "an absolute path of one machine" },
   { pattern: new RegExp(["", "tmp", "bash"].join("/")), why: "an absolute path of one machine" },
   { pattern: new RegExp(["registry", "npmjs"].join("\\.")), why: "the host of a package registry" },
 ];
-const textName = /\.(md|ts|tsx|mts|js|jsx|mjs|cjs|json|yaml|yml|py|sql|css|html|sh|toml)$|^\.ci\//;
+const textFileName = /\.(md|ts|tsx|mts|js|jsx|mjs|cjs|json|yaml|yml|py|sql|css|html|sh|toml)$|^\.ci\//;
 /** npm writes the address of every package into it. */
 const lockfile = "package-lock.json";
 
 /** Every disagreement between documents and code below a root, one sentence each. */
 export function checkDocs(root: string): string[] {
-  const titles = listTitles(root);
+  const titles = listTestTitles(root);
   const problems: string[] = [];
   const spec = readDocument(root, "docs/spec.md", "it holds the numbered rules that test titles cite", problems);
   const requirements = readDocument(root, "docs/requirements.md", "it holds a row for everything that was asked for", problems);
-  const rules = spec === null ? [] : readRules(spec);
+  const rules = spec === null ? [] : readSpecRules(spec);
   // Without a spec every title would be wrong; one sentence about the missing file says it all.
-  if (spec !== null) problems.push(...checkRules(rules, titles));
+  if (spec !== null) problems.push(...checkSpecRules(rules, titles));
   if (requirements !== null) problems.push(...checkRequirements(requirements, rules, titles));
-  return [...problems, ...findForbiddenWords(root)];
+  return [...problems, ...findForbiddenMentions(root)];
 }
 
 function readDocument(root: string, path: string, why: string, problems: string[]): string | null {
@@ -39,13 +39,13 @@ function readDocument(root: string, path: string, why: string, problems: string[
   return null;
 }
 
-function findForbiddenWords(root: string): string[] {
-  const files = listFiles(root).filter((path) => textName.test(path) && path !== lockfile);
+function findForbiddenMentions(root: string): string[] {
+  const files = listFiles(root).filter((path) => textFileName.test(path) && path !== lockfile);
   return files.flatMap((path) =>
     readText(root, path)
       .split("\n")
       .flatMap((words, at) => {
-        const found = forbidden.find(({ pattern }) => pattern.test(words));
+        const found = forbiddenMentions.find(({ pattern }) => pattern.test(words));
         return found ? [`${path}:${at + 1}: mentions ${found.why}: "${found.pattern.exec(words)?.[0]}"`] : [];
       }),
   );

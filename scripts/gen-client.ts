@@ -6,18 +6,18 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { buildOpenapiDocument, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { comment, declareType, type SchemaNode, spell, typeOf } from "./gen-typescript.ts";
+import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "./gen-typescript.ts";
 import { repositoryRoot } from "./tree.ts";
 
 const sources = join(repositoryRoot, "packages/client/src");
 const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
 /** Names that would hide a type of the language or of browsers, or that no type can have. */
-const renamed: Readonly<Record<string, string>> = { Error: "ErrorBody", Event: "EventEnvelope" };
-const nameOf = (name: string): string =>
-  renamed[name] ?? name.replaceAll(/(?:^|\.)(\w)/g, (_, first: string) => first.toUpperCase());
+const renamedTypes: Readonly<Record<string, string>> = { Error: "ErrorBody", Event: "EventEnvelope" };
+const typeNameOf = (name: string): string =>
+  renamedTypes[name] ?? name.replaceAll(/(?:^|\.)(\w)/g, (_, first: string) => first.toUpperCase());
 
 /** What the client imports of the protocol room, said again from the OpenAPI document. */
-function apiModule(): string {
+function generateApiModule(): string {
   const { components, paths } = buildOpenapiDocument();
   const schemas = Object.entries(components.schemas) as [string, SchemaNode][];
   const kinds = schemas.flatMap(([name]) => (name.startsWith("Event.") ? [name.slice("Event.".length)] : []));
@@ -29,16 +29,16 @@ function apiModule(): string {
     "// The routes and types of the scheduler's REST API, made from its OpenAPI document; do not edit.\n",
     "export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;",
     "export interface JsonObject {\n  [key: string]: JsonValue;\n}\n",
-    ...schemas.map(([name, schema]) => declareType(nameOf(name), schema, nameOf)),
-    `export interface EventKinds {\n${kinds.map((kind) => `  ${spell(kind)}: ${nameOf(`Event.${kind}`)};\n`).join("")}}`,
+    ...schemas.map(([name, schema]) => declareType(typeNameOf(name), schema, typeNameOf)),
+    `export interface EventKinds {\n${kinds.map((kind) => `  ${propertyKey(kind)}: ${typeNameOf(`Event.${kind}`)};\n`).join("")}}`,
     eventTypes,
-    `export interface Operations {\n${rows.map(([name]) => operationText(name, operations.get(name))).join("")}}`,
+    `export interface Operations {\n${rows.map(([name]) => generateOperation(name, operations.get(name))).join("")}}`,
     routeTypes,
-    `export const routes: Readonly<Record<RouteName, Route>> = ${JSON.stringify(Object.fromEntries(rows.map(([name, route]) => [name, rowOf(route)])), null, 2)};\n`,
+    `export const routes: Readonly<Record<RouteName, Route>> = ${JSON.stringify(Object.fromEntries(rows.map(([name, route]) => [name, routeRow(route)])), null, 2)};\n`,
     `export type FaultCode = ${Object.keys(faultCodes)
       .map((code) => JSON.stringify(code))
       .join(" | ")};`,
-    `export const faultCodes: Readonly<Record<FaultCode, { readonly http: number; readonly retry: boolean }>> = ${JSON.stringify(faultsOf(), null, 2)};\n`,
+    `export const faultCodes: Readonly<Record<FaultCode, { readonly http: number; readonly retry: boolean }>> = ${JSON.stringify(faultTable(), null, 2)};\n`,
     'export const isFaultCode = (code: unknown): code is FaultCode => typeof code === "string" && Object.hasOwn(faultCodes, code);\n',
   ].join("\n");
 }
@@ -81,38 +81,38 @@ interface Operation {
 }
 type Content = Readonly<Record<string, { readonly schema: SchemaNode }>>;
 
-function operationText(name: string, operation: Operation | undefined): string {
+function generateOperation(name: string, operation: Operation | undefined): string {
   if (operation === undefined) throw new Error(`the OpenAPI document has no operation ${name}`);
   const { summary, parameters = [], requestBody, responses } = operation;
   const indent = "      ";
   const inputs = parameters.flatMap(({ name: word, in: where, description, schema }) => {
     if (where === "header") return [];
-    const type = typeOf(schema, nameOf, indent);
+    const type = typeOf(schema, typeNameOf, indent);
     return [
-      `${comment(description, indent)}${indent}${spell(word)}${where === "path" ? `: ${type}` : `?: ${type} | undefined`};\n`,
+      `${docComment(description, indent)}${indent}${propertyKey(word)}${where === "path" ? `: ${type}` : `?: ${type} | undefined`};\n`,
     ];
   });
   if (requestBody !== undefined) {
     const json = requestBody.content["application/json"]?.schema;
-    const body = json === undefined ? "RawBody" : typeOf(json, nameOf, indent);
+    const body = json === undefined ? "RawBody" : typeOf(json, typeNameOf, indent);
     inputs.push(`${indent}body${requestBody.required ? `: ${body}` : `?: ${body} | undefined`};\n`);
   }
   const answers = Object.entries(responses)
     .filter(([status]) => Number(status) < 400)
     .flatMap(([, { content }]) => Object.entries(content ?? {}))
-    .map(([media, { schema }]) => (media === "application/json" ? typeOf(schema, nameOf, "    ") : "Response"));
+    .map(([media, { schema }]) => (media === "application/json" ? typeOf(schema, typeNameOf, "    ") : "Response"));
   const input = inputs.length === 0 ? "Record<never, never>" : `{\n${inputs.join("")}    }`;
   const answer = answers.length === 0 ? "undefined" : [...new Set(answers)].join(" | ");
-  return `${comment(summary, "  ")}  ${name}: {\n    input: ${input};\n    answer: ${answer};\n  };\n`;
+  return `${docComment(summary, "  ")}  ${name}: {\n    input: ${input};\n    answer: ${answer};\n  };\n`;
 }
 
 /** Of a row what a request is made of; shapes are types here, and weigh nothing. */
-function rowOf({ method, path, query, headers, response, media, takes }: Route): Record<string, unknown> {
+function routeRow({ method, path, query, headers, response, media, takes }: Route): Record<string, unknown> {
   const keys = (of: object | undefined) => of && Object.fromEntries(Object.keys(of).map((key) => [key, true]));
   return { method, path, query: keys(query), headers: keys(headers), response: response && true, media, takes };
 }
 
-const faultsOf = () =>
+const faultTable = () =>
   Object.fromEntries(Object.entries(faultCodes).map(([code, { http, retry }]) => [code, { http, retry }] as const));
 
 /** The manifest of what is handed on; the room's own names its sources and is private. */
@@ -150,22 +150,22 @@ const compilerOptions = {
 
 /** Compiles the package into an emptied folder. */
 export function buildClient(folder: string): void {
-  const desk = mkdtempSync(join(tmpdir(), "astraflow-client-"));
+  const workFolder = mkdtempSync(join(tmpdir(), "astraflow-client-"));
   try {
     for (const file of readdirSync(sources).filter((name) => /(?<!\.test)\.ts$/.test(name))) {
       const text = readFileSync(join(sources, file), "utf8").replaceAll('"@astraflow/protocol"', '"./api.ts"');
       // Who uses the package must be able to name the types; the workspace has them from the protocol room.
-      writeFileSync(join(desk, file), file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text);
+      writeFileSync(join(workFolder, file), file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text);
     }
-    writeFileSync(join(desk, "api.ts"), apiModule());
-    writeFileSync(join(desk, "package.json"), JSON.stringify({ type: "module" }));
-    writeFileSync(join(desk, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-    const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", desk], { encoding: "utf8" });
+    writeFileSync(join(workFolder, "api.ts"), generateApiModule());
+    writeFileSync(join(workFolder, "package.json"), JSON.stringify({ type: "module" }));
+    writeFileSync(join(workFolder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+    const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", workFolder], { encoding: "utf8" });
     if (status !== 0) throw new Error(`the client's package does not compile:\n${stdout}`);
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
-    for (const file of readdirSync(join(desk, "out"))) {
-      const text = readFileSync(join(desk, "out", file), "utf8");
+    for (const file of readdirSync(join(workFolder, "out"))) {
+      const text = readFileSync(join(workFolder, "out", file), "utf8");
       // The compiler renames imports in what runs, but not in what declares its types.
       writeFileSync(join(folder, file), file.endsWith(".d.ts") ? text.replaceAll(/"(\.\/\w+)\.ts"/g, '"$1.js"') : text);
     }
@@ -173,7 +173,7 @@ export function buildClient(folder: string): void {
     cpSync(join(repositoryRoot, "packages/client/README.md"), join(folder, "README.md"));
     cpSync(join(repositoryRoot, "LICENSE"), join(folder, "LICENSE"));
   } finally {
-    rmSync(desk, { recursive: true, force: true });
+    rmSync(workFolder, { recursive: true, force: true });
   }
 }
 

@@ -16,15 +16,15 @@ export interface SchemaNode {
 }
 
 /** The name of a type for the last part of a reference. */
-export type NameOf = (ref: string) => string;
+export type TypeNameOf = (ref: string) => string;
 
 /** A declaration that says what the schema says. */
-export function declareType(name: string, schema: SchemaNode, nameOf: NameOf): string {
+export function declareType(name: string, schema: SchemaNode, nameOf: TypeNameOf): string {
   const type = typeOf(schema, nameOf);
-  return `${comment(schema.description, "")}export type ${name} = ${type};\n`;
+  return `${docComment(schema.description, "")}export type ${name} = ${type};\n`;
 }
 
-export function typeOf(schema: SchemaNode, nameOf: NameOf, indent = ""): string {
+export function typeOf(schema: SchemaNode, nameOf: TypeNameOf, indent = ""): string {
   const inner = (node: SchemaNode): string => typeOf(node, nameOf, indent);
   if (schema.$ref !== undefined) return nameOf(schema.$ref.slice(schema.$ref.lastIndexOf("/") + 1));
   if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -50,14 +50,14 @@ export function typeOf(schema: SchemaNode, nameOf: NameOf, indent = ""): string 
   }
 }
 
-function objectOf(schema: SchemaNode, nameOf: NameOf, indent: string): string {
+function objectOf(schema: SchemaNode, nameOf: TypeNameOf, indent: string): string {
   const { properties, additionalProperties: others, required = [] } = schema;
   if (properties === undefined)
     return typeof others === "object" ? `Record<string, ${typeOf(others, nameOf, indent)}>` : "JsonObject";
   const deeper = `${indent}  `;
   const lines = Object.entries(properties).map(([key, child]) => {
     const mark = required.includes(key) ? "" : "?";
-    return `${comment(child.description, deeper)}${deeper}${spell(key)}${mark}: ${typeOf(child, nameOf, deeper)};\n`;
+    return `${docComment(child.description, deeper)}${deeper}${propertyKey(key)}${mark}: ${typeOf(child, nameOf, deeper)};\n`;
   });
   return lines.length === 0 ? "Record<never, never>" : `{\n${lines.join("")}${indent}}`;
 }
@@ -68,7 +68,7 @@ const union = (members: readonly string[]): string => {
 };
 
 /** A key as it stands in a type: quoted only where it must be. */
-export const spell = (key: string): string => (/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key));
+export const propertyKey = (key: string): string => (/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key));
 
-export const comment = (text: string | undefined, indent: string): string =>
+export const docComment = (text: string | undefined, indent: string): string =>
   text === undefined ? "" : `${indent}/** ${text.replaceAll("*/", "* /").replaceAll("\n", " ")} */\n`;

@@ -48,7 +48,7 @@ function filesBelow(folder: string): string[] {
 }
 
 /** What differs from the sources: path -> wanted text, or undefined for a file that should be gone. */
-function differences(): Map<string, string | undefined> {
+function findStaleFiles(): Map<string, string | undefined> {
   const different = new Map<string, string | undefined>();
   for (const generator of generators) {
     const made = generator.make();
@@ -62,23 +62,23 @@ function differences(): Map<string, string | undefined> {
   return different;
 }
 
-function write(path: string, text: string | undefined): void {
+function writeOrRemove(path: string, text: string | undefined): void {
   const file = join(root, path);
   if (text === undefined) return rmSync(file);
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, text);
 }
 
-const different = differences();
+const staleFiles = findStaleFiles();
 if (process.argv.includes("--check")) {
-  for (const [path, text] of different) console.error(text === undefined ? `left over: ${path}` : `stale: ${path}`);
-  if (different.size > 0) {
+  for (const [path, text] of staleFiles) console.error(text === undefined ? `left over: ${path}` : `stale: ${path}`);
+  if (staleFiles.size > 0) {
     console.error("run `npm run gen` and commit what it writes");
     process.exitCode = 1;
   }
 } else {
-  for (const [path, text] of different) {
-    write(path, text);
+  for (const [path, text] of staleFiles) {
+    writeOrRemove(path, text);
     console.log(text === undefined ? `removed ${path}` : `wrote ${path}`);
   }
 }

@@ -6,12 +6,12 @@ import { existsSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { basename, join, posix } from "node:path";
 import { type Import, readImports } from "./imports.ts";
-import { findProgramHabits } from "./program-habits.ts";
-import { readTokens } from "./tokens.ts";
+import { findProgramOnlyUses } from "./program-habits.ts";
+import { tokenize } from "./tokens.ts";
 import { isTestFile, listFolders, listSources, readText, reportProblems, repositoryRoot } from "./tree.ts";
 
 /** Every room and the rooms it may know; `*` is all packages. An arrow that is not here does not exist. */
-export const arrows: Record<string, readonly string[]> = {
+export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/protocol": [],
   "packages/session": ["protocol"],
   "packages/graph": ["protocol"],
@@ -33,7 +33,7 @@ export const arrows: Record<string, readonly string[]> = {
 
 /** The room that loads programs by name, when one is asked for; and the world for testing, which is as large as a program. */
 const lazyLoader = "apps/cli";
-const worldRoom = "packages/sim";
+const simulatorPackage = "packages/sim";
 const scope = "@astraflow/";
 
 interface Manifest {
@@ -47,7 +47,7 @@ interface Manifest {
   peerDependencies?: Record<string, string>;
 }
 
-interface Room {
+interface WorkspacePackage {
   folder: string; // "" is the root: scripts, test and bench, which may know every room by its entrance
   manifest: Manifest | null;
   rootManifest: Manifest;
@@ -61,12 +61,12 @@ export function checkLayers(root: string): string[] {
   const problems: string[] = [];
   const rootManifest = readManifest(root, "") ?? {};
   const folders = [
-    ...listFolders(root, "packages").filter((folder) => !isForeign(root, folder)),
+    ...listFolders(root, "packages").filter((folder) => !isOtherLanguage(root, folder)),
     ...listFolders(root, "apps"),
     ...(existsSync(join(root, "examples")) ? ["examples"] : []),
   ];
   for (const folder of folders) {
-    if (!arrows[folder]) {
+    if (!allowedDependencies[folder]) {
       problems.push(`${folder}: unknown room; give it a row in the table of scripts/layers.ts`);
       continue;
     }
@@ -75,12 +75,12 @@ export function checkLayers(root: string): string[] {
       problems.push(`${folder}: a room without a package.json; it states what the room may know`);
       continue;
     }
-    const room: Room = { folder, manifest, rootManifest, problems, usedBySources: new Set(), usedByTests: new Set() };
-    if (manifest) checkManifest(room, manifest);
-    for (const file of listSources(root, folder)) checkFile(root, room, file);
-    if (manifest) checkUse(room, manifest);
+    const pkg: WorkspacePackage = { folder, manifest, rootManifest, problems, usedBySources: new Set(), usedByTests: new Set() };
+    if (manifest) checkManifest(pkg, manifest);
+    for (const file of listSources(root, folder)) checkFile(root, pkg, file);
+    if (manifest) checkUnusedDependencies(pkg, manifest);
   }
-  const outside: Room = {
+  const outside: WorkspacePackage = {
     folder: "",
     manifest: rootManifest,
     rootManifest,
@@ -93,7 +93,7 @@ export function checkLayers(root: string): string[] {
 }
 
 /** A package of another language has neither a room's manifest nor its imports. */
-const isForeign = (root: string, folder: string): boolean =>
+const isOtherLanguage = (root: string, folder: string): boolean =>
   existsSync(join(root, folder, "pyproject.toml")) && !existsSync(join(root, folder, "package.json"));
 
 function readManifest(root: string, folder: string): Manifest | null {
@@ -101,8 +101,8 @@ function readManifest(root: string, folder: string): Manifest | null {
   return existsSync(join(root, path)) ? (JSON.parse(readText(root, path)) as Manifest) : null;
 }
 
-function checkManifest(room: Room, manifest: Manifest): void {
-  const { folder, problems } = room;
+function checkManifest(pkg: WorkspacePackage, manifest: Manifest): void {
+  const { folder, problems } = pkg;
   const expected = scope + basename(folder);
   if (folder !== "examples" && manifest.name !== expected)
     problems.push(`${folder}/package.json: is named "${manifest.name}"; its room is ${expected}`);
@@ -112,71 +112,75 @@ function checkManifest(room: Room, manifest: Manifest): void {
   if (folder.startsWith("packages/") && (manifest.main !== undefined || manifest.bin !== undefined))
     problems.push(`${folder}/package.json: has a main or bin; packages are libraries, programs live in apps`);
   for (const name of Object.keys(manifest.dependencies ?? {}))
-    if (name.startsWith(scope) && !mayKnow(folder, name) && !mayLoad(folder, name))
-      problems.push(`${folder}/package.json: declares ${describeArrow(folder, name)}`);
+    if (name.startsWith(scope) && !mayImport(folder, name) && !mayLoadLazily(folder, name))
+      problems.push(`${folder}/package.json: declares ${describeDependency(folder, name)}`);
 }
 
-function checkFile(root: string, room: Room, file: string): void {
-  const { folder, problems } = room;
-  const tokens = readTokens(readText(root, file));
+function checkFile(root: string, pkg: WorkspacePackage, file: string): void {
+  const { folder, problems } = pkg;
+  const tokens = tokenize(readText(root, file));
   const isTest = isTestFile(file);
-  const say = (line: number, sentence: string) => problems.push(`${file}:${line}: ${sentence}`);
+  const report = (line: number, sentence: string) => problems.push(`${file}:${line}: ${sentence}`);
   for (const found of readImports(tokens)) {
     const { specifier, line } = found;
     if (specifier.startsWith(".")) {
       const target = posix.normalize(posix.join(posix.dirname(file), specifier));
-      if (roomOf(target) !== folder)
-        say(line, `"${specifier}" leaves ${folder || "the root"} through the wall; import ${roomOf(target) || "it"} by its name`);
-      else if (isTestFile(target) && !isTest) say(line, `"${specifier}" is for tests only, and this file is no test`);
-    } else if (/^(\/|file:)/.test(specifier)) say(line, `"${specifier}" is a path of one machine; import by name`);
-    else if (specifier.startsWith(scope)) for (const sentence of judgeRoomImport(room, found, isTest)) say(line, sentence);
+      if (packageOf(target) !== folder)
+        report(
+          line,
+          `"${specifier}" leaves ${folder || "the root"} through the wall; import ${packageOf(target) || "it"} by its name`,
+        );
+      else if (isTestFile(target) && !isTest) report(line, `"${specifier}" is for tests only, and this file is no test`);
+    } else if (/^(\/|file:)/.test(specifier)) report(line, `"${specifier}" is a path of one machine; import by name`);
+    else if (specifier.startsWith(scope)) for (const sentence of checkWorkspaceImport(pkg, found, isTest)) report(line, sentence);
     else if (!isBuiltin(specifier) && !specifier.startsWith("#"))
-      for (const sentence of judgePackageImport(room, specifier, isTest)) say(line, sentence);
+      for (const sentence of checkExternalImport(pkg, specifier, isTest)) report(line, sentence);
   }
   if (/\/src\/(index|testing)\.ts$/.test(file))
     tokens.forEach((token, at) => {
       if (token.text === "export" && tokens[at + 1]?.text === "*" && tokens[at + 2]?.text !== "as")
-        say(token.line, "an entrance lists every export by name, not with a star");
+        report(token.line, "an entrance lists every export by name, not with a star");
     });
-  if (folder.startsWith("packages/") && !isTest) for (const habit of findProgramHabits(tokens)) say(habit.line, habit.sentence);
+  if (folder.startsWith("packages/") && !isTest)
+    for (const habit of findProgramOnlyUses(tokens)) report(habit.line, habit.sentence);
 }
 
-function* judgeRoomImport(room: Room, { specifier, isLazy }: Import, isTest: boolean): Generator<string> {
-  const { folder } = room;
+function* checkWorkspaceImport(pkg: WorkspacePackage, { specifier, isLazy }: Import, isTest: boolean): Generator<string> {
+  const { folder } = pkg;
   const [, short = "", ...rest] = specifier.split("/");
   const name = scope + short;
   const entrance = rest.join("/");
-  (isTest ? room.usedByTests : room.usedBySources).add(name);
-  const isKnown = Object.keys(arrows).some((known) => basename(known) === short);
+  (isTest ? pkg.usedByTests : pkg.usedBySources).add(name);
+  const isKnown = Object.keys(allowedDependencies).some((known) => basename(known) === short);
   if (!isKnown) return yield `"${specifier}" names a room that is not in the table`;
   if (entrance !== "" && entrance !== "testing") return yield `"${specifier}" is a deep import; ${name} has one entrance`;
   // The world plants known bugs, to see whether its judges find them: it is test support as a whole.
-  if (entrance === "testing" && !isTest && folder !== worldRoom)
+  if (entrance === "testing" && !isTest && folder !== simulatorPackage)
     return yield `"${specifier}" is for tests only, and this file is no test`;
   if (folder === "") return; // the root sees the whole house, and npm links every room into its node_modules
   if (short === basename(folder)) {
     if (!isTest) yield `"${specifier}" is this room itself; import the file`;
     return;
   }
-  if (entrance === "" && !mayKnow(folder, name)) {
-    if (!mayLoad(folder, name)) return yield `uses ${describeArrow(folder, name)}`;
+  if (entrance === "" && !mayImport(folder, name)) {
+    if (!mayLoadLazily(folder, name)) return yield `uses ${describeDependency(folder, name)}`;
     if (!isLazy)
       return yield `"${specifier}" is loaded at once; ${folder} loads other apps with import() when they are asked for`;
     return; // by name, so that the command line works where that app is not installed
   }
-  yield* judgeDeclared(room, name, isTest);
+  yield* checkDeclared(pkg, name, isTest);
 }
 
-function* judgePackageImport(room: Room, specifier: string, isTest: boolean): Generator<string> {
+function* checkExternalImport(pkg: WorkspacePackage, specifier: string, isTest: boolean): Generator<string> {
   const name = specifier
     .split("/")
     .slice(0, specifier.startsWith("@") ? 2 : 1)
     .join("/");
-  (isTest ? room.usedByTests : room.usedBySources).add(name);
-  yield* judgeDeclared(room, name, isTest);
+  (isTest ? pkg.usedByTests : pkg.usedBySources).add(name);
+  yield* checkDeclared(pkg, name, isTest);
 }
 
-function* judgeDeclared({ folder, manifest, rootManifest }: Room, name: string, isTest: boolean): Generator<string> {
+function* checkDeclared({ folder, manifest, rootManifest }: WorkspacePackage, name: string, isTest: boolean): Generator<string> {
   if (!manifest) return;
   const { dependencies, devDependencies, optionalDependencies, peerDependencies } = manifest;
   const declared = { ...dependencies, ...optionalDependencies, ...peerDependencies };
@@ -185,38 +189,40 @@ function* judgeDeclared({ folder, manifest, rootManifest }: Room, name: string, 
   yield `imports ${name}, which ${folder ? `${folder}/` : ""}package.json does not declare`;
 }
 
-function checkUse({ folder, problems, usedBySources, usedByTests }: Room, manifest: Manifest): void {
-  const say = (sentence: string) => problems.push(`${folder}/package.json: ${sentence}`);
+function checkUnusedDependencies({ folder, problems, usedBySources, usedByTests }: WorkspacePackage, manifest: Manifest): void {
+  const report = (sentence: string) => problems.push(`${folder}/package.json: ${sentence}`);
   for (const name of Object.keys(manifest.dependencies ?? {})) {
     if (usedBySources.has(name)) continue;
-    if (usedByTests.has(name)) say(`${name} is used by tests only; declare it in devDependencies`);
-    else say(`declares ${name}, which nothing in ${folder} imports`);
+    if (usedByTests.has(name)) report(`${name} is used by tests only; declare it in devDependencies`);
+    else report(`declares ${name}, which nothing in ${folder} imports`);
   }
   for (const name of Object.keys(manifest.devDependencies ?? {}))
     if (!name.startsWith("@types/") && !usedByTests.has(name) && !usedBySources.has(name))
-      say(`declares ${name}, which nothing in ${folder} imports`);
+      report(`declares ${name}, which nothing in ${folder} imports`);
 }
 
-function mayKnow(folder: string, name: string): boolean {
+function mayImport(folder: string, name: string): boolean {
   const short = name.slice(scope.length);
-  const allowed = arrows[folder] ?? [];
-  return allowed.includes(short) || (allowed.includes("*") && arrows[`packages/${short}`] !== undefined);
+  const allowed = allowedDependencies[folder] ?? [];
+  return allowed.includes(short) || (allowed.includes("*") && allowedDependencies[`packages/${short}`] !== undefined);
 }
 
-function mayLoad(folder: string, name: string): boolean {
+function mayLoadLazily(folder: string, name: string): boolean {
   const short = name.slice(scope.length);
-  return folder === lazyLoader && (arrows[`apps/${short}`] !== undefined || `packages/${short}` === worldRoom);
+  return (
+    folder === lazyLoader && (allowedDependencies[`apps/${short}`] !== undefined || `packages/${short}` === simulatorPackage)
+  );
 }
 
-function describeArrow(folder: string, name: string): string {
-  const allowed = arrows[folder] ?? [];
+function describeDependency(folder: string, name: string): string {
+  const allowed = allowedDependencies[folder] ?? [];
   const may = allowed.length === 0 ? "no other room" : allowed.join(", ");
   return `the arrow ${basename(folder)} -> ${name.slice(scope.length)}, which is not in the table (${basename(folder)} may know ${may})`;
 }
 
-function roomOf(path: string): string {
-  const [floor = "", room = ""] = path.split("/");
-  if (floor === "packages" || floor === "apps") return `${floor}/${room}`;
+function packageOf(path: string): string {
+  const [floor = "", pkg = ""] = path.split("/");
+  if (floor === "packages" || floor === "apps") return `${floor}/${pkg}`;
   return floor === "examples" ? floor : "";
 }
 

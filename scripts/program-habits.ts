@@ -1,20 +1,20 @@
 /** What only a program may do: read its environment, ask whether it is the main one. Libraries are handed such things. */
 import type { Token } from "./tokens.ts";
 
-export interface Habit {
+export interface ProgramOnlyUse {
   line: number;
   sentence: string;
 }
 
-export function findProgramHabits(tokens: readonly Token[]): Habit[] {
-  const habits: Habit[] = [];
+export function findProgramOnlyUses(tokens: readonly Token[]): ProgramOnlyUse[] {
+  const habits: ProgramOnlyUse[] = [];
   tokens.forEach((token, at) => {
     if (token.kind !== "word") return;
     const text = (offset: number) => tokens[at + offset]?.text;
     const isMember = text(1) === "." || text(1) === "?.";
     if (
       token.text === "process" &&
-      ((isMember && text(2) === "env") || (text(1) === "[" && text(2) === "env") || takesEnv(tokens, at))
+      ((isMember && text(2) === "env") || (text(1) === "[" && text(2) === "env") || destructuresEnv(tokens, at))
     )
       habits.push({ line: token.line, sentence: "reads process.env; packages are libraries, the app reads it and hands it in" });
     if (token.text === "import" && isMember && text(2) === "meta" && text(3) === "." && text(4) === "main")
@@ -25,19 +25,19 @@ export function findProgramHabits(tokens: readonly Token[]): Habit[] {
   });
   tokens.forEach((token, at) => {
     if (token.kind !== "string" || !/^(node:)?process$/.test(token.text) || tokens[at - 1]?.text !== "from") return;
-    if (namesEnvBefore(tokens, at - 1))
+    if (bindsEnvBefore(tokens, at - 1))
       habits.push({ line: token.line, sentence: "imports env; packages are libraries, the app reads it and hands it in" });
   });
   return habits;
 }
 
 /** `const { env } = process` */
-function takesEnv(tokens: readonly Token[], at: number): boolean {
-  return tokens[at - 1]?.text === "=" && namesEnvBefore(tokens, at - 1);
+function destructuresEnv(tokens: readonly Token[], at: number): boolean {
+  return tokens[at - 1]?.text === "=" && bindsEnvBefore(tokens, at - 1);
 }
 
 /** Whether the braces that end before this token name `env`. */
-function namesEnvBefore(tokens: readonly Token[], at: number): boolean {
+function bindsEnvBefore(tokens: readonly Token[], at: number): boolean {
   if (tokens[at - 1]?.text !== "}") return false;
   for (let back = at - 2; back >= 0 && tokens[back]?.text !== "{"; back -= 1) if (tokens[back]?.text === "env") return true;
   return false;

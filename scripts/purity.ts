@@ -4,73 +4,77 @@
  */
 import { isBuiltin } from "node:module";
 import { readImports } from "./imports.ts";
-import { readTokens, type Token } from "./tokens.ts";
+import { type Token, tokenize } from "./tokens.ts";
 import { isTestFile, listSources, readText, reportProblems, repositoryRoot } from "./tree.ts";
 
-interface Zone {
+interface PureZone {
   folder: string;
   /** The driver of turns waits for the store; everything else decides in one go. */
-  mayWait: boolean;
+  mayAwait: boolean;
   /** Built-in modules without time, chance or the outside in them; none where the browser runs the code too. */
   builtins: readonly string[];
 }
 
-const zones: readonly Zone[] = [
-  { folder: "packages/protocol/src", mayWait: false, builtins: [] },
-  { folder: "packages/graph/src", mayWait: false, builtins: [] },
-  { folder: "packages/session/src", mayWait: false, builtins: ["node:assert"] },
-  { folder: "packages/engine/src/core", mayWait: false, builtins: ["node:assert", "node:crypto"] },
-  { folder: "packages/engine/src/turn", mayWait: true, builtins: ["node:assert", "node:crypto"] },
+const zones: readonly PureZone[] = [
+  { folder: "packages/protocol/src", mayAwait: false, builtins: [] },
+  { folder: "packages/graph/src", mayAwait: false, builtins: [] },
+  { folder: "packages/session/src", mayAwait: false, builtins: ["node:assert"] },
+  { folder: "packages/engine/src/core", mayAwait: false, builtins: ["node:assert", "node:crypto"] },
+  { folder: "packages/engine/src/turn", mayAwait: true, builtins: ["node:assert", "node:crypto"] },
 ];
 
-const time = "time arrives as an argument";
-const outside = "the outside is reached by the app, not by deciding code";
-const waiting = "deciding code is synchronous";
-const chance = "chance and names arrive as arguments";
-const locale = "the answer must not depend on the machine's language";
+const timeReason = "time arrives as an argument";
+const outsideReason = "the outside is reached by the app, not by deciding code";
+const synchronousReason = "deciding code is synchronous";
+const randomnessReason = "chance and names arrive as arguments";
+const localeReason = "the answer must not depend on the machine's language";
 
 /** Globals that deciding code may not name, and why. */
 const bannedGlobals: Record<string, string> = {
-  Date: time,
-  performance: time,
-  Temporal: time,
-  setTimeout: time,
-  setInterval: time,
-  setImmediate: time,
-  clearTimeout: time,
-  clearInterval: time,
-  clearImmediate: time,
-  queueMicrotask: time,
-  process: outside,
-  fetch: outside,
-  WebSocket: outside,
-  EventSource: outside,
-  XMLHttpRequest: outside,
+  Date: timeReason,
+  performance: timeReason,
+  Temporal: timeReason,
+  setTimeout: timeReason,
+  setInterval: timeReason,
+  setImmediate: timeReason,
+  clearTimeout: timeReason,
+  clearInterval: timeReason,
+  clearImmediate: timeReason,
+  queueMicrotask: timeReason,
+  process: outsideReason,
+  fetch: outsideReason,
+  WebSocket: outsideReason,
+  EventSource: outsideReason,
+  XMLHttpRequest: outsideReason,
   globalThis: "it is a way around this check",
   eval: "it is a way around this check",
-  crypto: chance,
-  Intl: locale,
+  crypto: randomnessReason,
+  Intl: localeReason,
   WeakRef: "what it answers depends on the garbage collector",
   FinalizationRegistry: "when it calls depends on the garbage collector",
 };
-const bannedWhereNothingWaits: Record<string, string> = { Promise: waiting, async: waiting, await: waiting };
+const bannedInSynchronousCode: Record<string, string> = {
+  Promise: synchronousReason,
+  async: synchronousReason,
+  await: synchronousReason,
+};
 
 /** Members and imported names that are refused whatever they belong to. */
 const bannedNames: Record<string, string> = {
-  randomUUID: chance,
-  randomBytes: chance,
-  randomInt: chance,
-  randomFill: chance,
-  randomFillSync: chance,
-  getRandomValues: chance,
-  generateKeyPairSync: chance,
-  generateKeySync: chance,
-  localeCompare: locale,
-  toLocaleString: locale,
-  toLocaleDateString: locale,
-  toLocaleTimeString: locale,
-  toLocaleUpperCase: locale,
-  toLocaleLowerCase: locale,
+  randomUUID: randomnessReason,
+  randomBytes: randomnessReason,
+  randomInt: randomnessReason,
+  randomFill: randomnessReason,
+  randomFillSync: randomnessReason,
+  getRandomValues: randomnessReason,
+  generateKeyPairSync: randomnessReason,
+  generateKeySync: randomnessReason,
+  localeCompare: localeReason,
+  toLocaleString: localeReason,
+  toLocaleDateString: localeReason,
+  toLocaleTimeString: localeReason,
+  toLocaleUpperCase: localeReason,
+  toLocaleLowerCase: localeReason,
 };
 
 /** Every breach of purity below a root, one sentence each. */
@@ -78,7 +82,7 @@ export function checkPurity(root: string): string[] {
   return zones.flatMap((zone) =>
     listSources(root, zone.folder)
       .filter((file) => !isTestFile(file))
-      .flatMap((file) => judgeSource(readText(root, file), zone).map(({ line, sentence }) => `${file}:${line}: ${sentence}`)),
+      .flatMap((file) => findImpurities(readText(root, file), zone).map(({ line, sentence }) => `${file}:${line}: ${sentence}`)),
   );
 }
 
@@ -87,25 +91,25 @@ interface Finding {
   sentence: string;
 }
 
-function judgeSource(source: string, zone: Zone): Finding[] {
-  const tokens = readTokens(source);
+function findImpurities(source: string, zone: PureZone): Finding[] {
+  const tokens = tokenize(source);
   const findings: Finding[] = [];
   for (const { specifier, line, isLazy } of readImports(tokens)) {
-    if (isLazy && !zone.mayWait) findings.push({ line, sentence: `import("${specifier}") waits; ${waiting}` });
+    if (isLazy && !zone.mayAwait) findings.push({ line, sentence: `import("${specifier}") waits; ${synchronousReason}` });
     const name = specifier.startsWith("node:") ? specifier : `node:${specifier}`;
     if (isBuiltin(specifier) && !zone.builtins.includes(name))
-      findings.push({ line, sentence: `imports ${specifier}; ${outside}` });
+      findings.push({ line, sentence: `imports ${specifier}; ${outsideReason}` });
   }
-  const banned = zone.mayWait ? bannedGlobals : { ...bannedGlobals, ...bannedWhereNothingWaits };
+  const banned = zone.mayAwait ? bannedGlobals : { ...bannedGlobals, ...bannedInSynchronousCode };
   tokens.forEach((token, at) => {
     if (token.kind !== "word") return;
-    const why = lookUp(banned, token.text);
+    const why = ownValue(banned, token.text);
     if (why && !isMember(tokens, at) && !isKey(tokens, at))
       findings.push({ line: token.line, sentence: `uses ${token.text}; ${why}` });
-    const whyName = lookUp(bannedNames, token.text);
+    const whyName = ownValue(bannedNames, token.text);
     if (whyName && !isKey(tokens, at)) findings.push({ line: token.line, sentence: `uses ${token.text}; ${whyName}` });
     if (token.text === "random" && isMember(tokens, at) && tokens[at - 2]?.text === "Math")
-      findings.push({ line: token.line, sentence: `uses Math.random; ${chance}` });
+      findings.push({ line: token.line, sentence: `uses Math.random; ${randomnessReason}` });
     if (token.text === "for" && !isMember(tokens, at) && isForIn(tokens, at + 1))
       findings.push({
         line: token.line,
@@ -116,7 +120,7 @@ function judgeSource(source: string, zone: Zone): Finding[] {
 }
 
 /** Own rows only: `constructor` is a word that sources use, and every object inherits it. */
-function lookUp(table: Record<string, string>, name: string): string | undefined {
+function ownValue(table: Record<string, string>, name: string): string | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 

@@ -2,13 +2,13 @@
  * The rows of docs/requirements.md: what was asked for, and where it is kept. A row that says `met` names a rule and a
  * test; both must exist, or the document would promise more than the code holds.
  */
-import type { Rule } from "./spec.ts";
-import { matchesTitle, type Title } from "./titles.ts";
+import type { SpecRule } from "./spec.ts";
+import { matchesTitle, type TestTitle } from "./titles.ts";
 
 const columns = ["id", "section", "requirement", "rule", "test", "state"];
-const reasoned = /^decided otherwise: *\S/;
+const decidedWithReason = /^decided otherwise: *\S/;
 
-interface Row {
+interface RequirementRow {
   line: number;
   cells: string[];
 }
@@ -23,8 +23,8 @@ function splitRow(text: string): string[] {
 }
 
 /** Rows of the tables that have our columns; other tables (counts, words) are no business of this check. */
-function readRows(text: string): { rows: Row[]; problems: string[] } {
-  const rows: Row[] = [];
+function readRows(text: string): { rows: RequirementRow[]; problems: string[] } {
+  const rows: RequirementRow[] = [];
   const problems: string[] = [];
   let header: string[] | null = null;
   text.split("\n").forEach((words, at) => {
@@ -43,39 +43,40 @@ function readRows(text: string): { rows: Row[]; problems: string[] } {
   return { rows, problems };
 }
 
-export function checkRequirements(text: string, rules: readonly Rule[], titles: readonly Title[]): string[] {
+export function checkRequirements(text: string, rules: readonly SpecRule[], titles: readonly TestTitle[]): string[] {
   const { rows, problems } = readRows(text);
   if (rows.length === 0) problems.push(`docs/requirements.md: no table with the columns ${columns.join(" | ")}`);
   const planned = new Map(rules.map((rule) => [rule.id, rule.isPlanned]));
   const seen = new Set<string>();
   for (const { line, cells } of rows) {
-    const say = (sentence: string) => problems.push(`docs/requirements.md:${line}: ${sentence}`);
+    const report = (sentence: string) => problems.push(`docs/requirements.md:${line}: ${sentence}`);
     if (cells.length !== columns.length) {
-      say(`${cells.length} cells in place of ${columns.length}; a bar inside a cell is written \\|`);
+      report(`${cells.length} cells in place of ${columns.length}; a bar inside a cell is written \\|`);
       continue;
     }
     const [id = "", , requirement = "", ruleCell = "", testCell = "", state = ""] = cells;
-    if (id === "" || requirement === "") say("a row needs an id and a requirement");
-    if (seen.has(id)) say(`${id} is used twice`);
+    if (id === "" || requirement === "") report("a row needs an id and a requirement");
+    if (seen.has(id)) report(`${id} is used twice`);
     seen.add(id);
     const ids = ruleCell.split(/[,\s]+/).filter((part) => part !== "");
-    const tests = readNames(testCell);
+    const tests = readTestNames(testCell);
     for (const rule of ids) {
-      if (!planned.has(rule)) say(`${id} names rule ${rule}, which docs/spec.md does not have`);
-      else if (state === "met" && planned.get(rule)) say(`${id} is met by rule ${rule}, which is only planned`);
+      if (!planned.has(rule)) report(`${id} names rule ${rule}, which docs/spec.md does not have`);
+      else if (state === "met" && planned.get(rule)) report(`${id} is met by rule ${rule}, which is only planned`);
     }
     for (const name of tests)
-      if (!titles.some((title) => matchesTitle(title.text, name))) say(`${id} names a test that does not exist: "${name}"`);
-    if (state === "met" && (ids.length === 0 || tests.length === 0)) say(`${id} is met, so it needs a rule and a test`);
-    if (state.startsWith("decided otherwise") && !reasoned.test(state)) say(`${id} is decided otherwise without a reason`);
-    else if (state !== "met" && state !== "not yet" && !reasoned.test(state))
-      say(`${id} has the state "${state}"; it is met, not yet, or decided otherwise: <reason>`);
+      if (!titles.some((title) => matchesTitle(title.text, name))) report(`${id} names a test that does not exist: "${name}"`);
+    if (state === "met" && (ids.length === 0 || tests.length === 0)) report(`${id} is met, so it needs a rule and a test`);
+    if (state.startsWith("decided otherwise") && !decidedWithReason.test(state))
+      report(`${id} is decided otherwise without a reason`);
+    else if (state !== "met" && state !== "not yet" && !decidedWithReason.test(state))
+      report(`${id} has the state "${state}"; it is met, not yet, or decided otherwise: <reason>`);
   }
   return problems;
 }
 
 /** One or more titles in a cell, parted by <br>; quotes or backticks around one are dress. */
-function readNames(cell: string): string[] {
+function readTestNames(cell: string): string[] {
   const names = cell.split(/<br\s*\/?>/).map((name) => name.trim().replace(/^(`|")(.*)\1$/s, "$2"));
   return names.filter((name) => name !== "");
 }

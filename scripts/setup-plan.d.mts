@@ -1,18 +1,18 @@
 /** The types of setup-plan.mjs; setup.mjs and the tests read them. */
 
-export type Command = "start" | "test" | "check";
+export type SetupCommand = "start" | "test" | "check";
 
 /** Something the operating system must bring; one row of the table. */
 export interface SystemPackage {
   name: string;
   /** A path, with `*` for one folder, that exists once the package is installed. */
   probe: string;
-  neededBy: readonly Command[];
+  neededBy: readonly SetupCommand[];
   why: string;
 }
 
-export interface Facts {
-  command: Command;
+export interface MachineFacts {
+  command: SetupCommand;
   /** Hash of package-lock.json. */
   lockHash: string;
   /** Hash the last complete install was made from, or null. */
@@ -26,14 +26,14 @@ export interface Facts {
   missing: readonly SystemPackage[];
 }
 
-export type Step =
+export type SetupStep =
   | { type: "install-modules"; why: string }
   | { type: "adopt-modules"; why: string }
   | { type: "install-packages"; names: readonly string[]; why: string }
   | { type: "tell"; why: string }
   | { type: "refuse"; why: string };
 
-export type PlanSetUp = (facts: Facts) => Step[];
+export type PlanSetUp = (facts: MachineFacts) => SetupStep[];
 export type ChooseNode = (found: { bundled: string | null; own: string }) => "bundled" | "own" | { refusal: string };
 export type AgreeModules = (lock: unknown, installed: unknown) => boolean;
 

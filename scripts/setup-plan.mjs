@@ -30,7 +30,7 @@ export const systemPackages = [
 
 /** @type {import("./setup-plan.d.mts").PlanSetUp} */
 export const planSetUp = (facts) => {
-  /** @type {import("./setup-plan.d.mts").Step[]} */
+  /** @type {import("./setup-plan.d.mts").SetupStep[]} */
   const steps = [];
   if (!facts.hasModules) steps.push({ type: "install-modules", why: "node_modules is missing" });
   else if (facts.stampHash === null && facts.installedAgrees)

@@ -9,7 +9,7 @@ import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { agreeModules, chooseNode, planSetUp, systemPackages } from "./setup-plan.mjs";
 
-/** @typedef {import("./setup-plan.d.mts").Command} Command */
+/** @typedef {import("./setup-plan.d.mts").SetupCommand} Command */
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -17,7 +17,7 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 class SetUpRefused extends Error {}
 
 /** @type {(line: string) => void} */
-const say = (line) => console.log(`set-up: ${line}`);
+const print = (line) => console.log(`set-up: ${line}`);
 
 /** @type {(path: string) => boolean} */
 function probePath(path) {
@@ -107,19 +107,19 @@ function setUp(command) {
       case "refuse":
         throw new SetUpRefused(step.why);
       case "tell":
-        say(step.why);
+        print(step.why);
         break;
       case "adopt-modules":
-        say(step.why);
+        print(step.why);
         writeFileSync(stamp, `${lockHash}\n`);
         break;
       case "install-modules":
-        say(`npm ci (${step.why}; half a minute or so)`);
+        print(`npm ci (${step.why}; half a minute or so)`);
         installModules(bin);
         writeFileSync(stamp, `${lockHash}\n`); // only now: an install cut short must be made again
         break;
       case "install-packages":
-        say(`apt-get install ${step.names.join(" ")} (${step.why})`);
+        print(`apt-get install ${step.names.join(" ")} (${step.why})`);
         installPackages(step.names);
         break;
     }
@@ -130,7 +130,7 @@ function setUp(command) {
   if (typeof choice === "object") throw new SetUpRefused(choice.refusal);
   const node = choice === "bundled" ? bundled : process.execPath;
   const env = { ...process.env, PATH: [bin, dirname(node), process.env["PATH"] ?? ""].join(delimiter) };
-  say(`ready, running on Node ${askVersion(node)}`);
+  print(`ready, running on Node ${askVersion(node)}`);
   return { node, env };
 }
 

@@ -2,21 +2,21 @@
  * Finds failures that are swallowed and tests that are switched off. The linter sees an empty block, but a comment is
  * enough to calm it; here a catch without code is silent whatever stands beside it.
  */
-import { readTokens, type Token } from "./tokens.ts";
+import { type Token, tokenize } from "./tokens.ts";
 import { listSources, readText, reportProblems, repositoryRoot } from "./tree.ts";
 
 /** Every silent failure below a root, one sentence each. */
-export function checkSilence(root: string): string[] {
+export function checkSilentFailures(root: string): string[] {
   return listSources(root).flatMap((file) => {
-    const tokens = readTokens(readText(root, file));
+    const tokens = tokenize(readText(root, file));
     return tokens.flatMap((token, at) => {
-      const sentence = judgeToken(tokens, token, at);
+      const sentence = findSilentFailure(tokens, token, at);
       return sentence ? [`${file}:${token.line}: ${sentence}`] : [];
     });
   });
 }
 
-function judgeToken(tokens: readonly Token[], token: Token, at: number): string | null {
+function findSilentFailure(tokens: readonly Token[], token: Token, at: number): string | null {
   if (token.kind !== "word") return null;
   const isMember = tokens[at - 1]?.text === "." || tokens[at - 1]?.text === "?.";
   if (token.text === "catch" && !isMember && isEmptyBlock(tokens, skipParentheses(tokens, at + 1)))
@@ -60,4 +60,4 @@ function isEmptyHandler(tokens: readonly Token[], open: number): boolean {
   return isNothing || isEmptyBlock(tokens, at + 1);
 }
 
-if (import.meta.main) reportProblems("silent failures", checkSilence(repositoryRoot));
+if (import.meta.main) reportProblems("silent failures", checkSilentFailures(repositoryRoot));

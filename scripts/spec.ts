@@ -1,24 +1,24 @@
 /** The rules of docs/spec.md: their ids, where they stand, and whether each has a test. */
-import type { Title } from "./titles.ts";
+import type { TestTitle } from "./titles.ts";
 
-export interface Rule {
+export interface SpecRule {
   id: string;
   line: number;
   isPlanned: boolean;
 }
 
 /** A table row, list item, heading or bold word that begins with an id; or a plain line, if it begins a paragraph. */
-const marked = /^\s*(?:\||[-*]\s|#{1,6}\s|(?=\*\*|`))\s*(?:\*\*|`)?([A-Z]{1,4}\d+[a-z]?)(?:\*\*|`)?(?=[\s.:,|)]|$)/;
-const plain = /^([A-Z]{1,4}\d+[a-z]?)(?=[\s.:])/;
+const markedRule = /^\s*(?:\||[-*]\s|#{1,6}\s|(?=\*\*|`))\s*(?:\*\*|`)?([A-Z]{1,4}\d+[a-z]?)(?:\*\*|`)?(?=[\s.:,|)]|$)/;
+const plainRule = /^([A-Z]{1,4}\d+[a-z]?)(?=[\s.:])/;
 
-export function readRules(text: string): Rule[] {
-  const rules: Rule[] = [];
+export function readSpecRules(text: string): SpecRule[] {
+  const rules: SpecRule[] = [];
   let isFenced = false;
   let mayBegin = true; // a blank line or another rule came before
   text.split("\n").forEach((words, at) => {
     if (/^\s*(```|~~~)/.test(words)) isFenced = !isFenced;
     if (isFenced) return;
-    const id = (marked.exec(words) ?? (mayBegin ? plain.exec(words) : null))?.[1];
+    const id = (markedRule.exec(words) ?? (mayBegin ? plainRule.exec(words) : null))?.[1];
     if (id) rules.push({ id, line: at + 1, isPlanned: words.includes("(planned)") });
     mayBegin = id !== undefined || words.trim() === "";
   });
@@ -26,9 +26,9 @@ export function readRules(text: string): Rule[] {
 }
 
 /** Rules twice, rules without a test, tests of rules that do not exist. */
-export function checkRules(rules: readonly Rule[], titles: readonly Title[]): string[] {
+export function checkSpecRules(rules: readonly SpecRule[], titles: readonly TestTitle[]): string[] {
   const problems: string[] = [];
-  const byId = new Map<string, Rule>();
+  const byId = new Map<string, SpecRule>();
   for (const rule of rules) {
     const first = byId.get(rule.id);
     if (first) problems.push(`docs/spec.md:${rule.line}: rule ${rule.id} is already on line ${first.line}`);

@@ -1,8 +1,8 @@
 /** The titles of all tests, read from the sources, so that documents can name a test and rules can be traced to one. */
-import { hole, readTokens, type Token } from "./tokens.ts";
+import { computedPart, type Token, tokenize } from "./tokens.ts";
 import { listSources, readText } from "./tree.ts";
 
-export interface Title {
+export interface TestTitle {
   file: string;
   line: number;
   /** As written; a computed part is the hole sign. */
@@ -11,34 +11,34 @@ export interface Title {
   rules: string[];
 }
 
-const callers = new Set(["it", "test", "describe"]);
+const testFunctions = new Set(["it", "test", "describe"]);
 /** `[L4]`, `[L4, L5]` or `[L4][L5]` at the start of a title. */
 const citation = /^(?:\[[A-Z]{1,4}\d+[a-z]?(?:,\s*[A-Z]{1,4}\d+[a-z]?)*\]\s*)+/;
 const ruleId = /[A-Z]{1,4}\d+[a-z]?/g;
 /** Places that `it.each` fills: %s and the like, $name, $0. */
-const eachPlaces = /%[sdifjoO#$c]|\$[\w.]+/g;
+const eachPlaceholders = /%[sdifjoO#$c]|\$[\w.]+/g;
 
-export function listTitles(root: string): Title[] {
+export function listTestTitles(root: string): TestTitle[] {
   return ["packages", "apps", "test", "scripts", "bench", "examples"]
     .flatMap((folder) => listSources(root, folder))
-    .flatMap((file) => readTitles(readText(root, file)).map((title) => ({ ...title, file })));
+    .flatMap((file) => readTestTitles(readText(root, file)).map((title) => ({ ...title, file })));
 }
 
-function readTitles(source: string): Omit<Title, "file">[] {
-  const tokens = readTokens(source);
+function readTestTitles(source: string): Omit<TestTitle, "file">[] {
+  const tokens = tokenize(source);
   return tokens.flatMap((token, at) => {
     // A case of a contract suite is a row with a title; the suite hands it to `it`.
     const row = token.kind === "word" && token.text === "title" && tokens[at + 1]?.text === ":" ? tokens[at + 2] : undefined;
     if (row?.kind === "string" && citation.test(row.text))
       return [{ line: row.line, text: row.text, rules: row.text.match(citation)?.[0].match(ruleId) ?? [] }];
-    if (token.kind !== "word" || !callers.has(token.text) || tokens[at - 1]?.text === ".") return [];
+    if (token.kind !== "word" || !testFunctions.has(token.text) || tokens[at - 1]?.text === ".") return [];
     const { open, isEach } = findCall(tokens, at + 1);
-    const said = tokens[open + 1];
-    if (tokens[open]?.text !== "(" || !said || (said.kind !== "string" && said.kind !== "template")) return [];
-    let text = isEach ? said.text.replace(eachPlaces, hole) : said.text;
-    if (said.kind === "string" && tokens[open + 2]?.text === "+") text += hole; // the rest is computed
-    if (text.replaceAll(hole, "").trim() === "") return []; // computed as a whole: it would stand for any title
-    return [{ line: said.line, text, rules: text.match(citation)?.[0].match(ruleId) ?? [] }];
+    const titleToken = tokens[open + 1];
+    if (tokens[open]?.text !== "(" || !titleToken || (titleToken.kind !== "string" && titleToken.kind !== "template")) return [];
+    let text = isEach ? titleToken.text.replace(eachPlaceholders, computedPart) : titleToken.text;
+    if (titleToken.kind === "string" && tokens[open + 2]?.text === "+") text += computedPart; // the rest is computed
+    if (text.replaceAll(computedPart, "").trim() === "") return []; // computed as a whole: it would stand for any title
+    return [{ line: titleToken.line, text, rules: text.match(citation)?.[0].match(ruleId) ?? [] }];
   });
 }
 
@@ -70,6 +70,6 @@ function skipArguments(tokens: readonly Token[], open: number): number {
 
 /** Whether a document that writes `named` means this title; a computed part stands for anything. */
 export function matchesTitle(title: string, named: string): boolean {
-  const parts = title.split(hole).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = title.split(computedPart).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${parts.join(".+")}$`, "s").test(named);
 }

@@ -11,25 +11,25 @@ export interface Token {
 }
 
 /** In the text of a template token: something computed stood here. */
-export const hole = "\0";
+export const computedPart = "\0";
 
 // After these words a slash begins a regular expression; after any other word or a closing bracket it divides.
-const wordsBeforeRegex = new Set(
+const keywordsBeforeRegex = new Set(
   "return typeof instanceof in of new delete void throw case do else await yield extends default".split(" "),
 );
-const marks = ["...", "?.", "=>", "===", "!==", "==", "!=", "&&", "||", "??"];
+const punctuators = ["...", "?.", "=>", "===", "!==", "==", "!=", "&&", "||", "??"];
 const wordStart = /[\p{ID_Start}$_#@]/u;
 const wordPart = /[\p{ID_Continue}$\u200c\u200d]/u;
 const escapes: Record<string, string> = { n: "\n", t: "\t", r: "\r", 0: "\0" };
 
 /** All tokens of a source text, comments left out; code inside `${}` follows the template it belongs to. */
-export function readTokens(source: string): Token[] {
+export function tokenize(source: string): Token[] {
   const tokens: Token[] = [];
   readCode(source, { at: source.startsWith("#!") ? endOfLine(source, 0) : 0, line: 1 }, tokens, false);
   return tokens;
 }
 
-interface Place {
+interface SourcePosition {
   at: number;
   line: number;
 }
@@ -40,47 +40,47 @@ function endOfLine(source: string, from: number): number {
 }
 
 /** Reads until the end, or, within a template, until the brace that closes its hole. */
-function readCode(source: string, place: Place, tokens: Token[], isHole: boolean): void {
+function readCode(source: string, position: SourcePosition, tokens: Token[], isHole: boolean): void {
   let depth = 0;
-  while (place.at < source.length) {
-    const start = source[place.at] ?? "";
-    const next = source[place.at + 1];
+  while (position.at < source.length) {
+    const start = source[position.at] ?? "";
+    const next = source[position.at + 1];
     if (start === "\n") {
-      place.line += 1;
-      place.at += 1;
-    } else if (/\s/.test(start)) place.at += 1;
-    else if (start === "/" && next === "/") place.at = endOfLine(source, place.at);
-    else if (start === "/" && next === "*") skipBlockComment(source, place);
-    else if (start === '"' || start === "'") tokens.push(readString(source, place, start));
-    else if (start === "`") readTemplate(source, place, tokens);
-    else if (start === "/" && mayStartRegex(tokens.at(-1))) tokens.push(readRegex(source, place));
-    else if (/[0-9]/.test(start)) tokens.push(readWhile(source, place, "number", /[\w.]/));
-    else if (wordStart.test(start)) tokens.push(readWhile(source, place, "word", wordPart));
+      position.line += 1;
+      position.at += 1;
+    } else if (/\s/.test(start)) position.at += 1;
+    else if (start === "/" && next === "/") position.at = endOfLine(source, position.at);
+    else if (start === "/" && next === "*") skipBlockComment(source, position);
+    else if (start === '"' || start === "'") tokens.push(readString(source, position, start));
+    else if (start === "`") readTemplate(source, position, tokens);
+    else if (start === "/" && mayStartRegex(tokens.at(-1))) tokens.push(readRegex(source, position));
+    else if (/[0-9]/.test(start)) tokens.push(readWhile(source, position, "number", /[\w.]/));
+    else if (wordStart.test(start)) tokens.push(readWhile(source, position, "word", wordPart));
     else {
-      const text = marks.find((mark) => source.startsWith(mark, place.at)) ?? start;
+      const text = punctuators.find((mark) => source.startsWith(mark, position.at)) ?? start;
       if (text === "{") depth += 1;
       if (text === "}" && depth-- === 0 && isHole) {
-        place.at += 1;
+        position.at += 1;
         return;
       }
-      tokens.push({ kind: "mark", text, line: place.line });
-      place.at += text.length;
+      tokens.push({ kind: "mark", text, line: position.line });
+      position.at += text.length;
     }
   }
 }
 
-function readWhile(source: string, place: Place, kind: Token["kind"], part: RegExp): Token {
-  const from = place.at;
-  place.at += 1;
-  while (place.at < source.length && part.test(source[place.at] ?? "")) place.at += 1;
-  return { kind, text: source.slice(from, place.at), line: place.line };
+function readWhile(source: string, position: SourcePosition, kind: Token["kind"], part: RegExp): Token {
+  const from = position.at;
+  position.at += 1;
+  while (position.at < source.length && part.test(source[position.at] ?? "")) position.at += 1;
+  return { kind, text: source.slice(from, position.at), line: position.line };
 }
 
-function skipBlockComment(source: string, place: Place): void {
-  const close = source.indexOf("*/", place.at + 2);
+function skipBlockComment(source: string, position: SourcePosition): void {
+  const close = source.indexOf("*/", position.at + 2);
   const end = close < 0 ? source.length : close + 2;
-  place.line += countLines(source.slice(place.at, end));
-  place.at = end;
+  position.line += countLines(source.slice(position.at, end));
+  position.at = end;
 }
 
 function countLines(text: string): number {
@@ -88,67 +88,67 @@ function countLines(text: string): number {
 }
 
 /** A string ends at its quote, or at the end of the line: an apostrophe in the text of JSX must not swallow the file. */
-function readString(source: string, place: Place, quote: string): Token {
-  const token: Token = { kind: "string", text: "", line: place.line };
-  for (place.at += 1; place.at < source.length; place.at += 1) {
-    const sign = source[place.at] ?? "";
-    if (sign === quote || sign === "\n") break;
-    if (sign !== "\\") token.text += sign;
+function readString(source: string, position: SourcePosition, quote: string): Token {
+  const token: Token = { kind: "string", text: "", line: position.line };
+  for (position.at += 1; position.at < source.length; position.at += 1) {
+    const character = source[position.at] ?? "";
+    if (character === quote || character === "\n") break;
+    if (character !== "\\") token.text += character;
     else {
-      place.at += 1;
-      const escaped = source[place.at] ?? "";
-      if (escaped === "\n") place.line += 1;
+      position.at += 1;
+      const escaped = source[position.at] ?? "";
+      if (escaped === "\n") position.line += 1;
       else token.text += escapes[escaped] ?? escaped;
     }
   }
-  if (source[place.at] === quote) place.at += 1;
+  if (source[position.at] === quote) position.at += 1;
   return token;
 }
 
-function readTemplate(source: string, place: Place, tokens: Token[]): void {
-  const token: Token = { kind: "template", text: "", line: place.line };
+function readTemplate(source: string, position: SourcePosition, tokens: Token[]): void {
+  const token: Token = { kind: "template", text: "", line: position.line };
   tokens.push(token);
-  place.at += 1;
-  while (place.at < source.length && source[place.at] !== "`") {
-    const sign = source[place.at] ?? "";
-    if (sign === "$" && source[place.at + 1] === "{") {
-      place.at += 2;
-      token.text += hole;
-      readCode(source, place, tokens, true);
+  position.at += 1;
+  while (position.at < source.length && source[position.at] !== "`") {
+    const character = source[position.at] ?? "";
+    if (character === "$" && source[position.at + 1] === "{") {
+      position.at += 2;
+      token.text += computedPart;
+      readCode(source, position, tokens, true);
       continue;
     }
-    if (sign === "\n") place.line += 1;
-    if (sign === "\\") {
-      place.at += 1;
-      const escaped = source[place.at] ?? "";
-      if (escaped === "\n") place.line += 1;
+    if (character === "\n") position.line += 1;
+    if (character === "\\") {
+      position.at += 1;
+      const escaped = source[position.at] ?? "";
+      if (escaped === "\n") position.line += 1;
       token.text += escapes[escaped] ?? escaped;
-    } else token.text += sign;
-    place.at += 1;
+    } else token.text += character;
+    position.at += 1;
   }
-  place.at += 1;
+  position.at += 1;
 }
 
 function mayStartRegex(before: Token | undefined): boolean {
   if (!before) return true;
   if (before.kind === "mark") return before.text !== ")" && before.text !== "]" && before.text !== "}";
-  return before.kind === "word" && wordsBeforeRegex.has(before.text);
+  return before.kind === "word" && keywordsBeforeRegex.has(before.text);
 }
 
-function readRegex(source: string, place: Place): Token {
-  const from = place.at;
+function readRegex(source: string, position: SourcePosition): Token {
+  const from = position.at;
   let isClass = false;
-  for (place.at += 1; place.at < source.length; place.at += 1) {
-    const sign = source[place.at];
-    if (sign === "\n") break;
-    if (sign === "\\") place.at += 1;
-    else if (sign === "[") isClass = true;
-    else if (sign === "]") isClass = false;
-    else if (sign === "/" && !isClass) {
-      place.at += 1;
+  for (position.at += 1; position.at < source.length; position.at += 1) {
+    const character = source[position.at];
+    if (character === "\n") break;
+    if (character === "\\") position.at += 1;
+    else if (character === "[") isClass = true;
+    else if (character === "]") isClass = false;
+    else if (character === "/" && !isClass) {
+      position.at += 1;
       break;
     }
   }
-  while (/[a-z]/.test(source[place.at] ?? "")) place.at += 1;
-  return { kind: "regex", text: source.slice(from, place.at), line: place.line };
+  while (/[a-z]/.test(source[position.at] ?? "")) position.at += 1;
+  return { kind: "regex", text: source.slice(from, position.at), line: position.line };
 }

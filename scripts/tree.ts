@@ -7,8 +7,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const skippedFolders = new Set(["node_modules", ".git", "var", "coverage", "dist"]);
-const sourceName = /\.(ts|tsx|mts|js|jsx|mjs|cjs)$/;
-const testName = /\.(test|bench)\.tsx?$|(^|\/)(test|bench|testing|contract)\/|(^|\/)src\/testing\.ts$/;
+const sourceFileName = /\.(ts|tsx|mts|js|jsx|mjs|cjs)$/;
+const testFilePath = /\.(test|bench)\.tsx?$|(^|\/)(test|bench|testing|contract)\/|(^|\/)src\/testing\.ts$/;
 
 export const repositoryRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -26,7 +26,7 @@ export function listFiles(root: string, folder = ""): string[] {
 }
 
 export function listSources(root: string, folder = ""): string[] {
-  return listFiles(root, folder).filter((path) => sourceName.test(path));
+  return listFiles(root, folder).filter((path) => sourceFileName.test(path));
 }
 
 export function listFolders(root: string, folder: string): string[] {
@@ -40,7 +40,7 @@ export function listFolders(root: string, folder: string): string[] {
 
 /** Tests, and what only tests may use: fakes, contract suites, measurements. */
 export function isTestFile(path: string): boolean {
-  return testName.test(path);
+  return testFilePath.test(path);
 }
 
 export function readText(root: string, path: string): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { agreeModules, chooseNode, type Facts, planSetUp, systemPackages } from "../../scripts/setup-plan.mjs";
+import { agreeModules, chooseNode, type MachineFacts, planSetUp, systemPackages } from "../../scripts/setup-plan.mjs";
 
-const readyFacts: Facts = {
+const readyFacts: MachineFacts = {
   command: "test",
   lockHash: "aa",
   stampHash: "aa",
@@ -11,7 +11,7 @@ const readyFacts: Facts = {
   hasApt: true,
   missing: [],
 };
-const plannedStepTypes = (change: Partial<Facts>) => planSetUp({ ...readyFacts, ...change }).map((step) => step.type);
+const plannedStepTypes = (change: Partial<MachineFacts>) => planSetUp({ ...readyFacts, ...change }).map((step) => step.type);
 
 describe("the plan of the set-up", () => {
   it("[H1] does nothing in a checkout that is ready", () => {
@@ -50,7 +50,7 @@ describe("the plan of the set-up", () => {
   });
 
   it("[H2] asks for PostgreSQL, its pooler and openssl before the tests, in one step, and for none before a start", () => {
-    const names = (command: Facts["command"]) =>
+    const names = (command: MachineFacts["command"]) =>
       planSetUp({ ...readyFacts, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
 
     expect(names("test")).toEqual(["postgresql", "pgbouncer", "openssl"]);

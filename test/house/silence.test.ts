@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { checkSilence } from "../../scripts/silence.ts";
+import { checkSilentFailures } from "../../scripts/silence.ts";
 import { writeTemporaryTree } from "./plant.ts";
 
-const checkSource = (source: string) => checkSilence(writeTemporaryTree({ "packages/a/src/a.ts": source }));
+const checkSource = (source: string) => checkSilentFailures(writeTemporaryTree({ "packages/a/src/a.ts": source }));
 
 describe("silent failures", () => {
   it.each([

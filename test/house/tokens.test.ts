@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { hole, readTokens } from "../../scripts/tokens.ts";
+import { computedPart, tokenize } from "../../scripts/tokens.ts";
 
 const tokenTexts = (source: string) =>
-  readTokens(source)
+  tokenize(source)
     .filter((token) => token.kind === "word")
     .map((token) => token.text);
 
@@ -14,11 +14,11 @@ describe("tokens", () => {
   });
 
   it("[H6] sees the code inside the holes of a template, however deep", () => {
-    const tokens = readTokens("const t = `a ${ f({ b: `x ${g} y` }) } z`; end;");
+    const tokens = tokenize("const t = `a ${ f({ b: `x ${g} y` }) } z`; end;");
 
     expect(tokens.filter((token) => token.kind === "template").map((token) => token.text)).toEqual([
-      `a ${hole} z`,
-      `x ${hole} y`,
+      `a ${computedPart} z`,
+      `x ${computedPart} y`,
     ]);
     expect(tokens.filter((token) => token.kind === "word").map((token) => token.text)).toEqual([
       "const",
@@ -31,7 +31,7 @@ describe("tokens", () => {
   });
 
   it("[H6] tells a regular expression from a division", () => {
-    const kinds = (source: string) => readTokens(source).map((token) => token.kind);
+    const kinds = (source: string) => tokenize(source).map((token) => token.kind);
 
     expect(kinds("const r = /a'[/]b/u;")).toEqual(["word", "word", "mark", "regex", "mark"]);
     expect(kinds("const q = a / b / c;")).not.toContain("regex");
@@ -40,7 +40,7 @@ describe("tokens", () => {
   });
 
   it("[H6] knows the line of a token behind comments and templates of many lines", () => {
-    const tokens = readTokens("#!/usr/bin/env node\n/*\n\n*/\nconst a = `\n\n`;\nhere");
+    const tokens = tokenize("#!/usr/bin/env node\n/*\n\n*/\nconst a = `\n\n`;\nhere");
 
     expect(tokens.at(-1)).toEqual({ kind: "word", text: "here", line: 8 });
   });

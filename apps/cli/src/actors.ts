@@ -8,7 +8,7 @@ import { CliFailure, exitCodes } from "./failure.ts";
 const usersMax = 1_000;
 
 /** Name by id. Who may not list users knows at least themselves. */
-export async function userNames(client: Client): Promise<ReadonlyMap<string, string>> {
+export async function loadUserNames(client: Client): Promise<ReadonlyMap<string, string>> {
   const names = new Map<string, string>();
   try {
     for await (const { userId, username } of allItems((cursor) => client.listUsers({ limit: 200, cursor }))) {
@@ -24,8 +24,8 @@ export async function userNames(client: Client): Promise<ReadonlyMap<string, str
 }
 
 /** The id of the user of that name; any other word is taken for an id. */
-export function actorIdOf(word: string, names: ReadonlyMap<string, string>): string {
-  const low = word.toLowerCase();
-  for (const [userId, username] of names) if (username.toLowerCase() === low) return userId;
-  return word;
+export function resolveActorId(nameOrId: string, names: ReadonlyMap<string, string>): string {
+  const lowerCase = nameOrId.toLowerCase();
+  for (const [userId, username] of names) if (username.toLowerCase() === lowerCase) return userId;
+  return nameOrId;
 }

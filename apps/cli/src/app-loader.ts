@@ -3,12 +3,12 @@
 
 import type { AppFlag } from "./completion-command.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
-import type { SimRoom } from "./sim-command.ts";
+import type { SimulatorModule } from "./sim-command.ts";
 
-const appNames = { scheduler: "@astraflow/scheduler", worker: "@astraflow/worker" } as const;
-export type AppName = keyof typeof appNames;
+const appPackages = { scheduler: "@astraflow/scheduler", worker: "@astraflow/worker" } as const;
+export type AppName = keyof typeof appPackages;
 
-export const isAppName = (word: string | undefined): word is AppName => word !== undefined && Object.hasOwn(appNames, word);
+export const isAppName = (name: string | undefined): name is AppName => name !== undefined && Object.hasOwn(appPackages, name);
 
 interface AppCommand {
   readonly flags: readonly AppFlag[];
@@ -22,21 +22,21 @@ export interface FailpointList {
 }
 
 async function loadApp(name: AppName): Promise<Record<string, unknown>> {
-  return (await import(appNames[name])) as Record<string, unknown>;
+  return (await import(appPackages[name])) as Record<string, unknown>;
 }
 
-export async function loadCommand(name: AppName): Promise<AppCommand> {
+export async function loadAppCommand(name: AppName): Promise<AppCommand> {
   const command = (await loadApp(name))[`${name}Command`];
   if (typeof command === "object" && command !== null && "run" in command && typeof command.run === "function")
     return command as AppCommand;
   throw new CliFailure(exitCodes.failed, {
     error: "E.INTERNAL",
-    message: `${appNames[name]} does not export ${name}Command; the installation is damaged. Run npm ci.`,
+    message: `${appPackages[name]} does not export ${name}Command; the installation is damaged. Run npm ci.`,
   });
 }
 
 /** One line of the doctor about a store. */
-export interface StoreCheck {
+export interface DoctorCheck {
   readonly name: string;
   readonly isGood: boolean;
   readonly found: string;
@@ -44,9 +44,9 @@ export interface StoreCheck {
 }
 
 /** Looks at the store that an address names; the scheduler knows how. */
-export async function loadStoreCheckup(): Promise<(store: string) => Promise<readonly StoreCheck[]>> {
+export async function loadStoreCheck(): Promise<(store: string) => Promise<readonly DoctorCheck[]>> {
   const { checkStore } = await loadApp("scheduler");
-  return checkStore as (store: string) => Promise<readonly StoreCheck[]>;
+  return checkStore as (store: string) => Promise<readonly DoctorCheck[]>;
 }
 
 export async function loadFailpoints(): Promise<FailpointList> {
@@ -55,7 +55,7 @@ export async function loadFailpoints(): Promise<FailpointList> {
 }
 
 /** The simulated world; a package and not an app, but as large as one. */
-export async function loadSim(): Promise<SimRoom> {
+export async function loadSimulator(): Promise<SimulatorModule> {
   const name = "@astraflow/sim";
-  return (await import(name)) as SimRoom;
+  return (await import(name)) as SimulatorModule;
 }

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
 import { runBench } from "./bench-command.ts";
-import { openStage } from "./command-stage.ts";
+import { createCommandFixture } from "./command-stage.ts";
 
 it("[L63] a bench that is asked for data gives the figures of its lines by name, in one document", async () => {
-  const stage = openStage({});
-  const words = ["chain", "--part", "list", "--runs-stored", "50", "--pages", "1"];
+  const fixture = createCommandFixture({});
+  const args = ["chain", "--part", "list", "--runs-stored", "50", "--pages", "1"];
 
-  expect(await runBench(words, { terminal: stage.place.terminal, json: true, quiet: true })).toBe(0);
+  expect(await runBench(args, { terminal: fixture.context.terminal, json: true, quiet: true })).toBe(0);
 
-  const document = JSON.parse(stage.out()) as { figures: { pages: object[] }; lines: string[] };
+  const document = JSON.parse(fixture.stdout()) as { figures: { pages: object[] }; lines: string[] };
   expect(document).toMatchObject({ bench: "chain", exitCode: 0 });
   expect(document.lines.length).toBeGreaterThan(document.figures.pages.length);
   expect(document.figures.pages[0]).toMatchObject({

@@ -8,25 +8,25 @@ import { fileURLToPath } from "node:url";
 import { usageFailure } from "./failure.ts";
 import type { Terminal } from "./terminal.ts";
 
-const root = fileURLToPath(new URL("../../../", import.meta.url));
+const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url));
 
-export interface BenchPlace {
+export interface BenchContext {
   readonly terminal: Terminal;
   readonly json: boolean;
   readonly quiet: boolean;
 }
 
-export async function runBench(words: readonly string[], { terminal, json, quiet }: BenchPlace): Promise<number> {
-  const program = join(root, "bench", "main.ts");
+export async function runBench(args: readonly string[], { terminal, json, quiet }: BenchContext): Promise<number> {
+  const program = join(repositoryRoot, "bench", "main.ts");
   if (!existsSync(program)) throw usageFailure(`There are no measurements here (${program}); run this inside the repository.`);
-  const begun = performance.now();
+  const startedAt = performance.now();
   // A bench that knows --json prints its figures as one line of JSON; of the others the lines are handed on.
-  const child = spawn(process.execPath, [program, ...words, ...(json ? ["--json"] : [])], {
-    cwd: root,
+  const child = spawn(process.execPath, [program, ...args, ...(json ? ["--json"] : [])], {
+    cwd: repositoryRoot,
     stdio: ["inherit", json ? "pipe" : "inherit", quiet ? "ignore" : "inherit"],
   });
   const lines: string[] = [];
-  const reading = child.stdout === null ? null : readLines(child.stdout, lines);
+  const reading = child.stdout === null ? null : collectLines(child.stdout, lines);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.kill(signal));
   const code = await new Promise<number>((resolve, reject) => {
     child.on("error", reject);
@@ -35,34 +35,34 @@ export async function runBench(words: readonly string[], { terminal, json, quiet
   await reading;
   if (json)
     terminal.print(
-      JSON.stringify(benchDocument(words, lines, { exitCode: code, tookMs: Math.round(performance.now() - begun) })),
+      JSON.stringify(formatBenchResult(args, lines, { exitCode: code, tookMs: Math.round(performance.now() - startedAt) })),
     );
   return code;
 }
 
-async function readLines(stream: NodeJS.ReadableStream, lines: string[]): Promise<void> {
+async function collectLines(stream: NodeJS.ReadableStream, lines: string[]): Promise<void> {
   for await (const line of createInterface({ input: stream })) lines.push(line);
 }
 
 /** What --json prints: the figures where the bench gives them as data, and the lines it wrote for people. */
-export function benchDocument(
-  words: readonly string[],
+export function formatBenchResult(
+  args: readonly string[],
   lines: readonly string[],
-  end: { exitCode: number; tookMs: number },
+  result: { exitCode: number; tookMs: number },
 ): object {
-  const data = lines.map(readObject);
+  const data = lines.map(parseJsonObject);
   const figures = data.findLast((one) => one !== null) ?? null;
   return {
-    bench: words[0] ?? null,
-    words: words.slice(1),
+    bench: args[0] ?? null,
+    words: args.slice(1),
     node: process.version,
-    ...end,
+    ...result,
     figures,
     lines: lines.filter((_, at) => data[at] === null),
   };
 }
 
-function readObject(line: string): object | null {
+function parseJsonObject(line: string): object | null {
   if (!line.startsWith("{")) return null;
   try {
     return JSON.parse(line) as object;

@@ -5,24 +5,24 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const program = fileURLToPath(new URL("../bin/astra.mjs", import.meta.url));
+const astraProgram = fileURLToPath(new URL("../bin/astra.mjs", import.meta.url));
 
-export interface ChildEnd {
+export interface AppProcessExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-export interface Child {
+export interface AppProcess {
   readonly name: string;
   readonly pid: number;
   /** Its ready line, as it wrote it; rejects if it ends before. */
   readonly ready: Promise<string>;
-  readonly ended: Promise<ChildEnd>;
-  stop(signal: NodeJS.Signals): void;
+  readonly exited: Promise<AppProcessExit>;
+  kill(signal: NodeJS.Signals): void;
 }
 
-export function startChild(name: string, words: readonly string[], env: NodeJS.ProcessEnv): Child {
-  const child: ChildProcess = spawn(process.execPath, [program, ...words], {
+export function startAppProcess(name: string, args: readonly string[], env: NodeJS.ProcessEnv): AppProcess {
+  const child: ChildProcess = spawn(process.execPath, [astraProgram, ...args], {
     // The channel is the tether: when we die without a word, the child notices and ends too.
     stdio: ["ignore", "pipe", "inherit", "ipc"],
     env: { ...env, ASTRA_TETHERED: "1" },
@@ -30,7 +30,7 @@ export function startChild(name: string, words: readonly string[], env: NodeJS.P
     detached: true,
   });
   const ready = Promise.withResolvers<string>();
-  const ended = Promise.withResolvers<ChildEnd>();
+  const ended = Promise.withResolvers<AppProcessExit>();
   if (child.stdout)
     createInterface({ input: child.stdout }).on("line", (line) => line.includes(`"ready":true`) && ready.resolve(line));
   child.on("error", (cause) => {
@@ -42,10 +42,10 @@ export function startChild(name: string, words: readonly string[], env: NodeJS.P
     ended.resolve({ code, signal });
   });
   ready.promise.catch(() => undefined); // whoever waits for it hears of it; a stop before that is nobody's error
-  return { name, pid: child.pid ?? -1, ready: ready.promise, ended: ended.promise, stop: (signal) => void child.kill(signal) };
+  return { name, pid: child.pid ?? -1, ready: ready.promise, exited: ended.promise, kill: (signal) => void child.kill(signal) };
 }
 
-export function describeEnd(child: Pick<Child, "name" | "pid">, end: ChildEnd): string {
+export function describeExit(child: Pick<AppProcess, "name" | "pid">, end: AppProcessExit): string {
   const how = end.signal ? `was ended by ${end.signal}` : `ended with code ${end.code}`;
   return `the ${child.name} (pid ${child.pid}) ${how}`;
 }

@@ -3,38 +3,41 @@
 
 import { setDefaultCACertificates } from "node:tls";
 import { ApiFault, type Client, createClient as createApiClient, NoAnswer } from "@astraflow/client";
-import type { Connection } from "./connection.ts";
-import { CliFailure, exitCodeOf, exitCodes } from "./failure.ts";
+import type { ApiEndpoint } from "./connection.ts";
+import { CliFailure, exitCodeForStatus, exitCodes } from "./failure.ts";
 
 export type { Client } from "@astraflow/client";
 
-const requestMsMax = 30_000;
+const requestTimeoutMs = 30_000;
 
-export interface ClientManner {
+export interface CliClientOptions {
   readonly waitMs?: number;
   /** Hears of every request that was answered or was not, in one line; never of the token. */
-  readonly note?: ((line: string) => void) | undefined;
+  readonly logRequest?: ((line: string) => void) | undefined;
 }
 
-export function createClient(connection: Connection, { waitMs = requestMsMax, note }: ClientManner = {}): Client {
+export function createCliClient(
+  connection: ApiEndpoint,
+  { waitMs = requestTimeoutMs, logRequest }: CliClientOptions = {},
+): Client {
   // For the whole process, which talks to this scheduler and nobody else: fetch takes no authority of its own.
-  if (connection.authority !== undefined) setDefaultCACertificates([connection.authority]);
+  if (connection.caCertificate !== undefined) setDefaultCACertificates([connection.caCertificate]);
   // Nobody there is told at once; commands that can wait for a scheduler do so themselves, and say it.
   const client = createApiClient({
     url: connection.url,
     token: connection.token,
     waitMs,
     retry: { busyMax: 3, lostMax: 0 },
-    ...(note !== undefined && { environment: { fetch: noting(note) } }),
+    ...(logRequest !== undefined && { environment: { fetch: createLoggingFetch(logRequest) } }),
   });
   const translate = (cause: unknown): never => {
-    throw failureOf(cause, connection.url, waitMs);
+    throw toCliFailure(cause, connection.url, waitMs);
   };
   const calls = Object.entries(client).map(([name, call]) => [
     name,
     typeof call !== "function" || name === "events"
       ? call
-      : (...words: never[]) => (call as (...words: never[]) => Promise<unknown>)(...words).catch(translate),
+      : (...args: never[]) => (call as (...args: never[]) => Promise<unknown>)(...args).catch(translate),
   ]);
   return {
     ...(Object.fromEntries(calls) as Client),
@@ -49,12 +52,12 @@ export function createClient(connection: Connection, { waitMs = requestMsMax, no
 }
 
 /** Tells method, path, status and time of each request; of a stream the time to its head. */
-function noting(note: (line: string) => void): (url: string, init: RequestInit) => Promise<Response> {
+function createLoggingFetch(logRequest: (line: string) => void): (url: string, init: RequestInit) => Promise<Response> {
   return async (url, init) => {
-    const begun = performance.now();
+    const startedAt = performance.now();
     const { pathname, search } = new URL(url);
     const end = (what: string): void =>
-      note(`${init.method ?? "GET"} ${pathname}${search} ${what} in ${Math.round(performance.now() - begun)} ms`);
+      logRequest(`${init.method ?? "GET"} ${pathname}${search} ${what} in ${Math.round(performance.now() - startedAt)} ms`);
     try {
       const response = await fetch(url, init);
       const requestId = response.headers.get("x-request-id");
@@ -68,19 +71,19 @@ function noting(note: (line: string) => void): (url: string, init: RequestInit) 
 }
 
 /** What the client throws, as the CLI says it; anything else is what it was. */
-function failureOf(cause: unknown, url: string, waitMs: number): unknown {
+function toCliFailure(cause: unknown, url: string, waitMs: number): unknown {
   if (cause instanceof ApiFault) {
-    if (cause.code === `HTTP ${cause.status}`) return stranger(url, cause.code);
+    if (cause.code === `HTTP ${cause.status}`) return notASchedulerFailure(url, cause.code);
     const next =
       cause.status === 401 && cause.code !== "E.AUTH.CREDENTIALS" ? "ASTRA_TOKEN=… astra …, --token @FILE, or astra login" : null;
-    return new CliFailure(exitCodeOf(cause.status), cause.toJSON(), next);
+    return new CliFailure(exitCodeForStatus(cause.status), cause.toJSON(), next);
   }
   if (!(cause instanceof NoAnswer)) return cause;
-  return cause.isLate ? late(url, waitMs) : unreachable(url, cause.cause);
+  return cause.isLate ? timeoutFailure(url, waitMs) : unreachableFailure(url, cause.cause);
 }
 
 /** Somebody may well be there, and wait for a store that is away; starting another scheduler would be bad advice. */
-function late(url: string, waitMs: number): CliFailure {
+function timeoutFailure(url: string, waitMs: number): CliFailure {
   const message = `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`;
   return new CliFailure(
     exitCodes.unreachable,
@@ -90,18 +93,18 @@ function late(url: string, waitMs: number): CliFailure {
 }
 
 /** A refusal of a scheduler has a body; this one is of another program, or of something on the way, and says nothing about what was asked. */
-function stranger(url: string, reason: string): CliFailure {
+function notASchedulerFailure(url: string, reason: string): CliFailure {
   const message = `What answers at ${url} does not speak as a scheduler does (${reason}). Name another with --url or ASTRA_URL, or look at what stands in between.`;
   return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, `curl ${url}/readyz`);
 }
 
 /** How OpenSSL and Node call a certificate that does not prove what it should. */
-const distrusts = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
+const certificateErrors = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
 
-function unreachable(url: string, cause: unknown): CliFailure {
+function unreachableFailure(url: string, cause: unknown): CliFailure {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
-  if (distrusts.test(reason)) {
+  if (certificateErrors.test(reason)) {
     const message = `What answers at ${url} could not prove that it is your scheduler (${reason}). Name its authority with --ca FILE or ASTRA_CA, and use the name that its certificate holds.`;
     return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra … --ca FILE");
   }

@@ -2,7 +2,7 @@
 
 import type { Run } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
-import type { Place } from "./place.ts";
+import type { CommandContext } from "./place.ts";
 import { createTerminal } from "./terminal.ts";
 
 /** A run as a list shows one that is under way. */
@@ -14,24 +14,27 @@ export const sampleRun = (runId: string, more: Partial<Run> = {}): Run => ({
   ...more,
 });
 
-type Answers = Readonly<Record<string, unknown>>;
+type CannedAnswers = Readonly<Record<string, unknown>>;
 
-export interface Stage {
-  readonly place: Place & { readonly signal: AbortSignal };
+export interface CommandFixture {
+  readonly context: CommandContext & { readonly signal: AbortSignal };
   /** Operation and input of every call, in order. */
   readonly calls: readonly (readonly [string, unknown])[];
-  out(): string;
-  err(): string;
+  stdout(): string;
+  stderr(): string;
 }
 
 /** An answer that is a function is asked with the call's input; an operation without an answer must not be called. */
-export function openStage(answers: Answers, more: Partial<Pick<Place, "json" | "output" | "agree" | "now">> = {}): Stage {
+export function createCommandFixture(
+  answers: CannedAnswers,
+  more: Partial<Pick<CommandContext, "json" | "output" | "confirm" | "now">> = {},
+): CommandFixture {
   const calls: [string, unknown][] = [];
-  const said = { out: "", err: "" };
+  const output = { out: "", err: "" };
   const answer = (name: string, input: unknown): unknown => {
     if (!(name in answers)) throw new Error(`${name} was not expected`);
-    const given = answers[name];
-    return typeof given === "function" ? (given as (input: unknown) => unknown)(input) : given;
+    const answerBody = answers[name];
+    return typeof answerBody === "function" ? (answerBody as (input: unknown) => unknown)(input) : answerBody;
   };
   const client = new Proxy({} as Client, {
     get: (_, name: string) => {
@@ -41,24 +44,24 @@ export function openStage(answers: Answers, more: Partial<Pick<Place, "json" | "
     },
   });
   const terminal = createTerminal({
-    stdout: { write: (text) => (said.out += text) },
-    stderr: { write: (text) => (said.err += text) },
+    stdout: { write: (text) => (output.out += text) },
+    stderr: { write: (text) => (output.err += text) },
     env: {},
     isQuiet: false,
     wantsColor: false,
   });
   return {
-    place: {
+    context: {
       client,
       terminal,
       json: false,
-      agree: async () => undefined,
+      confirm: async () => undefined,
       now: () => 0,
       ...more,
       signal: new AbortController().signal,
     },
     calls,
-    out: () => said.out,
-    err: () => said.err,
+    stdout: () => output.out,
+    stderr: () => output.err,
   };
 }

@@ -1,13 +1,13 @@
 import type { Run, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
-import { agreeing } from "./consent.ts";
-import { dismissLetter, listLetters, requeueLetter } from "./ledger-command.ts";
+import { createCommandFixture } from "./command-stage.ts";
+import { createConfirmation } from "./consent.ts";
+import { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./ledger-command.ts";
 import { listQueues } from "./queues-command.ts";
 import { diffRuns } from "./run-diff.ts";
 import { listRuns, showLogs } from "./runs-command.ts";
-import { cancelRun, changeRuns, rebindRun, replayRun, retryRun, skipNode } from "./steer-command.ts";
-import { whyRun } from "./why-command.ts";
+import { cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "./steer-command.ts";
+import { explainRun } from "./why-command.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const nodeId = "11111111-1111-4111-8111-111111111111";
@@ -33,7 +33,7 @@ const queued = { nodeId, taskId: `${runId}.0`, status: "queued", label: "Fall ov
 describe("steering", () => {
   it("[L18] names runs by a part of their id and nodes by their label, and says what was done", async () => {
     const steered = { runId, tasks: [{ taskId: `${runId}.0`, nodeId, from: "w-1", to: "w-2", sent: "stop", status: "ready" }] };
-    const stage = openStage({
+    const fixture = createCommandFixture({
       listRuns: { items: [run()], nextCursor: null },
       getRunDefinition: workflow,
       skipNode: { runId, tasks: [] },
@@ -43,22 +43,22 @@ describe("steering", () => {
       replayRun: ref,
     });
 
-    await skipNode("aa3f763", "fall", "late", stage.place);
-    await retryRun(runId, "Fall over", undefined, stage.place);
-    await rebindRun(runId, { worker: "w-2", mode: "switch" }, stage.place);
-    await retryRun(runId, undefined, "again", stage.place);
-    await replayRun(runId, { from: "Fall over", version: "3" }, stage.place);
+    await skipNode("aa3f763", "fall", "late", fixture.context);
+    await retryRun(runId, "Fall over", undefined, fixture.context);
+    await rebindRun(runId, { worker: "w-2", mode: "switch" }, fixture.context);
+    await retryRun(runId, undefined, "again", fixture.context);
+    await replayRun(runId, { from: "Fall over", version: "3" }, fixture.context);
 
-    expect(stage.calls.filter(([name]) => !/^list|^get/.test(name))).toEqual([
+    expect(fixture.calls.filter(([name]) => !/^list|^get/.test(name))).toEqual([
       ["skipNode", { runId, nodeId, body: { reason: "late" } }],
       ["retryNode", { runId, nodeId, body: {} }],
       ["rebindRun", { runId, body: { mode: "switch", worker: "w-2" } }],
       ["retryRun", { runId, body: { reason: "again" } }],
       ["replayRun", { runId, body: { from: nodeId, version: 3 } }],
     ]);
-    expect(stage.out()).toMatch(/TASK +STATUS +FROM +TO +SENT\n.*\.0 +ready +w-1 +w-2 +stop\n/);
-    expect(stage.err()).toContain("Nothing was open; nothing was changed.");
-    await expect(replayRun(runId, { version: "newest" }, stage.place)).rejects.toMatchObject({ exitCode: 2 });
+    expect(fixture.stdout()).toMatch(/TASK +STATUS +FROM +TO +SENT\n.*\.0 +ready +w-1 +w-2 +stop\n/);
+    expect(fixture.stderr()).toContain("Nothing was open; nothing was changed.");
+    await expect(replayRun(runId, { version: "newest" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
   });
 
   it("[L18] many runs are changed only after somebody said yes, and never without a filter", async () => {
@@ -71,36 +71,38 @@ describe("steering", () => {
       refused: 1,
       refusals: [{ runId, code: "E.X", message: "m" }],
     };
-    const stage = openStage(
+    const fixture = createCommandFixture(
       {
         changeRuns: ({ body }: { body: { dryRun?: boolean } }) => ({ ...bulk, status: body.dryRun ? "planned" : "done" }),
       },
-      { agree: agreeing({ isAgreed: false, ask: null }) },
+      { confirm: createConfirmation({ isAgreed: false, ask: null }) },
     );
 
-    await expect(changeRuns("cancel", {}, stage.place)).rejects.toThrow(/Say which runs/);
-    await expect(changeRuns("cancel", { status: ["failed"] }, stage.place)).rejects.toThrow(/would cancel 3 runs; say --yes/);
-    expect(await changeRuns("cancel", { status: ["failed"], dryRun: true }, stage.place)).toBe(0);
-    expect(stage.calls.every(([, input]) => (input as { body: { dryRun?: boolean } }).body.dryRun)).toBe(true);
-    expect(await changeRuns("cancel", { status: ["failed"], yes: true }, stage.place)).toBe(1);
-    expect(stage.out()).toMatch(/2 changed, 0 needed nothing, 1 refused\nrefused 01a1.* E\.X: m\n$/);
+    await expect(runBulkChange("cancel", {}, fixture.context)).rejects.toThrow(/Say which runs/);
+    await expect(runBulkChange("cancel", { status: ["failed"] }, fixture.context)).rejects.toThrow(
+      /would cancel 3 runs; say --yes/,
+    );
+    expect(await runBulkChange("cancel", { status: ["failed"], dryRun: true }, fixture.context)).toBe(0);
+    expect(fixture.calls.every(([, input]) => (input as { body: { dryRun?: boolean } }).body.dryRun)).toBe(true);
+    expect(await runBulkChange("cancel", { status: ["failed"], yes: true }, fixture.context)).toBe(1);
+    expect(fixture.stdout()).toMatch(/2 changed, 0 needed nothing, 1 refused\nrefused 01a1.* E\.X: m\n$/);
   });
 
   it("[L9] a cancel that came too late says so", async () => {
-    const stage = openStage({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
+    const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
 
-    expect(await cancelRun(runId, stage.place)).toBe(0);
-    expect(stage.err()).toContain("had ended already");
+    expect(await cancelRun(runId, fixture.context)).toBe(0);
+    expect(fixture.stderr()).toContain("had ended already");
   });
 });
 
 describe("looking", () => {
   it("[L14] lists are tables, wide tables, ids or the API's own page", async () => {
     const page = { items: [run({ name: "Doom\u001b[2Jed", startedBy: "ada" })], nextCursor: "n", asOf: 4 };
-    const print = async (more: Parameters<typeof openStage>[1]) => {
-      const stage = openStage({ listRuns: page }, more);
-      await listRuns({ limit: 1, status: "running" }, stage.place);
-      return stage.out();
+    const print = async (more: Parameters<typeof createCommandFixture>[1]) => {
+      const fixture = createCommandFixture({ listRuns: page }, more);
+      await listRuns({ limit: 1, status: "running" }, fixture.context);
+      return fixture.stdout();
     };
 
     expect(await print({})).toMatch(/^RUN +STATUS +WORKFLOW +CREATED +TOOK +CLIENT\n01a1\S+ +running +Doom \[2Jed +- +- +c\n$/);
@@ -122,22 +124,27 @@ describe("looking", () => {
       asOf: 1,
     };
     const unreached = (at: number) => ({ ...queued, taskId: `${runId}.${at}`, state: { stage: "waiting" } });
-    const stage = openStage({ getRun: run({ nodes: [queued, unreached(1), unreached(2)] }), getPlacement: placement });
+    const fixture = createCommandFixture({
+      getRun: run({ nodes: [queued, unreached(1), unreached(2)] }),
+      getPlacement: placement,
+    });
 
-    expect(await whyRun(runId, undefined, stage.place)).toBe(0);
+    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
 
-    expect(stage.calls.filter(([name]) => name === "getPlacement")).toHaveLength(1);
-    expect(stage.out()).toMatch(/^Fall over \(queued\): Fall over waits for Fall over\n {2}queued {2}in line for 0\.0 s\n/);
-    expect(stage.out()).toMatch(/w-1 +draining\n {2}try: astra workers undrain w-1\n {2}try: add slots\n$/);
-    expect(stage.err()).toContain("2 more nodes wait for these");
+    expect(fixture.calls.filter(([name]) => name === "getPlacement")).toHaveLength(1);
+    expect(fixture.stdout()).toMatch(/^Fall over \(queued\): Fall over waits for Fall over\n {2}queued {2}in line for 0\.0 s\n/);
+    expect(fixture.stdout()).toMatch(/w-1 +draining\n {2}try: astra workers undrain w-1\n {2}try: add slots\n$/);
+    expect(fixture.stderr()).toContain("2 more nodes wait for these");
   });
 
   it("[L19] why of a run that is over tells what failed", async () => {
     const error = { code: "E.X", message: "bad" };
-    const stage = openStage({ getRun: run({ status: "failed", error, nodes: [{ ...queued, status: "failed", error }] }) });
+    const fixture = createCommandFixture({
+      getRun: run({ status: "failed", error, nodes: [{ ...queued, status: "failed", error }] }),
+    });
 
-    expect(await whyRun(runId, undefined, stage.place)).toBe(0);
-    expect(stage.out()).toBe(`run ${runId} failed: E.X: bad\n  Fall over: E.X: bad\n`);
+    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
+    expect(fixture.stdout()).toBe(`run ${runId} failed: E.X: bad\n  Fall over: E.X: bad\n`);
   });
 
   it("[L19] queues say what waits for whom", async () => {
@@ -149,11 +156,11 @@ describe("looking", () => {
       needs: { package: "demo", version: "1.0.0", nodeType: "demo.text" },
       workers: { fitting: 0, blocked: { draining: 2 } },
     };
-    const stage = openStage({ listQueues: { items: [queue], asOf: 1 } });
+    const fixture = createCommandFixture({ listQueues: { items: [queue], asOf: 1 } });
 
-    await listQueues({}, stage.place);
+    await listQueues({}, fixture.context);
 
-    expect(stage.out()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
+    expect(fixture.stdout()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
   });
 
   it("[L18] logs are read page by page with the name of their node; what two runs differ in is told by node", async () => {
@@ -162,7 +169,7 @@ describe("looking", () => {
       ...run({ runId: ref.runId, status: "failed" }),
       nodes: [{ ...queued, taskId: `${ref.runId}.0`, status: "failed" }],
     };
-    const stage = openStage({
+    const fixture = createCommandFixture({
       getRun: (input: { runId: string }) =>
         input.runId === runId ? run({ status: "succeeded", nodes: [{ ...queued, status: "succeeded" }] }) : other,
       getRunDefinition: workflow,
@@ -172,11 +179,11 @@ describe("looking", () => {
           : { items: [line("b")], nextCursor: null, asOf: 2 },
     });
 
-    await showLogs(runId, undefined, {}, stage.place);
-    await diffRuns(runId, ref.runId, stage.place);
+    await showLogs(runId, undefined, {}, fixture.context);
+    await diffRuns(runId, ref.runId, fixture.context);
 
-    expect(stage.out()).toMatch(/^Fall over: a\nFall over: b\n/);
-    expect(stage.out()).toMatch(/Fall over +status +succeeded +failed\n$/);
+    expect(fixture.stdout()).toMatch(/^Fall over: a\nFall over: b\n/);
+    expect(fixture.stdout()).toMatch(/Fall over +status +succeeded +failed\n$/);
   });
 });
 
@@ -195,20 +202,20 @@ describe("the ledger", () => {
   };
 
   it("[L20] dead letters are listed, requeued and dismissed by task or label", async () => {
-    const stage = openStage({
+    const fixture = createCommandFixture({
       listDeadLetters: { items: [letter], nextCursor: null },
       requeueDeadLetter: ref,
       dismissDeadLetter: { ...letter, status: "dismissed" },
     });
 
-    await listLetters({ limit: 10 }, stage.place);
-    await requeueLetter("fall", "fixed", stage.place);
-    await dismissLetter(`${runId}.0`, undefined, stage.place);
+    await listDeadLetters({ limit: 10 }, fixture.context);
+    await requeueDeadLetter("fall", "fixed", fixture.context);
+    await dismissDeadLetter(`${runId}.0`, undefined, fixture.context);
 
-    expect(stage.calls.slice(2)).toEqual([
+    expect(fixture.calls.slice(2)).toEqual([
       ["requeueDeadLetter", { taskId: letter.taskId, body: { reason: "fixed" } }],
       ["dismissDeadLetter", { taskId: letter.taskId, body: {} }],
     ]);
-    expect(stage.out()).toContain(`${letter.taskId} dismissed\n`);
+    expect(fixture.stdout()).toContain(`${letter.taskId} dismissed\n`);
   });
 });

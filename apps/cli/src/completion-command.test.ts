@@ -1,13 +1,13 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type ApiStage, openApi, runCommand, sampleId } from "./api-stage.ts";
+import { type FakeApi, runCommandLine, sampleId, startFakeApi } from "./api-stage.ts";
 import { completionScript, shells } from "./completion-command.ts";
 
-let api: ApiStage;
+let api: FakeApi;
 beforeAll(async () => {
-  api = await openApi();
-  api.answer("listRuns", { items: [{ runId: sampleId }], nextCursor: null });
-  api.answer("listWorkers", {
+  api = await startFakeApi();
+  api.setResponse("listRuns", { items: [{ runId: sampleId }], nextCursor: null });
+  api.setResponse("listWorkers", {
     items: [{ id: "w-1" }, { id: "two words", instanceId: "i-2" }, { id: "a:b", instanceId: "i-3" }],
     nextCursor: null,
   });
@@ -33,7 +33,7 @@ it("[L35] completes ids and names that live on the scheduler, and offers nothing
   expect(await complete("workers", "drain", "")).toEqual(["i-3", "two words", "w-1"]);
   expect(await complete("workers", "drain", "two w")).toEqual(["two words"]);
   expect(await complete("runs", "rebind", sampleId, "--worker", "w")).toEqual(["w-1"]);
-  expect(await runCommand(["complete-words", "--", "runs", "show", ""], { ASTRA_URL: "http://127.0.0.1:1" })).toEqual({
+  expect(await runCommandLine(["complete-words", "--", "runs", "show", ""], { ASTRA_URL: "http://127.0.0.1:1" })).toEqual({
     exitCode: 0,
     out: "",
     err: "",
@@ -90,7 +90,7 @@ ask 7c; ask 'two\\ w'; ask '"two w'; ask ''`;
   const answer = spawnSync("bash", ["--norc"], { input: `${completionScript("bash")}${asking}`, encoding: "utf8" });
 
   const asked = "complete-words -- runs show ";
-  const quoted = (word: string): string => `${asked}${word}|two words`.replaceAll(" ", "\\ ");
+  const quoted = (candidate: string): string => `${asked}${candidate}|two words`.replaceAll(" ", "\\ ");
   expect(answer.stdout).toBe(`${quoted("7c")}|\n${quoted("two w")}|\n${asked}two w|two words|\n${quoted("")}|\n`);
 });
 

@@ -3,13 +3,13 @@
 
 import type { Command, Option } from "commander";
 import type { Client } from "./client.ts";
-import { filterWords, listWords, offersOf, topicWords } from "./offers.ts";
+import { completeCommaList, completeFilter, completionHintsOf, eventTopics } from "./offers.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
 /** Each script asks `astra complete-words -- WORDS…`, whose last word is the one that is being written. */
-const scripts: Readonly<Record<Shell, string>> = {
+const shellScripts: Readonly<Record<Shell, string>> = {
   // bash alone leaves quotes and backslashes to the script: those that are typed are taken off, those that are needed put on. It also breaks
   // words at : and =, outside quotes: they are put together for the question, and what stands before the break is taken off the answers.
   bash: `_astra() {
@@ -54,11 +54,11 @@ complete -c astra -a '(__astra_words)'
 `,
 };
 
-export const completionScript = (shell: Shell): string => scripts[shell];
+export const completionScript = (shell: Shell): string => shellScripts[shell];
 
 /** What arguments and flags are named after, where the scheduler knows the answers. */
-export type Kind = "run" | "worker" | "workflow" | "letter" | "view";
-const kinds: Readonly<Record<string, Kind>> = {
+export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view";
+const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   run: "run",
   first: "run",
   second: "run",
@@ -76,104 +76,109 @@ export interface AppFlag {
   readonly values?: readonly string[];
 }
 
-export interface Known {
-  live(kind: Kind): Promise<readonly string[]>;
+export interface CompletionSources {
+  listNames(kind: CompletionKind): Promise<readonly string[]>;
   /** Of a command whose words another program reads; null of any other. */
   appFlags(name: string): Promise<readonly AppFlag[] | null>;
 }
 
-export async function completeWords(program: Command, words: readonly string[], known: Known): Promise<string[]> {
+export async function completeCommandLine(
+  program: Command,
+  args: readonly string[],
+  sources: CompletionSources,
+): Promise<string[]> {
   // zsh hands on the quote that opens a word.
-  const written = (words.at(-1) ?? "").replace(/^["']/, "");
+  const written = (args.at(-1) ?? "").replace(/^["']/, "");
   const [, joined, value] = /^(--[\w-]+)=(.*)$/s.exec(written) ?? [];
   // --flag=value is that flag, then its value.
-  const before = joined === undefined ? words.slice(0, -1) : [...words.slice(0, -1), joined];
+  const before = joined === undefined ? args.slice(0, -1) : [...args.slice(0, -1), joined];
   const current = value ?? written;
-  const found = await candidates(walk(program, before), before, current, known);
-  const fitting = [...new Set(found)].filter((word) => word.startsWith(current)).sort();
-  return joined === undefined ? fitting : fitting.map((word) => `${joined}=${word}`);
+  const found = await listCandidates(parseCommandLine(program, before), before, current, sources);
+  const fitting = [...new Set(found)].filter((candidate) => candidate.startsWith(current)).sort();
+  return joined === undefined ? fitting : fitting.map((candidate) => `${joined}=${candidate}`);
 }
 
-interface Walk {
+interface ParsedCommandLine {
   readonly command: Command;
   /** Words that are neither commands nor flags. */
-  readonly operands: number;
+  readonly operandCount: number;
   /** The flag whose value is being written. */
   readonly flag: Option | null;
 }
 
 /** The command that a line means, whatever flags stand before it. */
-export function commandOf(program: Command, words: readonly string[]): { command: Command; path: readonly string[] } {
-  const { command } = walk(program, words);
+export function findCommand(program: Command, args: readonly string[]): { command: Command; path: readonly string[] } {
+  const { command } = parseCommandLine(program, args);
   const path: string[] = [];
   for (let one: Command | null = command; one !== null && one !== program; one = one.parent) path.unshift(one.name());
   return { command, path };
 }
 
-function walk(program: Command, words: readonly string[]): Walk {
+function parseCommandLine(program: Command, args: readonly string[]): ParsedCommandLine {
   let command = program;
   let operands = 0;
   let flag: Option | null = null;
-  for (const word of words) {
+  for (const candidate of args) {
     if (flag !== null) flag = null;
-    else if (word.startsWith("-")) {
-      const option = command.options.find(({ long, short }) => long === word || short === word);
+    else if (candidate.startsWith("-")) {
+      const option = command.options.find(({ long, short }) => long === candidate || short === candidate);
       if (option !== undefined && (option.required || option.optional)) flag = option;
     } else {
-      const next = command.commands.find((one) => one.name() === word || one.aliases().includes(word));
+      const next = command.commands.find((one) => one.name() === candidate || one.aliases().includes(candidate));
       if (next === undefined) operands += 1;
       else command = next;
     }
   }
-  return { command, operands, flag };
+  return { command, operandCount: operands, flag };
 }
 
-async function candidates(
-  { command, operands, flag }: Walk,
+async function listCandidates(
+  { command, operandCount: operands, flag }: ParsedCommandLine,
   before: readonly string[],
   current: string,
-  known: Known,
+  sources: CompletionSources,
 ): Promise<readonly string[]> {
-  const apps = command.parent?.parent === null ? await known.appFlags(command.name()) : null;
-  if (apps !== null) return appWords(apps, before.at(-1), current);
-  if (flag !== null) return valueWords(command, flag, { before, current }, known);
+  const apps = command.parent?.parent === null ? await sources.appFlags(command.name()) : null;
+  if (apps !== null) return appFlagCandidates(apps, before.at(-1), current);
+  if (flag !== null) return flagValueCandidates(command, flag, { before, current }, sources);
   if (current.startsWith("-"))
     return ["--help", ...command.options.flatMap(({ long, hidden }) => (hidden || !long ? [] : [long]))];
   const below = command.createHelp().visibleCommands(command);
   if (below.length > 0 && operands === 0) return below.map((one) => one.name());
   const argument = command.registeredArguments[operands];
   const name = argument?.name() ?? "";
-  const kind = kinds[name];
-  const given = argument?.argChoices ?? offersOf(command).values?.[name];
-  return given ?? (kind === undefined ? [] : known.live(kind));
+  const kind = kindByArgument[name];
+  const fixedValues = argument?.argChoices ?? completionHintsOf(command).values?.[name];
+  return fixedValues ?? (kind === undefined ? [] : sources.listNames(kind));
 }
 
-function appWords(flags: readonly AppFlag[], last: string | undefined, current: string): readonly string[] {
+function appFlagCandidates(flags: readonly AppFlag[], last: string | undefined, current: string): readonly string[] {
   const values = flags.find(({ flag }) => flag === last)?.values;
   if (values !== undefined && !current.startsWith("-")) return values;
   return current.startsWith("-") ? ["--help", "--config", ...flags.map(({ flag }) => flag)] : [];
 }
 
-async function valueWords(
+async function flagValueCandidates(
   command: Command,
   flag: Option,
   { before, current }: { readonly before: readonly string[]; readonly current: string },
-  { live }: Known,
+  { listNames }: CompletionSources,
 ): Promise<readonly string[]> {
   const name = flag.long?.slice(2) ?? "";
-  const ask = async (one: string): Promise<readonly string[]> => (kinds[one] === undefined ? [] : live(kinds[one]));
-  const { filter, values } = offersOf(command);
-  if (name === "filter" && filter !== undefined) return filterWords(current, filter(before), ask);
-  if (name === "topics") return listWords(current, topicWords);
+  const ask = async (one: string): Promise<readonly string[]> =>
+    kindByArgument[one] === undefined ? [] : listNames(kindByArgument[one]);
+  const { filter, values } = completionHintsOf(command);
+  if (name === "filter" && filter !== undefined) return completeFilter(current, filter(before), ask);
+  if (name === "topics") return completeCommaList(current, eventTopics);
   return flag.argChoices ?? values?.[name] ?? ask(name);
 }
 
-const offeredMax = 200;
+const candidatesMax = 200;
 
 /** Names and ids as they are on the scheduler now; the id where a name has signs at which a shell breaks words. */
-export async function liveWords(kind: Kind, client: Client): Promise<readonly string[]> {
+export async function fetchNames(kind: CompletionKind, client: Client): Promise<readonly string[]> {
   const plain = (name: string, id: string): string => (/^[\w.@-]+( [\w.@-]+)*$/.test(name) ? name : id);
-  const limit = offeredMax;
+  const limit = candidatesMax;
   switch (kind) {
     case "run":
       return (await client.listRuns({ limit })).items.map(({ runId }) => runId);

@@ -3,52 +3,58 @@
 
 import { type Route, routes } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
-import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "./failure.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** Puts a question to the person at the terminal; null where there is none. */
-export type Ask = ((question: string) => Promise<string>) | null;
+export type PromptUser = ((question: string) => Promise<string>) | null;
 
 /** Returns where the deed may be done. `deed` goes on after "This would": `stop run 7c1e`. */
-export type Agree = (deed: string) => Promise<void>;
+export type ConfirmAction = (action: string) => Promise<void>;
 
-export function agreeing({ isAgreed, ask }: { isAgreed: boolean; ask: Ask }): Agree {
-  return async (deed) => {
-    if (isAgreed) return;
-    if (ask === null) throw usageFailure(`This would ${deed}; say --yes to do it, or --dry-run to see only.`);
-    const answer = await ask(`This would ${deed}. Go on? [y/N] `);
+export function createConfirmation({
+  isAgreed: isConfirmed,
+  ask: promptUser,
+}: {
+  isAgreed: boolean;
+  ask: PromptUser;
+}): ConfirmAction {
+  return async (action) => {
+    if (isConfirmed) return;
+    if (promptUser === null) throw usageFailure(`This would ${action}; say --yes to do it, or --dry-run to see only.`);
+    const answer = await promptUser(`This would ${action}. Go on? [y/N] `);
     if (!/^y(es)?$/i.test(answer.trim()))
       throw new CliFailure(exitCodes.failed, { error: "E.DECLINED", message: "Nothing was done." });
   };
 }
 
 /** Thrown in place of the first request that would change something. */
-export class Rehearsal extends Error {
+export class DryRunIntercepted extends Error {
   readonly request: { readonly method: string; readonly path: string; readonly body?: unknown };
 
-  constructor(request: Rehearsal["request"]) {
+  constructor(request: DryRunIntercepted["request"]) {
     super(`${request.method} ${request.path}`);
     this.request = request;
   }
 }
 
 /** The same client, whose changing calls are only shown. The table of routes says which those are. */
-export function rehearse(client: Client): Client {
+export function createDryRunClient(client: Client): Client {
   const rows = Object.entries(routes as Record<string, Route>).filter(([, { method }]) => method !== "GET");
   const shown = rows.map(([name, route]) => [
     name,
     async (input: Readonly<Record<string, unknown>> = {}) => {
       const path = route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(input[key])));
-      throw new Rehearsal({ method: route.method, path, ...(input["body"] !== undefined && { body: input["body"] }) });
+      throw new DryRunIntercepted({ method: route.method, path, ...(input["body"] !== undefined && { body: input["body"] }) });
     },
   ]);
   return { ...client, ...(Object.fromEntries(shown) as Partial<Client>) };
 }
 
-export function showRehearsal({ request }: Rehearsal, json: boolean, terminal: Terminal): ExitCode {
+export function printDryRun({ request }: DryRunIntercepted, json: boolean, terminal: Terminal): CliExitCode {
   const { method, path, body } = request;
   if (json) terminal.print(JSON.stringify({ dryRun: true, ...request }));
   else terminal.print(`${method} ${path}${body === undefined ? "" : ` ${JSON.stringify(body)}`}`);
-  terminal.say("Nothing was sent. Without --dry-run it would be.");
+  terminal.info("Nothing was sent. Without --dry-run it would be.");
   return exitCodes.ok;
 }

@@ -5,18 +5,18 @@ import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } fro
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { type StoreCheck as Check, loadFailpoints, loadStoreCheckup } from "./app-loader.ts";
-import { type ExitCode, exitCodes } from "./failure.ts";
-import { layTable, type Terminal } from "./terminal.ts";
+import { type DoctorCheck as Check, loadFailpoints, loadStoreCheck } from "./app-loader.ts";
+import { type CliExitCode, exitCodes } from "./failure.ts";
+import { formatTable, type Terminal } from "./terminal.ts";
 
 /** Older ones have faults in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
 const nodeMin = [22, 19];
 /** A commit waits for one of these; above it every answer is slow. */
 const fsyncMsMax = 20;
-const fsyncTimes = 25;
+const fsyncSampleCount = 25;
 
-export interface DoctorWords {
+export interface DoctorFlags {
   readonly dataDir: string;
   readonly listen: string;
   /** As --store of the scheduler; undefined: only this machine is looked at. */
@@ -25,29 +25,30 @@ export interface DoctorWords {
   readonly json: boolean;
 }
 
-export async function runDoctor(words: DoctorWords, terminal: Terminal): Promise<ExitCode> {
-  if (words.failpoints) return listFailpoints(words.json, terminal);
-  const checks = [checkNode(process.version), checkSqlite(), checkDisk(words.dataDir), await checkPort(words.listen)];
-  if (words.store) checks.push(...(await (await loadStoreCheckup())(words.store)));
+export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise<CliExitCode> {
+  if (flags.failpoints) return listFailpoints(flags.json, terminal);
+  const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
+  if (flags.store) checks.push(...(await (await loadStoreCheck())(flags.store)));
   const isGood = checks.every((check) => check.isGood);
-  if (words.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
+  if (flags.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
   else {
     for (const check of checks) {
       terminal.print(
-        `${check.isGood ? terminal.paint.green("✓") : terminal.paint.red("✕")} ${check.name}: ${check.found}${check.advice ? `. ${check.advice}` : ""}`,
+        `${check.isGood ? terminal.colors.green("✓") : terminal.colors.red("✕")} ${check.name}: ${check.found}${check.advice ? `. ${check.advice}` : ""}`,
       );
     }
   }
   return isGood ? exitCodes.ok : exitCodes.failed;
 }
 
-async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<ExitCode> {
+async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<CliExitCode> {
   const { names, actions } = await loadFailpoints();
   if (isJson) terminal.print(JSON.stringify({ failpoints: names, actions }));
   else {
     for (const name of names) terminal.print(name);
-    terminal.say("Each can be told what to do at its n-th pass: ASTRA_FAILPOINTS=name=action@n,…");
-    for (const line of layTable(Object.entries(actions).map(([action, meaning]) => [`  ${action}`, meaning]))) terminal.say(line);
+    terminal.info("Each can be told what to do at its n-th pass: ASTRA_FAILPOINTS=name=action@n,…");
+    for (const line of formatTable(Object.entries(actions).map(([action, meaning]) => [`  ${action}`, meaning])))
+      terminal.info(line);
   }
   return exitCodes.ok;
 }
@@ -73,9 +74,9 @@ function checkSqlite(): Check {
 
 function isAtLeast(version: string, least: readonly number[]): boolean {
   const parts = version.replace(/^v/, "").split(".").map(Number);
-  for (const [at, floor] of least.entries()) {
+  for (const [at, minimum] of least.entries()) {
     const part = parts[at] ?? 0;
-    if (part !== floor) return part > floor;
+    if (part !== minimum) return part > minimum;
   }
   return true;
 }
@@ -85,7 +86,7 @@ function checkDisk(dataDir: string): Check {
   while (!existsSync(folder)) folder = dirname(folder);
   const file = join(folder, `.astra-doctor-${process.pid}`);
   try {
-    const times = timeFsync(file).sort((a, b) => a - b);
+    const times = measureFsync(file).sort((a, b) => a - b);
     const p50 = times[Math.floor(times.length / 2)] ?? 0;
     const isGood = p50 <= fsyncMsMax;
     const found = `${folder}: ${p50.toFixed(2)} ms per fsync (slowest ${(times.at(-1) ?? 0).toFixed(2)} ms)`;
@@ -101,11 +102,11 @@ function checkDisk(dataDir: string): Check {
   }
 }
 
-function timeFsync(file: string): number[] {
+function measureFsync(file: string): number[] {
   const descriptor = openSync(file, "wx");
   try {
     const block = Buffer.alloc(4_096, 1);
-    return Array.from({ length: fsyncTimes }, () => {
+    return Array.from({ length: fsyncSampleCount }, () => {
       const begin = performance.now();
       writeSync(descriptor, block);
       fdatasyncSync(descriptor);
@@ -118,9 +119,10 @@ function timeFsync(file: string): number[] {
 }
 
 async function checkPort(listen: string): Promise<Check> {
-  const cut = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
-  if (!cut) return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
-  const problem = await tryListen(cut[1] ?? "", Number(cut[2]));
+  const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
+  if (!match)
+    return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+  const problem = await tryListen(match[1] ?? "", Number(match[2]));
   if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
   if (problem !== "EADDRINUSE")
     return {

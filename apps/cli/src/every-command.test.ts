@@ -3,21 +3,29 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createSchemaReader, Fault, type FaultCode, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ApiStage, everyCommand, openApi, runCommand, sampleId, sampleOf, sampleWorkflow } from "./api-stage.ts";
-import { exitCodeOf } from "./failure.ts";
+import {
+  type FakeApi,
+  listLeafCommands,
+  runCommandLine,
+  sampleForSchema,
+  sampleId,
+  sampleWorkflow,
+  startFakeApi,
+} from "./api-stage.ts";
+import { exitCodeForStatus } from "./failure.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "astra-every-"));
 const file = join(folder, "flow.json");
 writeFileSync(file, JSON.stringify(sampleWorkflow));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-let api: ApiStage;
+let api: FakeApi;
 beforeEach(async () => {
-  api = await openApi();
+  api = await startFakeApi();
   // An end, where the sample would be a thing that goes on for ever.
   for (const name of ["changeRuns", "getBulk"] as const)
-    api.answer(name, { ...(sampleOf(routes[name].response) as object), status: "done", refused: 0, refusals: [] });
-  api.answer("getRun", { ...(sampleOf(routes.getRun.response) as object), runId: sampleId, status: "running" });
+    api.setResponse(name, { ...(sampleForSchema(routes[name].response) as object), status: "done", refused: 0, refusals: [] });
+  api.setResponse("getRun", { ...(sampleForSchema(routes.getRun.response) as object), runId: sampleId, status: "running" });
 });
 afterEach(() => api.close());
 
@@ -93,10 +101,10 @@ const examples: Readonly<Record<string, Example>> = {
 /** They start programs, or take minutes; their --json is held by tests of their own. */
 const elsewhere = ["up", "sim", "bench"];
 const env = { HOME: folder, ASTRA_PASSWORD: "correct horse" };
-const all = everyCommand();
+const all = listLeafCommands();
 
 /** What is wrong with a document, or null. */
-function strangenessOf(document: unknown, prints: Printed): string | null {
+function findMismatch(document: unknown, prints: Printed): string | null {
   if (typeof prints !== "string") {
     const keys = [
       Object.keys(document as object)
@@ -120,7 +128,7 @@ describe("every command", () => {
   it.each(all.map(({ words, command }) => [words, command] as const))(
     "[L24] %s: help is one line, three examples, then flags",
     async (words, command) => {
-      const help = await runCommand([...words.split(" "), "--help"], {});
+      const help = await runCommandLine([...words.split(" "), "--help"], {});
       const lines = help.out.split("\n");
 
       expect(help).toMatchObject({ exitCode: 0, err: "" });
@@ -144,8 +152,8 @@ describe("every command", () => {
 
     expect(end).toMatchObject({ exitCode: 0 });
     const document: unknown = JSON.parse(end.out);
-    expect(strangenessOf(document, prints)).toBeNull();
-    const asked = api.asked.map(({ name }) => name).filter((name) => (routes[name] as Route).method !== "GET");
+    expect(findMismatch(document, prints)).toBeNull();
+    const asked = api.requests.map(({ name }) => name).filter((name) => (routes[name] as Route).method !== "GET");
     expect(asked).toEqual(changes);
   });
 
@@ -168,9 +176,9 @@ describe("every command", () => {
 
     expect(end).toMatchObject({ exitCode: 0 });
     expect(JSON.parse(end.out)).toBeTypeOf("object");
-    const isHarmless = ({ name, body }: ApiStage["asked"][number]): boolean =>
+    const isHarmless = ({ name, body }: FakeApi["requests"][number]): boolean =>
       (routes[name] as Route).method === "GET" || name === "validateWorkflow" || (body as { dryRun?: boolean }).dryRun === true;
-    expect(api.asked.filter((one) => !isHarmless(one))).toEqual([]);
+    expect(api.requests.filter((one) => !isHarmless(one))).toEqual([]);
   });
 
   const deeds = Object.entries(examples).filter(([, { argv }]) => argv.includes("--yes"));
@@ -179,19 +187,19 @@ describe("every command", () => {
     "[L26] %s asks, does nothing at a no, and wants --yes where nobody can be asked",
     async (words, { argv, changes = [] }) => {
       const bare = [...words.split(" "), ...argv.filter((word) => word !== "--yes")];
-      const isChange = ({ name, body }: ApiStage["asked"][number]): boolean =>
+      const isChange = ({ name, body }: FakeApi["requests"][number]): boolean =>
         (routes[name] as Route).method !== "GET" && (body as { dryRun?: boolean } | undefined)?.dryRun !== true;
       const questions: string[] = [];
       const ask = (answer: string) => async (question: string) => (questions.push(question), answer);
 
       expect(await api.run(bare)).toMatchObject({ exitCode: 2, err: expect.stringMatching(/This would .*; say --yes/) });
-      expect(await api.run(bare, { ask: ask("no") })).toMatchObject({
+      expect(await api.run(bare, { promptUser: ask("no") })).toMatchObject({
         exitCode: 1,
         err: expect.stringContaining("Nothing was done."),
       });
-      expect(api.asked.filter(isChange)).toEqual([]);
-      expect(await api.run(bare, { ask: ask("y") })).toMatchObject({ exitCode: 0 });
-      expect(api.asked.filter(isChange).map(({ name }) => name)).toEqual(changes);
+      expect(api.requests.filter(isChange)).toEqual([]);
+      expect(await api.run(bare, { promptUser: ask("y") })).toMatchObject({ exitCode: 0 });
+      expect(api.requests.filter(isChange).map(({ name }) => name)).toEqual(changes);
       expect(questions).toEqual(Array.from({ length: 2 }, () => expect.stringMatching(/^This would .*\. Go on\? \[y\/N\] $/)));
     },
   );
@@ -200,7 +208,7 @@ describe("every command", () => {
 describe("streams", () => {
   it("[L23] each line of --json has a cursor", async () => {
     const fact = (position: number, type: string) => ({ position, type, at: "2026-01-31T12:00:00Z", runId: run, data: {} });
-    api.answer("listRunEvents", { items: [fact(3, "run.created"), fact(9, "run.succeeded")], nextCursor: null, asOf: 9 });
+    api.setResponse("listRunEvents", { items: [fact(3, "run.created"), fact(9, "run.succeeded")], nextCursor: null, asOf: 9 });
     const lines = async (...argv: string[]): Promise<Record<string, unknown>[]> =>
       (await api.run([...argv, "--json"])).out
         .trim()
@@ -236,7 +244,7 @@ describe("exit codes", () => {
   };
 
   it.each(Object.entries(promised))("[L27] an answer of %s ends with %s", async (status, exitCode) => {
-    api.answer("getRun", { error: "E.NOT_FOUND", message: "There is no run." }, Number(status));
+    api.setResponse("getRun", { error: "E.NOT_FOUND", message: "There is no run." }, Number(status));
 
     expect(await api.run(["runs", "show", run])).toMatchObject({
       exitCode,
@@ -247,7 +255,7 @@ describe("exit codes", () => {
 
   it("[L27] every fault of the API ends with one of them, and none with 0, 2 or 130", () => {
     for (const code of Object.keys(faultCodes) as FaultCode[])
-      expect([1, 3, 4, 5, 6, 7]).toContain(exitCodeOf(faultCodes[code].http));
+      expect([1, 3, 4, 5, 6, 7]).toContain(exitCodeForStatus(faultCodes[code].http));
   });
 
   it("[L27] 2 for words that are wrong, 5 where nobody answers, 1 for a run that failed, 130 for one who was interrupted", async () => {
@@ -255,14 +263,24 @@ describe("exit codes", () => {
       exitCode: 2,
       err: expect.stringContaining("Did you mean status?"),
     });
-    expect(await runCommand(["runs", "list"], { ASTRA_URL: "http://127.0.0.1:1" })).toMatchObject({ exitCode: 5 });
+    expect(await runCommandLine(["runs", "list"], { ASTRA_URL: "http://127.0.0.1:1" })).toMatchObject({ exitCode: 5 });
 
-    api.answer("getRun", { ...(sampleOf(routes.getRun.response) as object), runId: run, status: "failed", nodes: [] });
+    api.setResponse("getRun", {
+      ...(sampleForSchema(routes.getRun.response) as object),
+      runId: run,
+      status: "failed",
+      nodes: [],
+    });
     expect(await api.run(["runs", "watch", run])).toMatchObject({ exitCode: 1, out: `${run} failed\n` });
 
-    api.answer("getRun", { ...(sampleOf(routes.getRun.response) as object), runId: run, status: "running", nodes: [] });
+    api.setResponse("getRun", {
+      ...(sampleForSchema(routes.getRun.response) as object),
+      runId: run,
+      status: "running",
+      nodes: [],
+    });
     const stopping = AbortSignal.abort();
-    const left = await api.run(["runs", "watch", run], { stopping });
+    const left = await api.run(["runs", "watch", run], { stopSignal: stopping });
     expect(left).toMatchObject({
       exitCode: 130,
       err: expect.stringContaining(`left; the run goes on. Stop it with: astra runs cancel ${run}`),
@@ -275,6 +293,6 @@ it("[L28] -v tells every request and its time on stderr, and never the token", a
 
   expect(end.err).toMatch(new RegExp(`^GET /api/v1/runs/${run} 200 in \\d+ ms\\n$`));
   expect(JSON.parse(end.out)).toMatchObject({ runId: run });
-  const away = await runCommand(["runs", "list", "-v"], { ASTRA_URL: "http://127.0.0.1:1" });
+  const away = await runCommandLine(["runs", "list", "-v"], { ASTRA_URL: "http://127.0.0.1:1" });
   expect(away.err).toMatch(/^GET \/api\/v1\/runs\?limit=50 had no answer in \d+ ms\nerror E\.UNREACHABLE/);
 });

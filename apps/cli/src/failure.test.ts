@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { CliFailure, describeFailure, exitCodeOf, exitCodes } from "./failure.ts";
+import { CliFailure, describeFailure, exitCodeForStatus, exitCodes } from "./failure.ts";
 
 it("[L2] exit codes tell refused, missing, forbidden, unreachable, conflicting and late apart", () => {
-  const codes = [400, 401, 403, 404, 409, 410, 412, 422, 500, 503, 504].map(exitCodeOf);
+  const codes = [400, 401, 403, 404, 409, 410, 412, 422, 500, 503, 504].map(exitCodeForStatus);
 
   expect(codes).toEqual([1, 4, 4, 3, 6, 3, 6, 1, 1, 5, 7]);
 });

@@ -15,7 +15,7 @@ export const exitCodes = {
   timeout: 7,
   interrupted: 130,
 } as const;
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+export type CliExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 export interface FailureBody {
   readonly error: string;
@@ -26,16 +26,16 @@ export interface FailureBody {
 
 /** Thrown anywhere in a command, printed once at the top. */
 export class CliFailure extends Error {
-  readonly exitCode: ExitCode;
+  readonly exitCode: CliExitCode;
   readonly body: FailureBody;
   /** The command to try next, if there is an honest one. */
-  readonly next: string | null;
+  readonly suggestedCommand: string | null;
 
-  constructor(exitCode: ExitCode, body: FailureBody, next: string | null = null) {
+  constructor(exitCode: CliExitCode, body: FailureBody, next: string | null = null) {
     super(body.message);
     this.exitCode = exitCode;
     this.body = body;
-    this.next = next;
+    this.suggestedCommand = next;
   }
 }
 
@@ -44,7 +44,7 @@ export function usageFailure(message: string, next: string | null = null): CliFa
 }
 
 /** From an HTTP answer that was not a success. */
-export function exitCodeOf(status: number): ExitCode {
+export function exitCodeForStatus(status: number): CliExitCode {
   if (status === 401 || status === 403) return exitCodes.notAllowed;
   if (status === 404 || status === 410) return exitCodes.notFound;
   if (status === 409 || status === 412) return exitCodes.conflict;
@@ -57,7 +57,12 @@ export function exitCodeOf(status: number): ExitCode {
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
   const { error: code, message, details } = failure.body;
-  return formatFault({ code, message, problems: describeProblems(details?.["problems"], message), suggestion: failure.next });
+  return formatFault({
+    code,
+    message,
+    problems: describeProblems(details?.["problems"], message),
+    suggestion: failure.suggestedCommand,
+  });
 }
 
 const problemsShownMax = 20;
@@ -65,12 +70,12 @@ const problemsShownMax = 20;
 function describeProblems(problems: unknown, message: string): string[] {
   if (!Array.isArray(problems)) return [];
   // One alone may be the sentence itself.
-  if (problems.length === 1 && messageOf(problems[0]) === message) return [];
+  if (problems.length === 1 && problemMessage(problems[0]) === message) return [];
   const shown = problems.slice(0, problemsShownMax).map(describeProblem);
   return problems.length > shown.length ? [...shown, `and ${problems.length - shown.length} more; --json shows all`] : shown;
 }
 
-const messageOf = (problem: unknown): unknown =>
+const problemMessage = (problem: unknown): unknown =>
   typeof problem === "object" && problem !== null && "message" in problem ? problem.message : null;
 
 function describeProblem(problem: unknown): string {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { openStage, sampleRun as run } from "./command-stage.ts";
+import { createCommandFixture, sampleRun as run } from "./command-stage.ts";
 import { listRuns } from "./runs-command.ts";
-import { changeRuns } from "./steer-command.ts";
+import { runBulkChange } from "./steer-command.ts";
 import { saveView } from "./views-command.ts";
 
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
 describe("filters", () => {
   it("[L29] are read into the API's own words, with times before now", async () => {
-    const stage = openStage(
+    const fixture = createCommandFixture(
       {
         listRuns: { items: [], nextCursor: null },
         listWorkflows: { items: [{ id: other, metadata: { name: "Smoke test" } }], nextCursor: null },
@@ -15,17 +15,17 @@ describe("filters", () => {
       { now: () => Date.parse("2026-01-31T12:00:00Z") },
     );
 
-    await listRuns({ limit: 9, filter: 'status:failed,queued workflow:"smoke test" since:1h timed out' }, stage.place);
+    await listRuns({ limit: 9, filter: 'status:failed,queued workflow:"smoke test" since:1h timed out' }, fixture.context);
 
-    expect(stage.calls.at(-1)).toEqual([
+    expect(fixture.calls.at(-1)).toEqual([
       "listRuns",
       { limit: 9, status: "failed,queued", workflowId: other, since: "2026-01-31T11:00:00.000Z", q: "timed out" },
     ]);
-    expect(stage.err()).toContain("No run fits that filter");
+    expect(fixture.stderr()).toContain("No run fits that filter");
   });
 
   it("[L29] [A377] by worker are asked of the API, page after page, in lists and in bulk", async () => {
-    const stage = openStage(
+    const fixture = createCommandFixture(
       {
         // A page may come short.
         listRuns: ({ worker, cursor }: { worker?: string; cursor?: string }) =>
@@ -46,15 +46,15 @@ describe("filters", () => {
       { output: "id" },
     );
 
-    await listRuns({ limit: 9, filter: "worker:w-2" }, stage.place);
-    await changeRuns("cancel", { filter: "status:running worker:w-2", yes: true }, stage.place);
+    await listRuns({ limit: 9, filter: "worker:w-2" }, fixture.context);
+    await runBulkChange("cancel", { filter: "status:running worker:w-2", yes: true }, fixture.context);
 
-    expect(stage.out()).toMatch(new RegExp(`^${other}\\n1 changed`));
-    expect(stage.calls.at(-1)).toEqual([
+    expect(fixture.stdout()).toMatch(new RegExp(`^${other}\\n1 changed`));
+    expect(fixture.calls.at(-1)).toEqual([
       "changeRuns",
       { body: { action: "cancel", filter: { status: ["running"], runIds: [other] } } },
     ]);
-    await expect(changeRuns("cancel", { filter: "worker:w-9", yes: true }, stage.place)).rejects.toThrow(/No run fits/);
+    await expect(runBulkChange("cancel", { filter: "worker:w-9", yes: true }, fixture.context)).rejects.toThrow(/No run fits/);
   });
 
   it("[L30] a saved view is a filter by name, whose words the filter may replace; saved again it is replaced", async () => {
@@ -67,21 +67,21 @@ describe("filters", () => {
       ownerId: "me",
       revision: 3,
     };
-    const stage = openStage({
+    const fixture = createCommandFixture({
       listViews: { items: [view, { ...view, viewId: "x", ownerId: "you" }], nextCursor: null, asOf: 1 },
       listRuns: { items: [], nextCursor: null },
       getOwnUser: { userId: "me" },
       replaceView: { ...view, revision: 4 },
     });
 
-    await listRuns({ limit: 9, view: "v", filter: "status:cancelled" }, stage.place);
-    await saveView("late ones", { filter: "status:failed", page: "runs" }, stage.place);
+    await listRuns({ limit: 9, view: "v", filter: "status:cancelled" }, fixture.context);
+    await saveView("late ones", { filter: "status:failed", page: "runs" }, fixture.context);
 
-    expect(stage.calls.find(([name]) => name === "listRuns")?.[1]).toMatchObject({ status: "cancelled", q: "a b" });
-    expect(stage.calls.at(-1)).toEqual([
+    expect(fixture.calls.find(([name]) => name === "listRuns")?.[1]).toMatchObject({ status: "cancelled", q: "a b" });
+    expect(fixture.calls.at(-1)).toEqual([
       "replaceView",
       { viewId: "v", body: { name: "late ones", page: "runs", query: "status:failed", shared: true } },
     ]);
-    await expect(saveView("x", { filter: "stauts:x", page: "runs" }, stage.place)).rejects.toMatchObject({ exitCode: 2 });
+    await expect(saveView("x", { filter: "stauts:x", page: "runs" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
   });
 });

@@ -14,45 +14,51 @@ import {
 } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
-import { findWorkflow, pick } from "./finding.ts";
-import type { Place } from "./place.ts";
-import { tame } from "./terminal.ts";
+import { findByNameOrId, findWorkflow } from "./finding.ts";
+import type { CommandContext } from "./place.ts";
+import { stripControlCharacters } from "./terminal.ts";
 
-export interface FilterWords {
+export interface FilterFlags {
   readonly filter?: string | undefined;
   readonly view?: string | undefined;
 }
 
-type Values<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
+type FilterValues<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
 
 /** What a saved view and the filter say together; where both name a key, the filter's word holds. */
-export async function valuesOf<P extends QueryableList>(words: FilterWords, page: P, place: Place): Promise<Values<P>> {
-  const view = words.view === undefined ? {} : readValues(lineOf(await findView(words.view, page, place.client)), page);
-  return { ...view, ...readValues(words.filter ?? "", page) };
+export async function resolveFilter<P extends QueryableList>(
+  flags: FilterFlags,
+  page: P,
+  context: CommandContext,
+): Promise<FilterValues<P>> {
+  const view =
+    flags.view === undefined ? {} : parseQueryLine(viewQueryLine(await findView(flags.view, page, context.client)), page);
+  return { ...view, ...parseQueryLine(flags.filter ?? "", page) };
 }
 
-function readValues<P extends QueryableList>(line: string, page: P): Values<P> {
+function parseQueryLine<P extends QueryableList>(line: string, page: P): FilterValues<P> {
   const read = parseQuery(line, page);
   if (read instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
   return read.values;
 }
 
-export const lineOf = ({ query }: Pick<SavedView, "query">): string => (typeof query === "string" ? query : formatQuery(query));
+export const viewQueryLine = ({ query }: Pick<SavedView, "query">): string =>
+  typeof query === "string" ? query : formatQuery(query);
 
 /** By name or id, shortened while unique; with a page only those of that list. */
-export async function findView(word: string, page: QueryableList | undefined, client: Client): Promise<SavedView> {
+export async function findView(nameOrId: string, page: QueryableList | undefined, client: Client): Promise<SavedView> {
   const found: SavedView[] = [];
   for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page }))) found.push(view);
   const named = found.map(({ viewId, name }) => ({ id: viewId, name }));
-  const { id } = pick(word, named, "saved view", "astra views list");
+  const { id } = findByNameOrId(nameOrId, named, "saved view", "astra views list");
   return found.find(({ viewId }) => viewId === id) as SavedView;
 }
 
 /** An instant, or how long ago, as the API wants it; the line was checked when it was read. */
-export const instantText = (value: string, now: number): string => new Date(resolveInstant(value, now) ?? now).toISOString();
+export const toIsoInstant = (value: string, now: number): string => new Date(resolveInstant(value, now) ?? now).toISOString();
 
-export interface RunsWords extends FilterWords {
+export interface RunFilterFlags extends FilterFlags {
   readonly status?: string | readonly string[] | undefined;
   readonly client?: string | undefined;
   readonly workflow?: string | undefined;
@@ -61,7 +67,7 @@ export interface RunsWords extends FilterWords {
   readonly search?: string | undefined;
 }
 
-export interface RunsQuery {
+export interface RunQueryFilter {
   readonly status?: string | undefined;
   readonly clientId?: string | undefined;
   readonly workflowId?: string | undefined;
@@ -71,20 +77,23 @@ export interface RunsQuery {
 }
 
 /** The flags of their own come before the filter. `worker` is apart: a change of many runs cannot be asked by it. */
-export async function runsQuery(words: RunsWords, place: Place): Promise<{ query: RunsQuery; worker: string | undefined }> {
-  const line = await valuesOf(words, "runs", place);
-  const now = place.now();
+export async function buildRunListQuery(
+  flags: RunFilterFlags,
+  context: CommandContext,
+): Promise<{ query: RunQueryFilter; worker: string | undefined }> {
+  const line = await resolveFilter(flags, "runs", context);
+  const now = context.now();
   const time = (flag: string | undefined, value: string | undefined): string | undefined =>
-    flag ?? (value === undefined ? undefined : instantText(value, now));
-  const workflow = words.workflow ?? line.workflow;
-  const status = typeof words.status === "string" ? words.status : words.status?.join(",");
+    flag ?? (value === undefined ? undefined : toIsoInstant(value, now));
+  const workflow = flags.workflow ?? line.workflow;
+  const status = typeof flags.status === "string" ? flags.status : flags.status?.join(",");
   const query = {
     status: status ?? line.status,
-    clientId: words.client ?? line.client,
-    workflowId: workflow === undefined ? undefined : (await findWorkflow(workflow, place.client)).id,
-    since: time(words.since, line.since),
-    until: time(words.until, line.until),
-    q: words.search ?? line.text,
+    clientId: flags.client ?? line.client,
+    workflowId: workflow === undefined ? undefined : (await findWorkflow(workflow, context.client)).id,
+    since: time(flags.since, line.since),
+    until: time(flags.until, line.until),
+    q: flags.search ?? line.text,
   };
   const asked = Object.entries(query).filter(([, value]) => value !== undefined);
   return { query: Object.fromEntries(asked), worker: line.worker };
@@ -94,11 +103,11 @@ export async function runsQuery(words: RunsWords, place: Place): Promise<{ query
 const pagesMax = 50;
 
 /** The newest runs that fit the query and in which the worker had part, by name or instance id. */
-export async function runsOfWorker(
+export async function listRunsOfWorker(
   worker: string,
-  query: RunsQuery,
+  query: RunQueryFilter,
   limit: number,
-  { client, terminal }: Place,
+  { client, terminal }: CommandContext,
 ): Promise<{ items: Run[]; nextCursor: null; asOf: number }> {
   const items: Run[] = [];
   let cursor: string | undefined;
@@ -110,9 +119,11 @@ export async function runsOfWorker(
     if (page.nextCursor === null) return { items, nextCursor: null, asOf };
     cursor = page.nextCursor;
     if (items.length < limit) continue;
-    terminal.say(`more may fit worker:${tame(worker)}; --limit says how many are looked for`);
+    terminal.info(`more may fit worker:${stripControlCharacters(worker)}; --limit says how many are looked for`);
     return { items, nextCursor: null, asOf };
   }
-  terminal.say(`not every older run was looked through for worker:${tame(worker)}; since: and until: say where to look`);
+  terminal.info(
+    `not every older run was looked through for worker:${stripControlCharacters(worker)}; since: and until: say where to look`,
+  );
   return { items, nextCursor: null, asOf };
 }

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { pick } from "./finding.ts";
+import { findByNameOrId } from "./finding.ts";
 
-const things = [
+const items = [
   { id: "0199a2c4-aaaa", name: "Welcome Journey" },
   { id: "0199a2c4-bbbb", name: "Welcome Back" },
   { id: "0200ffff-cccc", name: "Map" },
 ];
-const find = (word: string) => pick(word, things, "workflow", "astra workflows list").id;
+const find = (nameOrId: string) => findByNameOrId(nameOrId, items, "workflow", "astra workflows list").id;
 
 it("[L14] a thing is found by its id, the beginning or end of it, or its name, while that is unique", () => {
   expect(find("0200")).toBe("0200ffff-cccc");

@@ -6,80 +6,85 @@ import { compilePlan, type Plan } from "@astraflow/graph";
 import { closestMatch, type Workflow } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes, usageFailure } from "./failure.ts";
-import { tame } from "./terminal.ts";
+import { stripControlCharacters } from "./terminal.ts";
 
 /** A whole id: `8-4-4-4-12` hex digits. */
-const wholeId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** How many of the latest are looked through for a shortened id. */
-const lookedThroughMax = 1_000;
-const namesShownMax = 5;
+const searchedItemsMax = 1_000;
+const matchesShownMax = 5;
 
-interface Named {
+interface NamedItem {
   readonly id: string;
   readonly name: string;
 }
 
 /** The one thing that a word means: its id or name, else the only one whose id begins or ends with it, or whose name begins with it. */
-export function pick(word: string, things: readonly Named[], what: string, next: string): Named {
-  const low = word.toLowerCase();
-  const exact = things.filter(({ id, name }) => id === word || name.toLowerCase() === low);
-  const fitting = exact.length > 0 ? exact : things.filter((thing) => isShort(low, thing));
-  const [only] = fitting;
-  if (only !== undefined && fitting.every(({ id }) => id === only.id)) return only;
-  if (only !== undefined) {
-    const shown = fitting.slice(0, namesShownMax).map(({ id, name }) => (name === "" ? id : `${id} (${tame(name)})`));
+export function findByNameOrId(nameOrId: string, items: readonly NamedItem[], what: string, next: string): NamedItem {
+  const lowerCase = nameOrId.toLowerCase();
+  const exact = items.filter(({ id, name }) => id === nameOrId || name.toLowerCase() === lowerCase);
+  const fitting = exact.length > 0 ? exact : items.filter((item) => matchesPartially(lowerCase, item));
+  const [match] = fitting;
+  if (match !== undefined && fitting.every(({ id }) => id === match.id)) return match;
+  if (match !== undefined) {
+    const shown = fitting
+      .slice(0, matchesShownMax)
+      .map(({ id, name }) => (name === "" ? id : `${id} (${stripControlCharacters(name)})`));
     const more = fitting.length > shown.length ? ", …" : "";
-    throw usageFailure(`"${tame(word)}" fits ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Write more of it.`, next);
+    throw usageFailure(
+      `"${stripControlCharacters(nameOrId)}" fits ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Write more of it.`,
+      next,
+    );
   }
-  const near = closestMatch(
-    word,
-    things.flatMap(({ id, name }) => (name === "" ? [id] : [name])),
+  const suggestion = closestMatch(
+    nameOrId,
+    items.flatMap(({ id, name }) => (name === "" ? [id] : [name])),
   );
-  const hint = near === null ? "" : ` Did you mean "${tame(near)}"?`;
+  const hint = suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`;
   throw new CliFailure(
     exitCodes.notFound,
-    { error: "E.NOT_FOUND", message: `There is no ${what} "${tame(word)}".${hint}` },
+    { error: "E.NOT_FOUND", message: `There is no ${what} "${stripControlCharacters(nameOrId)}".${hint}` },
     next,
   );
 }
 
 /** The end of an id tells things of one moment apart, its beginning is the time; both are accepted. */
-const isShort = (low: string, { id, name }: Named): boolean =>
-  low !== "" && (id.startsWith(low) || id.endsWith(low) || name.toLowerCase().startsWith(low));
+const matchesPartially = (lowerCase: string, { id, name }: NamedItem): boolean =>
+  lowerCase !== "" && (id.startsWith(lowerCase) || id.endsWith(lowerCase) || name.toLowerCase().startsWith(lowerCase));
 
 /** A run by its id, or by the beginning or end of it among the latest. */
-export async function findRun(word: string, client: Client): Promise<string> {
-  if (wholeId.test(word)) return word;
-  const found: Named[] = [];
+export async function findRunId(nameOrId: string, client: Client): Promise<string> {
+  if (uuidPattern.test(nameOrId)) return nameOrId;
+  const found: NamedItem[] = [];
   for await (const { runId } of allItems((cursor) => client.listRuns({ limit: 200, cursor }))) {
     found.push({ id: runId, name: "" });
-    if (found.length >= lookedThroughMax) break;
+    if (found.length >= searchedItemsMax) break;
   }
-  return pick(word, found, "run", "astra runs list").id;
+  return findByNameOrId(nameOrId, found, "run", "astra runs list").id;
 }
 
 /** A kept workflow by id, shortened id or name. */
-export async function findWorkflow(word: string, client: Client): Promise<Named> {
-  if (wholeId.test(word)) return { id: word, name: "" };
-  const found: Named[] = [];
+export async function findWorkflow(nameOrId: string, client: Client): Promise<NamedItem> {
+  if (uuidPattern.test(nameOrId)) return { id: nameOrId, name: "" };
+  const found: NamedItem[] = [];
   for await (const { id, metadata } of allItems((cursor) => client.listWorkflows({ limit: 200, cursor }))) {
     found.push({ id, name: metadata.name });
-    if (found.length >= lookedThroughMax) break;
+    if (found.length >= searchedItemsMax) break;
   }
-  return pick(word, found, "workflow", "astra workflows list");
+  return findByNameOrId(nameOrId, found, "workflow", "astra workflows list");
 }
 
 /** A node by id, shortened id or label; a slot such as `4*2/7` names one of several and is handed on as it is. */
-export function findNode(word: string, workflow: Workflow): string {
-  if (/^\d+([~*/]\d+)+$/.test(word)) return word;
-  return pick(word, nodesIn(compilePlan(workflow)), "node", "astra runs show RUN").id;
+export function findNodeId(nameOrId: string, workflow: Workflow): string {
+  if (/^\d+([~*/]\d+)+$/.test(nameOrId)) return nameOrId;
+  return findByNameOrId(nameOrId, listPlanNodes(compilePlan(workflow)), "node", "astra runs show RUN").id;
 }
 
 /** Every node that a workflow names: middlewares and the bodies of containers too. */
-function nodesIn(plan: Plan): Named[] {
+function listPlanNodes(plan: Plan): NamedItem[] {
   return plan.nodes.flatMap((node) => [
     { id: node.id, name: node.label },
-    ...(node.container === null ? [] : nodesIn(node.container.body)),
+    ...(node.container === null ? [] : listPlanNodes(node.container.body)),
   ]);
 }
 
@@ -87,10 +92,10 @@ function nodesIn(plan: Plan): Named[] {
  * How the API is asked about a node of a run. Nodes of the top level have one task; of one inside a container or a chain the task is named:
  * the one that is under way, else the last.
  */
-export async function findNodeOfRun(word: string, runId: string, client: Client): Promise<string> {
+export async function findNodeOrTaskId(nameOrId: string, runId: string, client: Client): Promise<string> {
   const workflow = await client.getRunDefinition({ runId });
-  const node = findNode(word, workflow);
-  if (!wholeId.test(node) || workflow.nodes.some(({ id }) => id === node)) return node;
+  const node = findNodeId(nameOrId, workflow);
+  if (!uuidPattern.test(node) || workflow.nodes.some(({ id }) => id === node)) return node;
   const { nodes = [] } = await client.getRun({ runId });
   const own = nodes.filter(({ nodeId }) => nodeId === node);
   return (own.findLast(({ status }) => status === "running" || status === "queued") ?? own.at(-1))?.taskId ?? node;

@@ -12,7 +12,7 @@ export function setExamples(command: Command, lines: readonly string[]): Command
 const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
 
 /** What nearly every command has stands last: one looks for what is special. */
-const common: ReadonlySet<string> = new Set(
+const commonFlags: ReadonlySet<string> = new Set(
   ["url", "token", "ca", "verbose", "json", "quiet", "no-color", "output", "limit", "help"].map((name) => `--${name}`),
 );
 
@@ -36,8 +36,8 @@ export function formatHelp(command: Command, helper: Help): string {
       "Arguments",
       helper.visibleArguments(command).map((one) => row(term(one), helper.argumentDescription(one))),
     ),
-    ...section("Flags", flags.filter(({ long }) => !common.has(long ?? "")).map(flagRow)),
-    ...section("Common flags", flags.filter(({ long }) => common.has(long ?? "")).map(flagRow)),
+    ...section("Flags", flags.filter(({ long }) => !commonFlags.has(long ?? "")).map(flagRow)),
+    ...section("Common flags", flags.filter(({ long }) => commonFlags.has(long ?? "")).map(flagRow)),
     ...section(
       "Commands",
       helper.visibleCommands(command).map((one) => row(helper.subcommandTerm(one), helper.subcommandDescription(one))),

@@ -2,31 +2,32 @@
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { isAppName, loadCommand } from "./app-loader.ts";
-import type { Ask } from "./consent.ts";
+import { isAppName, loadAppCommand } from "./app-loader.ts";
+import type { PromptUser } from "./consent.ts";
 import { exitCodes } from "./failure.ts";
 import { runProgram } from "./program.ts";
-import type { ListenKeys } from "./program-words.ts";
+import type { ListenForKeys } from "./program-words.ts";
 
 /** Commands that hear of a signal and end in their own way. */
-const endsItself: readonly string[] = ["up", "bench"];
+const commandsHandlingSignals: readonly string[] = ["up", "bench"];
 
 /** Runs one command line in this process and returns its exit code. */
 export async function runCli(argv: readonly string[]): Promise<number> {
   const [first, ...rest] = argv;
   // Apps read their words and signals themselves, --help included.
-  if (isAppName(first)) return (await loadCommand(first)).run(rest, process.env);
-  const [asked] = rest;
-  if (first === "help" && isAppName(asked)) return (await loadCommand(asked)).run(["--help"], process.env);
-  const stopping = new AbortController();
-  const hurrying = new AbortController();
+  if (isAppName(first)) return (await loadAppCommand(first)).run(rest, process.env);
+  const [helpTopic] = rest;
+  if (first === "help" && isAppName(helpTopic)) return (await loadAppCommand(helpTopic)).run(["--help"], process.env);
+  const stopController = new AbortController();
+  const forceStopController = new AbortController();
   const stop = () => {
-    const isSecond = stopping.signal.aborted;
-    stopping.abort();
-    if (isSecond) hurrying.abort();
+    const isSecond = stopController.signal.aborted;
+    stopController.abort();
+    if (isSecond) forceStopController.abort();
     // Commands that have nothing to say at their end, or are asked twice, simply end.
     const isWatching = first === "run" || (first === "runs" && rest[0] === "watch");
-    if (!(isWatching || endsItself.includes(first ?? "")) || (isSecond && isWatching)) process.exit(exitCodes.interrupted);
+    if (!(isWatching || commandsHandlingSignals.includes(first ?? "")) || (isSecond && isWatching))
+      process.exit(exitCodes.interrupted);
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
   // A reader that has seen enough (`astra runs list | head`) is no error.
@@ -35,16 +36,16 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     stdout: process.stdout,
     stderr: process.stderr,
     env: process.env,
-    stopping: stopping.signal,
-    hurrying: hurrying.signal,
-    ask: process.stdin.isTTY && process.stderr.isTTY ? ask : null,
-    browse,
-    ...(process.stdin.isTTY && { listenKeys }),
+    stopSignal: stopController.signal,
+    forceStopSignal: forceStopController.signal,
+    promptUser: process.stdin.isTTY && process.stderr.isTTY ? promptOnTerminal : null,
+    openBrowser,
+    ...(process.stdin.isTTY && { listenForKeys }),
   });
 }
 
 /** On stderr, so that stdout holds data alone. Lines as the terminal gives them: Ctrl+C stays what it is. */
-const ask: NonNullable<Ask> = async (question) => {
+const promptOnTerminal: NonNullable<PromptUser> = async (question) => {
   const reader = createInterface({ input: process.stdin, terminal: false });
   process.stderr.write(question);
   try {
@@ -58,7 +59,7 @@ const ask: NonNullable<Ask> = async (question) => {
 };
 
 /** Keys at once instead of lines. The terminal hands on ^C and ^Z as keys then: they stay what they are, for the whole group. */
-const listenKeys: ListenKeys = (hear) => {
+const listenForKeys: ListenForKeys = (onKey) => {
   const { stdin } = process;
   const read = (bytes: Buffer): void => {
     for (const key of bytes.toString()) {
@@ -66,20 +67,20 @@ const listenKeys: ListenKeys = (hear) => {
       else if (key === "\u001a") {
         stdin.setRawMode(false);
         process.kill(0, "SIGTSTP");
-      } else hear(key);
+      } else onKey(key);
     }
   };
-  const goOn = (): void => void stdin.setRawMode(true);
-  process.on("SIGCONT", goOn);
+  const resumeRawMode = (): void => void stdin.setRawMode(true);
+  process.on("SIGCONT", resumeRawMode);
   stdin.setRawMode(true).on("data", read).resume();
   return () => {
-    process.off("SIGCONT", goOn);
+    process.off("SIGCONT", resumeRawMode);
     stdin.off("data", read).setRawMode(false).pause();
   };
 };
 
 /** BROWSER, or what the desktop has; only where somebody sits who would see it. */
-async function browse(url: string): Promise<boolean> {
+async function openBrowser(url: string): Promise<boolean> {
   const program = process.env["BROWSER"] ?? (process.stdout.isTTY ? "xdg-open" : undefined);
   if (program === undefined || program === "") return false;
   return new Promise((resolve) => {

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-interface Kept {
+interface SavedToken {
   readonly token: string;
   readonly username: string;
   /** Milliseconds since 1970. */
@@ -13,16 +13,16 @@ interface Kept {
 }
 
 /** Null where there is no home to keep anything in. */
-export function tokensFile(env: Env): string | null {
+export function tokensFilePath(env: Env): string | null {
   const folder = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : "");
   return folder === "" ? null : join(folder, "astra", "tokens.json");
 }
 
-function readTokens(env: Env): Record<string, Kept> {
-  const file = tokensFile(env);
+function readTokensFile(env: Env): Record<string, SavedToken> {
+  const file = tokensFilePath(env);
   if (file === null) return {};
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as Record<string, Kept>;
+    return JSON.parse(readFileSync(file, "utf8")) as Record<string, SavedToken>;
   } catch {
     // Nothing was kept, or it cannot be read any more: then nobody is signed in.
     return {};
@@ -30,20 +30,22 @@ function readTokens(env: Env): Record<string, Kept> {
 }
 
 /** The token for this scheduler, unless its time is over. */
-export function keptToken(origin: string, env: Env, now: number = Date.now()): string | undefined {
-  const kept = readTokens(env)[origin];
-  return kept !== undefined && kept.until > now ? kept.token : undefined;
+export function findSavedToken(origin: string, env: Env, now: number = Date.now()): string | undefined {
+  const saved = readTokensFile(env)[origin];
+  return saved !== undefined && saved.until > now ? saved.token : undefined;
 }
 
 /** Keeps or, with null, forgets it. Written beside and renamed, so that a reader never sees half a file. */
-export function keepToken(origin: string, kept: Kept | null, env: Env): string | null {
-  const file = tokensFile(env);
+export function saveToken(origin: string, saved: SavedToken | null, env: Env): string | null {
+  const file = tokensFilePath(env);
   if (file === null) return null;
-  const { [origin]: _old, ...others } = readTokens(env);
+  const { [origin]: _old, ...others } = readTokensFile(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const fresh = `${file}.${process.pid}`;
-  writeFileSync(fresh, `${JSON.stringify(kept === null ? others : { ...others, [origin]: kept }, null, 2)}\n`, { mode: 0o600 });
-  chmodSync(fresh, 0o600);
-  renameSync(fresh, file);
+  const temporaryFile = `${file}.${process.pid}`;
+  writeFileSync(temporaryFile, `${JSON.stringify(saved === null ? others : { ...others, [origin]: saved }, null, 2)}\n`, {
+    mode: 0o600,
+  });
+  chmodSync(temporaryFile, 0o600);
+  renameSync(temporaryFile, file);
   return file;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
+import { createCommandFixture } from "./command-stage.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
-import { describeEvent, listAudit, showEvents } from "./ledger-command.ts";
+import { formatEvent, listAudit, streamEvents } from "./ledger-command.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const nodeId = "11111111-1111-4111-8111-111111111111";
@@ -20,8 +20,8 @@ describe("what has happened", () => {
       { userId: "u-1", username: "ada" },
       { userId: "u-2", username: "bo\u001b[2J" },
     ];
-    const admin = openStage({ listAudit: entries, listUsers: { items: users, nextCursor: null, asOf: 1 } });
-    const viewer = openStage({
+    const admin = createCommandFixture({ listAudit: entries, listUsers: { items: users, nextCursor: null, asOf: 1 } });
+    const viewer = createCommandFixture({
       listAudit: entries,
       listUsers: () => {
         throw new CliFailure(exitCodes.notAllowed, { error: "E.AUTH.FORBIDDEN", message: "no" });
@@ -29,8 +29,8 @@ describe("what has happened", () => {
       getOwnUser: users[0],
     });
 
-    await listAudit({ limit: 9, actor: "Ada" }, admin.place);
-    await listAudit({ limit: 9, actor: "ops" }, viewer.place);
+    await listAudit({ limit: 9, actor: "Ada" }, admin.context);
+    await listAudit({ limit: 9, actor: "ops" }, viewer.context);
 
     const who = (out: string) =>
       out
@@ -38,8 +38,8 @@ describe("what has happened", () => {
         .split("\n")
         .slice(1)
         .map((line) => line.split(/ {2,}/)[1]);
-    expect(who(admin.out())).toEqual(["ada", "bo [2J", "ops", "scheduler"]);
-    expect(who(viewer.out())).toEqual(["ada", "u-2", "ops", "scheduler"]);
+    expect(who(admin.stdout())).toEqual(["ada", "bo [2J", "ops", "scheduler"]);
+    expect(who(viewer.stdout())).toEqual(["ada", "u-2", "ops", "scheduler"]);
     expect(admin.calls.at(-1)?.[1]).toMatchObject({ actorId: "u-1" });
     expect(viewer.calls.at(-1)?.[1]).toMatchObject({ actorId: "ops" });
   });
@@ -51,7 +51,7 @@ describe("what has happened", () => {
   ] as const)(
     "[L60] over a lost connection events of %s promise what the log keeps, and no more",
     async ([topics, lost, back]) => {
-      const stage = openStage({
+      const fixture = createCommandFixture({
         async *events({ onState }: { onState: (state: "open" | "lost", why: Error | null) => void }) {
           onState("open", null);
           onState("lost", new Error("away"));
@@ -60,9 +60,11 @@ describe("what has happened", () => {
         },
       });
 
-      await showEvents({ follow: true, topics }, stage.place);
+      await streamEvents({ follow: true, topics }, fixture.context);
 
-      expect(stage.err()).toBe(`the scheduler at http://s does not answer; reconnecting, ${lost}\nconnected again, ${back}\n`);
+      expect(fixture.stderr()).toBe(
+        `the scheduler at http://s does not answer; reconnecting, ${lost}\nconnected again, ${back}\n`,
+      );
     },
   );
 
@@ -78,24 +80,27 @@ describe("what has happened", () => {
       a: { items: [entry("1")], nextCursor: "b", asOf: 1 },
       b: { items: [entry("2"), entry("3")], nextCursor: "c", asOf: 1 },
     };
-    const stage = openStage({ listAudit: ({ cursor = "" }: { cursor?: string }) => pages[cursor] }, { output: "id" });
+    const fixture = createCommandFixture(
+      { listAudit: ({ cursor = "" }: { cursor?: string }) => pages[cursor] },
+      { output: "id" },
+    );
 
-    await listAudit({ limit: 2 }, stage.place);
+    await listAudit({ limit: 2 }, fixture.context);
 
-    expect(stage.out()).toBe("1\n2\n");
-    expect(stage.err()).toBe("more: --limit 4\n");
+    expect(fixture.stdout()).toBe("1\n2\n");
+    expect(fixture.stderr()).toBe("more: --limit 4\n");
   });
 
   it("[L50] events end with the fault where nobody was ever there, and a look back does so where it breaks off", async () => {
     type Watching = { onState: (state: "open" | "lost", why: Error | null) => void };
     const away = new Error("away");
-    const never = openStage({
+    const never = createCommandFixture({
       async *events({ onState }: Watching) {
         onState("lost", away);
         yield* [];
       },
     });
-    const broken = openStage({
+    const broken = createCommandFixture({
       async *events({ onState }: Watching) {
         onState("open", null);
         onState("lost", away);
@@ -103,12 +108,12 @@ describe("what has happened", () => {
       },
     });
 
-    await expect(showEvents({ follow: true }, never.place)).rejects.toBe(away);
-    await expect(showEvents({ since: "0" }, never.place)).rejects.toBe(away);
-    await expect(showEvents({ since: "0" }, broken.place)).rejects.toBe(away);
+    await expect(streamEvents({ follow: true }, never.context)).rejects.toBe(away);
+    await expect(streamEvents({ since: "0" }, never.context)).rejects.toBe(away);
+    await expect(streamEvents({ since: "0" }, broken.context)).rejects.toBe(away);
 
-    expect(await showEvents({ follow: true }, broken.place)).toBe(0);
-    expect(broken.err()).toContain("reconnecting, nothing of the log is missed");
+    expect(await streamEvents({ follow: true }, broken.context)).toBe(0);
+    expect(broken.stderr()).toContain("reconnecting, nothing of the log is missed");
   });
 
   it("[L20] events are one line each with their cursor first, as JSON with a cursor of its own", async () => {
@@ -123,12 +128,12 @@ describe("what has happened", () => {
     async function* events() {
       yield event;
     }
-    const stage = openStage({ events }, { json: true });
+    const fixture = createCommandFixture({ events }, { json: true });
 
-    expect(describeEvent(event)).toBe(`7 2026-01-01T00:00:00Z node.status ${runId} nodeId=${nodeId} status=queued`);
-    expect(await showEvents({ follow: true, since: "6", topics: "node" }, stage.place)).toBe(0);
-    expect(JSON.parse(stage.out())).toEqual({ cursor: "7", ...event });
-    expect(stage.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
+    expect(formatEvent(event)).toBe(`7 2026-01-01T00:00:00Z node.status ${runId} nodeId=${nodeId} status=queued`);
+    expect(await streamEvents({ follow: true, since: "6", topics: "node" }, fixture.context)).toBe(0);
+    expect(JSON.parse(fixture.stdout())).toEqual({ cursor: "7", ...event });
+    expect(fixture.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
   });
 
   it("[L20] an event that is in no log has the cursor of the last one that is, and the filter is the stream's own", async () => {
@@ -141,15 +146,15 @@ describe("what has happened", () => {
     async function* events() {
       yield* [event(undefined), event("8"), event(undefined)];
     }
-    const stage = openStage({ events, listRuns: { items: [{ runId }], nextCursor: null } }, { json: true });
+    const fixture = createCommandFixture({ events, listRuns: { items: [{ runId }], nextCursor: null } }, { json: true });
 
-    await showEvents(
+    await streamEvents(
       { follow: true, since: "6", filter: "topic:worker,wire run:aa3f763 worker:w-1", frameType: "biz" },
-      stage.place,
+      fixture.context,
     );
 
-    const lines = stage.out().trim().split("\n");
+    const lines = fixture.stdout().trim().split("\n");
     expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["6", "8", "8"]);
-    expect(stage.calls.at(-1)?.[1]).toMatchObject({ topics: "worker,wire", runId, workerName: "w-1", frameType: "biz" });
+    expect(fixture.calls.at(-1)?.[1]).toMatchObject({ topics: "worker,wire", runId, workerName: "w-1", frameType: "biz" });
   });
 });

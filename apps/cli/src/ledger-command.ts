@@ -2,77 +2,88 @@
 
 import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
-import { actorIdOf, userNames } from "./actors.ts";
-import { type ExitCode, exitCodes } from "./failure.ts";
-import { type FilterWords, instantText, valuesOf } from "./filtering.ts";
-import { findRun, pick } from "./finding.ts";
-import { type Place, printList, printOne, sayMore, when } from "./place.ts";
-import { reportNew } from "./steer-command.ts";
-import { tame } from "./terminal.ts";
+import { loadUserNames, resolveActorId } from "./actors.ts";
+import { type CliExitCode, exitCodes } from "./failure.ts";
+import { type FilterFlags, resolveFilter, toIsoInstant } from "./filtering.ts";
+import { findByNameOrId, findRunId } from "./finding.ts";
+import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "./place.ts";
+import { printNewRun } from "./steer-command.ts";
+import { stripControlCharacters } from "./terminal.ts";
 
-export interface LetterWords extends FilterWords {
+export interface DeadLetterListFlags extends FilterFlags {
   readonly status?: DeadLetter["status"];
   readonly search?: string;
   readonly limit: number;
 }
 
-export async function listLetters(words: LetterWords, place: Place): Promise<ExitCode> {
-  const line = await valuesOf(words, "letters", place);
-  const page = await place.client.listDeadLetters({
-    limit: words.limit,
-    status: words.status ?? (line.status as DeadLetter["status"] | undefined),
-    q: words.search ?? line.text,
-    runId: line.run === undefined ? undefined : await findRun(line.run, place.client),
+export async function listDeadLetters(flags: DeadLetterListFlags, context: CommandContext): Promise<CliExitCode> {
+  const line = await resolveFilter(flags, "letters", context);
+  const page = await context.client.listDeadLetters({
+    limit: flags.limit,
+    status: flags.status ?? (line.status as DeadLetter["status"] | undefined),
+    q: flags.search ?? line.text,
+    runId: line.run === undefined ? undefined : await findRunId(line.run, context.client),
   });
   printList(
     {
       items: page.items,
-      body: page,
+      jsonBody: page,
       id: ({ taskId }) => taskId,
       columns: [
-        { head: "TASK", of: ({ taskId }) => taskId, kind: "id" },
-        { head: "NODE", of: ({ label }) => label },
-        { head: "CODE", of: ({ code }) => code },
-        { head: "ATTEMPTS", of: ({ attempts }) => String(attempts) },
-        { head: "AT", of: ({ at }) => when(at), kind: "when" },
-        { head: "STATUS", of: ({ status }) => status, isWide: true },
-        { head: "WORKER", of: ({ workerName }) => workerName ?? "", isWide: true },
-        { head: "MESSAGE", of: ({ message }) => message, kind: "text" },
+        { header: "TASK", value: ({ taskId }) => taskId, kind: "id" },
+        { header: "NODE", value: ({ label }) => label },
+        { header: "CODE", value: ({ code }) => code },
+        { header: "ATTEMPTS", value: ({ attempts }) => String(attempts) },
+        { header: "AT", value: ({ at }) => formatInstant(at), kind: "when" },
+        { header: "STATUS", value: ({ status }) => status, isWide: true },
+        { header: "WORKER", value: ({ workerName }) => workerName ?? "", isWide: true },
+        { header: "MESSAGE", value: ({ message }) => message, kind: "text" },
       ],
-      none: "There is no dead letter.",
+      emptyMessage: "There is no dead letter.",
     },
-    place,
+    context,
   );
-  sayMore(page, words.limit, place);
+  printMoreHint(page, flags.limit, context);
   return exitCodes.ok;
 }
 
 /** How far back a shortened id of a letter is looked for. */
-const lettersMax = 1_000;
+const searchedDeadLettersMax = 1_000;
 
-async function findLetter(word: string, { client }: Place): Promise<string> {
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\./.test(word)) return word;
+async function findDeadLetterId(nameOrId: string, { client }: CommandContext): Promise<string> {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\./.test(nameOrId)) return nameOrId;
   const found: { id: string; name: string }[] = [];
   for await (const { taskId, label } of allItems((cursor) => client.listDeadLetters({ limit: 200, cursor }))) {
     found.push({ id: taskId, name: label });
-    if (found.length >= lettersMax) break;
+    if (found.length >= searchedDeadLettersMax) break;
   }
-  return pick(word, found, "dead letter", "astra letters list").id;
+  return findByNameOrId(nameOrId, found, "dead letter", "astra letters list").id;
 }
 
-export async function requeueLetter(word: string, reason: string | undefined, place: Place): Promise<ExitCode> {
-  const taskId = await findLetter(word, place);
-  return reportNew(await place.client.requeueDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } }), place);
+export async function requeueDeadLetter(
+  nameOrId: string,
+  reason: string | undefined,
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(nameOrId, context);
+  return printNewRun(
+    await context.client.requeueDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } }),
+    context,
+  );
 }
 
-export async function dismissLetter(word: string, reason: string | undefined, place: Place): Promise<ExitCode> {
-  const taskId = await findLetter(word, place);
-  await place.agree(`take the dead letter ${taskId} off the list`);
-  const letter = await place.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
-  return printOne(letter, [`${letter.taskId} ${letter.status}`], place);
+export async function dismissDeadLetter(
+  nameOrId: string,
+  reason: string | undefined,
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(nameOrId, context);
+  await context.confirm(`take the dead letter ${taskId} off the list`);
+  const letter = await context.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
+  return printItem(letter, [`${letter.taskId} ${letter.status}`], context);
 }
 
-export interface AuditWords extends FilterWords {
+export interface AuditListFlags extends FilterFlags {
   readonly action?: string;
   readonly actor?: string;
   readonly target?: string;
@@ -82,57 +93,60 @@ export interface AuditWords extends FilterWords {
 }
 
 /** Pages may be short although more follows, so it is read until there are enough. */
-export async function listAudit(words: AuditWords, place: Place): Promise<ExitCode> {
-  const line = await valuesOf(words, "audit", place);
-  const run = words.run ?? line.run;
-  const actor = words.actor ?? line.actor;
-  const isTable = !place.json && place.output !== "id";
-  const names = isTable || actor !== undefined ? await userNames(place.client) : new Map<string, string>();
+export async function listAudit(flags: AuditListFlags, context: CommandContext): Promise<CliExitCode> {
+  const line = await resolveFilter(flags, "audit", context);
+  const run = flags.run ?? line.run;
+  const actor = flags.actor ?? line.actor;
+  const isTable = !context.json && context.output !== "id";
+  const names = isTable || actor !== undefined ? await loadUserNames(context.client) : new Map<string, string>();
   const query = {
-    action: words.action ?? line.action,
-    actorId: actor === undefined ? undefined : actorIdOf(actor, names),
-    targetId: words.target ?? line.target,
-    runId: run === undefined ? undefined : await findRun(run, place.client),
-    since: words.since ?? (line.since === undefined ? undefined : instantText(line.since, place.now())),
+    action: flags.action ?? line.action,
+    actorId: actor === undefined ? undefined : resolveActorId(actor, names),
+    targetId: flags.target ?? line.target,
+    runId: run === undefined ? undefined : await findRunId(run, context.client),
+    since: flags.since ?? (line.since === undefined ? undefined : toIsoInstant(line.since, context.now())),
   };
   let asOf = 0;
   let nextCursor: string | null = null;
   const items = [];
   const all = allItems(async (cursor) => {
-    const page = await place.client.listAudit({ ...query, limit: words.limit, cursor });
+    const page = await context.client.listAudit({ ...query, limit: flags.limit, cursor });
     asOf = page.asOf;
     nextCursor = page.nextCursor;
     return page;
   });
   for await (const item of all) {
     items.push(item);
-    if (items.length >= words.limit) break;
+    if (items.length >= flags.limit) break;
   }
   printList(
     {
       items,
-      body: { items, nextCursor, asOf },
+      jsonBody: { items, nextCursor, asOf },
       id: ({ eventId }) => eventId,
       columns: [
-        { head: "AT", of: ({ createdAt }) => when(createdAt), kind: "when" },
-        { head: "WHO", of: ({ actorId }) => (actorId === undefined ? "scheduler" : tame(names.get(actorId) ?? actorId)) },
-        { head: "ACTION", of: ({ action }) => action },
-        { head: "ON", of: ({ targetType }) => targetType },
-        { head: "TARGET", of: ({ targetId }) => targetId ?? "", kind: "id" },
-        { head: "OUTCOME", of: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
-        { head: "ACTOR", of: ({ actorId }) => actorId ?? "", isWide: true },
-        { head: "EVENT", of: ({ eventId }) => eventId, isWide: true },
-        { head: "METADATA", of: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
+        { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
+        {
+          header: "WHO",
+          value: ({ actorId }) => (actorId === undefined ? "scheduler" : stripControlCharacters(names.get(actorId) ?? actorId)),
+        },
+        { header: "ACTION", value: ({ action }) => action },
+        { header: "ON", value: ({ targetType }) => targetType },
+        { header: "TARGET", value: ({ targetId }) => targetId ?? "", kind: "id" },
+        { header: "OUTCOME", value: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
+        { header: "ACTOR", value: ({ actorId }) => actorId ?? "", isWide: true },
+        { header: "EVENT", value: ({ eventId }) => eventId, isWide: true },
+        { header: "METADATA", value: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
       ],
-      none: "Nothing was done that fits.",
+      emptyMessage: "Nothing was done that fits.",
     },
-    place,
+    context,
   );
-  sayMore({ nextCursor }, words.limit, place);
+  printMoreHint({ nextCursor }, flags.limit, context);
   return exitCodes.ok;
 }
 
-export interface EventWords extends FilterWords {
+export interface EventFlags extends FilterFlags {
   readonly follow?: boolean;
   readonly since?: string;
   readonly topics?: string;
@@ -142,66 +156,66 @@ export interface EventWords extends FilterWords {
 }
 
 /** How long the stream may be silent before it is taken to have told everything, where it is not followed. */
-const quietMs = 1_000;
+const idleEndMs = 1_000;
 
-async function eventsQuery(words: EventWords, place: Place) {
-  const line = await valuesOf(words, "events", place);
-  const run = words.run ?? line.run;
+async function buildEventQuery(flags: EventFlags, context: CommandContext) {
+  const line = await resolveFilter(flags, "events", context);
+  const run = flags.run ?? line.run;
   return {
-    after: words.since,
-    topics: words.topics ?? line.topic,
-    frameType: words.frameType,
-    runId: run === undefined ? undefined : await findRun(run, place.client),
+    after: flags.since,
+    topics: flags.topics ?? line.topic,
+    frameType: flags.frameType,
+    runId: run === undefined ? undefined : await findRunId(run, context.client),
     nodeId: line.node,
-    workerName: words.worker ?? line.worker,
+    workerName: flags.worker ?? line.worker,
     clientSessionId: line.client,
   };
 }
 
 /** One line an event. Without --follow it ends once everything up to now was told; what broke off before that is no end. */
-export async function showEvents(words: EventWords, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
-  const { client, terminal, json, signal } = place;
+export async function streamEvents(flags: EventFlags, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
+  const { client, terminal, json, signal } = context;
   const stop = new AbortController();
-  const query = await eventsQuery(words, place);
-  let quiet = null as NodeJS.Timeout | null;
-  const kept = keptOf(query);
+  const query = await buildEventQuery(flags, context);
+  let idleTimer = null as NodeJS.Timeout | null;
+  const guarantee = describeReplayGuarantee(query);
   let isOpened = false;
   let isLost = false;
-  let told = 0;
+  let printedCount = 0;
   // An event that is in no log has no place of its own: what follows it begins after the last one that has.
-  let cursor = words.since ?? null;
+  let cursor = flags.since ?? null;
   try {
     const events = client.events({
       ...query,
       signal: AbortSignal.any([signal, stop.signal]),
       onState: (state, why) => {
         // Nobody was ever there, or nobody waits for a return: then it is a failure like that of any other command.
-        if (state === "lost" && (!isOpened || words.follow !== true)) throw why ?? new Error("the stream of events ended");
+        if (state === "lost" && (!isOpened || flags.follow !== true)) throw why ?? new Error("the stream of events ended");
         if (state === "lost" && !isLost)
-          terminal.say(`the scheduler at ${client.url} does not answer; reconnecting, ${kept.lost}`);
-        else if (state === "open" && isLost) terminal.say(`connected again, ${kept.back}`);
+          terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, ${guarantee.lost}`);
+        else if (state === "open" && isLost) terminal.info(`connected again, ${guarantee.back}`);
         isLost = state === "lost";
         isOpened = true;
-        if (words.follow !== true) quiet ??= setTimeout(() => stop.abort(), quietMs);
+        if (flags.follow !== true) idleTimer ??= setTimeout(() => stop.abort(), idleEndMs);
       },
-      onGap: ({ message }) => terminal.complain(`events are missing here: ${message}\n`),
+      onGap: ({ message }) => terminal.error(`events are missing here: ${message}\n`),
     });
     for await (const event of events) {
       // What is in no log comes for ever: it must not keep a look back from ending.
-      if (event.id !== undefined) quiet?.refresh();
+      if (event.id !== undefined) idleTimer?.refresh();
       cursor = event.id ?? cursor;
-      told += 1;
-      terminal.print(json ? JSON.stringify({ cursor, ...event }) : describeEvent(event));
+      printedCount += 1;
+      terminal.print(json ? JSON.stringify({ cursor, ...event }) : formatEvent(event));
     }
   } catch (cause) {
     if (stop.signal.aborted) {
-      if (told === 0 && !json) terminal.say(nothingTold(words.since));
+      if (printedCount === 0 && !json) terminal.info(noEventsMessage(flags.since));
       return exitCodes.ok;
     }
     if (signal.aborted) return exitCodes.interrupted;
     throw cause;
   } finally {
-    if (quiet !== null) clearTimeout(quiet);
+    if (idleTimer !== null) clearTimeout(idleTimer);
   }
   return exitCodes.ok;
 }
@@ -211,7 +225,7 @@ const volatileTopics: readonly string[] = ["wire", "wire.frame", "worker.heartbe
 const mixedTopics: readonly string[] = [...volatileTopics, "worker"];
 
 /** What can be promised over a broken connection: only the log is told again. */
-function keptOf({
+function describeReplayGuarantee({
   topics,
   runId,
   nodeId,
@@ -233,16 +247,16 @@ function keptOf({
   return { lost: "nothing is missed", back: "nothing missed" };
 }
 
-const nothingTold = (since: string | undefined): string =>
+const noEventsMessage = (since: string | undefined): string =>
   since === undefined
     ? "Nothing happened in this second. What was: --since 0; what comes: --follow."
     : `Nothing that fits happened after ${since}.`;
 
-export function describeEvent({ id, occurredAt, type, scope, data }: ServerEvent): string {
+export function formatEvent({ id, occurredAt, type, scope, data }: ServerEvent): string {
   const { kind: _kind, ...rest } = data as Record<string, unknown>;
-  const words = Object.entries(rest)
+  const parts = Object.entries(rest)
     .filter(([name]) => !["runId", "run", "nodes", "content", "artifacts", "at"].includes(name))
     .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`);
   const about = scope.runId ?? scope.workerName ?? "-";
-  return tame([id ?? "-", occurredAt, type, about, ...words].join(" "));
+  return stripControlCharacters([id ?? "-", occurredAt, type, about, ...parts].join(" "));
 }

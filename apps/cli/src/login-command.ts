@@ -3,37 +3,37 @@
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { keepToken, tokensFile } from "./kept-tokens.ts";
-import { type Place, printOne } from "./place.ts";
-import { tame } from "./terminal.ts";
+import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "./failure.ts";
+import { saveToken, tokensFilePath } from "./kept-tokens.ts";
+import { type CommandContext, printItem } from "./place.ts";
+import { stripControlCharacters } from "./terminal.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 export async function logIn(
   username: string,
-  words: { tenant?: string },
-  { env, ...place }: Place & { env: Env },
-): Promise<ExitCode> {
-  const { client, terminal } = place;
-  if (tokensFile(env) === null) throw usageFailure("There is no HOME to keep a token in; set ASTRA_TOKEN instead.");
-  const password = env["ASTRA_PASSWORD"] ?? (await readPassword(terminal.complain));
-  const { tenant } = words;
+  flags: { tenant?: string },
+  { env, ...context }: CommandContext & { env: Env },
+): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  if (tokensFilePath(env) === null) throw usageFailure("There is no HOME to keep a token in; set ASTRA_TOKEN instead.");
+  const password = env["ASTRA_PASSWORD"] ?? (await readPassword(terminal.error));
+  const { tenant } = flags;
   const answer = await client.login({ body: { username, password, ...(tenant !== undefined && { tenant }) } });
   const until = Date.now() + answer.expiresIn * 1_000;
-  const file = keepToken(new URL(client.url).origin, { token: answer.accessToken, username, until }, env);
+  const file = saveToken(new URL(client.url).origin, { token: answer.accessToken, username, until }, env);
   const { user, expiresIn } = answer;
   // The token itself is not printed: terminals are recorded and scrolled back.
-  printOne(
+  printItem(
     { user, expiresIn, keptIn: file },
-    [`signed in as ${tame(user.displayName)} (${user.roles.join(", ") || "no role"})`],
-    place,
+    [`signed in as ${stripControlCharacters(user.displayName)} (${user.roles.join(", ") || "no role"})`],
+    context,
   );
-  if (!place.json) terminal.say(`kept in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
+  if (!context.json) terminal.info(`kept in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
   return exitCodes.ok;
 }
 
-const declined = { error: "E.DECLINED", message: "Nothing was done." } as const;
+const declinedBody = { error: "E.DECLINED", message: "Nothing was done." } as const;
 
 /** From a pipe all of its first line; from a terminal without showing what is typed. */
 async function readPassword(prompt: (text: string) => void): Promise<string> {
@@ -56,7 +56,7 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
     return await new Promise<string>((resolve, reject) => {
       reader.once("line", resolve);
       // Here the terminal hands Ctrl+C over as a key; it means what it means elsewhere.
-      reader.once("SIGINT", () => reject(new CliFailure(exitCodes.interrupted, declined)));
+      reader.once("SIGINT", () => reject(new CliFailure(exitCodes.interrupted, declinedBody)));
       reader.once("close", () => reject(usageFailure("No password was given.")));
     });
   } finally {
@@ -65,8 +65,8 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   }
 }
 
-export async function logOut({ env, ...place }: Place & { env: Env }): Promise<ExitCode> {
-  const { client } = place;
+export async function logOut({ env, ...context }: CommandContext & { env: Env }): Promise<CliExitCode> {
+  const { client } = context;
   const wasGood = await client.logout().then(
     () => true,
     (cause: unknown) => {
@@ -75,6 +75,6 @@ export async function logOut({ env, ...place }: Place & { env: Env }): Promise<E
       throw cause;
     },
   );
-  keepToken(new URL(client.url).origin, null, env);
-  return printOne({ ok: true }, [wasGood ? "signed out" : `nobody was signed in at ${client.url}`], place);
+  saveToken(new URL(client.url).origin, null, env);
+  return printItem({ ok: true }, [wasGood ? "signed out" : `nobody was signed in at ${client.url}`], context);
 }

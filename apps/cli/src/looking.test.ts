@@ -1,25 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { benchDocument } from "./bench-command.ts";
-import { openStage, sampleRun as run } from "./command-stage.ts";
+import { formatBenchResult } from "./bench-command.ts";
+import { createCommandFixture, sampleRun as run } from "./command-stage.ts";
 import { openPage } from "./open-command.ts";
 import { showQueue } from "./queues-command.ts";
-import { differences } from "./run-diff.ts";
+import { compareNodes } from "./run-diff.ts";
 import { showLedger, showRun } from "./runs-command.ts";
-import { fitRows } from "./terminal.ts";
+import { fitTableToWidth } from "./terminal.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
 describe("looking back", () => {
   it("[L31] a run is shown as it was at a cursor", async () => {
-    const stage = openStage({
+    const fixture = createCommandFixture({
       getRun: run(runId, { nodes: [] }),
       getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
     });
 
-    await showRun(runId, { at: 7 }, stage.place);
+    await showRun(runId, { at: 7 }, fixture.context);
 
-    expect(stage.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
-    expect(stage.err()).toContain("as it was at 7; now: astra runs show");
+    expect(fixture.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
+    expect(fixture.stderr()).toContain("as it was at 7; now: astra runs show");
   });
 
   it("[L31] the ledger is read to its end, and something lost or done twice ends with 1", async () => {
@@ -28,17 +28,20 @@ describe("looking back", () => {
       { figures, from: 1, to: 9, asOf: 12, next: 9 },
       { figures: { ...figures, twice: 1 }, from: 10, to: 12, asOf: 12, next: null },
     ];
-    const stage = openStage({ getLedger: () => pages.shift(), getRunLedger: { runId, figures, from: 1, to: 9, asOf: 9 } });
+    const fixture = createCommandFixture({
+      getLedger: () => pages.shift(),
+      getRunLedger: { runId, figures, from: 1, to: 9, asOf: 9 },
+    });
 
-    expect(await showLedger(runId, stage.place)).toBe(0);
-    expect(await showLedger(undefined, stage.place)).toBe(1);
+    expect(await showLedger(runId, fixture.context)).toBe(0);
+    expect(await showLedger(undefined, fixture.context)).toBe(1);
 
-    expect(stage.calls.slice(1)).toEqual([
+    expect(fixture.calls.slice(1)).toEqual([
       ["getLedger", { after: undefined }],
       ["getLedger", { after: 9 }],
     ]);
-    expect(stage.out()).toMatch(/facts +1\.\.9\naccepted +2\n/);
-    expect(stage.err()).toContain("0 tasks were lost and 1 were accepted twice");
+    expect(fixture.stdout()).toMatch(/facts +1\.\.9\naccepted +2\n/);
+    expect(fixture.stderr()).toContain("0 tasks were lost and 1 were accepted twice");
   });
 
   it("[L31] two runs differ in states, results, and times that are more than a blink apart", () => {
@@ -53,9 +56,9 @@ describe("looking back", () => {
         ...more,
       }) as never;
 
-    expect(differences([node(1_000, {})], [node(1_090, {})])).toEqual([]);
+    expect(compareNodes([node(1_000, {})], [node(1_090, {})])).toEqual([]);
     expect(
-      differences([node(1_000, { result: { a: 1 } })], [node(3_000, { result: { a: 2 } })]).map(({ what, first, second }) => [
+      compareNodes([node(1_000, { result: { a: 1 } })], [node(3_000, { result: { a: 2 } })]).map(({ what, first, second }) => [
         what,
         first,
         second,
@@ -76,12 +79,12 @@ describe("tables", () => {
   const columns = [{ kind: "id" }, {}, {}] as const;
 
   it("[L32] are cut to the screen: ids to their unique ends, then the widest cells; where there is room nothing is", () => {
-    expect(fitRows(rows, columns, 120)).toEqual(rows);
-    expect(fitRows(rows, columns, 60)[1]).toEqual(["1aa3f763", "running", "A workflow with a rather long name"]);
-    const narrow = fitRows(rows, columns, 40);
+    expect(fitTableToWidth(rows, columns, 120)).toEqual(rows);
+    expect(fitTableToWidth(rows, columns, 60)[1]).toEqual(["1aa3f763", "running", "A workflow with a rather long name"]);
+    const narrow = fitTableToWidth(rows, columns, 40);
     expect(narrow[1]).toEqual(["1aa3f763", "running", "A workflow with a ra…"]);
     expect(Math.max(...narrow.map((row) => row.join("  ").length))).toBeLessThanOrEqual(40);
-    const timed = fitRows(
+    const timed = fitTableToWidth(
       [
         ["AT", "CODE", "MESSAGE"],
         ["2026-01-31 12:00:59Z", "E.RUNNER.FAILURE", "a message that is much too long for the screen"],
@@ -102,46 +105,48 @@ describe("one thing", () => {
       needs: { package: "p", version: "1", nodeType: "demo.text" },
       workers: { fitting: 0, blocked: { draining: 2 } },
     };
-    const stage = openStage({ listQueues: { items: [blocked], asOf: 1 } });
+    const fixture = createCommandFixture({ listQueues: { items: [blocked], asOf: 1 } });
 
-    await showQueue("demo.t", stage.place);
+    await showQueue("demo.t", fixture.context);
 
-    expect(stage.out()).toMatch(/node type +demo\.text\n[\s\S]*could take it +0 workers\ncannot take it now:\n +draining +2\n$/);
-    expect(stage.err()).toContain("astra workers list --filter package:p");
-    await expect(showQueue("demo.txet", stage.place)).rejects.toMatchObject({
+    expect(fixture.stdout()).toMatch(
+      /node type +demo\.text\n[\s\S]*could take it +0 workers\ncannot take it now:\n +draining +2\n$/,
+    );
+    expect(fixture.stderr()).toContain("astra workers list --filter package:p");
+    await expect(showQueue("demo.txet", fixture.context)).rejects.toMatchObject({
       exitCode: 3,
       message: expect.stringContaining('Did you mean "demo.text"?'),
     });
   });
 
   it("[L34] open prints the address of a run, a worker or a workflow, and the first page where there is none for it", async () => {
-    const stage = openStage({
+    const fixture = createCommandFixture({
       listRuns: { items: [run(runId)], nextCursor: null },
       listWorkers: { items: [{ id: "w-1", instanceId: "i-1" }], nextCursor: null },
       listWorkflows: { items: [{ id: other, metadata: { name: "Welcome" } }], nextCursor: null },
     });
     const opened: string[] = [];
-    const place = (isThere: boolean) => ({
-      ...stage.place,
-      browse: async (url: string) => (opened.push(url), true),
+    const context = (isThere: boolean) => ({
+      ...fixture.context,
+      openBrowser: async (url: string) => (opened.push(url), true),
       hasPage: async () => isThere,
     });
 
-    await openPage("1aa3f763", place(true));
-    await openPage("w-1", place(true));
-    await openPage("welcome", place(false));
+    await openPage("1aa3f763", context(true));
+    await openPage("w-1", context(true));
+    await openPage("welcome", context(false));
 
     expect(opened).toEqual([`http://s/runs/${runId}`, "http://s/workers/i-1", "http://s/"]);
-    expect(stage.out()).toBe(`${opened.join("\n")}\n`);
-    expect(stage.err()).toContain(`no page at http://s/workflows/${other}`);
-    await expect(openPage("nothing", place(true))).rejects.toMatchObject({ exitCode: 3 });
-    await expect(openPage("w", place(true))).rejects.toMatchObject({ exitCode: 2 });
+    expect(fixture.stdout()).toBe(`${opened.join("\n")}\n`);
+    expect(fixture.stderr()).toContain(`no page at http://s/workflows/${other}`);
+    await expect(openPage("nothing", context(true))).rejects.toMatchObject({ exitCode: 3 });
+    await expect(openPage("w", context(true))).rejects.toMatchObject({ exitCode: 2 });
   });
 
   it("[L23] a bench is one document: its figures where it gives data, its lines where it gives words", () => {
     const end = { exitCode: 0, tookMs: 5 };
 
-    expect(benchDocument(["postgres", "--tasks", "9"], ["load 1", '{"a":1}'], end)).toEqual({
+    expect(formatBenchResult(["postgres", "--tasks", "9"], ["load 1", '{"a":1}'], end)).toEqual({
       bench: "postgres",
       words: ["--tasks", "9"],
       node: process.version,
@@ -149,6 +154,6 @@ describe("one thing", () => {
       figures: { a: 1 },
       lines: ["load 1"],
     });
-    expect(benchDocument([], ["{ not data"], end)).toMatchObject({ bench: null, figures: null, lines: ["{ not data"] });
+    expect(formatBenchResult([], ["{ not data"], end)).toMatchObject({ bench: null, figures: null, lines: ["{ not data"] });
   });
 });

@@ -9,47 +9,48 @@ export type FilterKeys = Readonly<
   Record<string, { readonly values?: readonly string[]; readonly isMany?: true; readonly isInstant?: true }>
 >;
 
-interface Offers {
+interface CompletionHints {
   /** By the name of a flag, without dashes, or of an argument. */
   readonly values?: Readonly<Record<string, readonly string[]>>;
   /** Told by the words before it: some commands are told the list by a flag. */
   readonly filter?: (before: readonly string[]) => FilterKeys;
 }
 
-const offers = new WeakMap<Command, Offers>();
+const hintsByCommand = new WeakMap<Command, CompletionHints>();
 
-export function setOffers(command: Command, more: Offers): Command {
-  offers.set(command, { ...offers.get(command), ...more });
+export function setCompletionHints(command: Command, more: CompletionHints): Command {
+  hintsByCommand.set(command, { ...hintsByCommand.get(command), ...more });
   return command;
 }
 
-export const offersOf = (command: Command): Offers => offers.get(command) ?? {};
+export const completionHintsOf = (command: Command): CompletionHints => hintsByCommand.get(command) ?? {};
 
 /** Types of events and what they begin with. */
-export const topicWords: readonly string[] = [
+export const eventTopics: readonly string[] = [
   ...new Set(
     Object.keys(eventDataSchemas).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join("."))),
   ),
 ];
 
 /** The whole line so far with its last word completed: a key, or the value of one. */
-export async function filterWords(
+export async function completeFilter(
   line: string,
   keys: FilterKeys,
-  live: (key: string) => Promise<readonly string[]>,
+  listNames: (key: string) => Promise<readonly string[]>,
 ): Promise<readonly string[]> {
   const from = line.lastIndexOf(" ") + 1;
   const [, key, value = ""] = /^([a-z]+):(.*)$/.exec(line.slice(from)) ?? [];
   if (key === undefined) return Object.keys(keys).map((one) => `${line.slice(0, from)}${one}:`);
   if (!Object.hasOwn(keys, key)) return [];
   const { values, isMany } = keys[key] ?? {};
-  const found = values ?? (key === "topic" ? topicWords : (await live(key)).filter((word) => !word.includes(" ")));
-  return (isMany ? listWords(value, found) : found).map((one) => `${line.slice(0, from)}${key}:${one}`);
+  const found =
+    values ?? (key === "topic" ? eventTopics : (await listNames(key)).filter((candidate) => !candidate.includes(" ")));
+  return (isMany ? completeCommaList(value, found) : found).map((one) => `${line.slice(0, from)}${key}:${one}`);
 }
 
 /** Words with commas between them: those that are there stay, and are not offered again. */
-export function listWords(value: string, words: readonly string[]): readonly string[] {
+export function completeCommaList(value: string, args: readonly string[]): readonly string[] {
   const before = value.slice(0, value.lastIndexOf(",") + 1);
   const taken = before.split(",");
-  return words.filter((word) => !taken.includes(word)).map((word) => `${before}${word}`);
+  return args.filter((candidate) => !taken.includes(candidate)).map((candidate) => `${before}${candidate}`);
 }

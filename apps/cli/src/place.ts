@@ -3,89 +3,99 @@
 
 import type { Run } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
-import type { Agree } from "./consent.ts";
-import { type ExitCode, exitCodes } from "./failure.ts";
-import { type CellKind, fitRows, layTable, type Paint, type Terminal, tame } from "./terminal.ts";
+import type { ConfirmAction } from "./consent.ts";
+import { type CliExitCode, exitCodes } from "./failure.ts";
+import { type CellKind, type Colors, fitTableToWidth, formatTable, stripControlCharacters, type Terminal } from "./terminal.ts";
 
-export const outputs = ["table", "wide", "id"] as const;
-export type OutputForm = (typeof outputs)[number];
+export const outputForms = ["table", "wide", "id"] as const;
+export type OutputForm = (typeof outputForms)[number];
 
-export interface Place {
+export interface CommandContext {
   readonly client: Client;
   readonly terminal: Terminal;
   readonly json: boolean;
   readonly output?: OutputForm;
   /** Returns where the person agrees; see consent.ts. */
-  readonly agree: Agree;
+  readonly confirm: ConfirmAction;
   now(): number;
 }
 
-export interface Column<T> {
-  readonly head: string;
-  readonly of: (item: T) => string;
+export interface TableColumn<T> {
+  readonly header: string;
+  readonly value: (item: T) => string;
   /** Only in wide tables. */
   readonly isWide?: true;
   /** What gives way where the screen is too narrow; see fitRows. */
   readonly kind?: CellKind;
-  readonly tone?: (item: T) => keyof Paint | null;
+  readonly color?: (item: T) => keyof Colors | null;
 }
 
-export interface Listing<T> {
+export interface ListOutput<T> {
   readonly items: readonly T[];
   /** What --json prints: the API's own body. */
-  readonly body: unknown;
+  readonly jsonBody: unknown;
   readonly id: (item: T) => string;
-  readonly columns: readonly Column<T>[];
+  readonly columns: readonly TableColumn<T>[];
   /** Said when there is nothing, with what to do. */
-  readonly none: string;
+  readonly emptyMessage: string;
 }
 
-export function printList<T>({ items, body, id, columns, none }: Listing<T>, { terminal, json, output }: Place): ExitCode {
-  if (json) terminal.print(JSON.stringify(body));
-  else if (items.length === 0) terminal.say(none);
-  else if (output === "id") for (const item of items) terminal.print(tame(id(item)));
+export function printList<T>(
+  { items, jsonBody, id, columns, emptyMessage }: ListOutput<T>,
+  { terminal, json, output }: CommandContext,
+): CliExitCode {
+  if (json) terminal.print(JSON.stringify(jsonBody));
+  else if (items.length === 0) terminal.info(emptyMessage);
+  else if (output === "id") for (const item of items) terminal.print(stripControlCharacters(id(item)));
   else {
     const shown = columns.filter((column) => output === "wide" || column.isWide !== true);
-    const rows = [shown.map(({ head }) => head), ...items.map((item) => shown.map(({ of }) => tame(of(item)) || "-"))];
+    const rows = [
+      shown.map(({ header }) => header),
+      ...items.map((item) => shown.map(({ value }) => stripControlCharacters(value(item)) || "-")),
+    ];
     // A wide table is what was asked for, however narrow the screen.
-    const fitted = output === "wide" ? rows : fitRows(rows, shown, terminal.width);
-    const painted = fitted.map((row, at) => (at === 0 ? row : paintRow(row, items[at - 1] as T, shown, terminal.paint)));
-    for (const line of layTable(painted)) terminal.print(line);
+    const fitted = output === "wide" ? rows : fitTableToWidth(rows, shown, terminal.stdoutColumns);
+    const painted = fitted.map((row, at) => (at === 0 ? row : colorRow(row, items[at - 1] as T, shown, terminal.colors)));
+    for (const line of formatTable(painted)) terminal.print(line);
   }
   return exitCodes.ok;
 }
 
-function paintRow<T>(row: readonly string[], item: T, columns: readonly Column<T>[], paint: Paint): string[] {
+function colorRow<T>(row: readonly string[], item: T, columns: readonly TableColumn<T>[], colors: Colors): string[] {
   return row.map((cell, at) => {
-    const tone = columns[at]?.tone?.(item) ?? null;
-    return tone === null ? cell : paint[tone](cell);
+    const color = columns[at]?.color?.(item) ?? null;
+    return color === null ? cell : colors[color](cell);
   });
 }
 
 /** Whole items only when one page was asked for; what more there is is said. */
-export function sayMore(page: { readonly nextCursor: string | null }, limit: number, { terminal, json }: Place): void {
+export function printMoreHint(
+  page: { readonly nextCursor: string | null },
+  limit: number,
+  { terminal, json }: CommandContext,
+): void {
   if (page.nextCursor === null || json) return;
-  terminal.say(
+  terminal.info(
     limit >= 200 ? "more there are; say more of what you look for: --filter" : `more: --limit ${Math.min(200, limit * 2)}`,
   );
 }
 
 /** One thing: its JSON, its id alone, or lines for people. */
-export function printOne(body: unknown, lines: readonly string[], { terminal, json }: Place): ExitCode {
-  if (json) terminal.print(JSON.stringify(body));
+export function printItem(jsonBody: unknown, lines: readonly string[], { terminal, json }: CommandContext): CliExitCode {
+  if (json) terminal.print(JSON.stringify(jsonBody));
   else for (const line of lines) terminal.print(line);
   return exitCodes.ok;
 }
 
 /** The first 19 characters of an instant, which is what people read of it. */
-export const when = (instant: string | undefined): string =>
+export const formatInstant = (instant: string | undefined): string =>
   instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
 
 /** How long something took that has ended. */
-export const tookOf = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
-  startedAt && finishedAt ? span(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
+export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
+  startedAt && finishedAt ? formatTimeSpan(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
 
-export function span(ms: number): string {
+export function formatTimeSpan(ms: number): string {
   if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
   const minutes = Math.floor(ms / 60_000);
   return minutes < 120

@@ -4,46 +4,46 @@ import { type QueryableList, queryKeys } from "@astraflow/protocol";
 import { Option } from "commander";
 import { setExamples } from "./help.ts";
 import {
-  type AuditWords,
-  dismissLetter,
-  type EventWords,
-  type LetterWords,
+  type AuditListFlags,
+  type DeadLetterListFlags,
+  dismissDeadLetter,
+  type EventFlags,
   listAudit,
-  listLetters,
-  requeueLetter,
-  showEvents,
+  listDeadLetters,
+  requeueDeadLetter,
+  streamEvents,
 } from "./ledger-command.ts";
-import { setOffers } from "./offers.ts";
+import { setCompletionHints } from "./offers.ts";
 import { openPage } from "./open-command.ts";
 import {
-  type Add,
-  type CommonWords,
-  openChange,
-  openPlace,
-  readWhen,
-  readWhole,
-  withChange,
-  withCommon,
-  withDeed,
-  withFilter,
-  withList,
+  addConfirmationFlags,
+  addConnectionFlags,
+  addDryRunFlag,
+  addFilterFlags,
+  addListFlags,
+  type CommonFlags,
+  createChangeContext,
+  createCommandContext,
+  type DefineCommands,
+  parseInstantFlag,
+  parseInteger,
 } from "./program-words.ts";
-import { everyMsMin, showTop } from "./top-command.ts";
-import { listViews, removeView, type SaveWords, saveView, showView, type ViewWords } from "./views-command.ts";
+import { refreshMsMin, showTop } from "./top-command.ts";
+import { listViews, removeView, type SaveViewFlags, saveView, showView, type ViewListFlags } from "./views-command.ts";
 
-export const addLedger: Add = (program, world, finish) => {
-  addLetters(program, world, finish);
-  addAudit(program, world, finish);
-  addEvents(program, world, finish);
-  addViews(program, world, finish);
-  addScreen(program, world, finish);
+export const defineHistoryCommands: DefineCommands = (program, environment, setExitCode) => {
+  defineDeadLetterCommands(program, environment, setExitCode);
+  defineAuditCommands(program, environment, setExitCode);
+  defineEventsCommand(program, environment, setExitCode);
+  defineViewCommands(program, environment, setExitCode);
+  defineTopAndOpenCommands(program, environment, setExitCode);
 };
 
-const addLetters: Add = (program, world, finish) => {
+const defineDeadLetterCommands: DefineCommands = (program, environment, setExitCode) => {
   const letters = program.command("letters").description("tasks that failed for good");
   setExamples(letters, ["astra letters list", "astra letters requeue 7c1e.4", "astra letters dismiss 7c1e.4"]);
-  withFilter(
-    withList(letters.command("list").alias("ls"), [
+  addFilterFlags(
+    addListFlags(letters.command("list").alias("ls"), [
       "astra letters list",
       'astra letters list --filter "run:7c1e timeout"',
       "astra letters list --status dismissed --json",
@@ -53,34 +53,36 @@ const addLetters: Add = (program, world, finish) => {
     .description("dead letters, newest first")
     .addOption(new Option("--status <status>", "in this state (default: open)").choices(["open", "requeued", "dismissed"]))
     .option("--search <words>", "words of workflow, node, code or message")
-    .action(async (words: CommonWords & LetterWords) => finish(await listLetters(words, openPlace(words, world))));
+    .action(async (flags: CommonFlags & DeadLetterListFlags) =>
+      setExitCode(await listDeadLetters(flags, createCommandContext(flags, environment))),
+    );
   const examples = (verb: string): string[] => [
     `astra letters ${verb} 7c1e.4`,
     `astra letters ${verb} 7c1e.4 --reason "fixed upstream"`,
     `astra letters ${verb} 7c1e.4 --dry-run`,
   ];
-  const word = "its id or label, shortened while unique";
-  withChange(letters.command("requeue"), examples("requeue"))
+  const taskArgumentHelp = "its id or label, shortened while unique";
+  addDryRunFlag(letters.command("requeue"), examples("requeue"))
     .description("start the run anew from the node that died")
-    .argument("<task>", word)
+    .argument("<task>", taskArgumentHelp)
     .option("--reason <words>", "why, for the log and the audit")
-    .action(async (task: string, words: CommonWords & { reason?: string }) =>
-      finish(await requeueLetter(task, words.reason, openChange(words, world))),
+    .action(async (task: string, flags: CommonFlags & { reason?: string }) =>
+      setExitCode(await requeueDeadLetter(task, flags.reason, createChangeContext(flags, environment))),
     );
-  withDeed(letters.command("dismiss").alias("rm"), examples("dismiss"))
+  addConfirmationFlags(letters.command("dismiss").alias("rm"), examples("dismiss"))
     .description("take it off the list; nothing is run")
-    .argument("<task>", word)
+    .argument("<task>", taskArgumentHelp)
     .option("--reason <words>", "why, for the log and the audit")
-    .action(async (task: string, words: CommonWords & { reason?: string }) =>
-      finish(await dismissLetter(task, words.reason, openChange(words, world))),
+    .action(async (task: string, flags: CommonFlags & { reason?: string }) =>
+      setExitCode(await dismissDeadLetter(task, flags.reason, createChangeContext(flags, environment))),
     );
 };
 
-const addAudit: Add = (program, world, finish) => {
+const defineAuditCommands: DefineCommands = (program, environment, setExitCode) => {
   const audit = program.command("audit").description("who did what");
   setExamples(audit, ["astra audit list", "astra audit list --since 1d", "astra audit list --action worker.drain"]);
-  withFilter(
-    withList(audit.command("list").alias("ls"), [
+  addFilterFlags(
+    addListFlags(audit.command("list").alias("ls"), [
       "astra audit list",
       "astra audit list --action worker.drain --json",
       'astra audit list --filter "actor:ada since:1d"',
@@ -92,13 +94,15 @@ const addAudit: Add = (program, world, finish) => {
     .option("--actor <id>", "by this user or token, by name or id")
     .option("--target <id>", "to this thing")
     .option("--run <run>", "to this run and its tasks, by its id, shortened while unique")
-    .option("--since <instant>", "nothing older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", readWhen)
-    .action(async (words: CommonWords & AuditWords) => finish(await listAudit(words, openPlace(words, world))));
+    .option("--since <instant>", "nothing older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", parseInstantFlag)
+    .action(async (flags: CommonFlags & AuditListFlags) =>
+      setExitCode(await listAudit(flags, createCommandContext(flags, environment))),
+    );
 };
 
-const addEvents: Add = (program, world, finish) => {
-  withFilter(
-    withCommon(program.command("events"), [
+const defineEventsCommand: DefineCommands = (program, environment, setExitCode) => {
+  addFilterFlags(
+    addConnectionFlags(program.command("events"), [
       "astra events --follow",
       "astra events --since 1200 --topics run,node.status",
       "astra events --follow --json --topics wire --worker w-2",
@@ -112,10 +116,12 @@ const addEvents: Add = (program, world, finish) => {
     .option("--run <run>", "only of this run, by its id, shortened while unique")
     .option("--worker <worker>", "only of this worker, by its name")
     .option("--frame-type <type>", "with the topic wire: only frames of this type, or whose type begins so")
-    .action(async (words: CommonWords & EventWords) => finish(await showEvents(words, openPlace(words, world))));
+    .action(async (flags: CommonFlags & EventFlags) =>
+      setExitCode(await streamEvents(flags, createCommandContext(flags, environment))),
+    );
 };
 
-const addViews: Add = (program, world, finish) => {
+const defineViewCommands: DefineCommands = (program, environment, setExitCode) => {
   const views = program.command("views").description("filters that are kept under a name");
   setExamples(views, [
     'astra views save "late ones" --filter "status:failed since:1d"',
@@ -123,28 +129,32 @@ const addViews: Add = (program, world, finish) => {
     'astra views rm "late ones"',
   ]);
   const pages = Object.keys(queryKeys) as QueryableList[];
-  const viewWord = "its name or id, shortened while unique";
-  withList(views.command("list").alias("ls"), ["astra views list", "astra views list --page runs", "astra views list --json"])
+  const viewArgumentHelp = "its name or id, shortened while unique";
+  addListFlags(views.command("list").alias("ls"), ["astra views list", "astra views list --page runs", "astra views list --json"])
     .description("one's own and those that are shared")
     .addOption(new Option("--page <page>", "of this list alone").choices(pages))
-    .action(async (words: CommonWords & ViewWords) => finish(await listViews(words, openPlace(words, world))));
-  withCommon(views.command("show"), [
+    .action(async (flags: CommonFlags & ViewListFlags) =>
+      setExitCode(await listViews(flags, createCommandContext(flags, environment))),
+    );
+  addConnectionFlags(views.command("show"), [
     'astra views show "late ones"',
     "astra views show 7c1e",
     'astra views show "late ones" --json',
   ])
     .description("one view")
-    .argument("<view>", viewWord)
-    .action(async (word: string, words: CommonWords) => finish(await showView(word, openPlace(words, world))));
-  const pageOf = (words: readonly string[]): QueryableList =>
-    pages.find((page) => words.includes(page) && words[words.indexOf(page) - 1] === "--page") ?? "runs";
-  setOffers(
-    withChange(views.command("save"), [
+    .argument("<view>", viewArgumentHelp)
+    .action(async (nameOrId: string, flags: CommonFlags) =>
+      setExitCode(await showView(nameOrId, createCommandContext(flags, environment))),
+    );
+  const pageOf = (args: readonly string[]): QueryableList =>
+    pages.find((page) => args.includes(page) && args[args.indexOf(page) - 1] === "--page") ?? "runs";
+  setCompletionHints(
+    addDryRunFlag(views.command("save"), [
       'astra views save "late ones" --filter "status:failed since:1d"',
       'astra views save mine --page workers --filter "pool:gpu" --shared',
       "astra views save mine --filter status:running --dry-run",
     ]),
-    { filter: (words) => queryKeys[pageOf(words)] },
+    { filter: (args) => queryKeys[pageOf(args)] },
   )
     .description("keep a filter under a name; one of that name is replaced")
     .argument("<name>", "what it is called")
@@ -152,38 +162,43 @@ const addViews: Add = (program, world, finish) => {
     .addOption(new Option("--page <page>", "the list it is of").choices(pages).default("runs"))
     .option("--shared", "everybody of the tenant sees it")
     .option("--no-shared", "only its owner sees it")
-    .action(async (name: string, words: CommonWords & SaveWords) =>
-      finish(await saveView(name, words, openChange(words, world))),
+    .action(async (name: string, flags: CommonFlags & SaveViewFlags) =>
+      setExitCode(await saveView(name, flags, createChangeContext(flags, environment))),
     );
-  withDeed(views.command("remove").alias("rm"), [
+  addConfirmationFlags(views.command("remove").alias("rm"), [
     'astra views remove "late ones"',
     "astra views rm 7c1e --yes",
     'astra views remove "late ones" --dry-run',
   ])
     .description("forget a view")
-    .argument("<view>", viewWord)
-    .action(async (word: string, words: CommonWords) => finish(await removeView(word, openChange(words, world))));
+    .argument("<view>", viewArgumentHelp)
+    .action(async (nameOrId: string, flags: CommonFlags) =>
+      setExitCode(await removeView(nameOrId, createChangeContext(flags, environment))),
+    );
 };
 
-const addScreen: Add = (program, world, finish) => {
-  withCommon(program.command("top"), ["astra top", "astra top --once", "astra top --every 5000 --json"])
+const defineTopAndOpenCommands: DefineCommands = (program, environment, setExitCode) => {
+  addConnectionFlags(program.command("top"), ["astra top", "astra top --once", "astra top --every 5000 --json"])
     .description("the fleet and its open runs, live; q ends it")
     .option("--once", "one look, as rows, then end")
-    .option("--every <ms>", "between looks", readWhole(everyMsMin, 3_600_000), 1_000)
-    .action(async (words: CommonWords & { once?: boolean; every: number }) =>
-      finish(
+    .option("--every <ms>", "between looks", parseInteger(refreshMsMin, 3_600_000), 1_000)
+    .action(async (flags: CommonFlags & { once?: boolean; every: number }) =>
+      setExitCode(
         await showTop(
-          { once: words.once ?? false, everyMs: words.every },
-          { ...openPlace(words, world), ...(world.listenKeys && { listenKeys: world.listenKeys }) },
+          { once: flags.once ?? false, everyMs: flags.every },
+          {
+            ...createCommandContext(flags, environment),
+            ...(environment.listenForKeys && { listenKeys: environment.listenForKeys }),
+          },
         ),
       ),
     );
-  withCommon(program.command("open"), ["astra open", "astra open 7c1e", "astra open demo-worker --json"])
+  addConnectionFlags(program.command("open"), ["astra open", "astra open 7c1e", "astra open demo-worker --json"])
     .description("the page of a run, a worker or a workflow in the browser; without one, the first page")
     .argument("[id]", "of a run, a worker or a workflow, shortened while unique")
-    .action(async (word: string | undefined, words: CommonWords) => {
-      const browse = world.browse ?? (async () => false);
-      finish(await openPage(word, { ...openPlace(words, world), browse, hasPage }));
+    .action(async (nameOrId: string | undefined, flags: CommonFlags) => {
+      const browse = environment.openBrowser ?? (async () => false);
+      setExitCode(await openPage(nameOrId, { ...createCommandContext(flags, environment), openBrowser: browse, hasPage }));
     });
 };
 

@@ -2,32 +2,32 @@
 
 import { resolveInstant } from "@astraflow/protocol";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { createClient } from "./client.ts";
-import { readConnection } from "./connection.ts";
-import { type Ask, agreeing, rehearse } from "./consent.ts";
+import { createCliClient } from "./client.ts";
+import { resolveApiEndpoint } from "./connection.ts";
+import { createConfirmation, createDryRunClient, type PromptUser } from "./consent.ts";
 import { setExamples } from "./help.ts";
-import { type FilterKeys, setOffers } from "./offers.ts";
-import { type OutputForm, outputs, type Place } from "./place.ts";
-import { createTerminal, type Output, type Terminal } from "./terminal.ts";
+import { type FilterKeys, setCompletionHints } from "./offers.ts";
+import { type CommandContext, type OutputForm, outputForms } from "./place.ts";
+import { createTerminal, type OutputStream, type Terminal } from "./terminal.ts";
 
-export interface CliWorld {
-  readonly stdout: Output;
-  readonly stderr: Output;
+export interface CliEnvironment {
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
   readonly env: NodeJS.ProcessEnv;
   /** Aborted by the first and by the second wish to stop. */
-  readonly stopping: AbortSignal;
-  readonly hurrying: AbortSignal;
+  readonly stopSignal: AbortSignal;
+  readonly forceStopSignal: AbortSignal;
   /** Puts a question to the person; absent or null where nobody sits there. */
-  readonly ask?: Ask;
+  readonly promptUser?: PromptUser;
   /** Tells every key that the person presses, until the returned function is called; absent where nobody sits there. */
-  readonly listenKeys?: ListenKeys;
+  readonly listenForKeys?: ListenForKeys;
   /** Opens an address in a browser; false where there is none. */
-  readonly browse?: (url: string) => Promise<boolean>;
+  readonly openBrowser?: (url: string) => Promise<boolean>;
 }
 
-export type ListenKeys = (hear: (key: string) => void) => () => void;
+export type ListenForKeys = (onKey: (key: string) => void) => () => void;
 
-export interface CommonWords {
+export interface CommonFlags {
   readonly json?: boolean;
   readonly quiet?: boolean;
   readonly verbose?: boolean;
@@ -39,10 +39,10 @@ export interface CommonWords {
   readonly yes?: boolean;
 }
 
-export type Add = (program: Command, world: CliWorld, finish: (code: number) => void) => void;
+export type DefineCommands = (program: Command, environment: CliEnvironment, setExitCode: (code: number) => void) => void;
 
 /** Flags about what is printed, and the examples: every command has them. */
-export function withForm(command: Command, examples: readonly string[]): Command {
+export function addOutputFlags(command: Command, examples: readonly string[]): Command {
   return setExamples(command, examples)
     .option("--json", "data instead of words")
     .option("--quiet", "only data and errors")
@@ -50,8 +50,8 @@ export function withForm(command: Command, examples: readonly string[]): Command
 }
 
 /** Flags of every command that talks to a scheduler, and its examples. */
-export function withCommon(command: Command, examples: readonly string[]): Command {
-  return withForm(
+export function addConnectionFlags(command: Command, examples: readonly string[]): Command {
+  return addOutputFlags(
     command
       .option("--url <url>", "the scheduler (ASTRA_URL; default http://127.0.0.1:8080)")
       .option("--token <@file>", "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)")
@@ -62,16 +62,16 @@ export function withCommon(command: Command, examples: readonly string[]): Comma
 }
 
 /** Flags of commands that change something. */
-export function withChange(command: Command, examples: readonly string[]): Command {
-  return withCommon(command, examples).option("--dry-run", "show what would be sent, send nothing");
+export function addDryRunFlag(command: Command, examples: readonly string[]): Command {
+  return addConnectionFlags(command, examples).option("--dry-run", "show what would be sent, send nothing");
 }
 
 /** Flags of commands that change something which cannot be taken back. */
-export function withDeed(command: Command, examples: readonly string[]): Command {
-  return withChange(command, examples).option("-y, --yes", "do it without asking; needed where nobody can be asked");
+export function addConfirmationFlags(command: Command, examples: readonly string[]): Command {
+  return addDryRunFlag(command, examples).option("-y, --yes", "do it without asking; needed where nobody can be asked");
 }
 
-export function readWhole(min: number, max: number): (text: string) => number {
+export function parseInteger(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (value >= min && value <= max) return value;
@@ -80,54 +80,57 @@ export function readWhole(min: number, max: number): (text: string) => number {
 }
 
 /** An instant, or how long ago, as the API wants it. */
-export function readWhen(text: string): string {
+export function parseInstantFlag(text: string): string {
   const at = resolveInstant(text, Date.now());
   if (at !== null) return new Date(at).toISOString();
   throw new InvalidArgumentError("It must be how long ago (90s, 30m, 1h, 2d) or when (2026-01-31, 2026-01-31T12:00:00Z).");
 }
 
-export function openTerminal(words: CommonWords, world: CliWorld): Terminal {
-  return createTerminal({ ...world, isQuiet: words.quiet ?? false, wantsColor: words.color });
+export function createCommandTerminal(flags: CommonFlags, environment: CliEnvironment): Terminal {
+  return createTerminal({ ...environment, isQuiet: flags.quiet ?? false, wantsColor: flags.color });
 }
 
-export type OpenPlace = Place & { signal: AbortSignal; env: NodeJS.ProcessEnv };
+export type ApiCommandContext = CommandContext & { signal: AbortSignal; env: NodeJS.ProcessEnv };
 
-export function openPlace(words: CommonWords, world: CliWorld): OpenPlace {
-  const connection = readConnection({ url: words.url, token: words.token, ca: words.ca, env: world.env });
-  const terminal = openTerminal(words, world);
-  const note = words.verbose === true ? (line: string) => terminal.complain(`${line}\n`) : undefined;
+export function createCommandContext(flags: CommonFlags, environment: CliEnvironment): ApiCommandContext {
+  const connection = resolveApiEndpoint({ url: flags.url, token: flags.token, ca: flags.ca, env: environment.env });
+  const terminal = createCommandTerminal(flags, environment);
+  const logRequest = flags.verbose === true ? (line: string) => terminal.error(`${line}\n`) : undefined;
   return {
-    client: createClient(connection, { note }),
+    client: createCliClient(connection, { logRequest }),
     terminal,
-    json: words.json ?? false,
-    ...(words.output !== undefined && { output: words.output }),
-    agree: agreeing({ isAgreed: words.yes ?? false, ask: world.ask ?? null }),
+    json: flags.json ?? false,
+    ...(flags.output !== undefined && { output: flags.output }),
+    confirm: createConfirmation({ isAgreed: flags.yes ?? false, ask: environment.promptUser ?? null }),
     now: Date.now,
-    signal: world.stopping,
-    env: world.env,
+    signal: environment.stopSignal,
+    env: environment.env,
   };
 }
 
 /** The place of a command whose --dry-run only shows the request. */
-export function openChange(words: CommonWords & { readonly dryRun?: boolean }, world: CliWorld): OpenPlace {
-  const place = openPlace(words, world);
-  if (words.dryRun !== true) return place;
-  return { ...place, client: rehearse(place.client), agree: async () => undefined };
+export function createChangeContext(
+  flags: CommonFlags & { readonly dryRun?: boolean },
+  environment: CliEnvironment,
+): ApiCommandContext {
+  const context = createCommandContext(flags, environment);
+  if (flags.dryRun !== true) return context;
+  return { ...context, client: createDryRunClient(context.client), confirm: async () => undefined };
 }
 
 /** A flag that may be given more than once. */
-export const collect = (text: string, before: readonly string[]): string[] => [...before, text];
+export const collectValues = (text: string, before: readonly string[]): string[] => [...before, text];
 
 /** Flags of lists. */
-export function withList(command: Command, examples: readonly string[], { limit = 50, max = 200 } = {}): Command {
-  return withCommon(command, examples)
-    .addOption(new Option("--output <form>", "how a list is printed").choices(outputs).default("table"))
-    .option("--limit <n>", "how many", readWhole(1, max), limit);
+export function addListFlags(command: Command, examples: readonly string[], { limit = 50, max = 200 } = {}): Command {
+  return addConnectionFlags(command, examples)
+    .addOption(new Option("--output <form>", "how a list is printed").choices(outputForms).default("table"))
+    .option("--limit <n>", "how many", parseInteger(1, max), limit);
 }
 
 /** The query line, as the console has it. */
-export function withFilter(command: Command, keys: FilterKeys): Command {
-  return setOffers(command, { filter: () => keys })
+export function addFilterFlags(command: Command, keys: FilterKeys): Command {
+  return setCompletionHints(command, { filter: () => keys })
     .option("--filter <line>", `key:value words; keys: ${Object.keys(keys).join(", ")}`)
     .option("--view <view>", "a saved view of this list, by name; see astra views");
 }

@@ -1,23 +1,23 @@
 // The commands about kept workflows and their flags.
 
 import { queryKeys } from "@astraflow/protocol";
-import type { FilterWords } from "./filtering.ts";
+import type { FilterFlags } from "./filtering.ts";
 import { setExamples } from "./help.ts";
 import {
-  type Add,
-  type CommonWords,
-  openChange,
-  openPlace,
-  readWhole,
-  withChange,
-  withCommon,
-  withFilter,
-  withList,
+  addConnectionFlags,
+  addDryRunFlag,
+  addFilterFlags,
+  addListFlags,
+  type CommonFlags,
+  createChangeContext,
+  createCommandContext,
+  type DefineCommands,
+  parseInteger,
 } from "./program-words.ts";
 import {
   diffWorkflow,
   listWorkflows,
-  type PushWords,
+  type PushFlags,
   publishWorkflow,
   pullWorkflow,
   pushWorkflow,
@@ -26,19 +26,19 @@ import {
   validateWorkflow,
 } from "./workflows-command.ts";
 
-const workflowWord = "its name or id, shortened while unique";
-const fileWord = "a workflow as JSON; - is stdin";
-const number = readWhole(1, 999_999_999);
+const workflowArgumentHelp = "its name or id, shortened while unique";
+const fileArgumentHelp = "a workflow as JSON; - is stdin";
+const parseVersionNumber = parseInteger(1, 999_999_999);
 
-export const addWorkflows: Add = (program, world, finish) => {
+export const defineWorkflowCommands: DefineCommands = (program, environment, setExitCode) => {
   const workflows = program.command("workflows").description("kept workflows: drafts, versions, files");
   setExamples(workflows, [
     "astra workflows list",
     "astra workflows pull welcome --to flow.json",
     "astra workflows push flow.json",
   ]);
-  withFilter(
-    withList(workflows.command("list").alias("ls"), [
+  addFilterFlags(
+    addListFlags(workflows.command("list").alias("ls"), [
       "astra workflows list",
       "astra workflows list --search welcome --output id",
       "astra workflows list --json",
@@ -47,96 +47,98 @@ export const addWorkflows: Add = (program, world, finish) => {
   )
     .description("workflows that are kept here, changed last first")
     .option("--search <words>", "words of name, description, tags, owner and id")
-    .action(async (words: CommonWords & FilterWords & { search?: string; limit: number }) =>
-      finish(await listWorkflows(words, openPlace(words, world))),
+    .action(async (flags: CommonFlags & FilterFlags & { search?: string; limit: number }) =>
+      setExitCode(await listWorkflows(flags, createCommandContext(flags, environment))),
     );
-  withCommon(workflows.command("show"), [
+  addConnectionFlags(workflows.command("show"), [
     'astra workflows show "Welcome journey"',
     "astra workflows show 2b1f",
     "astra workflows show welcome --json",
   ])
     .description("one workflow: its draft, nodes, versions and problems")
-    .argument("<workflow>", workflowWord)
-    .action(async (word: string, words: CommonWords) => finish(await showWorkflow(word, openPlace(words, world))));
-  addFiles(workflows, world, finish);
-  addVersions(workflows, world, finish);
+    .argument("<workflow>", workflowArgumentHelp)
+    .action(async (nameOrId: string, flags: CommonFlags) =>
+      setExitCode(await showWorkflow(nameOrId, createCommandContext(flags, environment))),
+    );
+  defineWorkflowFileCommands(workflows, environment, setExitCode);
+  defineWorkflowVersionCommands(workflows, environment, setExitCode);
 };
 
-const addFiles: Add = (workflows, world, finish) => {
-  withCommon(workflows.command("pull"), [
+const defineWorkflowFileCommands: DefineCommands = (workflows, environment, setExitCode) => {
+  addConnectionFlags(workflows.command("pull"), [
     "astra workflows pull welcome --to flow.json",
     "astra workflows pull welcome --version 3",
     "astra workflows pull welcome | jq .nodes",
   ])
     .description("the draft, or a version, as a file")
-    .argument("<workflow>", workflowWord)
-    .option("--version <n>", "a published version", number)
+    .argument("<workflow>", workflowArgumentHelp)
+    .option("--version <n>", "a published version", parseVersionNumber)
     .option("--to <file>", "where to write it (default: stdout)")
-    .action(async (word: string, words: CommonWords & { version?: number; to?: string }) =>
-      finish(await pullWorkflow(word, words, openPlace(words, world))),
+    .action(async (nameOrId: string, flags: CommonFlags & { version?: number; to?: string }) =>
+      setExitCode(await pullWorkflow(nameOrId, flags, createCommandContext(flags, environment))),
     );
-  withCommon(workflows.command("push"), [
+  addConnectionFlags(workflows.command("push"), [
     "astra workflows push flow.json",
     "astra workflows push flow.json --base 7",
     "astra workflows push flow.json --dry-run",
   ])
     .description("keep a file as the draft of the workflow with its id")
-    .argument("<file>", fileWord)
-    .option("--base <revision>", "only if the draft is still at this revision", number)
+    .argument("<file>", fileArgumentHelp)
+    .option("--base <revision>", "only if the draft is still at this revision", parseVersionNumber)
     .option("--dry-run", "only check it")
     .option("--allow-unknown", "though no worker has brought a package it needs")
-    .action(async (file: string, words: CommonWords & PushWords) =>
-      finish(await pushWorkflow(file, words, openPlace(words, world))),
+    .action(async (file: string, flags: CommonFlags & PushFlags) =>
+      setExitCode(await pushWorkflow(file, flags, createCommandContext(flags, environment))),
     );
-  withCommon(workflows.command("validate"), [
+  addConnectionFlags(workflows.command("validate"), [
     "astra workflows validate flow.json",
     "astra workflows validate flow.json --local",
     "astra workflows validate - --json < flow.json",
   ])
     .description("what is wrong with a file; ends with 1 where it cannot run")
-    .argument("<file>", fileWord)
+    .argument("<file>", fileArgumentHelp)
     .option("--local", "without asking a scheduler, and so without knowing packages")
-    .action(async (file: string, words: CommonWords & { local?: boolean }) =>
-      finish(await validateWorkflow(file, words, openPlace(words, world))),
+    .action(async (file: string, flags: CommonFlags & { local?: boolean }) =>
+      setExitCode(await validateWorkflow(file, flags, createCommandContext(flags, environment))),
     );
 };
 
-const addVersions: Add = (workflows, world, finish) => {
-  withCommon(workflows.command("diff"), [
+const defineWorkflowVersionCommands: DefineCommands = (workflows, environment, setExitCode) => {
+  addConnectionFlags(workflows.command("diff"), [
     "astra workflows diff welcome",
     "astra workflows diff welcome --from 1 --to 2",
     "astra workflows diff welcome --file flow.json",
   ])
     .description("what changed between versions, up to the draft, or from the draft to a file")
-    .argument("<workflow>", workflowWord)
+    .argument("<workflow>", workflowArgumentHelp)
     .option("--from <version>", "a number or draft (default: the newest version)")
     .option("--to <version>", "a number or draft (default: the draft)")
     .option("--file <file>", "compare the draft with this file")
-    .action(async (word: string, words: CommonWords & { from?: string; to?: string; file?: string }) =>
-      finish(await diffWorkflow(word, words, openPlace(words, world))),
+    .action(async (nameOrId: string, flags: CommonFlags & { from?: string; to?: string; file?: string }) =>
+      setExitCode(await diffWorkflow(nameOrId, flags, createCommandContext(flags, environment))),
     );
-  withChange(workflows.command("publish"), [
+  addDryRunFlag(workflows.command("publish"), [
     "astra workflows publish welcome",
     'astra workflows publish welcome --note "shorter delay"',
     "astra workflows publish welcome --revision 7 --dry-run",
   ])
     .description("make the draft a version, which never changes")
-    .argument("<workflow>", workflowWord)
+    .argument("<workflow>", workflowArgumentHelp)
     .option("--note <words>", "what is new")
-    .option("--revision <n>", "only if the draft is still at this revision", number)
+    .option("--revision <n>", "only if the draft is still at this revision", parseVersionNumber)
     .option("--allow-unknown", "though no worker has brought a package it needs")
-    .action(async (word: string, words: CommonWords & { note?: string; revision?: number; allowUnknown?: boolean }) =>
-      finish(await publishWorkflow(word, words, openChange(words, world))),
+    .action(async (nameOrId: string, flags: CommonFlags & { note?: string; revision?: number; allowUnknown?: boolean }) =>
+      setExitCode(await publishWorkflow(nameOrId, flags, createChangeContext(flags, environment))),
     );
-  withChange(workflows.command("rollback"), [
+  addDryRunFlag(workflows.command("rollback"), [
     "astra workflows rollback welcome 3",
     "astra workflows rollback welcome 3 --dry-run",
     "astra workflows rollback welcome 3 --json",
   ])
     .description("make the draft what a version is")
-    .argument("<workflow>", workflowWord)
-    .argument("<version>", "its number", number)
-    .action(async (word: string, version: number, words: CommonWords) =>
-      finish(await rollbackWorkflow(word, version, openChange(words, world))),
+    .argument("<workflow>", workflowArgumentHelp)
+    .argument("<version>", "its number", parseVersionNumber)
+    .action(async (nameOrId: string, version: number, flags: CommonFlags) =>
+      setExitCode(await rollbackWorkflow(nameOrId, version, createChangeContext(flags, environment))),
     );
 };

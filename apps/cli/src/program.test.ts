@@ -8,8 +8,8 @@ async function run(...argv: string[]) {
     stdout: { write: (text) => (said.out += text) },
     stderr: { write: (text) => (said.err += text) },
     env: { ASTRA_URL: "http://127.0.0.1:1" },
-    stopping: never,
-    hurrying: never,
+    stopSignal: never,
+    forceStopSignal: never,
   });
   return { exitCode, ...said };
 }

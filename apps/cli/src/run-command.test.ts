@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
-import { readRequest, submitRun } from "./run-command.ts";
+import { parseRunRequest, submitRun } from "./run-command.ts";
 
 const nodeId = "11111111-1111-4111-8111-111111111111";
 const workflow = (edges: unknown[] = []) => ({
@@ -15,8 +15,8 @@ const workflow = (edges: unknown[] = []) => ({
 });
 
 it("[L6] a file holds a workflow or a whole request", () => {
-  expect(readRequest(JSON.stringify(workflow()), "f").clientId).toBe("astra-cli");
-  expect(readRequest(JSON.stringify({ workflow: workflow(), clientId: "me", priority: 2 }), "f")).toMatchObject({
+  expect(parseRunRequest(JSON.stringify(workflow()), "f").clientId).toBe("astra-cli");
+  expect(parseRunRequest(JSON.stringify({ workflow: workflow(), clientId: "me", priority: 2 }), "f")).toMatchObject({
     clientId: "me",
     priority: 2,
   });
@@ -27,9 +27,9 @@ it("[L6] a workflow that cannot run is refused here, with every problem, before 
     { id: "e", source: { node: nodeId, port: "x" }, target: { node: "33333333-3333-4333-8333-333333333333", port: "y" } },
   ];
 
-  expect(() => readRequest("{", "flow.json")).toThrow(/flow\.json is not JSON/);
-  expect(() => readRequest(`{"nodes": 1}`, "flow.json")).toThrow(/flow\.json: /);
-  expect(() => readRequest(JSON.stringify(workflow(edges)), "flow.json")).toThrow(
+  expect(() => parseRunRequest("{", "flow.json")).toThrow(/flow\.json is not JSON/);
+  expect(() => parseRunRequest(`{"nodes": 1}`, "flow.json")).toThrow(/flow\.json: /);
+  expect(() => parseRunRequest(JSON.stringify(workflow(edges)), "flow.json")).toThrow(
     /flow\.json cannot run: 1 problem in its graph/,
   );
 });
@@ -46,9 +46,9 @@ it("[L6] a submission whose reply is lost is sent again under the same key, and 
       return next ? Promise.reject(next) : Promise.resolve({ runId: "r" });
     },
   } as unknown as Client;
-  const request = readRequest(JSON.stringify(workflow()), "f");
+  const request = parseRunRequest(JSON.stringify(workflow()), "f");
   const told: string[] = [];
-  const manner = { key: "k", tell: (line: string) => told.push(line) };
+  const manner = { key: "k", log: (line: string) => told.push(line) };
 
   expect(await submitRun(client, request, manner)).toEqual({ runId: "r" });
   expect(keys).toEqual(["k", "k", "k"]);

@@ -14,19 +14,19 @@ import {
   type Workflow,
 } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
-import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { findRun, findWorkflow } from "./finding.ts";
-import type { Place } from "./place.ts";
+import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "./failure.ts";
+import { findRunId, findWorkflow } from "./finding.ts";
+import type { CommandContext } from "./place.ts";
 import { followRun } from "./run-following.ts";
-import { applyWords, type StartWords } from "./run-words.ts";
-import { layTable, type Terminal, tame } from "./terminal.ts";
+import { applyInputFlags, type RunInputFlags } from "./run-words.ts";
+import { formatTable, stripControlCharacters, type Terminal } from "./terminal.ts";
 
 const submitTriesMax = 10;
 const submitPauseMs = 500;
 
 const isError = ({ severity }: { severity: string }): boolean => severity === "error";
 
-export interface RunWords extends StartWords {
+export interface StartRunFlags extends RunInputFlags {
   readonly json: boolean;
   readonly watch: boolean;
   readonly detach: boolean;
@@ -42,7 +42,7 @@ export interface RunWords extends StartWords {
 }
 
 /** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
-export function readRequest(text: string, source: string): RunStartRequest {
+export function parseRunRequest(text: string, source: string): RunStartRequest {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -50,9 +50,9 @@ export function readRequest(text: string, source: string): RunStartRequest {
     throw usageFailure(`${source} is not JSON (${cause instanceof Error ? cause.message : String(cause)}).`);
   }
   const clientId = "astra-cli";
-  const given =
+  const requestValue =
     typeof value === "object" && value !== null && "workflow" in value ? { clientId, ...value } : { workflow: value, clientId };
-  const request = readRunStartRequest(given);
+  const request = readRunStartRequest(requestValue);
   if (request instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: request.code, message: `${source}: ${request.message}` });
   const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
@@ -63,7 +63,7 @@ export function readRequest(text: string, source: string): RunStartRequest {
   return request;
 }
 
-export function readRequestFile(file: string): RunStartRequest {
+export function readRunRequestFile(file: string): RunStartRequest {
   const source = file === "-" ? "stdin" : file;
   let text: string;
   try {
@@ -71,7 +71,7 @@ export function readRequestFile(file: string): RunStartRequest {
   } catch (cause) {
     throw usageFailure(`${source} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
   }
-  return readRequest(text, source);
+  return parseRunRequest(text, source);
 }
 
 /**
@@ -81,89 +81,95 @@ export function readRequestFile(file: string): RunStartRequest {
 export async function submitRun(
   client: Client,
   request: RunStartRequest,
-  { key, tell }: { key: string; tell: (line: string) => void },
+  { key, log }: { key: string; log: (line: string) => void },
 ): Promise<RunRef> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return readRef(await client.startRun({ body: request }, { key }));
+      return requireRunRef(await client.startRun({ body: request }, { key }));
     } catch (cause) {
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
       // Nobody there at the first try: nothing was sent, and the person should hear of it now.
       const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
       if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
       if (tries === 1)
-        tell(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
+        log(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
       await pause(submitPauseMs);
     }
   }
 }
 
 /** Only a dry run is answered with a plan, and none is sent from here. */
-function readRef(answer: RunRef | RunPlan): RunRef {
+function requireRunRef(answer: RunRef | RunPlan): RunRef {
   if ("runId" in answer) return answer;
   throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a plan." });
 }
 
-export async function runWorkflow(word: string, words: RunWords, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
-  const { client, terminal } = place;
-  const { workflow, ...request } = await readWord(word, words, client);
-  const named = workflow ?? (await definitionOf(request, client));
-  const changes = applyWords(named, words);
+export async function startRun(
+  fileOrName: string,
+  flags: StartRunFlags,
+  context: CommandContext & { signal: AbortSignal },
+): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const { workflow, ...request } = await resolveWorkflowArgument(fileOrName, flags, client);
+  const named = workflow ?? (await loadDefinition(request, client));
+  const changes = applyInputFlags(named, flags);
   const full: RunStartRequest = {
     // A kept workflow is named, unless inputs have made another one of it.
-    ...(workflow === undefined && changes.workflow === undefined ? request : without(request)),
+    ...(workflow === undefined && changes.workflow === undefined ? request : withoutWorkflowReference(request)),
     ...(workflow !== undefined && { workflow }),
     ...changes,
-    ...(words.reuse !== undefined && { reuse: await findRun(words.reuse, client) }),
-    ...(words.priority !== undefined && { priority: words.priority }),
-    ...(words.timeoutMs !== undefined && { timeoutMs: words.timeoutMs }),
-    ...(words.allowUnknown && { allowUnknown: true }),
+    ...(flags.reuse !== undefined && { reuse: await findRunId(flags.reuse, client) }),
+    ...(flags.priority !== undefined && { priority: flags.priority }),
+    ...(flags.timeoutMs !== undefined && { timeoutMs: flags.timeoutMs }),
+    ...(flags.allowUnknown && { allowUnknown: true }),
   };
-  if (words.dryRun) return showPlan(full, place);
-  const key = words.key ?? randomUUID();
-  const ref = await submitRun(client, full, { key, tell: (line) => terminal.say(line) }).catch((cause: unknown) => {
-    throw lacksPackagesOnly(cause) ? new CliFailure(cause.exitCode, cause.body, `astra run ${word} --allow-unknown`) : cause;
+  if (flags.dryRun) return printRunPlan(full, context);
+  const key = flags.key ?? randomUUID();
+  const ref = await submitRun(client, full, { key, log: (line) => terminal.info(line) }).catch((cause: unknown) => {
+    throw isMissingPackagesOnly(cause)
+      ? new CliFailure(cause.exitCode, cause.body, `astra run ${fileOrName} --allow-unknown`)
+      : cause;
   });
-  if (words.detach) {
-    terminal.print(words.json ? JSON.stringify(ref) : ref.runId);
-    terminal.say(`next: astra runs watch ${ref.runId}`);
+  if (flags.detach) {
+    terminal.print(flags.json ? JSON.stringify(ref) : ref.runId);
+    terminal.info(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!words.json)
-    terminal.say(
-      `run ${ref.runId} of "${tame(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
+  if (!flags.json)
+    terminal.info(
+      `run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
     );
-  return watchToEnd(ref.runId, words, place);
+  return followToEnd(ref.runId, flags, context);
 }
 
 /** Refused for packages that nobody has brought, and for nothing else: then there is a way to start it all the same. */
-function lacksPackagesOnly(cause: unknown): cause is CliFailure {
+function isMissingPackagesOnly(cause: unknown): cause is CliFailure {
   const problems = cause instanceof CliFailure ? cause.body.details?.["problems"] : null;
   if (!Array.isArray(problems) || problems.length === 0) return false;
   return (problems as { path?: unknown }[]).every(({ path }) => /\/package\/(name|version)$/.test(String(path)));
 }
 
-function without({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {
+function withoutWorkflowReference({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {
   return rest;
 }
 
 /** A file where there is one, or the name or id of a kept workflow. */
-async function readWord(word: string, { version }: RunWords, client: Client): Promise<RunStartRequest> {
-  if (word === "-" || existsSync(word) || /[/\\]|\.json$/.test(word)) {
+async function resolveWorkflowArgument(fileOrName: string, { version }: StartRunFlags, client: Client): Promise<RunStartRequest> {
+  if (fileOrName === "-" || existsSync(fileOrName) || /[/\\]|\.json$/.test(fileOrName)) {
     if (version !== undefined) throw usageFailure("--version chooses a version of a kept workflow; a file has only one.");
-    return readRequestFile(word);
+    return readRunRequestFile(fileOrName);
   }
-  const { id } = await findWorkflow(word, client);
-  return { clientId: "astra-cli", workflowId: id, ...(version !== undefined && { version: readVersion(version) }) };
+  const { id } = await findWorkflow(fileOrName, client);
+  return { clientId: "astra-cli", workflowId: id, ...(version !== undefined && { version: parseVersion(version) }) };
 }
 
-function readVersion(text: string): number | "draft" | "latest" {
+function parseVersion(text: string): number | "draft" | "latest" {
   if (text === "draft" || text === "latest") return text;
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usageFailure(`--version is a number, latest or draft; "${tame(text)}" is none of them.`);
+  throw usageFailure(`--version is a number, latest or draft; "${stripControlCharacters(text)}" is none of them.`);
 }
 
-async function definitionOf({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
+async function loadDefinition({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
   const draft = await client.getDraft({ workflowId });
   const number = version === "latest" ? draft.latestVersion : version;
   if (typeof number !== "number") return draft.workflow;
@@ -171,35 +177,35 @@ async function definitionOf({ workflowId = "", version = "latest" }: RunStartReq
 }
 
 /** Follows a run to its end and says how it ended; interrupted, the run goes on. */
-export async function watchToEnd(
+export async function followToEnd(
   runId: string,
   { json, watch }: { readonly json: boolean; readonly watch: boolean },
-  { client, terminal, signal }: Place & { signal: AbortSignal },
-): Promise<ExitCode> {
+  { client, terminal, signal }: CommandContext & { signal: AbortSignal },
+): Promise<CliExitCode> {
   const view = json ? (watch ? "facts" : "none") : "picture";
   const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
     if (!signal.aborted) throw cause;
-    terminal.settle();
-    terminal.say(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
+    terminal.finishDrawing();
+    terminal.info(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
     return null;
   });
   if (run === null) return exitCodes.interrupted;
-  reportEnd(run, json, terminal);
+  printRunEnd(run, json, terminal);
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 
-function reportEnd(run: Run, isJson: boolean, terminal: Terminal): void {
+function printRunEnd(run: Run, isJson: boolean, terminal: Terminal): void {
   if (isJson) terminal.print(JSON.stringify(run));
   else {
     terminal.print(`${run.runId} ${run.status}`);
-    if (run.error) terminal.complain(`error ${run.error.code}: ${tame(run.error.message)}\n`);
+    if (run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
     const why = run.status === "failed" ? `astra why ${run.runId}` : `astra runs logs ${run.runId}`;
-    terminal.say(`next: ${why}, astra runs export ${run.runId}`);
+    terminal.info(`next: ${why}, astra runs export ${run.runId}`);
   }
 }
 
 /** What a start would do, and what stands in its way: with problems it ends as refused. */
-async function showPlan(request: RunStartRequest, { client, terminal, json }: Place): Promise<ExitCode> {
+async function printRunPlan(request: RunStartRequest, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
   const plan = await client.startRun({ body: { ...request, dryRun: true } });
   if (!("dryRun" in plan))
     throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: `A dry run was started as ${plan.runId}.` });
@@ -207,17 +213,20 @@ async function showPlan(request: RunStartRequest, { client, terminal, json }: Pl
   if (json) terminal.print(JSON.stringify(plan));
   else {
     const rows = plan.nodes.map((node) => [
-      tame(node.label),
+      stripControlCharacters(node.label),
       node.action,
-      node.action === "run" ? workersOf(node.workers) : "",
+      node.action === "run" ? formatWorkerCount(node.workers) : "",
       node.nodeId,
     ]);
-    for (const line of layTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
+    for (const line of formatTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
     for (const { path, message, severity } of plan.problems)
-      terminal.print(`${severity ?? "error"} ${tame(path)}: ${tame(message)}`);
-    terminal.say(errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.");
+      terminal.print(`${severity ?? "error"} ${stripControlCharacters(path)}: ${stripControlCharacters(message)}`);
+    terminal.info(
+      errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.",
+    );
   }
   return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
-const workersOf = (count: number | undefined): string => (count === undefined ? "" : count === 0 ? "none yet" : String(count));
+const formatWorkerCount = (count: number | undefined): string =>
+  count === undefined ? "" : count === 0 ? "none yet" : String(count);

@@ -2,37 +2,46 @@
 
 import { diffWorkflows } from "@astraflow/graph";
 import type { Run, RunNodeStatus } from "@astraflow/protocol";
-import { type ExitCode, exitCodes } from "./failure.ts";
-import { findRun } from "./finding.ts";
-import { type Place, span, tookOf } from "./place.ts";
-import { fitRows, layTable, tame } from "./terminal.ts";
+import { type CliExitCode, exitCodes } from "./failure.ts";
+import { findRunId } from "./finding.ts";
+import { type CommandContext, formatRunDuration, formatTimeSpan } from "./place.ts";
+import { fitTableToWidth, formatTable, stripControlCharacters } from "./terminal.ts";
 
 const changesShownMax = 20;
 
-export async function diffRuns(first: string, second: string, { client, terminal, json }: Place): Promise<ExitCode> {
-  const ids = [await findRun(first, client), await findRun(second, client)] as const;
+export async function diffRuns(first: string, second: string, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
+  const ids = [await findRunId(first, client), await findRunId(second, client)] as const;
   const [a, b] = await Promise.all([client.getRun({ runId: ids[0] }), client.getRun({ runId: ids[1] })]);
   const [from, to] = await Promise.all([client.getRunDefinition({ runId: ids[0] }), client.getRunDefinition({ runId: ids[1] })]);
   // States, and the position they are true at, are filled into definitions; they are no part of what was authored.
-  const definition = a.definitionHash === b.definitionHash ? [] : diffWorkflows(stateless(from), stateless(to)).summary;
-  const nodes = differences(a.nodes ?? [], b.nodes ?? []);
+  const definition =
+    a.definitionHash === b.definitionHash ? [] : diffWorkflows(withoutRunState(from), withoutRunState(to)).summary;
+  const nodes = compareNodes(a.nodes ?? [], b.nodes ?? []);
   if (json)
-    terminal.print(JSON.stringify({ runs: ids, status: [a.status, b.status], tookMs: [msOf(a), msOf(b)], definition, nodes }));
+    terminal.print(
+      JSON.stringify({ runs: ids, status: [a.status, b.status], tookMs: [durationMs(a), durationMs(b)], definition, nodes }),
+    );
   else {
-    terminal.print(`${a.runId} ${a.status} ${tookOf(a)}`.trimEnd());
-    terminal.print(`${b.runId} ${b.status} ${tookOf(b)}`.trimEnd());
-    for (const { text } of definition.slice(0, changesShownMax)) terminal.print(`workflow: ${tame(text)}`);
+    terminal.print(`${a.runId} ${a.status} ${formatRunDuration(a)}`.trimEnd());
+    terminal.print(`${b.runId} ${b.status} ${formatRunDuration(b)}`.trimEnd());
+    for (const { text } of definition.slice(0, changesShownMax)) terminal.print(`workflow: ${stripControlCharacters(text)}`);
     if (definition.length > changesShownMax)
       terminal.print(`workflow: and ${definition.length - changesShownMax} more changes; --json shows all`);
-    const rows = nodes.map(({ label, what, first: one, second: two }) => [tame(label), what, tame(one), tame(two)]);
+    const rows = nodes.map(({ label, what, first: one, second: two }) => [
+      stripControlCharacters(label),
+      what,
+      stripControlCharacters(one),
+      stripControlCharacters(two),
+    ]);
     const table = [["NODE", "WHAT", "FIRST", "SECOND"], ...rows];
-    if (rows.length > 0) for (const line of layTable(fitRows(table, [{}, {}, {}, {}], terminal.width))) terminal.print(line);
-    if (rows.length + definition.length === 0) terminal.say("They ran the same workflow, and every node gave the same.");
+    if (rows.length > 0)
+      for (const line of formatTable(fitTableToWidth(table, [{}, {}, {}, {}], terminal.stdoutColumns))) terminal.print(line);
+    if (rows.length + definition.length === 0) terminal.info("They ran the same workflow, and every node gave the same.");
   }
   return exitCodes.ok;
 }
 
-function stateless(workflow: Parameters<typeof diffWorkflows>[0]): Parameters<typeof diffWorkflows>[0] {
+function withoutRunState(workflow: Parameters<typeof diffWorkflows>[0]): Parameters<typeof diffWorkflows>[0] {
   const bare = <N extends object>(node: N): N => {
     const { state: _state, ...rest } = node as N & { state?: unknown };
     return rest as N;
@@ -47,7 +56,7 @@ function stateless(workflow: Parameters<typeof diffWorkflows>[0]): Parameters<ty
   };
 }
 
-interface Difference {
+interface NodeDifference {
   readonly nodeId: string;
   readonly label: string;
   readonly what: "status" | "result" | "error" | "attempts" | "took";
@@ -56,23 +65,27 @@ interface Difference {
 }
 
 /** By the place in the run (`0`, `4*2/7`), which both have alike. */
-export function differences(first: readonly RunNodeStatus[], second: readonly RunNodeStatus[]): Difference[] {
+export function compareNodes(first: readonly RunNodeStatus[], second: readonly RunNodeStatus[]): NodeDifference[] {
   const slot = ({ taskId }: RunNodeStatus): string => taskId.slice(taskId.indexOf(".") + 1);
   const others = new Map(second.map((node) => [slot(node), node]));
   return first.flatMap((node) => {
     const other = others.get(slot(node));
     // Of another workflow the same place is another node, and there is nothing to compare.
     if (other === undefined || other.nodeId !== node.nodeId) return [];
-    const differs = (what: Difference["what"], one: string, two: string): Difference[] =>
-      one === two ? [] : [{ nodeId: node.nodeId, label: node.label ?? node.nodeId, what, first: brief(one), second: brief(two) }];
+    const differs = (what: NodeDifference["what"], one: string, two: string): NodeDifference[] =>
+      one === two
+        ? []
+        : [{ nodeId: node.nodeId, label: node.label ?? node.nodeId, what, first: truncateText(one), second: truncateText(two) }];
     return [
-      ...views.flatMap(([what, view]) => differs(what, view(node), view(other))),
-      ...(isSlower(msOf(node), msOf(other)) ? differs("took", spanOf(node), spanOf(other)) : []),
+      ...comparedFields.flatMap(([what, view]) => differs(what, view(node), view(other))),
+      ...(isDurationDifferent(durationMs(node), durationMs(other))
+        ? differs("took", formatNodeDuration(node), formatNodeDuration(other))
+        : []),
     ];
   });
 }
 
-const views: readonly (readonly [Difference["what"], (node: RunNodeStatus) => string])[] = [
+const comparedFields: readonly (readonly [NodeDifference["what"], (node: RunNodeStatus) => string])[] = [
   ["status", (node) => node.status],
   ["error", (node) => node.error?.code ?? ""],
   ["attempts", (node) => String(node.attempt ?? 0)],
@@ -80,21 +93,21 @@ const views: readonly (readonly [Difference["what"], (node: RunNodeStatus) => st
 ];
 
 /** No two runs take the same time; told is what is a fifth apart, and more than a blink. */
-const tellingMs = 100;
-const tellingShare = 0.2;
+const durationDifferenceMsMin = 100;
+const durationDifferenceShareMin = 0.2;
 
-function isSlower(one: number | null, two: number | null): boolean {
+function isDurationDifferent(one: number | null, two: number | null): boolean {
   if (one === null || two === null) return one !== two;
-  return Math.abs(one - two) > Math.max(tellingMs, tellingShare * Math.max(one, two));
+  return Math.abs(one - two) > Math.max(durationDifferenceMsMin, durationDifferenceShareMin * Math.max(one, two));
 }
 
-function msOf({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): number | null {
+function durationMs({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): number | null {
   return startedAt === undefined || finishedAt === undefined ? null : Date.parse(finishedAt) - Date.parse(startedAt);
 }
 
-function spanOf(node: RunNodeStatus): string {
-  const ms = msOf(node);
-  return ms === null ? "-" : span(ms);
+function formatNodeDuration(node: RunNodeStatus): string {
+  const ms = durationMs(node);
+  return ms === null ? "-" : formatTimeSpan(ms);
 }
 
-const brief = (text: string): string => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
+const truncateText = (text: string): string => (text.length > 60 ? `${text.slice(0, 59)}…` : text);

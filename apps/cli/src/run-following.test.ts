@@ -1,6 +1,6 @@
 import type { EventData, Run, ServerEvent, Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
+import { createCommandFixture } from "./command-stage.ts";
 import { followRun } from "./run-following.ts";
 
 const workflow = {
@@ -30,10 +30,10 @@ const event = (id: string, data: EventData): ServerEvent =>
 const node = { runId: "r", nodeId: "n", taskId: "r.0" };
 
 it("[L8] follows the events after its reading, one line a change, over a lost connection, to the end with its error", async () => {
-  const readings = [run("running"), run("failed", { asOf: 9, error: { code: "E.X", message: "bad" } })];
-  const stage = openStage({
+  const freshness = [run("running"), run("failed", { asOf: 9, error: { code: "E.X", message: "bad" } })];
+  const fixture = createCommandFixture({
     getRunDefinition: workflow,
-    getRun: () => readings.shift(),
+    getRun: () => freshness.shift(),
     events: async function* ({ after, onState }: { after: string; onState: (state: "open" | "lost", why: null) => void }) {
       expect(after).toBe("5");
       onState("open", null);
@@ -46,12 +46,12 @@ it("[L8] follows the events after its reading, one line a change, over a lost co
       throw new Error("nobody listens after the end");
     },
   });
-  const { client, terminal, signal } = stage.place;
+  const { client, terminal, signal } = fixture.context;
 
   const last = await followRun("r", { client, terminal, view: "picture", signal, now: () => 0 });
 
   expect(last).toMatchObject({ status: "failed", error: { code: "E.X" } });
-  expect(stage.err().trim().split("\n")).toEqual([
+  expect(fixture.stderr().trim().split("\n")).toEqual([
     "run r running",
     "Say · sent · w",
     "the scheduler at http://s does not answer; reconnecting, nothing is missed",
@@ -63,44 +63,44 @@ it("[L8] follows the events after its reading, one line a change, over a lost co
 });
 
 it("[L8] a run that is over already is told at once", async () => {
-  const over = run("succeeded", { nodes: [{ nodeId: "n", taskId: "r.0", status: "succeeded", workerName: "w" }] });
-  const stage = openStage({ getRunDefinition: workflow, getRun: over });
-  const { client, terminal, signal } = stage.place;
+  const endController = run("succeeded", { nodes: [{ nodeId: "n", taskId: "r.0", status: "succeeded", workerName: "w" }] });
+  const fixture = createCommandFixture({ getRunDefinition: workflow, getRun: endController });
+  const { client, terminal, signal } = fixture.context;
 
   await followRun("r", { client, terminal, view: "picture", signal, now: () => 0 });
 
-  expect(stage.err()).toBe("Say · succeeded · w\nrun r succeeded\n");
+  expect(fixture.stderr()).toBe("Say · succeeded · w\nrun r succeeded\n");
 });
 
 it("[L1] the facts themselves come as JSON lines with their cursor", async () => {
   const fact = (position: number, type: string) => ({ position, type, at: "x", runId: "r", data: {} });
-  const stage = openStage({
+  const fixture = createCommandFixture({
     getRun: run("succeeded"),
     listRunEvents: ({ cursor }: { cursor?: string }) =>
       cursor === undefined
         ? { items: [fact(1, "run.created"), fact(3, "run.succeeded")], nextCursor: "3" }
         : { items: [], nextCursor: "3" },
   });
-  const { client, terminal, signal } = stage.place;
+  const { client, terminal, signal } = fixture.context;
 
   await followRun("r", { client, terminal, view: "facts", signal, now: () => 0 });
 
-  const lines = stage.out().trim().split("\n");
+  const lines = fixture.stdout().trim().split("\n");
   expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["1", "3"]);
 });
 
 it("[L8] where the end of a run is among the events that are gone, it is read from the run", async () => {
-  const readings = [run("running"), run("succeeded"), run("succeeded")];
-  const stage = openStage({
+  const freshness = [run("running"), run("succeeded"), run("succeeded")];
+  const fixture = createCommandFixture({
     getRunDefinition: workflow,
-    getRun: () => readings.shift(),
+    getRun: () => freshness.shift(),
     events: async function* ({ onGap, signal }: { onGap: (fault: null) => void; signal: AbortSignal }) {
       onGap(null);
       await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
       yield event("9", { kind: "run.status", runId: "r", status: "running" });
     },
   });
-  const { client, terminal, signal } = stage.place;
+  const { client, terminal, signal } = fixture.context;
 
   expect(await followRun("r", { client, terminal, view: "picture", signal, now: () => 0 })).toMatchObject({
     status: "succeeded",

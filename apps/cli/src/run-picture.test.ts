@@ -2,7 +2,7 @@ import { compilePlan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import pc from "picocolors";
 import { describe, expect, it } from "vitest";
-import { describeChanges, drawRun } from "./run-picture.ts";
+import { describeRunChanges, renderRun } from "./run-picture.ts";
 
 const ids = ["first", "second", "third"];
 
@@ -48,7 +48,7 @@ const options = {
 
 describe("the picture of a run", () => {
   it("[L1] shows each node with shape, word, progress, attempt, worker and last words", () => {
-    const lines = drawRun(
+    const lines = renderRun(
       run([
         node("first", {
           status: "succeeded",
@@ -76,7 +76,7 @@ describe("the picture of a run", () => {
   });
 
   it("[L1] never lets a label or message move the cursor, and never wraps", () => {
-    const lines = drawRun(
+    const lines = renderRun(
       run([node("first", { status: "failed", error: { code: "E.X", message: "bad\u001b[2J\nnews" } })]),
       workflow,
       { ...options, columns: 40 },
@@ -96,8 +96,8 @@ describe("the changes of a run", () => {
       error: { code: "E.TIMEOUT", message: "late" },
     });
 
-    expect(describeChanges(before, before, plan)).toEqual([]);
-    expect(describeChanges(before, after, plan)).toEqual(["Step first · succeeded · w-1", "run r failed · E.TIMEOUT: late"]);
-    expect(describeChanges(null, run([node("first", {})]), plan)).toEqual(["run r running"]);
+    expect(describeRunChanges(before, before, plan)).toEqual([]);
+    expect(describeRunChanges(before, after, plan)).toEqual(["Step first · succeeded · w-1", "run r failed · E.TIMEOUT: late"]);
+    expect(describeRunChanges(null, run([node("first", {})]), plan)).toEqual(["run r running"]);
   });
 });

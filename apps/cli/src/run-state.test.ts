@@ -1,6 +1,6 @@
 import type { EventData, Run, ServerEvent } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { foldEvent, watchRun } from "./run-state.ts";
+import { applyRunEvent, mergeFreshRun } from "./run-state.ts";
 
 const run = (more: Partial<Run> = {}): Run => ({
   runId: "r",
@@ -22,9 +22,9 @@ const event = (id: string, data: EventData): ServerEvent =>
   }) as ServerEvent;
 
 it("[L1] events make of a reading what a later reading would say", () => {
-  let state = watchRun(run());
+  let state = mergeFreshRun(run());
   const tell = (id: string, data: EventData) => {
-    state = foldEvent(state, event(id, data)).after;
+    state = applyRunEvent(state, event(id, data)).after;
     return state.nodes.get("r.0");
   };
 
@@ -55,7 +55,7 @@ it("[L1] events make of a reading what a later reading would say", () => {
 });
 
 it("[L1] an event that the reading knows already changes nothing, but what it printed is kept", () => {
-  const first = watchRun(run({ nodes: [{ nodeId: "n", taskId: "r.0", status: "running" }] }));
+  const first = mergeFreshRun(run({ nodes: [{ nodeId: "n", taskId: "r.0", status: "running" }] }));
   const append = (id: string, text: string) =>
     event(id, {
       kind: "node.result.delta",
@@ -67,11 +67,13 @@ it("[L1] an event that the reading knows already changes nothing, but what it pr
       terminal: false,
     });
 
-  foldEvent(first, event("9", { kind: "node.status", ...node, status: "queued" }));
-  foldEvent(first, append("9.0", "Dear "));
-  foldEvent(first, append("10", "Ada"));
-  const again = watchRun(run({ asOf: 20, nodes: [{ nodeId: "n", taskId: "r.0", status: "running" }] }), first);
+  applyRunEvent(first, event("9", { kind: "node.status", ...node, status: "queued" }));
+  applyRunEvent(first, append("9.0", "Dear "));
+  applyRunEvent(first, append("10", "Ada"));
+  const again = mergeFreshRun(run({ asOf: 20, nodes: [{ nodeId: "n", taskId: "r.0", status: "running" }] }), first);
 
   expect(again.nodes.get("r.0")).toMatchObject({ status: "running", printed: "Dear Ada" });
-  expect(foldEvent(again, event("15", { kind: "run.status", runId: "r", status: "queued" })).after.run.status).toBe("running");
+  expect(applyRunEvent(again, event("15", { kind: "run.status", runId: "r", status: "queued" })).after.run.status).toBe(
+    "running",
+  );
 });

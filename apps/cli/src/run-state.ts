@@ -3,63 +3,67 @@
 import type { EventData, Run, RunNodeStatus, ServerEvent } from "@astraflow/protocol";
 
 /** A node with the end of what its present attempt printed. */
-export type WatchedNode = RunNodeStatus & { readonly printed?: string };
+export type FollowedNode = RunNodeStatus & { readonly printed?: string };
 
-export interface Watched {
+export interface FollowedRun {
   readonly run: Run;
   /** By task id. Changed in place by `foldEvent`, which says what it touched: a run may have ten thousand of them. */
-  readonly nodes: Map<string, WatchedNode>;
+  readonly nodes: Map<string, FollowedNode>;
   /** Position of the log up to which the nodes are true: older events say nothing new about them. */
   readonly asOf: number;
 }
 
 const printedCharsMax = 400;
-const isOver: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
 /** A fresh reading; what was printed is in no reading, so it is kept. */
-export function watchRun(run: Run, before: Watched | null = null): Watched {
+export function mergeFreshRun(run: Run, before: FollowedRun | null = null): FollowedRun {
   const nodes = new Map(before?.nodes);
   for (const node of run.nodes ?? []) {
     const printed = before?.nodes.get(node.taskId)?.printed;
-    nodes.set(node.taskId, printed === undefined || isOver.has(node.status) ? node : { ...node, printed });
+    nodes.set(node.taskId, printed === undefined || endedStatuses.has(node.status) ? node : { ...node, printed });
   }
   return { run: { ...before?.run, ...run }, nodes, asOf: Math.max(before?.asOf ?? 0, run.asOf ?? 0) };
 }
 
 /** The position of an event's fact: all but the last of a fact's events name the position before it and their place. */
-const positionOf = (id = "0"): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
+const factPosition = (id = "0"): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
 
 /** The state after an event, and the task it is about. */
-export function foldEvent(before: Watched, event: ServerEvent): { readonly after: Watched; readonly task: string | null } {
+export function applyRunEvent(
+  before: FollowedRun,
+  event: ServerEvent,
+): { readonly after: FollowedRun; readonly task: string | null } {
   const { data } = event;
   if (data.kind === "run.snapshot") {
     const run: Run = { ...data.run, nodes: data.nodes, ...(data.asOf !== undefined && { asOf: data.asOf }) };
-    return { after: watchRun(run, before), task: null };
+    return { after: mergeFreshRun(run, before), task: null };
   }
   if (data.kind === "run.status") {
     const { startedAt = before.run.startedAt, finishedAt = before.run.finishedAt } = data;
     // A reading may be ahead of the stream; what has ended stays ended.
-    if (positionOf(event.id) <= before.asOf) return { after: before, task: null };
+    if (factPosition(event.id) <= before.asOf) return { after: before, task: null };
     const times = { ...(startedAt !== undefined && { startedAt }), ...(finishedAt !== undefined && { finishedAt }) };
     return { after: { ...before, run: { ...before.run, status: data.status, ...times } }, task: null };
   }
   if (!("taskId" in data) || data.taskId === undefined) return { after: before, task: null };
-  const old = before.nodes.get(data.taskId) ?? bornNode(data);
-  const isNews = positionOf(event.id) > before.asOf;
-  const node = data.kind === "node.result.delta" ? withPrinted(old, data) : isNews ? changed(old, data, event.occurredAt) : old;
+  const old = before.nodes.get(data.taskId) ?? createNode(data);
+  const isNews = factPosition(event.id) > before.asOf;
+  const node =
+    data.kind === "node.result.delta" ? appendPrinted(old, data) : isNews ? applyNodeEvent(old, data, event.occurredAt) : old;
   before.nodes.set(data.taskId, node);
   return { after: before, task: data.taskId };
 }
 
-type NodeData = Extract<EventData, { nodeId: string; taskId?: string }>;
+type NodeEventData = Extract<EventData, { nodeId: string; taskId?: string }>;
 
-function bornNode(data: NodeData): WatchedNode {
+function createNode(data: NodeEventData): FollowedNode {
   const chain = "hostNodeId" in data && data.hostNodeId !== undefined ? { host_node_id: data.hostNodeId } : {};
   return { nodeId: data.nodeId, taskId: data.taskId ?? "", status: "queued", ...chain };
 }
 
-function changed(old: WatchedNode, data: NodeData, at: string): WatchedNode {
-  if (data.kind === "node.status") return withStatus(old, data, at);
+function applyNodeEvent(old: FollowedNode, data: NodeEventData, at: string): FollowedNode {
+  if (data.kind === "node.status") return applyNodeStatus(old, data, at);
   if (data.kind === "node.error") return { ...old, error: data.error };
   if (data.kind !== "node.state") return old;
   const { attempt } = data.state as { attempt?: unknown };
@@ -73,7 +77,7 @@ function changed(old: WatchedNode, data: NodeData, at: string): WatchedNode {
   };
 }
 
-function withStatus(old: WatchedNode, data: EventData<"node.status">, at: string): WatchedNode {
+function applyNodeStatus(old: FollowedNode, data: EventData<"node.status">, at: string): FollowedNode {
   const status = data.status === "dispatching" ? "running" : data.status === "completed" ? "succeeded" : data.status;
   const worker = data.workerName === undefined ? {} : { workerName: data.workerName };
   if (data.status === "dispatching") {
@@ -82,15 +86,15 @@ function withStatus(old: WatchedNode, data: EventData<"node.status">, at: string
     return { ...rest, status, startedAt: at, pendingAck: true, ...worker };
   }
   if (status === "queued") return { ...old, status, pendingAck: false };
-  const begun = old.startedAt === undefined && status === "running" ? { startedAt: at } : {};
-  return { ...old, status, pendingAck: false, ...begun, ...worker, ...(isOver.has(status) && { finishedAt: at }) };
+  const startTime = old.startedAt === undefined && status === "running" ? { startedAt: at } : {};
+  return { ...old, status, pendingAck: false, ...startTime, ...worker, ...(endedStatuses.has(status) && { finishedAt: at }) };
 }
 
-function withPrinted(old: WatchedNode, data: EventData<"node.result.delta">): WatchedNode {
+function appendPrinted(old: FollowedNode, data: EventData<"node.result.delta">): FollowedNode {
   const text = data.operation === "append" ? data.payload?.["text"] : undefined;
   if (typeof text !== "string") return old;
   return { ...old, pendingAck: false, printed: ((old.printed ?? "") + text).slice(-printedCharsMax) };
 }
 
 /** The run with its nodes, as everything that shows a run takes it. */
-export const runOf = ({ run, nodes }: Watched): Run => ({ ...run, nodes: [...nodes.values()] });
+export const toRun = ({ run, nodes }: FollowedRun): Run => ({ ...run, nodes: [...nodes.values()] });

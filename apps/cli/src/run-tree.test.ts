@@ -2,11 +2,11 @@ import { compilePlan } from "@astraflow/graph";
 import type { RunNodeStatus, Workflow } from "@astraflow/protocol";
 import pc from "picocolors";
 import { describe, expect, it } from "vitest";
-import { drawRun } from "./run-picture.ts";
-import { pathOf } from "./run-tree.ts";
+import { renderRun } from "./run-picture.ts";
+import { describeTaskPath } from "./run-tree.ts";
 
 const uuid = (digit: number): string => `${String(digit).repeat(8)}-1111-4111-8111-111111111111`;
-const part = (digit: number, label: string) => ({
+const workflowNode = (digit: number, label: string) => ({
   id: uuid(digit),
   type: "demo.noop",
   label,
@@ -21,12 +21,12 @@ const workflow = {
   metadata: { name: "Nested" },
   nodes: [
     {
-      ...part(1, "Each"),
+      ...workflowNode(1, "Each"),
       type: "workflow.container",
       role: "container",
       parameters: { __container: { subgraphId: "body", loop: { mode: "map", items: [1, 2, 3] } } },
     },
-    { ...part(2, "Host"), middlewares: [part(3, "Outer"), part(4, "Inner")] },
+    { ...workflowNode(2, "Host"), middlewares: [workflowNode(3, "Outer"), workflowNode(4, "Inner")] },
   ],
   edges: [],
   subgraphs: [
@@ -36,7 +36,7 @@ const workflow = {
         id: uuid(8),
         schemaVersion: "2025-10",
         metadata: { name: "Body" },
-        nodes: [part(5, "First"), part(6, "Second")],
+        nodes: [workflowNode(5, "First"), workflowNode(6, "Second")],
         edges: [],
       },
     },
@@ -51,15 +51,15 @@ const task = (slot: string, status: RunNodeStatus["status"], more: Partial<RunNo
   ...more,
 });
 const options = { paint: pc.createColors(false), columns: 200, now: 0, url: "http://s", plan };
-const draw = (nodes: RunNodeStatus[], rows?: number): string[] =>
-  drawRun({ runId: "r", status: "running", definitionHash: "h", clientId: "c", nodes }, workflow, {
+const renderTree = (nodes: RunNodeStatus[], rows?: number): string[] =>
+  renderRun({ runId: "r", status: "running", definitionHash: "h", clientId: "c", nodes }, workflow, {
     ...options,
     ...(rows !== undefined && { rows }),
   }).map((line) => line.replace(/ +$/, ""));
 
 describe("the tree of a run", () => {
   it("[L15] iterations stand below their container with what is in them, and are counted on its line", () => {
-    const lines = draw([
+    const lines = renderTree([
       task("0", "running"),
       task("0*0/0", "succeeded"),
       task("0*0/1", "succeeded"),
@@ -80,7 +80,7 @@ describe("the tree of a run", () => {
 
   it("[L15] middlewares and further calls stand below their host", () => {
     const [outer, inner] = plan.nodes[1]?.chain ?? [];
-    const lines = draw([
+    const lines = renderTree([
       task("1", "running"),
       task(`${outer}`, "running"),
       task(`${inner}~1`, "failed"),
@@ -103,7 +103,7 @@ describe("the tree of a run", () => {
     for (let frame = 0; frame < 40; frame += 1) nodes.push(task(`0*${frame}`, "succeeded"), task(`0*${frame}/0`, "succeeded"));
     nodes.push(task("0*39/1", "failed", { error: { code: "E.X", message: "bad" } }));
 
-    const lines = draw(nodes, 10);
+    const lines = renderTree(nodes, 10);
 
     expect(lines.length).toBeLessThanOrEqual(10);
     expect(lines[0]).toMatch(/Each/);
@@ -114,9 +114,9 @@ describe("the tree of a run", () => {
   it("[L15] a change inside is told with the way to it", () => {
     const [, inner] = plan.nodes[1]?.chain ?? [];
 
-    expect(pathOf(plan, "0*2/1")).toBe("Each › #2 › Second");
-    expect(pathOf(plan, "1~2")).toBe("Host › call 2");
-    expect(pathOf(plan, `${inner}~1`)).toBe("Host › Inner");
-    expect(pathOf(plan, "1")).toBe("Host");
+    expect(describeTaskPath(plan, "0*2/1")).toBe("Each › #2 › Second");
+    expect(describeTaskPath(plan, "1~2")).toBe("Host › call 2");
+    expect(describeTaskPath(plan, `${inner}~1`)).toBe("Host › Inner");
+    expect(describeTaskPath(plan, "1")).toBe("Host");
   });
 });

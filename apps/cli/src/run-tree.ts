@@ -4,7 +4,7 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { RunNodeStatus } from "@astraflow/protocol";
 
-export interface Branch {
+export interface RunTreeRow {
   readonly slot: string;
   readonly depth: number;
   readonly label: string;
@@ -18,148 +18,153 @@ export interface Branch {
   readonly waitsFor: readonly string[];
 }
 
-export interface Tree {
+export interface TaskIndex {
   readonly bySlot: ReadonlyMap<string, RunNodeStatus>;
   /** Numbers of the iterations of each container, and of the calls of each node, ascending. */
-  readonly frames: ReadonlyMap<string, readonly number[]>;
+  readonly iterations: ReadonlyMap<string, readonly number[]>;
   readonly calls: ReadonlyMap<string, readonly number[]>;
 }
 
-export const slotOf = (taskId: string, runId: string): string => taskId.slice(runId.length + 1);
+export const taskSlot = (taskId: string, runId: string): string => taskId.slice(runId.length + 1);
 
 /** What there is of everything, found once for all branches. */
-export function plantTree(runId: string, nodes: Iterable<RunNodeStatus>): Tree {
+export function indexTasks(runId: string, nodes: Iterable<RunNodeStatus>): TaskIndex {
   const bySlot = new Map<string, RunNodeStatus>();
-  const frames = new Map<string, Set<number>>();
+  const iterations = new Map<string, Set<number>>();
   const calls = new Map<string, Set<number>>();
   for (const node of nodes) {
-    const slot = slotOf(node.taskId, runId);
+    const slot = taskSlot(node.taskId, runId);
     bySlot.set(slot, node);
     // Every iteration and call on the way to it exists too, whether or not it has an entry of its own.
     for (const { index } of slot.matchAll(/[*~]/g)) {
       const owner = slot.slice(0, index);
       const number = Number.parseInt(slot.slice(index + 1), 10);
-      const of = slot[index] === "*" ? frames : calls;
+      const of = slot[index] === "*" ? iterations : calls;
       of.set(owner, (of.get(owner) ?? new Set()).add(number));
     }
   }
-  return { bySlot, frames: inOrder(frames), calls: inOrder(calls) };
+  return { bySlot, iterations: sortNumbers(iterations), calls: sortNumbers(calls) };
 }
 
-const inOrder = (sets: Map<string, Set<number>>): Map<string, readonly number[]> =>
+const sortNumbers = (sets: Map<string, Set<number>>): Map<string, readonly number[]> =>
   new Map([...sets].map(([owner, numbers]) => [owner, [...numbers].sort((a, b) => a - b)]));
 
 /** Every branch in the order it is shown. */
-export function branchesOf(plan: Plan, tree: Tree, scope = "", depth = 0): Branch[] {
-  return plan.nodes.filter((node) => node.host === null).flatMap((node) => nodeBranches({ plan, tree, scope, depth }, node));
+export function listTreeRows(plan: Plan, taskIndex: TaskIndex, scope = "", depth = 0): RunTreeRow[] {
+  return plan.nodes
+    .filter((node) => node.host === null)
+    .flatMap((node) => nodeRows({ plan, tree: taskIndex, scope, depth }, node));
 }
 
-interface Where {
+interface TreeScope {
   readonly plan: Plan;
-  readonly tree: Tree;
+  readonly tree: TaskIndex;
   readonly scope: string;
   readonly depth: number;
 }
 
-function nodeBranches(where: Where, node: PlanNode): Branch[] {
-  const { tree, scope, depth } = where;
-  const slot = slotIn(scope, node.ordinal);
-  const own: Branch = {
+function nodeRows(treeScope: TreeScope, node: PlanNode): RunTreeRow[] {
+  const { tree: taskIndex, scope, depth } = treeScope;
+  const slot = nodeSlot(scope, node.ordinal);
+  const own: RunTreeRow = {
     slot,
     depth,
     label: node.label,
     kind: "node",
     node,
-    status: tree.bySlot.get(slot) ?? null,
-    waitsFor: openBefore(where, node),
-    ...iterationsOf(tree, node, slot),
+    status: taskIndex.bySlot.get(slot) ?? null,
+    waitsFor: unfinishedPredecessors(treeScope, node),
+    ...countIterations(taskIndex, node, slot),
   };
-  const middlewares = node.chain.flatMap((ordinal): Branch[] => {
-    const middleware = where.plan.nodes[ordinal];
-    return middleware === undefined ? [] : [middlewareBranch(where, middleware)];
+  const middlewares = node.chain.flatMap((ordinal): RunTreeRow[] => {
+    const middleware = treeScope.plan.nodes[ordinal];
+    return middleware === undefined ? [] : [middlewareRow(treeScope, middleware)];
   });
-  const calls = (tree.calls.get(slot) ?? []).flatMap((call, _, all) => callBranches(where, node, `${slot}~${call}`, all.length));
-  return [own, ...middlewares, ...calls, ...insideBranches(where, node, slot, depth + 1)];
+  const calls = (taskIndex.calls.get(slot) ?? []).flatMap((call, _, all) =>
+    callRows(treeScope, node, `${slot}~${call}`, all.length),
+  );
+  return [own, ...middlewares, ...calls, ...containerRows(treeScope, node, slot, depth + 1)];
 }
 
-const slotIn = (scope: string, ordinal: number): string => (scope === "" ? String(ordinal) : `${scope}/${ordinal}`);
+const nodeSlot = (scope: string, ordinal: number): string => (scope === "" ? String(ordinal) : `${scope}/${ordinal}`);
 
-function middlewareBranch({ tree, scope, depth }: Where, node: PlanNode): Branch {
-  const slot = slotIn(scope, node.ordinal);
+function middlewareRow({ tree: taskIndex, scope, depth }: TreeScope, node: PlanNode): RunTreeRow {
+  const slot = nodeSlot(scope, node.ordinal);
   // The outermost has one task a reach of its host, inner ones one a call: the last says how it is.
-  const last = tree.calls.get(slot)?.at(-1);
-  const status = tree.bySlot.get(slot) ?? tree.bySlot.get(`${slot}~${last}`) ?? null;
+  const last = taskIndex.calls.get(slot)?.at(-1);
+  const status = taskIndex.bySlot.get(slot) ?? taskIndex.bySlot.get(`${slot}~${last}`) ?? null;
   return { slot, depth: depth + 1, label: node.label, kind: "middleware", node, status, waitsFor: [] };
 }
 
 /** A single call says nothing that its host does not; several are shown one by one. */
-function callBranches({ plan, tree, scope, depth }: Where, node: PlanNode, slot: string, calls: number): Branch[] {
+function callRows({ plan, tree: taskIndex, scope, depth }: TreeScope, node: PlanNode, slot: string, calls: number): RunTreeRow[] {
   const number = slot.slice(slot.lastIndexOf("~") + 1);
-  const status = tree.bySlot.get(slot) ?? null;
-  const own: Branch = { slot, depth: depth + 1, label: `call ${number}`, kind: "call", node, status, waitsFor: [] };
-  return [...(calls > 1 ? [own] : []), ...insideBranches({ plan, tree, scope, depth }, node, slot, depth + 1)];
+  const status = taskIndex.bySlot.get(slot) ?? null;
+  const own: RunTreeRow = { slot, depth: depth + 1, label: `call ${number}`, kind: "call", node, status, waitsFor: [] };
+  return [...(calls > 1 ? [own] : []), ...containerRows({ plan, tree: taskIndex, scope, depth }, node, slot, depth + 1)];
 }
 
 /** Iterations of a loop with what is in them; of a container that is no loop only what is in it, as long as it was tried once. */
-function insideBranches({ tree }: Where, node: PlanNode, slot: string, depth: number): Branch[] {
+function containerRows({ tree: taskIndex }: TreeScope, node: PlanNode, slot: string, depth: number): RunTreeRow[] {
   const { container } = node;
   if (container === null) return [];
-  const frames = tree.frames.get(slot) ?? [];
-  const isPlain = container.loop === null && frames.length < 2;
-  return frames.flatMap((number) => {
-    const frame = `${slot}*${number}`;
-    const body = branchesOf(container.body, tree, frame, isPlain ? depth : depth + 1);
+  const iterations = taskIndex.iterations.get(slot) ?? [];
+  const isPlain = container.loop === null && iterations.length < 2;
+  return iterations.flatMap((number) => {
+    const iterationSlot = `${slot}*${number}`;
+    const body = listTreeRows(container.body, taskIndex, iterationSlot, isPlain ? depth : depth + 1);
     if (isPlain) return body;
-    const status = frameStatus(tree, node, frame);
+    const status = iterationStatus(taskIndex, node, iterationSlot);
     const index = status.frame?.index ?? number;
     const label = container.loop === null ? `try ${number + 1}` : `#${index}`;
-    return [{ slot: frame, depth, label, kind: "iteration" as const, node, status, waitsFor: [] }, ...body];
+    return [{ slot: iterationSlot, depth, label, kind: "iteration" as const, node, status, waitsFor: [] }, ...body];
   });
 }
 
-const ended: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
-export const hasEnded = (status: Pick<RunNodeStatus, "status"> | null): boolean => status !== null && ended.has(status.status);
+const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+export const hasTaskEnded = (status: Pick<RunNodeStatus, "status"> | null): boolean =>
+  status !== null && endedStatuses.has(status.status);
 
-function iterationsOf(tree: Tree, node: PlanNode, slot: string): Pick<Branch, "iterations"> {
+function countIterations(taskIndex: TaskIndex, node: PlanNode, slot: string): Pick<RunTreeRow, "iterations"> {
   if (node.container === null || node.container.loop === null) return {};
-  const frames = tree.frames.get(slot) ?? [];
-  const isOver = (number: number): boolean => hasEnded(frameStatus(tree, node, `${slot}*${number}`));
-  return { iterations: { known: frames.length, ended: frames.filter(isOver).length } };
+  const iterations = taskIndex.iterations.get(slot) ?? [];
+  const isOver = (number: number): boolean => hasTaskEnded(iterationStatus(taskIndex, node, `${slot}*${number}`));
+  return { iterations: { known: iterations.length, ended: iterations.filter(isOver).length } };
 }
 
 /** Iterations come without a word of their own on the stream: then what is in them tells. */
-function frameStatus(tree: Tree, node: PlanNode, frame: string): RunNodeStatus {
-  const own = tree.bySlot.get(frame);
-  if (own !== undefined && hasEnded(own)) return own;
+function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): RunNodeStatus {
+  const own = taskIndex.bySlot.get(iterationSlot);
+  if (own !== undefined && hasTaskEnded(own)) return own;
   const body = node.container?.body.nodes.filter(({ host }) => host === null) ?? [];
-  const inside = body.map(({ ordinal }) => tree.bySlot.get(`${frame}/${ordinal}`)?.status ?? "queued");
-  const isOver = inside.every((status) => ended.has(status));
+  const inside = body.map(({ ordinal }) => taskIndex.bySlot.get(`${iterationSlot}/${ordinal}`)?.status ?? "queued");
+  const isOver = inside.every((status) => endedStatuses.has(status));
   const status = inside.includes("failed") ? "failed" : isOver ? "succeeded" : "running";
   return { nodeId: node.id, taskId: "", ...own, status };
 }
 
-function openBefore({ plan, tree, scope }: Where, node: PlanNode): string[] {
+function unfinishedPredecessors({ plan, tree: taskIndex, scope }: TreeScope, node: PlanNode): string[] {
   const open = node.before.filter((ordinal) => {
-    const status = tree.bySlot.get(slotIn(scope, ordinal))?.status;
+    const status = taskIndex.bySlot.get(nodeSlot(scope, ordinal))?.status;
     return status !== "succeeded" && status !== "skipped";
   });
   return [...new Set(open.map((ordinal) => plan.nodes[ordinal]?.label ?? ""))];
 }
 
 /** Where a task is, in words: `Map › #3 › Personalise`. */
-export function pathOf(plan: Plan, slot: string): string {
-  const words: string[] = [];
+export function describeTaskPath(plan: Plan, slot: string): string {
+  const labels: string[] = [];
   let level: Plan | null = plan;
   for (const step of slot.split("/")) {
     const [, ordinal, call, frame] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(step) ?? [];
     const node: PlanNode | undefined = level?.nodes[Number(ordinal)];
     const host = level?.nodes[node?.host ?? -1];
-    if (host !== undefined) words.push(host.label);
-    words.push(node?.label ?? step);
+    if (host !== undefined) labels.push(host.label);
+    labels.push(node?.label ?? step);
     // A call of a host must not look like the host itself; a middleware is called once by nearly everybody.
-    if (call !== undefined && (host === undefined || call !== "1")) words.push(`call ${call}`);
-    if (frame !== undefined && (node?.container?.loop ?? null) !== null) words.push(`#${frame}`);
+    if (call !== undefined && (host === undefined || call !== "1")) labels.push(`call ${call}`);
+    if (frame !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${frame}`);
     level = node?.container?.body ?? null;
   }
-  return words.join(" › ");
+  return labels.join(" › ");
 }

@@ -1,6 +1,6 @@
 import type { Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { applyWords } from "./run-words.ts";
+import { applyInputFlags } from "./run-words.ts";
 
 const uuid = (digit: number): string => `${String(digit).repeat(8)}-1111-4111-8111-111111111111`;
 const port = (key: string, path: string) => ({ key, label: key, binding: { path, mode: "two_way" } });
@@ -22,13 +22,13 @@ const workflow = {
 } as unknown as Workflow;
 const words = { input: [], pin: [], label: [], from: undefined, to: undefined };
 const inputs = (...input: string[]) =>
-  applyWords(workflow, { ...words, input }).workflow?.nodes.map(({ parameters }) => parameters);
+  applyInputFlags(workflow, { ...words, input }).workflow?.nodes.map(({ parameters }) => parameters);
 
 it("[L16] an input sets the parameter of the node it names, or of the only one that has it and is not fed by another node", () => {
   expect(inputs("text=hello")).toMatchObject([{ text: "hello", to: "x" }, { to: "y" }]);
   expect(inputs("to=z")).toMatchObject([{ to: "z" }, { to: "y" }]);
   expect(inputs("send.to=z", "mail.subject=7")).toMatchObject([{ to: "x" }, { to: "z", mail: { subject: 7 } }]);
-  expect(applyWords(workflow, words)).toEqual({});
+  expect(applyInputFlags(workflow, words)).toEqual({});
 });
 
 it("[L16] an input that fits no node or several, and a pair without a name, end with 2 before anything is sent", () => {
@@ -36,12 +36,12 @@ it("[L16] an input that fits no node or several, and a pair without a name, end 
     expect.objectContaining({ exitCode: 2, message: expect.stringContaining("mean text?") }),
   );
   expect(() => inputs("=1")).toThrow(/takes name=value/);
-  expect(() => applyWords(workflow, { ...words, pin: ["Write=7"] })).toThrow(/JSON object/);
-  expect(() => applyWords(workflow, { ...words, from: "Nowhere" })).toThrow(expect.objectContaining({ exitCode: 3 }));
+  expect(() => applyInputFlags(workflow, { ...words, pin: ["Write=7"] })).toThrow(/JSON object/);
+  expect(() => applyInputFlags(workflow, { ...words, from: "Nowhere" })).toThrow(expect.objectContaining({ exitCode: 3 }));
 });
 
 it("[L16] pins, from and to name nodes by label", () => {
-  expect(applyWords(workflow, { ...words, pin: ['write={"text":"b"}'], from: "Send", to: "send", label: ["a=b"] })).toEqual({
+  expect(applyInputFlags(workflow, { ...words, pin: ['write={"text":"b"}'], from: "Send", to: "send", label: ["a=b"] })).toEqual({
     pins: { [uuid(1)]: { text: "b" } },
     from: uuid(2),
     to: uuid(2),

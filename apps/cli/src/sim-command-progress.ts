@@ -2,52 +2,52 @@
 
 import type { Terminal } from "./terminal.ts";
 
-export interface SimCount {
+export interface CampaignProgress {
   seeds: number;
-  readonly of: number;
+  readonly total: number;
   violations: number;
   simulatedMs: number;
   events: number;
 }
 
 const barCells = 24;
-const drawEveryMs = 100;
-const sayEveryMs = 10_000;
+const redrawMs = 100;
+const logEveryMs = 10_000;
 
-export interface SimProgress {
-  show(count: SimCount): void;
+export interface CampaignProgressDisplay {
+  show(count: CampaignProgress): void;
   end(): void;
 }
 
-export function drawSimProgress(terminal: Terminal, elapsedMs: () => number): SimProgress {
+export function createCampaignProgressDisplay(terminal: Terminal, elapsedMs: () => number): CampaignProgressDisplay {
   let shownAt = 0;
-  let last: SimCount | null = null;
+  let last: CampaignProgress | null = null;
   return {
     show(count) {
       last = count;
       const ms = elapsedMs();
-      if (ms - shownAt < (terminal.isLive ? drawEveryMs : sayEveryMs)) return;
+      if (ms - shownAt < (terminal.isInteractive ? redrawMs : logEveryMs)) return;
       shownAt = ms;
-      if (terminal.isLive) terminal.draw([describeProgress(count, ms, terminal)]);
-      else terminal.say(describeProgress(count, ms, terminal));
+      if (terminal.isInteractive) terminal.draw([formatCampaignProgress(count, ms, terminal)]);
+      else terminal.info(formatCampaignProgress(count, ms, terminal));
     },
     end() {
-      if (terminal.isLive && last !== null) terminal.draw([describeProgress(last, elapsedMs(), terminal)]);
-      terminal.settle();
+      if (terminal.isInteractive && last !== null) terminal.draw([formatCampaignProgress(last, elapsedMs(), terminal)]);
+      terminal.finishDrawing();
     },
   };
 }
 
-export function describeProgress(
-  { seeds, of, violations, simulatedMs }: SimCount,
+export function formatCampaignProgress(
+  { seeds, total, violations, simulatedMs }: CampaignProgress,
   ms: number,
-  { isLive, paint }: Terminal,
+  { isInteractive: isLive, colors }: Terminal,
 ): string {
   const rate = seeds / Math.max(0.001, ms / 1_000);
-  const left = Math.ceil((of - seeds) / Math.max(0.001, rate));
-  const full = Math.round((seeds / of) * barCells);
-  const bar = isLive ? `${paint.blue("━".repeat(full))}${paint.dim("─".repeat(barCells - full))} ` : "";
-  const broken = violations === 0 ? "no violations" : paint.red(`${violations} violations`);
+  const left = Math.ceil((total - seeds) / Math.max(0.001, rate));
+  const full = Math.round((seeds / total) * barCells);
+  const bar = isLive ? `${colors.blue("━".repeat(full))}${colors.dim("─".repeat(barCells - full))} ` : "";
+  const broken = violations === 0 ? "no violations" : colors.red(`${violations} violations`);
   const hours = (simulatedMs / 3_600_000).toFixed(1);
-  return `${bar}${seeds} of ${of} seeds · ${rate.toFixed(1)} a second · ${left} s left · ${hours} simulated hours · ${broken}`;
+  return `${bar}${seeds} of ${total} seeds · ${rate.toFixed(1)} a second · ${left} s left · ${hours} simulated hours · ${broken}`;
 }

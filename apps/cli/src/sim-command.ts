@@ -4,12 +4,12 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { loadSim } from "./app-loader.ts";
-import { type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { drawSimProgress, type SimCount } from "./sim-command-progress.ts";
+import { loadSimulator } from "./app-loader.ts";
+import { type CliExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { type CampaignProgress, createCampaignProgressDisplay } from "./sim-command-progress.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface SimWords {
+export interface SimulationFlags {
   readonly seeds: string | undefined;
   readonly seed: number | undefined;
   readonly profile: string;
@@ -24,7 +24,7 @@ export interface SimWords {
 }
 
 /** A broken promise, as far as it is looked at here. */
-interface Found {
+interface FoundViolation {
   readonly seed: number;
   readonly checker: string;
   readonly invariant: string;
@@ -33,17 +33,17 @@ interface Found {
 
 interface SeedOutcome {
   readonly report: { readonly seed: number; readonly traceHash: string; readonly simulatedMs: number; readonly events: number };
-  readonly violations: readonly Found[];
+  readonly violations: readonly FoundViolation[];
   readonly differs: string | null;
 }
 
 interface CampaignReport {
   readonly seeds: number;
-  readonly violations: readonly Found[];
+  readonly violations: readonly FoundViolation[];
   readonly differing: readonly number[];
 }
 
-interface SeedWish {
+interface SeedOptions {
   readonly seed: number;
   readonly profile: string;
   readonly plant?: string;
@@ -51,7 +51,7 @@ interface SeedWish {
 }
 
 /** What the world's room promises the command line. */
-export interface SimRoom {
+export interface SimulatorModule {
   readonly profiles: Readonly<Record<string, unknown>>;
   readonly mutants: Readonly<Record<string, unknown>>;
   runCampaign(wish: {
@@ -67,64 +67,74 @@ export interface SimRoom {
     stopping: AbortSignal;
     onSeed: (seed: SeedOutcome) => void;
   }): Promise<CampaignReport>;
-  traceSeed(wish: SeedWish): Promise<readonly { readonly at: number; readonly text: string }[]>;
+  traceSeed(wish: SeedOptions): Promise<readonly { readonly at: number; readonly text: string }[]>;
   describeTraceLine(line: { readonly at: number; readonly text: string }): string;
   describeCampaign(report: CampaignReport, ms: number): string[];
-  describeViolation(found: Found): string[];
-  toRegression(found: Found): { readonly name: string; readonly text: string };
+  describeViolation(found: FoundViolation): string[];
+  toRegression(found: FoundViolation): { readonly name: string; readonly text: string };
 }
 
-interface Place {
+interface SimulationContext {
   readonly terminal: Terminal;
   readonly stopping: AbortSignal;
 }
 
 const seedsDefault = "1..200";
-const root = fileURLToPath(new URL("../../../", import.meta.url));
+const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url));
 
-export async function runSim(words: SimWords, place: Place): Promise<ExitCode> {
-  const range = readSeeds(words);
-  const sim = await loadSim();
-  refuseUnknown("profile", words.profile, sim.profiles);
-  if (words.plant !== undefined) refuseUnknown("plant", words.plant, sim.mutants);
-  if (words.isSaved && words.plant !== undefined)
+export async function runSimulation(flags: SimulationFlags, context: SimulationContext): Promise<CliExitCode> {
+  const range = parseSeedRange(flags);
+  const sim = await loadSimulator();
+  requireKnownName("profile", flags.profile, sim.profiles);
+  if (flags.plant !== undefined) requireKnownName("plant", flags.plant, sim.mutants);
+  if (flags.isSaved && flags.plant !== undefined)
     throw usageFailure("A planted bug is no regression; leave out --save or --plant.");
-  return words.isStory ? await tellStory(words, range, sim, place) : await runCampaign(words, range, sim, place);
+  return flags.isStory ? await printStory(flags, range, sim, context) : await runCampaign(flags, range, sim, context);
 }
 
-interface Range {
+interface SeedRange {
   readonly from: number;
   readonly to: number;
 }
 
-function readSeeds({ seeds, seed, isStory }: SimWords): Range {
+function parseSeedRange({ seeds, seed, isStory }: SimulationFlags): SeedRange {
   if (seed !== undefined && seeds !== undefined) throw usageFailure("Say either --seed or --seeds.");
   if (isStory && seed === undefined) throw usageFailure("A story is told of one seed.", "astra sim --seed 7 --story");
   if (seed !== undefined) return { from: seed, to: seed };
   const text = seeds ?? seedsDefault;
-  const cut = /^(\d{1,9})\.\.(\d{1,9})$/.exec(text);
-  const [from, to] = [Number(cut?.[1]), Number(cut?.[2])];
-  if (cut === null || from > to) throw usageFailure(`--seeds "${text}" is no range.`, `astra sim --seeds ${seedsDefault}`);
+  const match = /^(\d{1,9})\.\.(\d{1,9})$/.exec(text);
+  const [from, to] = [Number(match?.[1]), Number(match?.[2])];
+  if (match === null || from > to) throw usageFailure(`--seeds "${text}" is no range.`, `astra sim --seeds ${seedsDefault}`);
   return { from, to };
 }
 
-function refuseUnknown(what: string, word: string, known: Readonly<Record<string, unknown>>): void {
-  if (Object.hasOwn(known, word)) return;
-  throw usageFailure(`There is no ${what} "${word}"; there are ${Object.keys(known).join(", ")}.`);
+function requireKnownName(what: string, name: string, known: Readonly<Record<string, unknown>>): void {
+  if (Object.hasOwn(known, name)) return;
+  throw usageFailure(`There is no ${what} "${name}"; there are ${Object.keys(known).join(", ")}.`);
 }
 
-async function tellStory(words: SimWords, { from }: Range, sim: SimRoom, { terminal }: Place): Promise<ExitCode> {
-  const { profile, plant, isResumeRefused } = words;
+async function printStory(
+  flags: SimulationFlags,
+  { from }: SeedRange,
+  sim: SimulatorModule,
+  { terminal }: SimulationContext,
+): Promise<CliExitCode> {
+  const { profile, plant, isResumeRefused } = flags;
   const story = await sim.traceSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
   for (const line of story) terminal.print(sim.describeTraceLine(line));
   return exitCodes.ok;
 }
 
-async function runCampaign(words: SimWords, { from, to }: Range, sim: SimRoom, { terminal, stopping }: Place): Promise<ExitCode> {
-  const { plant, json } = words;
-  const began = performance.now();
-  const count: SimCount = { seeds: 0, of: to - from + 1, violations: 0, simulatedMs: 0, events: 0 };
-  const progress = drawSimProgress(terminal, () => performance.now() - began);
+async function runCampaign(
+  flags: SimulationFlags,
+  { from, to }: SeedRange,
+  sim: SimulatorModule,
+  { terminal, stopping: stopSignal }: SimulationContext,
+): Promise<CliExitCode> {
+  const { plant, json } = flags;
+  const startedAt = performance.now();
+  const count: CampaignProgress = { seeds: 0, total: to - from + 1, violations: 0, simulatedMs: 0, events: 0 };
+  const progress = createCampaignProgressDisplay(terminal, () => performance.now() - startedAt);
   const onSeed = (outcome: SeedOutcome): void => {
     const { report, violations, differs } = outcome;
     count.seeds++;
@@ -137,47 +147,48 @@ async function runCampaign(words: SimWords, { from, to }: Range, sim: SimRoom, {
   const report = await sim.runCampaign({
     from,
     to,
-    profile: words.profile,
+    profile: flags.profile,
     ...(plant !== undefined && { plant }),
-    isResumeRefused: words.isResumeRefused,
-    twice: words.isTwice,
-    shrink: words.isShrunk || words.isSaved,
-    jobs: words.jobs,
+    isResumeRefused: flags.isResumeRefused,
+    twice: flags.isTwice,
+    shrink: flags.isShrunk || flags.isSaved,
+    jobs: flags.jobs,
     isFirstEnough: plant !== undefined,
-    stopping,
+    stopping: stopSignal,
     onSeed,
   });
   progress.end();
-  const ms = performance.now() - began;
-  if (json) terminal.print(JSON.stringify({ summary: true, ms: Math.round(ms), profile: words.profile, ...report }));
+  const ms = performance.now() - startedAt;
+  if (json) terminal.print(JSON.stringify({ summary: true, ms: Math.round(ms), profile: flags.profile, ...report }));
   else {
     for (const found of report.violations) for (const line of sim.describeViolation(found)) terminal.print(line);
     for (const line of sim.describeCampaign(report, ms)) terminal.print(line);
   }
-  if (words.isSaved) saveAll(report.violations, sim, terminal);
-  if (plant !== undefined) return judgePlant(plant, report, terminal);
+  if (flags.isSaved) saveRegressions(report.violations, sim, terminal);
+  if (plant !== undefined) return checkMutantCaught(plant, report, terminal);
   return report.violations.length + report.differing.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
 /** A planted bug is expected to be found: not finding it is the failure. */
-function judgePlant(plant: string, { violations, seeds }: CampaignReport, terminal: Terminal): ExitCode {
+function checkMutantCaught(plant: string, { violations, seeds }: CampaignReport, terminal: Terminal): CliExitCode {
   const [first] = violations;
   if (first === undefined) {
-    terminal.say(`${plant} was not caught in ${seeds} seeds`);
+    terminal.info(`${plant} was not caught in ${seeds} seeds`);
     return exitCodes.failed;
   }
-  terminal.say(`${plant} was caught by ${first.checker} (${first.invariant}) in seed ${first.seed}, after ${seeds} seeds`);
+  terminal.info(`${plant} was caught by ${first.checker} (${first.invariant}) in seed ${first.seed}, after ${seeds} seeds`);
   return exitCodes.ok;
 }
 
-function saveAll(found: readonly Found[], sim: SimRoom, terminal: Terminal): void {
-  const room = join(root, "packages", "sim");
-  if (!existsSync(room)) throw usageFailure(`There is no place for regressions here (${room}); run this inside the repository.`);
+function saveRegressions(found: readonly FoundViolation[], sim: SimulatorModule, terminal: Terminal): void {
+  const simulatorFolder = join(repositoryRoot, "packages", "sim");
+  if (!existsSync(simulatorFolder))
+    throw usageFailure(`There is no place for regressions here (${simulatorFolder}); run this inside the repository.`);
   for (const one of found) {
     const { name, text } = sim.toRegression(one);
-    const file = join(room, "regressions", name);
-    mkdirSync(join(room, "regressions"), { recursive: true });
+    const file = join(simulatorFolder, "regressions", name);
+    mkdirSync(join(simulatorFolder, "regressions"), { recursive: true });
     writeFileSync(file, text);
-    terminal.say(`saved ${relative(process.cwd(), file)}`);
+    terminal.info(`saved ${relative(process.cwd(), file)}`);
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { createTerminal, layTable, tame } from "./terminal.ts";
+import { createTerminal, formatTable, stripControlCharacters } from "./terminal.ts";
 
-function open(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, string> } = {}) {
+function openTerminalFixture(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, string> } = {}) {
   const written = { out: "", err: "" };
   const terminal = createTerminal({
     stdout: { write: (text) => (written.out += text), isTTY },
@@ -14,14 +14,14 @@ function open(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, st
 }
 
 it("[L1] [L52] a picture is redrawn in place from its left edge, and words that come meanwhile stand above it", () => {
-  const { terminal, written } = open(true);
+  const { terminal, written } = openTerminalFixture(true);
 
   terminal.draw(["one", "two"]);
-  terminal.say("connected again");
+  terminal.info("connected again");
   terminal.draw(["three"]);
-  terminal.complain("GET /x\n");
-  terminal.settle();
-  terminal.say("the end");
+  terminal.error("GET /x\n");
+  terminal.finishDrawing();
+  terminal.info("the end");
 
   const up = "\r\u001b[2A";
   const clear = "\u001b[0J";
@@ -35,30 +35,30 @@ it("[L1] [L52] a picture is redrawn in place from its left edge, and words that 
 });
 
 it("[L14] a pipe gets no picture and no colour, NO_COLOR and TERM=dumb take colours away, --quiet takes words away", () => {
-  const pipe = open(false);
+  const pipe = openTerminalFixture(false);
   pipe.terminal.draw(["one"]);
-  pipe.terminal.say(pipe.terminal.paint.red("words"));
+  pipe.terminal.info(pipe.terminal.colors.red("words"));
   expect(pipe.written.err).toBe("words\n");
 
-  expect(open(true).terminal.paint.red("x")).not.toBe("x");
-  expect(open(true, { env: { NO_COLOR: "1" } }).terminal.paint.red("x")).toBe("x");
-  expect(open(true, { env: { TERM: "dumb" } }).terminal.isLive).toBe(false);
+  expect(openTerminalFixture(true).terminal.colors.red("x")).not.toBe("x");
+  expect(openTerminalFixture(true, { env: { NO_COLOR: "1" } }).terminal.colors.red("x")).toBe("x");
+  expect(openTerminalFixture(true, { env: { TERM: "dumb" } }).terminal.isInteractive).toBe(false);
 
-  const quiet = open(true, { isQuiet: true });
-  quiet.terminal.say("words");
+  const quiet = openTerminalFixture(true, { isQuiet: true });
+  quiet.terminal.info("words");
   quiet.terminal.draw(["one"]);
   quiet.terminal.print("data");
   expect(quiet.written).toEqual({ out: "data\n", err: "" });
 });
 
 it("[L1] columns are as wide as what is seen, and foreign text moves no cursor", () => {
-  const { paint } = open(true).terminal;
+  const { colors } = openTerminalFixture(true).terminal;
 
   expect(
-    layTable([
+    formatTable([
       ["a", "b"],
-      [paint.red("long"), "c"],
+      [colors.red("long"), "c"],
     ]),
-  ).toEqual(["a     b", `${paint.red("long")}  c`]);
-  expect(tame("a\u001b[2J\nb\u009b")).toBe("a [2J b ");
+  ).toEqual(["a     b", `${colors.red("long")}  c`]);
+  expect(stripControlCharacters("a\u001b[2J\nb\u009b")).toBe("a [2J b ");
 });

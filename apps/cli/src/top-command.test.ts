@@ -1,10 +1,10 @@
 import type { QueueList, Scaling, Worker } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { openStage, sampleRun as run } from "./command-stage.ts";
+import { createCommandFixture, sampleRun as run } from "./command-stage.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
 import { createTerminal } from "./terminal.ts";
 import { showTop } from "./top-command.ts";
-import { drawTop, type Moment, topRows } from "./top-picture.ts";
+import { type FleetSnapshot, formatTopRows, renderTop } from "./top-picture.ts";
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => ({
   id,
@@ -12,7 +12,7 @@ const worker = (id: string, more: Partial<Worker> = {}): Worker => ({
   queues: [],
   ...more,
 });
-const moment: Moment = {
+const moment: FleetSnapshot = {
   url: "http://s",
   at: Date.parse("2026-01-31T12:00:00Z"),
   scaling: {
@@ -55,12 +55,12 @@ describe("top", () => {
       [160, 50],
       [60, 12],
     ] as const) {
-      const lines = drawTop(moment, { ...plain, columns, rows });
+      const lines = renderTop(moment, { ...plain, columns, rows });
 
       expect(lines.length).toBeLessThan(rows);
       expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns);
     }
-    const text = drawTop(moment, { ...plain, columns: 100, rows: 24 }).join("\n");
+    const text = renderTop(moment, { ...plain, columns: 100, rows: 24 }).join("\n");
     expect(text).toContain("2+ running, 4+ queued · 8 slots, 6 free · workers: 1 online (1 draining), 0 away, 1 lost");
     expect(text).toMatch(/w-1 +online +2\/- +12 %/);
     expect(text).toMatch(/and \d+ more open runs/);
@@ -68,11 +68,11 @@ describe("top", () => {
   });
 
   it("[L33] [L50] is rows in a pipe and one document a look as data; it waits for a scheduler that goes away, not for one it never saw", async () => {
-    expect(topRows(moment)[0]).toMatch(/^2026-01-31T12:00:00\.000Z\tfleet\t/);
-    expect(topRows(moment)).toHaveLength(1 + 2 + 30 + 1);
+    expect(formatTopRows(moment)[0]).toMatch(/^2026-01-31T12:00:00\.000Z\tfleet\t/);
+    expect(formatTopRows(moment)).toHaveLength(1 + 2 + 30 + 1);
     const stopping = new AbortController();
     let looks = 0;
-    const stage = openStage(
+    const fixture = createCommandFixture(
       {
         getScaling: () => {
           looks += 1;
@@ -88,13 +88,13 @@ describe("top", () => {
       { json: true },
     );
 
-    expect(await showTop({ once: false, everyMs: 1 }, { ...stage.place, signal: stopping.signal })).toBe(130);
+    expect(await showTop({ once: false, everyMs: 1 }, { ...fixture.context, signal: stopping.signal })).toBe(130);
 
-    expect(stage.err()).toMatch(/does not answer; reconnecting.*\nconnected again\n$/);
-    const told = stage.out().trim().split("\n");
+    expect(fixture.stderr()).toMatch(/does not answer; reconnecting.*\nconnected again\n$/);
+    const told = fixture.stdout().trim().split("\n");
     expect(told).toHaveLength(2);
     expect(JSON.parse(told[0] ?? "")).toMatchObject({ cursor: "5", scaling: { slots: 8 }, runs: { length: 30 } });
-    await expect(showTop({ once: false, everyMs: 1 }, stage.place)).rejects.toMatchObject({ exitCode: 5 });
+    await expect(showTop({ once: false, everyMs: 1 }, fixture.context)).rejects.toMatchObject({ exitCode: 5 });
   });
 
   it("[L61] ends with 0 at the key q where there is a picture, and listens to no key elsewhere", async () => {
@@ -106,21 +106,21 @@ describe("top", () => {
     };
     let ends = 0;
     let drawn = "";
-    const listenKeys = (hear: (key: string) => void) => {
-      queueMicrotask(() => [..."xq"].forEach(hear));
+    const listenKeys = (onKey: (key: string) => void) => {
+      queueMicrotask(() => [..."xq"].forEach(onKey));
       return () => void (ends += 1);
     };
     const stderr = { isTTY: true, write: (text: string) => (drawn += text) };
     const live = createTerminal({ stdout: stderr, stderr, env: {}, isQuiet: false, wantsColor: false });
-    const { place } = openStage(answers);
-    const never = { ...place, listenKeys: () => expect.unreachable() };
+    const { context } = createCommandFixture(answers);
+    const never = { ...context, listenKeys: () => expect.unreachable() };
 
-    expect(await showTop({ once: false, everyMs: 60_000 }, { ...place, terminal: live, listenKeys })).toBe(0);
+    expect(await showTop({ once: false, everyMs: 60_000 }, { ...context, terminal: live, listenKeys })).toBe(0);
     expect(await showTop({ once: true, everyMs: 1 }, { ...never, terminal: live })).toBe(0);
     expect(await showTop({ once: true, everyMs: 1 }, never)).toBe(0);
 
     expect(ends).toBe(1);
     expect(drawn).not.toContain("undefined");
-    expect(drawTop(moment, { ...plain, columns: 100, rows: 24, isWatched: true })[0]).toMatch(/ · q: quit$/);
+    expect(renderTop(moment, { ...plain, columns: 100, rows: 24, isWatched: true })[0]).toMatch(/ · q: quit$/);
   });
 });

@@ -1,11 +1,11 @@
 // The fleet and its runs at one moment as lines of text. Pure; who looks, and how often, is in top-command.ts.
 
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
-import { span } from "./place.ts";
-import { cutLine, fitRows, layTable, type Paint, tame } from "./terminal.ts";
-import { stateOf } from "./worker-picture.ts";
+import { formatTimeSpan } from "./place.ts";
+import { type Colors, fitTableToWidth, formatTable, stripControlCharacters, truncateLine } from "./terminal.ts";
+import { describeWorkerState } from "./worker-picture.ts";
 
-export interface Moment {
+export interface FleetSnapshot {
   readonly url: string;
   readonly at: number;
   readonly scaling: Scaling;
@@ -16,8 +16,8 @@ export interface Moment {
   readonly queues: QueueList["items"];
 }
 
-export interface TopOptions {
-  readonly paint: Paint;
+export interface TopViewOptions {
+  readonly paint: Colors;
   readonly columns: number;
   readonly rows: number;
   /** It is drawn again and again, and ends at a key. */
@@ -25,28 +25,33 @@ export interface TopOptions {
 }
 
 /** Heads, blank lines, the lines that count what was left out, and the one where the cursor stands. */
-const frameRows = 12;
+const reservedRows = 12;
 
-export function drawTop(moment: Moment, { paint, columns, rows, isWatched = false }: TopOptions): string[] {
-  const [workers, runs, queues] = share(Math.max(3, rows - frameRows), [
-    moment.workers.length,
-    moment.runs.length,
-    moment.queues.length,
+export function renderTop(
+  snapshot: FleetSnapshot,
+  { paint: colors, columns, rows, isWatched = false }: TopViewOptions,
+): string[] {
+  const [workers, runs, queues] = distributeRows(Math.max(3, rows - reservedRows), [
+    snapshot.workers.length,
+    snapshot.runs.length,
+    snapshot.queues.length,
   ]);
-  const keys = isWatched ? ` · ${paint.dim("q: quit")}` : "";
+  const keys = isWatched ? ` · ${colors.dim("q: quit")}` : "";
   const lines = [
-    `${paint.bold("astra top")} · ${moment.url} · ${new Date(moment.at).toISOString().slice(11, 19)}Z${keys}`,
-    sumsOf(moment),
+    `${colors.bold("astra top")} · ${snapshot.url} · ${new Date(snapshot.at).toISOString().slice(11, 19)}Z${keys}`,
+    formatTotals(snapshot),
     "",
-    ...part(workerTable(moment), workers, "workers", { paint, columns }),
+    ...renderTable(workerTable(snapshot), workers, "workers", { paint: colors, columns }),
     "",
-    ...part(runTable(moment), runs, "open runs", { paint, columns }),
-    ...(moment.queues.length === 0 ? [] : ["", ...part(queueTable(moment), queues, "queues", { paint, columns })]),
+    ...renderTable(runTable(snapshot), runs, "open runs", { paint: colors, columns }),
+    ...(snapshot.queues.length === 0
+      ? []
+      : ["", ...renderTable(queueTable(snapshot), queues, "queues", { paint: colors, columns })]),
   ];
-  return lines.slice(0, Math.max(1, rows - 1)).map((line) => cutLine(line, columns));
+  return lines.slice(0, Math.max(1, rows - 1)).map((line) => truncateLine(line, columns));
 }
 
-function sumsOf({ scaling }: Moment): string {
+function formatTotals({ scaling }: FleetSnapshot): string {
   const { online, away, lost, draining } = scaling.workers;
   const least = scaling.isPartial ? "+" : "";
   return [
@@ -57,60 +62,60 @@ function sumsOf({ scaling }: Moment): string {
 }
 
 /** Rows for each of three tables: what one does not need goes to the others. */
-function share(room: number, wanted: readonly [number, number, number]): [number, number, number] {
-  const given: [number, number, number] = [0, 0, 0];
-  for (let left = room, at = 0, full = 0; left > 0 && full < 3; at = (at + 1) % 3) {
-    if ((given[at] ?? 0) >= (wanted[at] ?? 0)) full += 1;
+function distributeRows(rowCount: number, wanted: readonly [number, number, number]): [number, number, number] {
+  const allotted: [number, number, number] = [0, 0, 0];
+  for (let hiddenCount = rowCount, at = 0, full = 0; hiddenCount > 0 && full < 3; at = (at + 1) % 3) {
+    if ((allotted[at] ?? 0) >= (wanted[at] ?? 0)) full += 1;
     else {
-      given[at] = (given[at] ?? 0) + 1;
-      left -= 1;
+      allotted[at] = (allotted[at] ?? 0) + 1;
+      hiddenCount -= 1;
       full = 0;
     }
   }
-  return given;
+  return allotted;
 }
 
 type Table = readonly (readonly string[])[];
 
-function workerTable({ workers, at }: Moment): Table {
+function workerTable({ workers, at }: FleetSnapshot): Table {
   const percent = (value: number | undefined): string => (value === undefined ? "-" : `${Math.round(value)} %`);
   const rows = workers.map((worker) => {
     const metrics = worker.heartbeat?.metrics;
     const slots = worker.capabilities?.concurrency.maxParallel;
     return [
-      tame(worker.id),
-      stateOf(worker),
+      stripControlCharacters(worker.id),
+      describeWorkerState(worker),
       `${metrics?.inflight ?? "-"}/${slots ?? "-"}`,
       percent(metrics?.cpuPct),
       percent(metrics?.memPct),
-      `${span(at - Date.parse(worker.lastHeartbeatAt))} ago`,
+      `${formatTimeSpan(at - Date.parse(worker.lastHeartbeatAt))} ago`,
     ];
   });
   return [["WORKER", "STATE", "HOLDS", "CPU", "MEMORY", "SEEN"], ...rows];
 }
 
-function runTable({ runs, at }: Moment): Table {
+function runTable({ runs, at }: FleetSnapshot): Table {
   const rows = runs.map((run) => [
     run.runId,
     run.status,
-    span(at - Date.parse(run.startedAt ?? run.createdAt ?? new Date(at).toISOString())),
+    formatTimeSpan(at - Date.parse(run.startedAt ?? run.createdAt ?? new Date(at).toISOString())),
     String(run.openTasks ?? "-"),
-    tame(run.name ?? "-"),
+    stripControlCharacters(run.name ?? "-"),
   ]);
   return [["RUN", "STATUS", "FOR", "OPEN", "WORKFLOW"], ...rows];
 }
 
-function queueTable({ queues }: Moment): Table {
+function queueTable({ queues }: FleetSnapshot): Table {
   const rows = queues.map((queue) => [
-    tame(queue.needs.nodeType),
+    stripControlCharacters(queue.needs.nodeType),
     `${queue.waiting}${queue.isPartial ? "+" : ""}`,
-    queue.oldestWaitMs === undefined ? "-" : span(queue.oldestWaitMs),
+    queue.oldestWaitMs === undefined ? "-" : formatTimeSpan(queue.oldestWaitMs),
     String(queue.workers.fitting),
   ]);
   return [["WAITS FOR", "TASKS", "OLDEST", "FIT"], ...rows];
 }
 
-const tones: Readonly<Record<string, keyof Paint>> = {
+const statusColors: Readonly<Record<string, keyof Colors>> = {
   online: "green",
   running: "blue",
   lost: "red",
@@ -118,28 +123,33 @@ const tones: Readonly<Record<string, keyof Paint>> = {
   queued: "dim",
 };
 
-function part(table: Table, room: number, what: string, { paint, columns }: Pick<TopOptions, "paint" | "columns">): string[] {
-  if (table.length === 1) return [paint.dim(`no ${what}`)];
-  const shown = fitRows(
-    table.slice(0, room + 1),
+function renderTable(
+  table: Table,
+  rowCount: number,
+  what: string,
+  { paint: colors, columns }: Pick<TopViewOptions, "paint" | "columns">,
+): string[] {
+  if (table.length === 1) return [colors.dim(`no ${what}`)];
+  const shown = fitTableToWidth(
+    table.slice(0, rowCount + 1),
     (table[0] ?? []).map((head) => (head === "RUN" ? { kind: "id" } : {})),
     columns,
   );
   const painted = shown.map((row, at) =>
-    at === 0 ? row : row.map((cell) => (tones[cell] === undefined ? cell : paint[tones[cell]](cell))),
+    at === 0 ? row : row.map((cell) => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell))),
   );
-  const left = table.length - 1 - room;
-  return [...layTable(painted), ...(left > 0 ? [paint.dim(`and ${left} more ${what}`)] : [])];
+  const hiddenCount = table.length - 1 - rowCount;
+  return [...formatTable(painted), ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : [])];
 }
 
 /** For a pipe: one row a thing, what it is first. */
-export function topRows(moment: Moment): string[] {
-  const at = new Date(moment.at).toISOString();
+export function formatTopRows(snapshot: FleetSnapshot): string[] {
+  const at = new Date(snapshot.at).toISOString();
   const rows = (what: string, table: Table): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));
   return [
-    `${at}\tfleet\t${sumsOf(moment)}`,
-    ...rows("worker", workerTable(moment)),
-    ...rows("run", runTable(moment)),
-    ...rows("queue", queueTable(moment)),
+    `${at}\tfleet\t${formatTotals(snapshot)}`,
+    ...rows("worker", workerTable(snapshot)),
+    ...rows("run", runTable(snapshot)),
+    ...rows("queue", queueTable(snapshot)),
   ];
 }

@@ -5,138 +5,139 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type Child, type ChildEnd, describeEnd, startChild } from "./child.ts";
-import { type Client, createClient } from "./client.ts";
+import { type AppProcess, type AppProcessExit, describeExit, startAppProcess } from "./child.ts";
+import { type Client, createCliClient } from "./client.ts";
 import { tryListen } from "./doctor-command.ts";
-import { CliFailure, type ExitCode, exitCodes } from "./failure.ts";
-import { readRequestFile, submitRun } from "./run-command.ts";
+import { type CliExitCode, CliFailure, exitCodes } from "./failure.ts";
+import { readRunRequestFile, submitRun } from "./run-command.ts";
 import { followRun } from "./run-following.ts";
 import type { Terminal } from "./terminal.ts";
 
-const root = fileURLToPath(new URL("../../../", import.meta.url));
-const demoWorkflow = join(root, "examples", "workflows", "welcome.json");
-const demoPackages = join(root, "examples", "packages");
+const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url));
+const demoWorkflow = join(repositoryRoot, "examples", "workflows", "welcome.json");
+const demoPackages = join(repositoryRoot, "examples", "packages");
 
 const defaultListen = { host: "127.0.0.1", port: 8080 };
 const restartMsMin = 1_000;
 const restartMsMax = 30_000;
 /** A worker that lived this long was fine: its next end starts the waiting from the beginning. */
-const fineMs = 60_000;
+const stableMs = 60_000;
 
-export interface UpWords {
+export interface UpFlags {
   readonly listen: string | undefined;
   readonly dataDir: string;
   readonly demo: boolean;
   readonly logLevel: string;
 }
 
-export interface UpPlace {
+export interface UpContext {
   readonly terminal: Terminal;
   readonly env: NodeJS.ProcessEnv;
   /** Aborted by the first wish to stop. */
-  readonly stopping: AbortSignal;
+  readonly stopSignal: AbortSignal;
   /** Aborted by the second. */
-  readonly hurrying: AbortSignal;
+  readonly forceStopSignal: AbortSignal;
 }
 
-export async function runUp(words: UpWords, place: UpPlace): Promise<ExitCode> {
-  const { terminal, env, stopping } = place;
-  const listen = words.listen ?? (await chooseListen(terminal));
-  const dataDir = resolve(words.dataDir);
-  const scheduler = startChild(
+export async function startInstallation(flags: UpFlags, context: UpContext): Promise<CliExitCode> {
+  const { terminal, env, stopSignal } = context;
+  const listen = flags.listen ?? (await chooseListenAddress(terminal));
+  const dataDir = resolve(flags.dataDir);
+  const scheduler = startAppProcess(
     "scheduler",
-    ["scheduler", "--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", words.logLevel],
+    ["scheduler", "--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", flags.logLevel],
     env,
   );
-  const ward = watchChildren(place);
-  ward.add(scheduler);
+  const supervisor = createProcessSupervisor(context);
+  supervisor.add(scheduler);
   try {
-    const readyLine = await Promise.race([scheduler.ready, ward.stopped.then(() => null)]);
-    if (readyLine === null) return await ward.end();
+    const readyLine = await Promise.race([scheduler.ready, supervisor.stopRequested.then(() => null)]);
+    if (readyLine === null) return await supervisor.stopAll();
     const { http, ws } = JSON.parse(readyLine) as { http: string; ws: string };
-    const worker = keepWorker({ ws, dataDir, logLevel: words.logLevel }, { ...place, ward });
-    if ((await Promise.race([worker.ready, ward.stopped.then(() => null)])) === null) return await ward.end();
+    const worker = superviseWorker({ ws, dataDir, logLevel: flags.logLevel }, { ...context, ward: supervisor });
+    if ((await Promise.race([worker.ready, supervisor.stopRequested.then(() => null)])) === null)
+      return await supervisor.stopAll();
     terminal.print(readyLine);
-    announce(http, terminal);
-    if (words.demo) await runDemo(createClient({ url: http, token: "dev-token" }), { terminal, stopping });
-    await ward.stopped;
-    return await ward.end();
+    printWelcome(http, terminal);
+    if (flags.demo) await runDemo(createCliClient({ url: http, token: "dev-token" }), { terminal, stopping: stopSignal });
+    await supervisor.stopRequested;
+    return await supervisor.stopAll();
   } catch (cause) {
-    await ward.end();
-    const end = await scheduler.ended;
+    await supervisor.stopAll();
+    const end = await scheduler.exited;
     // The scheduler has said in its own words why it could not start.
     if (end.code === exitCodes.usage) return exitCodes.usage;
     throw cause;
   }
 }
 
-async function chooseListen(terminal: Terminal): Promise<string> {
+async function chooseListenAddress(terminal: Terminal): Promise<string> {
   const { host, port } = defaultListen;
   const problem = await tryListen(host, port);
   if (problem === null) return `${host}:${port}`;
-  terminal.say(`port ${port} is taken (${problem}); using a free one instead`);
+  terminal.info(`port ${port} is taken (${problem}); using a free one instead`);
   return `${host}:0`;
 }
 
 /** What has to be added to a command that would otherwise look at the default address. */
-function urlHint(http: string): string {
+function urlFlagFor(http: string): string {
   return http === `http://${defaultListen.host}:${defaultListen.port}` ? "" : ` --url ${http}`;
 }
 
-function announce(http: string, terminal: Terminal): void {
-  const { bold, dim } = terminal.paint;
-  terminal.say("");
-  terminal.say(`  ${bold("AstraFlow is up")}`);
-  terminal.say(`  page     ${http}/`);
-  terminal.say(`  API      ${http}/api/v1/openapi.json ${dim("(token: dev-token)")}`);
-  terminal.say(`  next     npx astra runs list${urlHint(http)}`);
-  terminal.say(`  stop     Ctrl+C`);
-  terminal.say("");
+function printWelcome(http: string, terminal: Terminal): void {
+  const { bold, dim } = terminal.colors;
+  terminal.info("");
+  terminal.info(`  ${bold("AstraFlow is up")}`);
+  terminal.info(`  page     ${http}/`);
+  terminal.info(`  API      ${http}/api/v1/openapi.json ${dim("(token: dev-token)")}`);
+  terminal.info(`  next     npx astra runs list${urlFlagFor(http)}`);
+  terminal.info(`  stop     Ctrl+C`);
+  terminal.info("");
 }
 
 /** How long workers may take to finish or hand back what they hold before the scheduler goes. */
-const workerEndMs = 3_000;
+const workerStopMs = 3_000;
 
 /** All children and the one question that matters: is it time to end, and with which code? */
-interface Ward {
-  add(child: Child): void;
-  remove(child: Child): void;
+interface ProcessSupervisor {
+  add(child: AppProcess): void;
+  remove(child: AppProcess): void;
   /** The person wants to stop, or the scheduler is gone. */
-  readonly stopped: Promise<void>;
-  end(): Promise<ExitCode>;
+  readonly stopRequested: Promise<void>;
+  stopAll(): Promise<CliExitCode>;
 }
 
-function watchChildren({ terminal, stopping, hurrying }: UpPlace): Ward {
-  const children = new Set<Child>();
+function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpContext): ProcessSupervisor {
+  const children = new Set<AppProcess>();
   const stopped = Promise.withResolvers<void>();
-  let code: ExitCode = exitCodes.ok;
-  stopping.addEventListener("abort", () => stopped.resolve());
-  if (stopping.aborted) stopped.resolve();
+  let code: CliExitCode = exitCodes.ok;
+  stopSignal.addEventListener("abort", () => stopped.resolve());
+  if (stopSignal.aborted) stopped.resolve();
   return {
     add(child) {
       children.add(child);
-      void child.ended.then((end) => {
+      void child.exited.then((end) => {
         children.delete(child);
-        if (stopping.aborted || child.name !== "scheduler") return;
+        if (stopSignal.aborted || child.name !== "scheduler") return;
         if (end.code !== exitCodes.usage)
-          terminal.complain(`${describeEnd(child, end)}; nothing works without it, so everything ends\n`);
+          terminal.error(`${describeExit(child, end)}; nothing works without it, so everything ends\n`);
         code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
         stopped.resolve();
       });
     },
     remove: (child) => void children.delete(child),
-    stopped: stopped.promise,
-    async end() {
+    stopRequested: stopped.promise,
+    async stopAll() {
       stopped.resolve();
-      const hurry = () => [...children].forEach((child) => child.stop("SIGTERM"));
-      hurrying.addEventListener("abort", hurry);
-      if (hurrying.aborted) hurry();
+      const stopNow = () => [...children].forEach((child) => child.kill("SIGTERM"));
+      forceStopSignal.addEventListener("abort", stopNow);
+      if (forceStopSignal.aborted) stopNow();
       // Workers first, while there still is a scheduler to hand their work to; one that takes too long is told again, which ends it.
       const workers = [...children].filter((child) => child.name !== "scheduler");
-      for (const worker of workers) worker.stop("SIGTERM");
-      await Promise.race([Promise.all(workers.map((worker) => worker.ended)), pause(workerEndMs, undefined, { ref: false })]);
-      const ends = [...children].map((child) => child.ended);
-      hurry();
+      for (const worker of workers) worker.kill("SIGTERM");
+      await Promise.race([Promise.all(workers.map((worker) => worker.exited)), pause(workerStopMs, undefined, { ref: false })]);
+      const ends = [...children].map((child) => child.exited);
+      stopNow();
       await Promise.all(ends);
       return code;
     },
@@ -144,26 +145,26 @@ function watchChildren({ terminal, stopping, hurrying }: UpPlace): Ward {
 }
 
 /** One worker, started again with growing pauses when it dies. `ready` is that of the first that joined. */
-function keepWorker(
-  words: { ws: string; dataDir: string; logLevel: string },
-  place: UpPlace & { ward: Ward },
+function superviseWorker(
+  flags: { ws: string; dataDir: string; logLevel: string },
+  context: UpContext & { ward: ProcessSupervisor },
 ): { ready: Promise<string> } {
   const ready = Promise.withResolvers<string>();
   const env = {
-    ...place.env,
-    ASTRA_WORKER_SCHEDULER_WS_URL: words.ws,
+    ...context.env,
+    ASTRA_WORKER_SCHEDULER_WS_URL: flags.ws,
     ASTRA_WORKER_TENANT: "default",
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
-    ASTRA_WORKER_WORKER_NAME: place.env["ASTRA_WORKER_WORKER_NAME"] ?? "demo-worker",
-    ASTRA_WORKER_DATA_DIR: join(words.dataDir, "worker"),
+    ASTRA_WORKER_WORKER_NAME: context.env["ASTRA_WORKER_WORKER_NAME"] ?? "demo-worker",
+    ASTRA_WORKER_DATA_DIR: join(flags.dataDir, "worker"),
     ASTRA_WORKER_PACKAGES_DIR: demoPackages,
-    ASTRA_WORKER_LOG_LEVEL: words.logLevel,
+    ASTRA_WORKER_LOG_LEVEL: flags.logLevel,
   };
   let hasJoined = false;
-  const live = async (waitMs: number): Promise<void> => {
-    const bornAt = performance.now();
-    const child = startChild("worker", ["worker"], env);
-    place.ward.add(child);
+  const runUntilStopped = async (waitMs: number): Promise<void> => {
+    const startedAt = performance.now();
+    const child = startAppProcess("worker", ["worker"], env);
+    context.ward.add(child);
     child.ready.then(
       (line) => {
         hasJoined = true;
@@ -171,32 +172,35 @@ function keepWorker(
       },
       () => undefined, // its end is told below
     );
-    const end: ChildEnd = await child.ended;
-    if (place.stopping.aborted) return;
+    const end: AppProcessExit = await child.exited;
+    if (context.stopSignal.aborted) return;
     // Wrong settings do not get better by trying again.
     if (end.code === exitCodes.usage && !hasJoined)
-      return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: describeEnd(child, end) }));
-    const nextMs = performance.now() - bornAt > fineMs ? restartMsMin : waitMs;
-    place.terminal.complain(`${describeEnd(child, end)}; starting it again in ${nextMs / 1_000} s\n`);
-    const isStopped = await Promise.race([pause(nextMs, false, { ref: false }), place.ward.stopped.then(() => true)]);
-    if (!isStopped) await live(Math.min(restartMsMax, nextMs * 2));
+      return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: describeExit(child, end) }));
+    const nextMs = performance.now() - startedAt > stableMs ? restartMsMin : waitMs;
+    context.terminal.error(`${describeExit(child, end)}; starting it again in ${nextMs / 1_000} s\n`);
+    const isStopped = await Promise.race([pause(nextMs, false, { ref: false }), context.ward.stopRequested.then(() => true)]);
+    if (!isStopped) await runUntilStopped(Math.min(restartMsMax, nextMs * 2));
   };
-  live(restartMsMin).catch(ready.reject);
+  runUntilStopped(restartMsMin).catch(ready.reject);
   return { ready: ready.promise };
 }
 
 /** A demo that fails is told, and the installation stays up: there is something to look into. */
-async function runDemo(client: Client, { terminal, stopping }: { terminal: Terminal; stopping: AbortSignal }): Promise<void> {
-  if (!existsSync(demoWorkflow)) return terminal.say("there is no demo workflow in this installation");
+async function runDemo(
+  client: Client,
+  { terminal, stopping: stopSignal }: { terminal: Terminal; stopping: AbortSignal },
+): Promise<void> {
+  if (!existsSync(demoWorkflow)) return terminal.info("there is no demo workflow in this installation");
   try {
-    const ref = await submitRun(client, readRequestFile(demoWorkflow), {
+    const ref = await submitRun(client, readRunRequestFile(demoWorkflow), {
       key: `demo-${Date.now()}`,
-      tell: (line) => terminal.say(line),
+      log: (line) => terminal.info(line),
     });
-    const run = await followRun(ref.runId, { client, terminal, view: "picture", signal: stopping, now: Date.now });
-    terminal.say(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlHint(client.url)}`);
+    const run = await followRun(ref.runId, { client, terminal, view: "picture", signal: stopSignal, now: Date.now });
+    terminal.info(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlFlagFor(client.url)}`);
   } catch (cause) {
-    if (stopping.aborted) return;
-    terminal.complain(`the demo run could not be followed: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+    if (stopSignal.aborted) return;
+    terminal.error(`the demo run could not be followed: ${cause instanceof Error ? cause.message : String(cause)}\n`);
   }
 }

@@ -2,70 +2,70 @@
 
 import { allItems } from "@astraflow/client";
 import { Fault, parseQuery, type QueryableList } from "@astraflow/protocol";
-import { CliFailure, type ExitCode, exitCodes } from "./failure.ts";
-import { findView, lineOf } from "./filtering.ts";
-import { type Place, printList, printOne, sayMore, when } from "./place.ts";
-import { layTable, tame } from "./terminal.ts";
+import { type CliExitCode, CliFailure, exitCodes } from "./failure.ts";
+import { findView, viewQueryLine } from "./filtering.ts";
+import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "./place.ts";
+import { formatTable, stripControlCharacters } from "./terminal.ts";
 
-export interface ViewWords {
+export interface ViewListFlags {
   readonly page?: QueryableList;
   readonly limit: number;
 }
 
-export async function listViews(words: ViewWords, place: Place): Promise<ExitCode> {
-  const page = await place.client.listViews({ limit: words.limit, page: words.page });
+export async function listViews(flags: ViewListFlags, context: CommandContext): Promise<CliExitCode> {
+  const page = await context.client.listViews({ limit: flags.limit, page: flags.page });
   printList(
     {
       items: page.items,
-      body: page,
+      jsonBody: page,
       id: ({ viewId }) => viewId,
       columns: [
-        { head: "NAME", of: ({ name }) => name },
-        { head: "PAGE", of: (view) => view.page },
-        { head: "FILTER", of: lineOf, kind: "text" },
-        { head: "SHARED", of: ({ shared }) => (shared ? "yes" : "no") },
-        { head: "OWNER", of: ({ ownerId }) => ownerId },
-        { head: "CHANGED", of: ({ updatedAt }) => when(updatedAt), isWide: true },
-        { head: "VIEW", of: ({ viewId }) => viewId, isWide: true },
+        { header: "NAME", value: ({ name }) => name },
+        { header: "PAGE", value: (view) => view.page },
+        { header: "FILTER", value: viewQueryLine, kind: "text" },
+        { header: "SHARED", value: ({ shared }) => (shared ? "yes" : "no") },
+        { header: "OWNER", value: ({ ownerId }) => ownerId },
+        { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), isWide: true },
+        { header: "VIEW", value: ({ viewId }) => viewId, isWide: true },
       ],
-      none: 'No view is kept here. Keep one: astra views save "late ones" --filter status:failed',
+      emptyMessage: 'No view is kept here. Keep one: astra views save "late ones" --filter status:failed',
     },
-    place,
+    context,
   );
-  sayMore(page, words.limit, place);
+  printMoreHint(page, flags.limit, context);
   return exitCodes.ok;
 }
 
-export async function showView(word: string, place: Place): Promise<ExitCode> {
-  const { viewId } = await findView(word, undefined, place.client);
-  const view = await place.client.getView({ viewId });
+export async function showView(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+  const { viewId } = await findView(nameOrId, undefined, context.client);
+  const view = await context.client.getView({ viewId });
   const rows = [
     ["view", view.viewId],
-    ["name", tame(view.name)],
+    ["name", stripControlCharacters(view.name)],
     ["page", view.page],
-    ["filter", tame(lineOf(view)) || "-"],
-    ["columns", view.columns?.map(tame).join(", ") ?? "-"],
+    ["filter", stripControlCharacters(viewQueryLine(view)) || "-"],
+    ["columns", view.columns?.map(stripControlCharacters).join(", ") ?? "-"],
     ["shared", view.shared ? "yes" : "no"],
-    ["owner", tame(view.ownerId)],
-    ["changed", `${when(view.updatedAt)}, revision ${view.revision}`],
+    ["owner", stripControlCharacters(view.ownerId)],
+    ["changed", `${formatInstant(view.updatedAt)}, revision ${view.revision}`],
   ];
-  return printOne(view, layTable(rows), place);
+  return printItem(view, formatTable(rows), context);
 }
 
-export interface SaveWords {
+export interface SaveViewFlags {
   readonly filter: string;
   readonly page: QueryableList;
   readonly shared?: boolean;
 }
 
 /** Under a name that the caller has already on that page, the view is replaced, and keeps what is not said here. */
-export async function saveView(name: string, words: SaveWords, place: Place): Promise<ExitCode> {
-  const { client, terminal } = place;
-  const read = parseQuery(words.filter, words.page);
+export async function saveView(name: string, flags: SaveViewFlags, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const read = parseQuery(flags.filter, flags.page);
   if (read instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
-  const body = { name, page: words.page, query: words.filter, ...(words.shared !== undefined && { shared: words.shared }) };
-  const old = await ownView(name, words.page, place);
+  const body = { name, page: flags.page, query: flags.filter, ...(flags.shared !== undefined && { shared: flags.shared }) };
+  const old = await findOwnView(name, flags.page, context);
   const view =
     old === null
       ? await client.createView({ body })
@@ -76,21 +76,23 @@ export async function saveView(name: string, words: SaveWords, place: Place): Pr
           },
           { headers: { "if-match": `"r${old.revision}"` } },
         );
-  printOne(view, [`${view.viewId} revision ${view.revision}`], place);
-  if (!place.json && view.page === "runs") terminal.say(`next: astra runs list --view "${tame(name)}"`);
+  printItem(view, [`${view.viewId} revision ${view.revision}`], context);
+  if (!context.json && view.page === "runs") terminal.info(`next: astra runs list --view "${stripControlCharacters(name)}"`);
   return exitCodes.ok;
 }
 
-async function ownView(name: string, page: QueryableList, { client }: Place) {
+async function findOwnView(name: string, page: QueryableList, { client }: CommandContext) {
   const { userId } = await client.getOwnUser();
   for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page })))
     if (view.name === name && view.ownerId === userId) return view;
   return null;
 }
 
-export async function removeView(word: string, place: Place): Promise<ExitCode> {
-  const view = await findView(word, undefined, place.client);
-  await place.agree(`remove the view "${tame(view.name)}" of ${view.page}${view.shared ? ", which others see too" : ""}`);
-  await place.client.deleteView({ viewId: view.viewId });
-  return printOne({ viewId: view.viewId, removed: true }, [`${view.viewId} removed`], place);
+export async function removeView(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+  const view = await findView(nameOrId, undefined, context.client);
+  await context.confirm(
+    `remove the view "${stripControlCharacters(view.name)}" of ${view.page}${view.shared ? ", which others see too" : ""}`,
+  );
+  await context.client.deleteView({ viewId: view.viewId });
+  return printItem({ viewId: view.viewId, removed: true }, [`${view.viewId} removed`], context);
 }

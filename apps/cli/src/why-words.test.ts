@@ -1,10 +1,10 @@
 // The facts of a placement as people read them.
 import type { JsonObject } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { factWords } from "./why-words.ts";
+import { explainReason } from "./why-words.ts";
 
 const now = Date.parse("2026-01-31T12:00:00Z");
-const place = { labels: new Map([["n-1", "Fetch"]]), began: new Map([["n-1", "2026-01-31T11:59:00.000Z"]]), now };
+const place = { labels: new Map([["n-1", "Fetch"]]), startTimes: new Map([["n-1", "2026-01-31T11:59:00.000Z"]]), now };
 const minuteAgo = now - 60_000;
 
 const rows: [code: string, facts: JsonObject, said: string][] = [
@@ -47,5 +47,5 @@ const rows: [code: string, facts: JsonObject, said: string][] = [
 ];
 
 it.each(rows)("[L59] says %s in words for people", (code, facts, said) => {
-  expect(factWords(code, facts, place)).toBe(said);
+  expect(explainReason(code, facts, place)).toBe(said);
 });

@@ -2,7 +2,7 @@ import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { Client } from "./client.ts";
 import { createTerminal } from "./terminal.ts";
-import { stateOf } from "./worker-picture.ts";
+import { describeWorkerState } from "./worker-picture.ts";
 import { diagnoseWorker, findWorker, kickWorker, listWorkers, setDraining, showWorker } from "./workers-command.ts";
 
 const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Worker => ({
@@ -52,7 +52,7 @@ it.each<[string, Partial<Worker>]>([
     },
   ],
 ])("[L7] a worker's state is %s for %j", (state, more) => {
-  expect(stateOf(worker("w", "i", more))).toBe(state);
+  expect(describeWorkerState(worker("w", "i", more))).toBe(state);
 });
 
 const diagnostics: WorkerDiagnostics = {
@@ -68,7 +68,7 @@ const diagnostics: WorkerDiagnostics = {
 };
 
 /** A scheduler that serves `workers` two a page and keeps what it was asked to do. */
-function openPlace(json = false) {
+function createContext(json = false) {
   const done: unknown[] = [];
   let out = "";
   const accepted = { commandId: "c", workerName: "tokyo", acceptedAt: "2026-01-01T00:00:00Z" };
@@ -86,14 +86,14 @@ function openPlace(json = false) {
   } as unknown as Client;
   const stdout = { write: (text: string) => (out += text) };
   const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
-  return { place: { client, terminal, json, agree: async () => undefined, now: () => 0 }, done, out: () => out };
+  return { place: { client, terminal, json, confirm: async () => undefined, now: () => 0 }, done, out: () => out };
 }
 
 describe("astra workers", () => {
   it("[L7] lists the workers of every page", async () => {
-    const { place, out } = openPlace();
+    const { place: context, out } = createContext();
 
-    expect(await listWorkers({}, place)).toBe(0);
+    expect(await listWorkers({}, context)).toBe(0);
 
     expect(
       out()
@@ -104,11 +104,11 @@ describe("astra workers", () => {
   });
 
   it("[L7] shows one worker, and all that is known of it, in words that move no cursor", async () => {
-    const shown = openPlace();
+    const shown = createContext();
     await showWorker("tok", shown.place);
     expect(shown.out()).toMatch(/^worker +tokyo\ninstance +abc-3\nstate +online\n/);
 
-    const diagnosed = openPlace();
+    const diagnosed = createContext();
     await diagnoseWorker("tok", diagnosed.place);
     for (const words of [
       /state +strained \(too little memory\)/,
@@ -123,11 +123,11 @@ describe("astra workers", () => {
   });
 
   it("[L7] drains, undrains and kicks by instance id", async () => {
-    const { place, done, out } = openPlace();
+    const { place: context, done, out } = createContext();
 
-    await setDraining("tokyo", true, place);
-    await setDraining("tokyo", false, place);
-    await kickWorker("tokyo", "its key leaked", place);
+    await setDraining("tokyo", true, context);
+    await setDraining("tokyo", false, context);
+    await kickWorker("tokyo", "its key leaked", context);
 
     expect(done).toEqual([
       ["drain", { workerId: "abc-3" }],
@@ -144,8 +144,8 @@ describe("astra workers", () => {
       diagnoseWorker.bind(null, "tok"),
       kickWorker.bind(null, "tok", undefined),
     ]) {
-      const { place, out } = openPlace(true);
-      await act(place);
+      const { place: context, out } = createContext(true);
+      await act(context);
       expect(JSON.parse(out())).toBeTypeOf("object");
     }
   });

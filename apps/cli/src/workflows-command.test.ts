@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { afterAll, expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
+import { createCommandFixture } from "./command-stage.ts";
 import { CliFailure } from "./failure.ts";
-import { runWorkflow } from "./run-command.ts";
+import { startRun } from "./run-command.ts";
 import {
   diffWorkflow,
   listWorkflows,
@@ -43,7 +43,7 @@ const found = { listWorkflows: { items: [kept], nextCursor: null, asOf: 1 } };
 const fine = { isValid: true, problems: [], asOf: 1 };
 
 it("[L21] a workflow is pulled into a file and pushed back, with --base only onto the revision it was made on", async () => {
-  const stage = openStage({
+  const fixture = createCommandFixture({
     ...found,
     getDraft: draft,
     validateWorkflow: fine,
@@ -51,33 +51,33 @@ it("[L21] a workflow is pulled into a file and pushed back, with --base only ont
     replaceWorkflow: { workflowId: id, revision: 6 },
   });
 
-  await listWorkflows({ limit: 5 }, stage.place);
-  await pullWorkflow("welc", { to: join(folder, "pulled.json") }, stage.place);
-  await pushWorkflow(file, {}, stage.place);
-  await pushWorkflow(file, { base: 4 }, stage.place);
-  await pushWorkflow(file, { dryRun: true }, stage.place);
+  await listWorkflows({ limit: 5 }, fixture.context);
+  await pullWorkflow("welc", { to: join(folder, "pulled.json") }, fixture.context);
+  await pushWorkflow(file, {}, fixture.context);
+  await pushWorkflow(file, { base: 4 }, fixture.context);
+  await pushWorkflow(file, { dryRun: true }, fixture.context);
 
   expect(JSON.parse(readFileSync(join(folder, "pulled.json"), "utf8"))).toEqual(workflow);
-  expect(stage.calls.map(([name]) => name)).toEqual([
+  expect(fixture.calls.map(([name]) => name)).toEqual([
     ...["listWorkflows", "listWorkflows", "getDraft"],
     ...["validateWorkflow", "saveWorkflow", "validateWorkflow", "replaceWorkflow", "validateWorkflow"],
   ]);
-  expect(stage.out()).toContain(`${id} revision 6\n`);
+  expect(fixture.stdout()).toContain(`${id} revision 6\n`);
 });
 
 it("[L21] a file that cannot run ends with 1 and its problems, one that is no workflow with 2", async () => {
   const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
-  const stage = openStage({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
+  const fixture = createCommandFixture({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
 
-  expect(await validateWorkflow(file, {}, stage.place)).toBe(1);
-  expect(stage.out()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
-  expect(await validateWorkflow(file, { local: true }, openStage({}).place)).toBe(0);
+  expect(await validateWorkflow(file, {}, fixture.context)).toBe(1);
+  expect(fixture.stdout()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
+  expect(await validateWorkflow(file, { local: true }, createCommandFixture({}).context)).toBe(0);
   writeFileSync(join(folder, "bad.json"), "{}");
-  await expect(validateWorkflow(join(folder, "bad.json"), {}, stage.place)).rejects.toMatchObject({ exitCode: 2 });
+  await expect(validateWorkflow(join(folder, "bad.json"), {}, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
 });
 
 it("[L21] versions are published, compared and rolled back to", async () => {
-  const stage = openStage({
+  const fixture = createCommandFixture({
     ...found,
     publishVersion: { workflowId: id, version: 3 },
     rollbackWorkflow: { workflowId: id, revision: 7 },
@@ -92,20 +92,20 @@ it("[L21] versions are published, compared and rolled back to", async () => {
     getDraft: { ...draft, workflow: { ...workflow, nodes: [{ ...workflow.nodes[0], parameters: { text: "b" } }] } },
   });
 
-  await publishWorkflow("Welcome", { note: "n" }, stage.place);
-  await rollbackWorkflow(id, 2, stage.place);
-  await diffWorkflow(id, { from: "1" }, stage.place);
-  await diffWorkflow(id, { file }, stage.place);
+  await publishWorkflow("Welcome", { note: "n" }, fixture.context);
+  await rollbackWorkflow(id, 2, fixture.context);
+  await diffWorkflow(id, { from: "1" }, fixture.context);
+  await diffWorkflow(id, { file }, fixture.context);
 
-  expect(stage.calls.filter(([name]) => /^publish|^rollback/.test(name))).toEqual([
+  expect(fixture.calls.filter(([name]) => /^publish|^rollback/.test(name))).toEqual([
     ["publishVersion", { workflowId: id, body: { note: "n" } }],
     ["rollbackWorkflow", { workflowId: id, body: { version: 2 } }],
   ]);
-  expect(stage.out().match(/node Say changed: parameters\.text/g)).toHaveLength(2);
+  expect(fixture.stdout().match(/node Say changed: parameters\.text/g)).toHaveLength(2);
 });
 
 it("[L16] a kept workflow is started by name; with inputs what is sent is the workflow they made of it", async () => {
-  const words = {
+  const flags = {
     json: true,
     watch: false,
     detach: true,
@@ -117,12 +117,12 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
   };
   const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, allowUnknown: false };
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
-  const stage = openStage({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
+  const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
 
-  await runWorkflow("Welcome", { ...words, ...more, input: [], version: "draft" }, stage.place);
-  await runWorkflow("Welcome", { ...words, ...more, input: ["text=b"], version: undefined }, stage.place);
+  await startRun("Welcome", { ...flags, ...more, input: [], version: "draft" }, fixture.context);
+  await startRun("Welcome", { ...flags, ...more, input: ["text=b"], version: undefined }, fixture.context);
 
-  const bodies = stage.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
+  const bodies = fixture.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
   expect(bodies).toEqual([
     { clientId: "astra-cli", workflowId: id, version: "draft" },
     {
@@ -133,7 +133,7 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
 });
 
 it("[L16] a dry run shows what would run, and ends with 1 where something stands in its way", async () => {
-  const words = {
+  const flags = {
     json: false,
     watch: false,
     detach: false,
@@ -157,15 +157,15 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
     nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
     problems: [{ path: "/a", code: "E.X", message: "m" }],
   };
-  const stage = openStage({ startRun: plan });
+  const fixture = createCommandFixture({ startRun: plan });
 
-  expect(await runWorkflow(file, { ...words, ...more }, stage.place)).toBe(1);
-  expect(stage.out()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
-  expect(stage.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
+  expect(await startRun(file, { ...flags, ...more }, fixture.context)).toBe(1);
+  expect(fixture.stdout()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
+  expect(fixture.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
 });
 
 it("[L36] a run that lacks only packages which nobody has brought is refused with the way to start it all the same", async () => {
-  const words = {
+  const flags = {
     json: false,
     watch: false,
     detach: true,
@@ -178,15 +178,15 @@ it("[L36] a run that lacks only packages which nobody has brought is refused wit
   const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, input: [], version: undefined };
   const refused = (path: string) =>
     new CliFailure(1, { error: "E.WORKFLOW.INVALID", message: "no", details: { problems: [{ path, message: "no" }] } });
-  const start = (path: string) => openStage({ startRun: () => Promise.reject(refused(path)) });
-  const allowed = openStage({ startRun: { runId: "r", status: "queued" } });
+  const start = (path: string) => createCommandFixture({ startRun: () => Promise.reject(refused(path)) });
+  const allowed = createCommandFixture({ startRun: { runId: "r", status: "queued" } });
 
-  await runWorkflow(file, { ...words, ...more, allowUnknown: true }, allowed.place);
+  await startRun(file, { ...flags, ...more, allowUnknown: true }, allowed.context);
 
   expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
-  const wish = { ...words, ...more, allowUnknown: false };
-  await expect(runWorkflow(file, wish, start("/nodes/0/package/name").place)).rejects.toMatchObject({
+  const wish = { ...flags, ...more, allowUnknown: false };
+  await expect(startRun(file, wish, start("/nodes/0/package/name").context)).rejects.toMatchObject({
     next: `astra run ${file} --allow-unknown`,
   });
-  await expect(runWorkflow(file, wish, start("/nodes/0/parameters").place)).rejects.toMatchObject({ next: null });
+  await expect(startRun(file, wish, start("/nodes/0/parameters").context)).rejects.toMatchObject({ next: null });
 });

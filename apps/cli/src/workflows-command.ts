@@ -3,124 +3,132 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
 import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
-import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { type FilterWords, valuesOf } from "./filtering.ts";
+import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "./failure.ts";
+import { type FilterFlags, resolveFilter } from "./filtering.ts";
 import { findWorkflow } from "./finding.ts";
-import { type Place, printList, printOne, sayMore, when } from "./place.ts";
-import { layTable, tame } from "./terminal.ts";
+import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "./place.ts";
+import { formatTable, stripControlCharacters } from "./terminal.ts";
 
-export async function listWorkflows(words: FilterWords & { search?: string; limit: number }, place: Place): Promise<ExitCode> {
-  const { text } = await valuesOf(words, "workflows", place);
-  const page = await place.client.listWorkflows({ limit: words.limit, search: words.search ?? text });
+export async function listWorkflows(
+  flags: FilterFlags & { search?: string; limit: number },
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const { text } = await resolveFilter(flags, "workflows", context);
+  const page = await context.client.listWorkflows({ limit: flags.limit, search: flags.search ?? text });
   printList(
     {
       items: page.items,
-      body: page,
+      jsonBody: page,
       id: ({ id }) => id,
       columns: [
-        { head: "WORKFLOW", of: ({ id }) => id, kind: "id" },
-        { head: "NAME", of: ({ metadata }) => metadata.name, kind: "text" },
-        { head: "VERSION", of: ({ latestVersion }) => String(latestVersion ?? "") },
-        { head: "REVISION", of: ({ revision }) => String(revision) },
-        { head: "CHANGED", of: ({ updatedAt }) => when(updatedAt), kind: "when" },
-        { head: "NODES", of: ({ nodes }) => String(nodes.length), isWide: true },
-        { head: "OWNER", of: ({ metadata }) => metadata.ownerName ?? metadata.ownerId ?? "", isWide: true },
+        { header: "WORKFLOW", value: ({ id }) => id, kind: "id" },
+        { header: "NAME", value: ({ metadata }) => metadata.name, kind: "text" },
+        { header: "VERSION", value: ({ latestVersion }) => String(latestVersion ?? "") },
+        { header: "REVISION", value: ({ revision }) => String(revision) },
+        { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), kind: "when" },
+        { header: "NODES", value: ({ nodes }) => String(nodes.length), isWide: true },
+        { header: "OWNER", value: ({ metadata }) => metadata.ownerName ?? metadata.ownerId ?? "", isWide: true },
       ],
-      none: "No workflow is kept here. Keep one: astra workflows push FILE",
+      emptyMessage: "No workflow is kept here. Keep one: astra workflows push FILE",
     },
-    place,
+    context,
   );
-  sayMore(page, words.limit, place);
+  printMoreHint(page, flags.limit, context);
   return exitCodes.ok;
 }
 
-export async function showWorkflow(word: string, place: Place): Promise<ExitCode> {
-  const { client } = place;
-  const { id: workflowId } = await findWorkflow(word, client);
+export async function showWorkflow(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+  const { client } = context;
+  const { id: workflowId } = await findWorkflow(nameOrId, client);
   const draft = await client.getDraft({ workflowId });
-  if (place.json) return printOne(draft, [], place);
+  if (context.json) return printItem(draft, [], context);
   const { items } = await client.listVersions({ workflowId, limit: 20 });
-  const about = layTable([
+  const about = formatTable([
     ["workflow", workflowId],
-    ["name", tame(draft.workflow.metadata.name)],
+    ["name", stripControlCharacters(draft.workflow.metadata.name)],
     [
       "revision",
-      `${draft.revision}${draft.isPublished ? " (published)" : ""}, ${when(draft.updatedAt)} by ${tame(draft.updatedBy)}`,
+      `${draft.revision}${draft.isPublished ? " (published)" : ""}, ${formatInstant(draft.updatedAt)} by ${stripControlCharacters(draft.updatedBy)}`,
     ],
     ["nodes", String(draft.workflow.nodes.length)],
   ]);
   const nodes = draft.workflow.nodes.map((node) => [
-    tame(node.label),
+    stripControlCharacters(node.label),
     node.type,
     `${node.package.name}@${node.package.version}`,
     node.id,
   ]);
-  const versions = items.map((one) => [String(one.version), when(one.publishedAt), tame(one.publishedBy), tame(one.note ?? "-")]);
-  return printOne(
+  const versions = items.map((one) => [
+    String(one.version),
+    formatInstant(one.publishedAt),
+    stripControlCharacters(one.publishedBy),
+    stripControlCharacters(one.note ?? "-"),
+  ]);
+  return printItem(
     draft,
     [
       ...about,
       "",
-      ...layTable([["NODE", "TYPE", "PACKAGE", "ID"], ...nodes.map((row) => row.map(tame))]),
-      ...(versions.length > 0 ? ["", ...layTable([["VERSION", "PUBLISHED", "BY", "NOTE"], ...versions])] : []),
+      ...formatTable([["NODE", "TYPE", "PACKAGE", "ID"], ...nodes.map((row) => row.map(stripControlCharacters))]),
+      ...(versions.length > 0 ? ["", ...formatTable([["VERSION", "PUBLISHED", "BY", "NOTE"], ...versions])] : []),
       ...(draft.problems.length > 0 ? ["", ...draft.problems.map(describeProblem)] : []),
     ],
-    place,
+    context,
   );
 }
 
 /** The draft or a version as a file that `run`, `push` and `validate` take. */
 export async function pullWorkflow(
-  word: string,
-  words: { version?: number; to?: string },
-  { client, terminal }: Place,
-): Promise<ExitCode> {
-  const { id: workflowId } = await findWorkflow(word, client);
+  nameOrId: string,
+  flags: { version?: number; to?: string },
+  { client, terminal }: CommandContext,
+): Promise<CliExitCode> {
+  const { id: workflowId } = await findWorkflow(nameOrId, client);
   const workflow =
-    words.version === undefined
+    flags.version === undefined
       ? (await client.getDraft({ workflowId })).workflow
-      : (await client.getVersion({ workflowId, version: words.version })).workflow;
+      : (await client.getVersion({ workflowId, version: flags.version })).workflow;
   const text = JSON.stringify(workflow, null, 2);
-  if (words.to === undefined || words.to === "-") terminal.print(text);
+  if (flags.to === undefined || flags.to === "-") terminal.print(text);
   else {
     try {
-      writeFileSync(words.to, `${text}\n`);
+      writeFileSync(flags.to, `${text}\n`);
     } catch (cause) {
-      throw usageFailure(`${words.to} cannot be written (${cause instanceof Error ? cause.message : String(cause)}).`);
+      throw usageFailure(`${flags.to} cannot be written (${cause instanceof Error ? cause.message : String(cause)}).`);
     }
-    terminal.say(`wrote ${words.to}; next: astra workflows push ${words.to}`);
+    terminal.info(`wrote ${flags.to}; next: astra workflows push ${flags.to}`);
   }
   return exitCodes.ok;
 }
 
-export interface PushWords {
+export interface PushFlags {
   readonly base?: number;
   readonly dryRun?: boolean;
   readonly allowUnknown?: boolean;
 }
 
 /** Keeps a file as the draft; with --base only if the draft is still at that revision. */
-export async function pushWorkflow(file: string, words: PushWords, place: Place): Promise<ExitCode> {
-  const { client, terminal } = place;
-  const workflow = { ...readFile(file), ...(words.allowUnknown === true && { allowUnknown: true }) };
+export async function pushWorkflow(file: string, flags: PushFlags, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const workflow = { ...readWorkflowFile(file), ...(flags.allowUnknown === true && { allowUnknown: true }) };
   const check = await client.validateWorkflow({ body: workflow });
-  if (words.dryRun === true) return report(check, file, place);
+  if (flags.dryRun === true) return printValidation(check, file, context);
   const ref =
-    words.base === undefined
+    flags.base === undefined
       ? await client.saveWorkflow({ body: workflow })
       : await client.replaceWorkflow(
           { workflowId: workflow.id, body: workflow },
-          { headers: { "if-match": `"r${words.base}"` } },
+          { headers: { "if-match": `"r${flags.base}"` } },
         );
-  printOne(ref, [`${ref.workflowId} revision ${ref.revision ?? "?"}`], place);
-  if (!place.json) {
-    for (const problem of check.problems) terminal.say(describeProblem(problem));
-    terminal.say(`next: astra run ${ref.workflowId}, astra workflows publish ${ref.workflowId}`);
+  printItem(ref, [`${ref.workflowId} revision ${ref.revision ?? "?"}`], context);
+  if (!context.json) {
+    for (const problem of check.problems) terminal.info(describeProblem(problem));
+    terminal.info(`next: astra run ${ref.workflowId}, astra workflows publish ${ref.workflowId}`);
   }
   return exitCodes.ok;
 }
 
-function readFile(file: string): Workflow {
+function readWorkflowFile(file: string): Workflow {
   const source = file === "-" ? "stdin" : file;
   let value: unknown;
   try {
@@ -136,63 +144,67 @@ function readFile(file: string): Workflow {
 }
 
 /** Asks the scheduler, which knows the packages; --local looks at the file alone. */
-export async function validateWorkflow(file: string, words: { local?: boolean }, place: Place): Promise<ExitCode> {
-  const workflow = readFile(file);
-  if (words.local !== true) return report(await place.client.validateWorkflow({ body: workflow }), file, place);
+export async function validateWorkflow(file: string, flags: { local?: boolean }, context: CommandContext): Promise<CliExitCode> {
+  const workflow = readWorkflowFile(file);
+  if (flags.local !== true) return printValidation(await context.client.validateWorkflow({ body: workflow }), file, context);
   const problems = checkWorkflow(workflow);
-  return report({ isValid: !problems.some(({ severity }) => severity === "error"), problems }, file, place);
+  return printValidation({ isValid: !problems.some(({ severity }) => severity === "error"), problems }, file, context);
 }
 
-function report(check: { isValid: boolean; problems: readonly WorkflowProblem[] }, file: string, place: Place): ExitCode {
+function printValidation(
+  check: { isValid: boolean; problems: readonly WorkflowProblem[] },
+  file: string,
+  context: CommandContext,
+): CliExitCode {
   const verdict = check.isValid ? `${file} can run` : `${file} cannot run`;
-  printOne(check, [...check.problems.map(describeProblem), tame(verdict)], place);
+  printItem(check, [...check.problems.map(describeProblem), stripControlCharacters(verdict)], context);
   return check.isValid ? exitCodes.ok : exitCodes.failed;
 }
 
 const describeProblem = ({ severity, path, code, message }: WorkflowProblem): string =>
-  tame(`${severity} ${path}: ${message} (${code})`);
+  stripControlCharacters(`${severity} ${path}: ${message} (${code})`);
 
 export async function diffWorkflow(
-  word: string,
-  words: { from?: string; to?: string; file?: string },
-  place: Place,
-): Promise<ExitCode> {
-  const { client, terminal, json } = place;
-  const { id: workflowId } = await findWorkflow(word, client);
-  const { file } = words;
+  nameOrId: string,
+  flags: { from?: string; to?: string; file?: string },
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const { client, terminal, json } = context;
+  const { id: workflowId } = await findWorkflow(nameOrId, client);
+  const { file } = flags;
   const diff =
     file === undefined
-      ? await client.diffWorkflow({ workflowId, from: words.from, to: words.to })
-      : diffWorkflows((await client.getDraft({ workflowId })).workflow, readFile(file));
-  const lines = diff.summary.map((line) => tame(String(line["text" as keyof typeof line] ?? "")));
-  printOne(diff, lines, place);
-  if (!json && lines.length === 0) terminal.say("They are the same.");
+      ? await client.diffWorkflow({ workflowId, from: flags.from, to: flags.to })
+      : diffWorkflows((await client.getDraft({ workflowId })).workflow, readWorkflowFile(file));
+  const lines = diff.summary.map((line) => stripControlCharacters(String(line["text" as keyof typeof line] ?? "")));
+  printItem(diff, lines, context);
+  if (!json && lines.length === 0) terminal.info("They are the same.");
   return exitCodes.ok;
 }
 
 export async function publishWorkflow(
-  word: string,
-  words: { note?: string; revision?: number; allowUnknown?: boolean },
-  place: Place,
-): Promise<ExitCode> {
-  const { client, terminal } = place;
-  const { id: workflowId } = await findWorkflow(word, client);
+  nameOrId: string,
+  flags: { note?: string; revision?: number; allowUnknown?: boolean },
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const { id: workflowId } = await findWorkflow(nameOrId, client);
   const body = {
-    ...(words.note !== undefined && { note: words.note }),
-    ...(words.revision !== undefined && { revision: words.revision }),
-    ...(words.allowUnknown === true && { allowUnknown: true }),
+    ...(flags.note !== undefined && { note: flags.note }),
+    ...(flags.revision !== undefined && { revision: flags.revision }),
+    ...(flags.allowUnknown === true && { allowUnknown: true }),
   };
   const version = await client.publishVersion({ workflowId, body });
-  printOne(version, [`${workflowId} version ${version.version}`], place);
-  if (!place.json) terminal.say(`next: astra run ${workflowId} --version ${version.version}`);
+  printItem(version, [`${workflowId} version ${version.version}`], context);
+  if (!context.json) terminal.info(`next: astra run ${workflowId} --version ${version.version}`);
   return exitCodes.ok;
 }
 
-export async function rollbackWorkflow(word: string, version: number, place: Place): Promise<ExitCode> {
-  const { client, terminal } = place;
-  const { id: workflowId } = await findWorkflow(word, client);
+export async function rollbackWorkflow(nameOrId: string, version: number, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const { id: workflowId } = await findWorkflow(nameOrId, client);
   const ref = await client.rollbackWorkflow({ workflowId, body: { version } });
-  printOne(ref, [`${workflowId} revision ${ref.revision ?? "?"} is version ${version}`], place);
-  if (!place.json) terminal.say(`next: astra workflows publish ${workflowId}`);
+  printItem(ref, [`${workflowId} revision ${ref.revision ?? "?"} is version ${version}`], context);
+  if (!context.json) terminal.info(`next: astra workflows publish ${workflowId}`);
   return exitCodes.ok;
 }

@@ -28,17 +28,17 @@ export function readAdminPasswords(
       problems.push(`The first user of tenant "${tenant}" is given two passwords; keep one.`);
     else admins.push({ tenant, password });
   };
-  const spoken = env[adminPasswordVariable] ?? "";
-  if (spoken !== "") add("default", spoken, adminPasswordVariable);
+  const fromEnvironment = env[adminPasswordVariable] ?? "";
+  if (fromEnvironment !== "") add("default", fromEnvironment, adminPasswordVariable);
   for (const { tenant, file } of given) {
-    const text = readText(file, readFile, problems);
+    const text = readPasswordFile(file, readFile, problems);
     // A line end at the end is the editor's, not the password's.
     if (text !== null) add(tenant, text.replace(/\r?\n$/, ""), `The file ${file} of --admin-password-file`);
   }
   return { admins, problems };
 }
 
-function readText(file: string, readFile: Sources["readFile"], problems: string[]): string | null {
+function readPasswordFile(file: string, readFile: Sources["readFile"], problems: string[]): string | null {
   try {
     return readFile(file);
   } catch (cause) {

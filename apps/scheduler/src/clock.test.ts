@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { createClock } from "./clock.ts";
+import { createScaledClock } from "./clock.ts";
 
 it("[O7] a scaled clock runs faster, wall and monotonic alike, and never jumps", () => {
   let now = 1_000;
-  const clock = createClock(20, { wall: () => 1_700_000_000_000 + now, mono: () => now });
+  const clock = createScaledClock(20, { wall: () => 1_700_000_000_000 + now, mono: () => now });
   const start = { wall: clock.wall(), mono: clock.mono() };
 
   now += 50;
@@ -14,6 +14,6 @@ it("[O7] a scaled clock runs faster, wall and monotonic alike, and never jumps",
 });
 
 it("[O7] durations that leave towards workers are turned back to real ones", () => {
-  expect(createClock(20).toReal(30_000)).toBe(1_500);
-  expect(createClock(1).toReal(30_000)).toBe(30_000);
+  expect(createScaledClock(20).toReal(30_000)).toBe(1_500);
+  expect(createScaledClock(1).toReal(30_000)).toBe(30_000);
 });

@@ -2,17 +2,17 @@
 // these; sockets and people keep to real time, so durations that leave towards a worker are turned back (`toReal`).
 
 /** As openSqlite wants it: wall clock for a first instant, monotonic for everything after. Milliseconds. */
-export interface StoreClock {
+export interface ClockPair {
   wall(): number;
   mono(): number;
 }
 
-export interface ScaledClock extends StoreClock {
+export interface ScaledClock extends ClockPair {
   /** How long a stored duration takes on a real clock. */
   toReal(ms: number): number;
 }
 
-export function createClock(scale: number, real: StoreClock = systemClock): ScaledClock {
+export function createScaledClock(scale: number, real: ClockPair = systemClock): ScaledClock {
   if (scale === 1) return { wall: real.wall, mono: real.mono, toReal: (ms) => ms };
   // The wall clock must run as fast as the monotonic one, or the store would keep correcting the difference.
   const wallStart = real.wall();
@@ -25,7 +25,7 @@ export function createClock(scale: number, real: StoreClock = systemClock): Scal
   };
 }
 
-const systemClock: StoreClock = {
+const systemClock: ClockPair = {
   wall: () => Date.now(),
   mono: () => performance.now(),
 };

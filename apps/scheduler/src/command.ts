@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
-import { type Config, describeSettings, readConfig } from "./config.ts";
+import { describeSettings, readConfig, type SchedulerConfig } from "./config.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { logLevels } from "./setting-readers.ts";
 import { flagOf, settingKeys, settingTable } from "./setting-table.ts";
-import { StartRefusal } from "./start-refusal.ts";
+import { StartupError } from "./start-refusal.ts";
 
 /** `replaced` has a code of its own: starting again would take the name back and end the other one. */
 const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } as const;
@@ -30,7 +30,7 @@ export const schedulerCommand: SchedulerCommand = {
     ...(key === "logLevel" && { values: logLevels }),
   })),
   async run(argv, env) {
-    hideWords(argv);
+    hidePasswordFromProcessList(argv);
     const answer = readConfig({ argv, env, readFile: (path) => readFileSync(path, "utf8") });
     switch (answer.type) {
       case "help":
@@ -48,28 +48,28 @@ export const schedulerCommand: SchedulerCommand = {
   },
 };
 
-async function runScheduler(config: Config): Promise<number> {
+async function runScheduler(config: SchedulerConfig): Promise<number> {
   const log = openLog(config);
   // Whatever nobody caught has left some promise or callback in an unknown state: better to start again from the store.
   process.on("uncaughtException", (cause) => {
     log.fatal({ err: cause }, "scheduler.crashed");
     process.exit(exitCodes.died);
   });
-  const signals = hearSignals();
+  const signals = installSignalHandlers();
   let scheduler: Scheduler;
   try {
     scheduler = await startScheduler(config, log);
   } catch (cause) {
-    if (!(cause instanceof StartRefusal)) throw cause;
+    if (!(cause instanceof StartupError)) throw cause;
     const code = cause.cause instanceof Fault ? cause.cause.code : "E.CONFIG.INVALID";
     process.stderr.write(formatFault({ code, message: cause.message }));
     return exitCodes.refused;
   }
-  signals.promise();
-  signals.hearReload(() => scheduler.reload());
+  signals.markReady();
+  signals.setReloadHandler(() => scheduler.reload());
   process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
 
-  const why = await Promise.race([signals.stopWish, scheduler.died]);
+  const why = await Promise.race([signals.stopRequested, scheduler.died]);
   if (why instanceof Fault && why.code === "E.STORE.IN_USE") {
     log.fatal({ code: why.code, details: why.details }, describeReplacement(why));
     process.exit(exitCodes.replaced);
@@ -93,41 +93,41 @@ function describeReplacement(fault: Fault): string {
 }
 
 /** What was written on the command line is read by everyone who can list processes: an address with a password does not stay there. */
-function hideWords(argv: readonly string[]): void {
+function hidePasswordFromProcessList(argv: readonly string[]): void {
   if (argv.some((word) => /:\/\/[^/]*:[^/]*@/.test(word))) process.title = "astra scheduler";
 }
 
-interface SignalEar {
+interface SignalHandlers {
   /** From here on there is something to end in order. */
-  promise(): void;
+  markReady(): void;
   /** From here on SIGHUP means something; before, whoever sent it has what they want, for nothing was read yet. */
-  hearReload(reload: () => Promise<void>): void;
+  setReloadHandler(reload: () => Promise<void>): void;
   /** The first wish to end after that; the second ends at once. */
-  readonly stopWish: Promise<NodeJS.Signals>;
+  readonly stopRequested: Promise<NodeJS.Signals>;
 }
 
 /** Before the ready line nobody was promised anything, and a start that hangs must not outlive a wish to end. */
-function hearSignals(): SignalEar {
-  const wish = Promise.withResolvers<NodeJS.Signals>();
-  let hasPromised = false;
-  let isAsked = false;
+function installSignalHandlers(): SignalHandlers {
+  const stopRequest = Promise.withResolvers<NodeJS.Signals>();
+  let isReady = false;
+  let isStopping = false;
   let reload = async (): Promise<void> => undefined;
   process.on("SIGHUP", () => void reload());
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.on(signal, () => {
-      if (!hasPromised || isAsked) process.exit(exitCodes.terminated);
-      isAsked = true;
-      wish.resolve(signal);
+      if (!isReady || isStopping) process.exit(exitCodes.terminated);
+      isStopping = true;
+      stopRequest.resolve(signal);
     });
   }
   return {
-    promise: () => {
-      hasPromised = true;
+    markReady: () => {
+      isReady = true;
     },
-    hearReload: (told) => {
-      reload = told;
+    setReloadHandler: (handler) => {
+      reload = handler;
     },
-    stopWish: wish.promise,
+    stopRequested: stopRequest.promise,
   };
 }
 

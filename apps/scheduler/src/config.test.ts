@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Config, describeSettings, readConfig } from "./config.ts";
+import { describeSettings, readConfig, type SchedulerConfig } from "./config.ts";
 import { settingKeys, settingTable } from "./setting-table.ts";
 import { tenantKeys } from "./tenant-settings.ts";
 
@@ -17,7 +17,7 @@ function read(argv: string[], env: Record<string, string> = {}, files: Record<st
   });
 }
 
-function start(...given: Parameters<typeof read>): Config {
+function start(...given: Parameters<typeof read>): SchedulerConfig {
   const answer = read(...given);
   if (answer.type !== "start") throw new Error(JSON.stringify(answer));
   return answer.config;

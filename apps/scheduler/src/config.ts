@@ -5,26 +5,26 @@
 import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";
 import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
-import { type Failpoint, readFailpoints } from "./failpoints.ts";
+import { type Failpoint, parseFailpoints } from "./failpoints.ts";
 import { type Address, type LogLevel, Refusal, type TokenSetting } from "./setting-readers.ts";
 import { gatherSettings, type Sources } from "./setting-sources.ts";
-import { flagOf, type Settings, settingKeys, settingTable, variableOf } from "./setting-table.ts";
-import { readStorePlace, type StorePlace } from "./store-place.ts";
-import { flagNames, readTenants, type TenantConfig, tenantKeys, timeProblems } from "./tenant-settings.ts";
-import type { TlsPlace } from "./tls-material.ts";
-import { devToken, readTokens, type Token } from "./token-files.ts";
+import { flagOf, type SchedulerSettings, settingKeys, settingTable, variableOf } from "./setting-table.ts";
+import { parseStoreAddress, type StoreAddress } from "./store-place.ts";
+import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
+import type { TlsFilePaths } from "./tls-material.ts";
+import { type AccessToken, devToken, readTokens } from "./token-files.ts";
 
-export interface Config {
+export interface SchedulerConfig {
   readonly listen: Address;
   /** Null: nothing is encrypted. */
-  readonly tls: TlsPlace | null;
+  readonly tls: TlsFilePaths | null;
   /** Of the certificates that workers may show; null where none are asked for. */
   readonly trustDomain: string | null;
   readonly dataDir: string;
-  readonly store: StorePlace;
+  readonly store: StoreAddress;
   readonly isDev: boolean;
   /** As they are at the start. */
-  readonly tokens: readonly Token[];
+  readonly tokens: readonly AccessToken[];
   /** Where they come from, to look again. */
   readonly tokenSettings: readonly TokenSetting[];
   /** First users, by tenant. */
@@ -50,24 +50,24 @@ export interface Config {
   readonly failpoints: readonly Failpoint[];
 }
 
-export type ConfigAnswer =
-  | { readonly type: "start"; readonly config: Config }
+export type ConfigResult =
+  | { readonly type: "start"; readonly config: SchedulerConfig }
   | { readonly type: "help" | "version" }
   | { readonly type: "refused"; readonly problems: readonly string[] };
 
 /** A sqlite file has one scheduler, so any name will do, and this one is in the files that exist. */
-const replicaAlone = "one";
+const sqliteReplicaName = "one";
 
 /** Keys that come and go in the life of one session token; the ring holds two more. */
 const keysPerTokenMax = 6;
 
-export function readConfig(sources: Sources): ConfigAnswer {
+export function readConfig(sources: Sources): ConfigResult {
   const gathered = gatherSettings(sources);
   if (gathered.wants !== "start") return { type: gathered.wants };
   const problems = [...gathered.problems];
   const settings = Object.fromEntries(
     settingKeys.map((key) => [key, gathered.values.get(key) ?? settingTable[key].fallback]),
-  ) as Settings;
+  ) as SchedulerSettings;
 
   const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
   problems.push(...tokenProblems);
@@ -79,9 +79,9 @@ export function readConfig(sources: Sources): ConfigAnswer {
   const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);
   problems.push(...adminProblems);
   const thresholds = thresholdsOf(settings);
-  problems.push(...timeProblems(thresholds, flagNames));
+  problems.push(...findLeaseProblems(thresholds, flagNames));
   const tenants = gathered.tenants === undefined ? {} : readTenants(gathered.tenants, thresholds, problems);
-  checkReach(settings, problems);
+  checkListenAddress(settings, problems);
   checkTls(settings, tenants, problems);
   if (settings.sessionToken > settings.sessionKeyAge * keysPerTokenMax) {
     problems.push(
@@ -96,12 +96,12 @@ export function readConfig(sources: Sources): ConfigAnswer {
       "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
     );
   }
-  const store = readStore(settings, problems);
-  const failpoints = readFailpoints(sources.env["ASTRA_FAILPOINTS"] ?? "");
+  const store = parseStoreSetting(settings, problems);
+  const failpoints = parseFailpoints(sources.env["ASTRA_FAILPOINTS"] ?? "");
   problems.push(...failpoints.problems);
   if (problems.length > 0 || store === null) return { type: "refused", problems };
 
-  const config: Config = {
+  const config: SchedulerConfig = {
     listen: settings.listen,
     tls: tlsOf(settings),
     trustDomain: settings.trustDomain || null,
@@ -124,7 +124,7 @@ export function readConfig(sources: Sources): ConfigAnswer {
     ackDeadlineMs: settings.ackDeadline,
     logLevel: settings.logLevel,
     cluster: settings.cluster,
-    replica: settings.replica || (store.of === "sqlite" ? replicaAlone : null),
+    replica: settings.replica || (store.of === "sqlite" ? sqliteReplicaName : null),
     turnsInFlight: store.of === "sqlite" ? 1 : settings.turnsInFlight,
     timeScale: settings.timeScale,
     failpoints: failpoints.points,
@@ -132,7 +132,7 @@ export function readConfig(sources: Sources): ConfigAnswer {
   return { type: "start", config: freezeDeep(config) };
 }
 
-function thresholdsOf(settings: Settings): TenantSettings {
+function thresholdsOf(settings: SchedulerSettings): TenantSettings {
   return {
     quietHeartbeatMs: defaultSettings.quietHeartbeatMs,
     quietLeaseMs: defaultSettings.quietLeaseMs,
@@ -144,12 +144,12 @@ function thresholdsOf(settings: Settings): TenantSettings {
   };
 }
 
-function tlsOf({ tlsCert, tlsKey, clientCa }: Settings): TlsPlace | null {
+function tlsOf({ tlsCert, tlsKey, clientCa }: SchedulerSettings): TlsFilePaths | null {
   if (tlsCert === "") return null;
   return { certFile: resolve(tlsCert), keyFile: resolve(tlsKey), clientCaFile: clientCa === "" ? null : resolve(clientCa) };
 }
 
-function checkReach(settings: Settings, problems: string[]): void {
+function checkListenAddress(settings: SchedulerSettings, problems: string[]): void {
   if (isLoopback(settings.listen.host)) return;
   if (settings.dev) {
     problems.push(
@@ -162,7 +162,7 @@ function checkReach(settings: Settings, problems: string[]): void {
   }
 }
 
-function checkTls(settings: Settings, tenants: Readonly<Record<string, TenantConfig>>, problems: string[]): void {
+function checkTls(settings: SchedulerSettings, tenants: Readonly<Record<string, TenantConfig>>, problems: string[]): void {
   const { tlsCert, tlsKey, clientCa, trustDomain } = settings;
   if ((tlsCert === "") !== (tlsKey === ""))
     problems.push(`${tlsCert === "" ? "--tls-key" : "--tls-cert"} is given alone; a certificate and its key go together.`);
@@ -186,10 +186,10 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-function readStore(settings: Settings, problems: string[]): StorePlace | null {
-  const place = readStorePlace(settings.store, settings.dataDir);
-  if (!(place instanceof Refusal)) return place;
-  problems.push(`--store ${place.reason}.`);
+function parseStoreSetting(settings: SchedulerSettings, problems: string[]): StoreAddress | null {
+  const address = parseStoreAddress(settings.store, settings.dataDir);
+  if (!(address instanceof Refusal)) return address;
+  problems.push(`--store ${address.reason}.`);
   return null;
 }
 

@@ -5,7 +5,7 @@ import { afterEach, expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 import { openCredentials } from "./credentials.ts";
 import type { Log } from "./log.ts";
-import { createOutside } from "./outside.ts";
+import { createDoorEnvironment } from "./outside.ts";
 
 const folders: string[] = [];
 afterEach(() => {
@@ -14,7 +14,7 @@ afterEach(() => {
 
 const secret = "a-long-enough-secret-1";
 
-function stage() {
+function createFixture() {
   const folder = mkdtempSync(join(tmpdir(), "astra-credentials-"));
   folders.push(folder);
   const file = join(folder, "token");
@@ -28,40 +28,40 @@ function stage() {
   const lines: string[] = [];
   const note = (fields: unknown, event?: string) => void lines.push(`${event} ${JSON.stringify(fields)}`);
   const log = { debug: note, info: note, warn: note, error: note, fatal: note } as Log;
-  const credentials = openCredentials({ config: answer.config, replica: "one", outside: createOutside(log), log });
+  const credentials = openCredentials({ config: answer.config, replica: "one", environment: createDoorEnvironment(log), log });
   let changes = 0;
-  credentials.gate.onChange(() => (changes += 1));
+  credentials.workerAuthenticator.onChange(() => (changes += 1));
   const knows = (word: string): boolean => credentials.authenticate(word, "acme") !== null;
   return { file, credentials, lines, knows, changes: () => changes };
 }
 
 it("[O33] a token that is looked at again and is as it was changes nothing and says nothing", async () => {
-  const { credentials, lines, knows, changes } = stage();
+  const { credentials, lines, knows, changes } = createFixture();
 
-  await credentials.look(false);
-  await credentials.look(true);
+  await credentials.reloadTokens(false);
+  await credentials.reloadTokens(true);
 
   expect([knows(secret), changes(), lines]).toEqual([true, 0, []]);
 });
 
 it("[O33] a file that is there and cannot be read leaves its token as it is, and is told of once", async () => {
-  const { file, credentials, lines, knows } = stage();
-  await credentials.look(false);
+  const { file, credentials, lines, knows } = createFixture();
+  await credentials.reloadTokens(false);
   rmSync(file);
   mkdirSync(file);
 
-  for (const isSure of [false, false, true]) await credentials.look(isSure);
+  for (const isSure of [false, false, true]) await credentials.reloadTokens(isSure);
 
   expect(knows(secret)).toBe(true);
   expect(lines).toEqual([expect.stringMatching(/^token\.unread .*EISDIR/)]);
 });
 
 it("[O33] the well-known token and short ones are refused when they come later, and told of by name", async () => {
-  const { file, credentials, lines, knows, changes } = stage();
+  const { file, credentials, lines, knows, changes } = createFixture();
 
   writeFileSync(file, `${secret}\ndev-token\nshort\n`);
-  await credentials.look(false);
-  await credentials.look(false);
+  await credentials.reloadTokens(false);
+  await credentials.reloadTokens(false);
 
   expect([knows(secret), knows("dev-token"), knows("short"), changes()]).toEqual([true, false, false, 0]);
   expect(lines).toHaveLength(2);
@@ -69,15 +69,15 @@ it("[O33] the well-known token and short ones are refused when they come later, 
 });
 
 it("[O33] a file that is gone takes its token along when two looks agree, and brings it back when it is there again", async () => {
-  const { file, credentials, lines, knows, changes } = stage();
+  const { file, credentials, lines, knows, changes } = createFixture();
   rmSync(file);
 
-  await credentials.look(false);
+  await credentials.reloadTokens(false);
   expect([knows(secret), changes()]).toEqual([true, 0]);
-  await credentials.look(false);
+  await credentials.reloadTokens(false);
   expect([knows(secret), changes()]).toEqual([false, 1]);
   writeFileSync(file, secret);
-  await credentials.look(false);
+  await credentials.reloadTokens(false);
 
   expect([knows(secret), changes()]).toEqual([true, 2]);
   expect(lines.map((line) => line.split(" ")[0])).toEqual(["token.refused", "token.revoked", "token.added"]);

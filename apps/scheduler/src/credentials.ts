@@ -10,32 +10,32 @@ import {
   type DoorEnvironment,
   type RefreshableAuthenticator,
 } from "@astraflow/doors";
-import type { Config } from "./config.ts";
+import type { SchedulerConfig } from "./config.ts";
 import type { Log } from "./log.ts";
 import { openSessionKeys, sessionKeysFile } from "./session-keys.ts";
-import { compareTokens, devToken, readTokens, type Token } from "./token-files.ts";
+import { type AccessToken, compareTokens, devToken, readTokens } from "./token-files.ts";
 
 export interface Credentials {
   /** For REST. */
   readonly authenticate: AuthenticateToken;
   /** For workers. */
-  readonly gate: RefreshableAuthenticator;
+  readonly workerAuthenticator: RefreshableAuthenticator;
   /** Looks at the files. `isSure`: they are as they should be, so that what is missing is revoked at once. */
-  look(isSure: boolean): Promise<void>;
+  reloadTokens(isExplicit: boolean): Promise<void>;
   /** Turns the ring of session keys if it is time. */
-  turnKeys(): void;
+  rotateKeys(): void;
 }
 
 export interface CredentialsOptions {
-  readonly config: Config;
+  readonly config: SchedulerConfig;
   readonly replica: string;
-  readonly outside: DoorEnvironment;
+  readonly environment: DoorEnvironment;
   readonly log: Log;
 }
 
 /** Throws a StartRefusal where the session keys cannot be kept. */
-export function openCredentials({ config, replica, outside: environment, log }: CredentialsOptions): Credentials {
-  const tokenRegistry = createTokenRegistry(entriesOf(config.tokens));
+export function openCredentials({ config, replica, environment, log }: CredentialsOptions): Credentials {
+  const tokenRegistry = createTokenRegistry(toTokenEntries(config.tokens));
   const zero = environment.clock.now() - environment.clock.monotonic();
   const keys = openSessionKeys({
     file: join(config.dataDir, sessionKeysFile),
@@ -44,7 +44,7 @@ export function openCredentials({ config, replica, outside: environment, log }: 
     now: () => zero + environment.clock.monotonic(),
     log,
   });
-  const gate = createWorkerAuthenticator({
+  const workerAuthenticator = createWorkerAuthenticator({
     tokens: tokenRegistry,
     keys,
     audience: `${config.cluster}/${replica}`,
@@ -54,38 +54,38 @@ export function openCredentials({ config, replica, outside: environment, log }: 
     isCertificateRequired: (tenant) => config.tenants[tenant]?.isCertificateRequired ?? false,
   });
   const files = [...new Set(config.tokenSettings.flatMap(({ file }) => file ?? []))];
-  const reader = createReader(files, log);
+  const reader = createTokenFileReader(files, log);
   let used = config.tokens;
-  let missing: readonly Token[] = [];
+  let missing: readonly AccessToken[] = [];
   let lastProblems = "";
 
   return {
     authenticate: tokenRegistry.authenticate,
-    gate,
-    turnKeys: keys.turn,
-    async look(isSure) {
+    workerAuthenticator,
+    rotateKeys: keys.rotate,
+    async reloadTokens(isExplicit) {
       if (!(await reader.readAll())) return;
       const { tokens, problems } = readTokens(config.tokenSettings, { isDev: config.isDev, readFile: reader.text });
-      const said = problems.join("\n");
-      if (said !== lastProblems) for (const problem of problems) log.error({ problem }, "token.refused");
-      lastProblems = said;
-      const change = compareTokens(used, config.isDev ? [devToken, ...tokens] : tokens, { missing, isSure });
+      const problemText = problems.join("\n");
+      if (problemText !== lastProblems) for (const problem of problems) log.error({ problem }, "token.refused");
+      lastProblems = problemText;
+      const change = compareTokens(used, config.isDev ? [devToken, ...tokens] : tokens, { missing, isSure: isExplicit });
       missing = change.missing;
       if (change.added.length === 0 && change.removed.length === 0) return;
       used = change.tokens;
-      tokenRegistry.replace(entriesOf(used));
+      tokenRegistry.replace(toTokenEntries(used));
       for (const { name, tenant } of change.added) log.warn({ audit: true, name, tenant }, "token.added");
       for (const { name, tenant } of change.removed) log.warn({ audit: true, name, tenant }, "token.revoked");
-      gate.notifyTokensChanged();
+      workerAuthenticator.notifyTokensChanged();
     },
   };
 }
 
-const entriesOf = (tokens: readonly Token[]) =>
+const toTokenEntries = (tokens: readonly AccessToken[]) =>
   tokens.map(({ secret, name, tenant, grants }) => ({ token: secret, user: name, tenant, grants }));
 
 /** Texts of the token files as they were read last. One that is gone is empty; one that cannot be read just now stays as it was. */
-function createReader(files: readonly string[], log: Log) {
+function createTokenFileReader(files: readonly string[], log: Log) {
   const texts = new Map<string, string>();
   const failing = new Set<string>();
   const read = async (path: string): Promise<void> => {

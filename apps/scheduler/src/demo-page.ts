@@ -4,15 +4,15 @@
 import { readFileSync } from "node:fs";
 import { demoWorkflow } from "./demo-workflow.ts";
 
-const page = new URL("./demo-page.html", import.meta.url);
+const pageFile = new URL("./demo-page.html", import.meta.url);
 
 export function readDemoPage({ token }: { readonly token: string | null }): string {
-  return readFileSync(page, "utf8")
-    .replace(`{"token":null}`, () => embed({ token }))
-    .replace("/*DEMO*/", () => `return ${embed(demoWorkflow)};`);
+  return readFileSync(pageFile, "utf8")
+    .replace(`{"token":null}`, () => toScriptJson({ token }))
+    .replace("/*DEMO*/", () => `return ${toScriptJson(demoWorkflow)};`);
 }
 
 /** JSON inside a script element: `</script>` in a text must not end it. */
-function embed(value: unknown): string {
+function toScriptJson(value: unknown): string {
   return JSON.stringify(value).replaceAll("<", "\\u003c");
 }

@@ -7,10 +7,10 @@ import { Fault, limits, readJson, readWorkflow, type Workflow } from "@astraflow
 
 const file = fileURLToPath(new URL("../../../docs/examples/welcome-journey.json", import.meta.url));
 
-export const demoWorkflow: Workflow = readDemo();
+export const demoWorkflow: Workflow = readDemoWorkflow();
 
 /** A broken installation says so at once, and not when somebody presses the button. */
-function readDemo(): Workflow {
+function readDemoWorkflow(): Workflow {
   const value = readJson(readFileSync(file), limits.json.request);
   const workflow = value instanceof Fault ? value : readWorkflow(value);
   if (workflow instanceof Fault) throw workflow;

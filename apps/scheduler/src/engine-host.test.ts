@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CommandRequest, defaultSettings, type Effect } from "@astraflow/engine";
 import { afterEach, describe, expect, it } from "vitest";
-import { type EngineHost, type HostOptions, startHost } from "./engine-host.ts";
+import { type EngineHost, type EngineHostOptions, startEngineHost } from "./engine-host.ts";
 
 const folders: string[] = [];
 const hosts: EngineHost[] = [];
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
 
-function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptions {
+function optionsFor(threads: number, more: Partial<EngineHostOptions> = {}): EngineHostOptions {
   const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
   folders.push(folder);
   const times = { thresholds: defaultSettings, tenants: {}, ackDeadlineMs: 5_000, timeScale: 1 };
@@ -21,21 +21,21 @@ function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptio
 }
 
 /** A command whose answer is known without any row: there is no such run. */
-const ask = (ref: number): CommandRequest => ({
+const cancelCommand = (ref: number): CommandRequest => ({
   ref,
   command: { type: "run.cancel", tenant: "default", by: "test", run: "01900000-0000-7000-8000-000000000000", reason: "" },
 });
 
 /** Starts a host and collects what it says. */
-async function start(options: HostOptions) {
+async function start(options: EngineHostOptions) {
   const batches: (readonly Effect[])[] = [];
   let wake = () => {};
-  const host = await startHost(options, {
-    hear(effects) {
+  const host = await startEngineHost(options, {
+    onEffects(effects) {
       batches.push(effects);
       wake();
     },
-    report: () => undefined,
+    onProblem: () => undefined,
   });
   hosts.push(host);
   const answers = () => batches.flat().filter((effect) => effect.type === "answer");
@@ -51,7 +51,7 @@ for (const threads of [0, 1]) {
     it("[O17] answers every command once, and those that come together in few batches", async () => {
       const { host, heard, batches } = await start(optionsFor(threads));
 
-      for (let ref = 1; ref <= 50; ref += 1) host.push([ask(ref)]);
+      for (let ref = 1; ref <= 50; ref += 1) host.push([cancelCommand(ref)]);
       const answers = await heard(50);
 
       expect(answers.map((answer) => answer.ref)).toEqual(Array.from({ length: 50 }, (_, at) => at + 1));
@@ -68,7 +68,7 @@ for (const threads of [0, 1]) {
       hosts.splice(0);
 
       const second = await start(options);
-      second.host.push([ask(7)]);
+      second.host.push([cancelCommand(7)]);
 
       expect((await second.heard(1))[0]).toMatchObject({ ref: 7 });
     });
@@ -85,7 +85,7 @@ for (const threads of [0, 1]) {
 it("[O13] an engine thread that dies is noticed, with the reason", async () => {
   const { host } = await start(optionsFor(1, { failpoints: [{ name: "turn.begun", action: "throw", pass: 2 }] }));
 
-  host.push([ask(1)]);
+  host.push([cancelCommand(1)]);
 
   expect((await host.died).message).toContain("failpoint turn.begun was told to throw");
   hosts.splice(0);

@@ -5,66 +5,66 @@ import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
-import { type EngineEars, type EngineOptions, type HostGauge, runEngine } from "./engine-world.ts";
-import { openGate } from "./failpoints.ts";
+import { type EngineHostGauge, type EngineListeners, type EngineStartOptions, startEngine } from "./engine-world.ts";
+import { releasePausedThreads } from "./failpoints.ts";
 
 export interface EngineHost {
   push(items: readonly CommandRequest[]): void;
   /** The engine's last word about itself; with a thread up to `gaugeMs` old. */
-  gauge(): HostGauge;
+  gauge(): EngineHostGauge;
   stop(): Promise<void>;
   /** Settles only when the engine dies on its own, or is replaced: with the reason. Nothing can be done then but to end the process. */
   readonly died: Promise<Error>;
 }
 
 /** What the doors hear of the engine; its end is `died` of the host. */
-export type HostEars = Omit<EngineEars, "replaced">;
+export type EngineHostListeners = Omit<EngineListeners, "onReplaced">;
 
-export interface HostOptions extends EngineOptions {
+export interface EngineHostOptions extends EngineStartOptions {
   readonly threads: number;
 }
 
 /** How often the thread says how it is. Readiness is judged from these words, so it must be well below that limit. */
-export const gaugeMs = 250;
+export const gaugeIntervalMs = 250;
 
 /** How long a thread that has said its last word may take to end by itself. Ended from outside while it closes, it may take us along. */
-const threadEndMs = 2_000;
+const threadExitMs = 2_000;
 
 /** Into the thread. */
-export type ToEngine = { readonly type: "push"; readonly items: readonly CommandRequest[] } | { readonly type: "stop" };
+export type MessageToEngine = { readonly type: "push"; readonly items: readonly CommandRequest[] } | { readonly type: "stop" };
 
 /** Out of the thread. Errors do not cross threads whole, so they travel as data. */
-export type FromEngine =
-  | { readonly type: "started"; readonly gauge: HostGauge }
+export type MessageFromEngine =
+  | { readonly type: "started"; readonly gauge: EngineHostGauge }
   | {
       readonly type: "refused" | "replaced";
       readonly code: string | null;
       readonly message: string;
       readonly details: Fault["details"];
     }
-  | { readonly type: "effects"; readonly effects: Parameters<EngineEars["hear"]>[0] }
-  | { readonly type: "gauge"; readonly gauge: HostGauge }
+  | { readonly type: "effects"; readonly effects: Parameters<EngineListeners["onEffects"]>[0] }
+  | { readonly type: "gauge"; readonly gauge: EngineHostGauge }
   | { readonly type: "problem"; readonly problem: EngineProblem }
   | { readonly type: "stopped" };
 
-export function startHost(options: HostOptions, ears: HostEars): Promise<EngineHost> {
-  return options.threads === 0 ? startInThread(options, ears) : startOwnThread(options, ears);
+export function startEngineHost(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
+  return options.threads === 0 ? startInMainThread(options, listeners) : startInWorkerThread(options, listeners);
 }
 
-async function startInThread(options: HostOptions, ears: HostEars): Promise<EngineHost> {
+async function startInMainThread(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
   const died = Promise.withResolvers<Error>();
-  const engine = await runEngine(options, { ...ears, replaced: died.resolve }, null);
-  let waiting: CommandRequest[] = [];
+  const engine = await startEngine(options, { ...listeners, onReplaced: died.resolve }, null);
+  let batch: CommandRequest[] = [];
   // Everything the sockets bring in one round of the event loop makes one batch: a turn, and its fsync, serves them all.
   const flush = () => {
-    const items = waiting;
-    waiting = [];
+    const items = batch;
+    batch = [];
     engine.push(items);
   };
   return {
     push(items) {
-      if (waiting.length === 0) setImmediate(flush);
-      for (const item of items) waiting.push(item);
+      if (batch.length === 0) setImmediate(flush);
+      for (const item of items) batch.push(item);
     },
     gauge: engine.gauge,
     stop() {
@@ -76,17 +76,17 @@ async function startInThread(options: HostOptions, ears: HostEars): Promise<Engi
   };
 }
 
-function asError({ code, message, details }: Extract<FromEngine, { type: "refused" | "replaced" }>): Error {
+function toError({ code, message, details }: Extract<MessageFromEngine, { type: "refused" | "replaced" }>): Error {
   return code === null ? new Error(message) : new Fault(code as FaultCode, message, details);
 }
 
-async function startOwnThread(options: HostOptions, ears: HostEars): Promise<EngineHost> {
-  const gate = new Int32Array(new SharedArrayBuffer(4));
-  if (options.failpoints.some((point) => point.action === "pause")) process.on("SIGCONT", () => openGate(gate));
-  const { port1: near, port2: far } = new MessageChannel();
+async function startInWorkerThread(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
+  const pauseFlag = new Int32Array(new SharedArrayBuffer(4));
+  if (options.failpoints.some((point) => point.action === "pause")) process.on("SIGCONT", () => releasePausedThreads(pauseFlag));
+  const { port1: hostPort, port2: threadPort } = new MessageChannel();
   const thread = new Worker(new URL("./engine-thread.ts", import.meta.url), {
-    workerData: { options, gate, port: far },
-    transferList: [far],
+    workerData: { options, gate: pauseFlag, port: threadPort },
+    transferList: [threadPort],
     name: "engine",
     // With the usual young generation a thread keeps some fifty megabytes of garbage it need not; it is no faster for it.
     resourceLimits: { maxYoungGenerationSizeMb: 24 },
@@ -95,43 +95,44 @@ async function startOwnThread(options: HostOptions, ears: HostEars): Promise<Eng
     stderr: false,
   });
 
-  let gauge: HostGauge | undefined;
+  let gauge: EngineHostGauge | undefined;
   let isStopping = false;
   const stopped = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
   const died = Promise.withResolvers<Error>();
   const exited = Promise.withResolvers<void>();
-  const say = (word: ToEngine) => near.postMessage(word);
+  const sendToThread = (message: MessageToEngine) => hostPort.postMessage(message);
 
-  const hear = (word: FromEngine) => {
-    switch (word.type) {
+  const handleMessage = (message: MessageFromEngine) => {
+    switch (message.type) {
       case "effects":
-        return ears.hear(word.effects);
+        return listeners.onEffects(message.effects);
       case "gauge":
-        gauge = word.gauge;
+        gauge = message.gauge;
         return;
       case "problem":
-        return ears.report(word.problem);
+        return listeners.onProblem(message.problem);
       case "started":
-        gauge = word.gauge;
+        gauge = message.gauge;
         return started.resolve();
       case "refused":
-        return started.reject(asError(word));
+        return started.reject(toError(message));
       case "replaced":
-        return died.resolve(asError(word));
+        return died.resolve(toError(message));
       case "stopped":
         return stopped.resolve();
     }
   };
-  near.on("message", hear);
+  hostPort.on("message", handleMessage);
   let crash: Error | undefined;
   thread.on("error", (cause) => {
     crash = cause instanceof Error ? cause : new Error(String(cause));
   });
   thread.on("exit", (code) => {
     // Its end may overtake its last words, which say why.
-    for (let last = receiveMessageOnPort(near); last; last = receiveMessageOnPort(near)) hear(last.message as FromEngine);
-    near.close();
+    for (let last = receiveMessageOnPort(hostPort); last; last = receiveMessageOnPort(hostPort))
+      handleMessage(last.message as MessageFromEngine);
+    hostPort.close();
     exited.resolve();
     const end = crash ?? new Error(`the engine's thread ended with code ${code}`);
     started.reject(end);
@@ -140,7 +141,7 @@ async function startOwnThread(options: HostOptions, ears: HostEars): Promise<Eng
   });
 
   const endThread = async () => {
-    await Promise.race([exited.promise, pause(threadEndMs, undefined, { ref: false })]);
+    await Promise.race([exited.promise, pause(threadExitMs, undefined, { ref: false })]);
     await thread.terminate();
   };
   try {
@@ -150,14 +151,14 @@ async function startOwnThread(options: HostOptions, ears: HostEars): Promise<Eng
     throw cause;
   }
   return {
-    push: (items) => say({ type: "push", items }),
+    push: (items) => sendToThread({ type: "push", items }),
     gauge() {
       if (!gauge) throw new Error("the engine's thread has started without saying how it is");
       return gauge;
     },
     async stop() {
       isStopping = true;
-      say({ type: "stop" });
+      sendToThread({ type: "stop" });
       await stopped.promise;
       await endThread();
     },

@@ -3,20 +3,20 @@
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
-import { type FromEngine, gaugeMs, type ToEngine } from "./engine-host.ts";
-import { type EngineOptions, type RunningEngine, runEngine } from "./engine-world.ts";
+import { gaugeIntervalMs, type MessageFromEngine, type MessageToEngine } from "./engine-host.ts";
+import { type EngineStartOptions, type RunningEngine, startEngine } from "./engine-world.ts";
 
-interface ThreadData {
-  readonly options: EngineOptions;
+interface EngineThreadData {
+  readonly options: EngineStartOptions;
   readonly gate: Int32Array<SharedArrayBuffer>;
   readonly port: MessagePort;
 }
 
-const { options, gate, port } = workerData as ThreadData;
-const say = (word: FromEngine) => port.postMessage(word);
+const { options, gate: pauseFlag, port } = workerData as EngineThreadData;
+const sendToHost = (message: MessageFromEngine) => port.postMessage(message);
 
 /** A cause may hold anything, functions included, which no message can carry. */
-function portable(problem: EngineProblem): EngineProblem {
+function toPlainProblem(problem: EngineProblem): EngineProblem {
   const { code, message, details, cause } = problem;
   const why = cause instanceof Error ? (cause.stack ?? cause.message) : cause === undefined ? undefined : String(cause);
   return { code, message, details: JSON.parse(JSON.stringify(details)), ...(why !== undefined && { cause: why }) };
@@ -26,44 +26,44 @@ function portable(problem: EngineProblem): EngineProblem {
  * All messages that wait are taken at once. Delivered one by one, each would start a turn of its own before the next could be seen,
  * and every turn costs an fsync.
  */
-function takeWaiting(first: ToEngine): { items: CommandRequest[]; isStop: boolean } {
+function drainMessages(first: MessageToEngine): { items: CommandRequest[]; isStop: boolean } {
   const items: CommandRequest[] = [];
   let isStop = false;
-  for (let word: ToEngine | undefined = first; word; word = receiveMessageOnPort(port)?.message) {
-    if (word.type === "stop") isStop = true;
-    else for (const item of word.items) items.push(item);
+  for (let message: MessageToEngine | undefined = first; message; message = receiveMessageOnPort(port)?.message) {
+    if (message.type === "stop") isStop = true;
+    else for (const item of message.items) items.push(item);
   }
   return { items, isStop };
 }
 
 async function stopEngine(engine: RunningEngine): Promise<void> {
   await engine.stop();
-  say({ type: "stopped" });
+  sendToHost({ type: "stopped" });
   port.close();
 }
 
 try {
-  const engine = await runEngine(
+  const engine = await startEngine(
     options,
     {
-      hear: (effects) => say({ type: "effects", effects }),
-      report: (problem) => say({ type: "problem", problem: portable(problem) }),
-      replaced: ({ code, message, details }) => say({ type: "replaced", code, message, details }),
+      onEffects: (effects) => sendToHost({ type: "effects", effects }),
+      onProblem: (problem) => sendToHost({ type: "problem", problem: toPlainProblem(problem) }),
+      onReplaced: ({ code, message, details }) => sendToHost({ type: "replaced", code, message, details }),
     },
-    gate,
+    pauseFlag,
   );
-  const pulse = setInterval(() => say({ type: "gauge", gauge: engine.gauge() }), gaugeMs);
-  port.on("message", (first: ToEngine) => {
-    const { items, isStop } = takeWaiting(first);
+  const pulse = setInterval(() => sendToHost({ type: "gauge", gauge: engine.gauge() }), gaugeIntervalMs);
+  port.on("message", (first: MessageToEngine) => {
+    const { items, isStop } = drainMessages(first);
     if (items.length > 0) engine.push(items);
     if (!isStop) return;
     clearInterval(pulse);
     // A rejection is nobody's and ends the thread, which is how the host hears of it.
     void stopEngine(engine);
   });
-  say({ type: "started", gauge: engine.gauge() });
+  sendToHost({ type: "started", gauge: engine.gauge() });
 } catch (cause) {
   const { code, details } = cause instanceof Fault ? cause : { code: null, details: undefined };
-  say({ type: "refused", code, message: cause instanceof Error ? cause.message : String(cause), details });
+  sendToHost({ type: "refused", code, message: cause instanceof Error ? cause.message : String(cause), details });
   port.close();
 }

@@ -1,10 +1,10 @@
 import { defaultSettings, type Effect } from "@astraflow/engine";
 import { expect, it } from "vitest";
-import { createClock } from "./clock.ts";
-import { runEngine, unscaleEffect } from "./engine-world.ts";
+import { createScaledClock } from "./clock.ts";
+import { startEngine, toRealTimeEffect } from "./engine-world.ts";
 
 it("[O7] a worker is told leases, heartbeats and time limits in its own time", () => {
-  const clock = createClock(10);
+  const clock = createScaledClock(10);
   const join: Effect = {
     type: "answer",
     ref: 1,
@@ -33,14 +33,14 @@ it("[O7] a worker is told leases, heartbeats and time limits in its own time", (
     },
   });
 
-  expect(unscaleEffect(join, clock)).toMatchObject({ body: { leaseMs: 3_000, heartbeatMs: 1_000 } });
-  expect(unscaleEffect(dispatch(500), clock)).toMatchObject({ dispatch: { timeoutMs: 50 } });
-  expect(unscaleEffect(dispatch(null), clock)).toMatchObject({ dispatch: { timeoutMs: null } });
+  expect(toRealTimeEffect(join, clock)).toMatchObject({ body: { leaseMs: 3_000, heartbeatMs: 1_000 } });
+  expect(toRealTimeEffect(dispatch(500), clock)).toMatchObject({ dispatch: { timeoutMs: 50 } });
+  expect(toRealTimeEffect(dispatch(null), clock)).toMatchObject({ dispatch: { timeoutMs: null } });
 });
 
 it("[O2] the engine refuses times that would take work from the living, whoever asks for them", async () => {
-  const ears = { hear: () => undefined, report: () => undefined, replaced: () => undefined };
-  const asked = runEngine(
+  const listeners = { onEffects: () => undefined, onProblem: () => undefined, onReplaced: () => undefined };
+  const asked = startEngine(
     {
       store: { of: "sqlite", file: "/nowhere/at/all.db" },
       cluster: "c",
@@ -52,7 +52,7 @@ it("[O2] the engine refuses times that would take work from the living, whoever 
       timeScale: 1,
       failpoints: [],
     },
-    ears,
+    listeners,
     null,
   );
 

@@ -14,17 +14,17 @@ import {
   type TenantSettings,
 } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import { createClock, type ScaledClock } from "./clock.ts";
-import { armFailpoints, type Failpoint, processHands } from "./failpoints.ts";
-import { createDice, createIds, digestText } from "./identity.ts";
-import { guardStore } from "./store-guard.ts";
+import { createScaledClock, type ScaledClock } from "./clock.ts";
+import { armFailpoints, createProcessControl, type Failpoint } from "./failpoints.ts";
+import { createIdGenerator, createRandom, digestText } from "./identity.ts";
+import { monitorStore } from "./store-guard.ts";
 import { openStore } from "./store-opening.ts";
-import type { StorePlace } from "./store-place.ts";
-import { asAway } from "./store-wait.ts";
+import type { StoreAddress } from "./store-place.ts";
+import { toUnavailableFault } from "./store-wait.ts";
 
 /** Plain data, so that it can cross into a thread. */
-export interface EngineOptions {
-  readonly store: StorePlace;
+export interface EngineStartOptions {
+  readonly store: StoreAddress;
   readonly cluster: string;
   readonly replica: string;
   readonly thresholds: TenantSettings;
@@ -35,41 +35,41 @@ export interface EngineOptions {
   readonly failpoints: readonly Failpoint[];
 }
 
-export interface EngineEars {
+export interface EngineListeners {
   /** Effects of a turn that is on disk. */
-  hear(effects: readonly Effect[]): void;
-  report(problem: EngineProblem): void;
+  onEffects(effects: readonly Effect[]): void;
+  onProblem(problem: EngineProblem): void;
   /** Another process has taken this replica's name: nothing can be written from here any more. */
-  replaced(fault: Fault): void;
+  onReplaced(fault: Fault): void;
 }
 
-export interface HostGauge extends EngineGauge {
+export interface EngineHostGauge extends EngineGauge {
   /** Turns cannot begin because the store does not answer. */
-  readonly isStoreAway: boolean;
+  readonly isStoreUnavailable: boolean;
   /** Why the store is not trusted with commits at this moment; null when it is. */
-  readonly storeWeakness: string | null;
+  readonly storeDurabilityProblem: string | null;
 }
 
 export interface RunningEngine {
   push(items: readonly CommandRequest[]): void;
-  gauge(): HostGauge;
+  gauge(): EngineHostGauge;
   /** Ends after the running turn and closes the store. */
   stop(): Promise<void>;
 }
 
 /** Refuses with the store's Fault when the store cannot be used; nothing is left open then. */
-export async function runEngine(
-  options: EngineOptions,
-  ears: EngineEars,
-  gate: Int32Array<SharedArrayBuffer> | null,
+export async function startEngine(
+  options: EngineStartOptions,
+  listeners: EngineListeners,
+  pauseFlag: Int32Array<SharedArrayBuffer> | null,
 ): Promise<RunningEngine> {
-  const settings = engineSettings(options);
+  const settings = buildEngineSettings(options);
   // The configuration has said this in its own words already; no other way in may give the engine times that take work from the living.
   const problems = settingsProblems(settings);
   if (problems.length > 0) throw fault("E.CONFIG.INVALID", problems.join(" "));
-  const clock = createClock(options.timeScale);
-  const failpoint = armFailpoints(options.failpoints, processHands(gate));
-  const { store, isAway, weakness } = guardStore(
+  const clock = createScaledClock(options.timeScale);
+  const failpoint = armFailpoints(options.failpoints, createProcessControl(pauseFlag));
+  const { store, isUnavailable, durabilityProblem } = monitorStore(
     openStore(options.store, {
       clock,
       timeScale: options.timeScale,
@@ -77,24 +77,27 @@ export async function runEngine(
       // Without armed points the store is not even told to pass them: that would cost a call per statement.
       ...(options.failpoints.length > 0 && { failpoint }),
     }),
-    { replaced: ears.replaced, now: () => performance.now() },
+    { onReplaced: listeners.onReplaced, now: () => performance.now() },
   );
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
   const engine: Engine = createEngine(
     {
       store,
-      ids: createIds(),
-      random: createDice(),
+      ids: createIdGenerator(),
+      random: createRandom(),
       digest: digestText,
-      emit: options.timeScale === 1 ? ears.hear : (effects) => ears.hear(effects.map((effect) => unscaleEffect(effect, clock))),
+      emit:
+        options.timeScale === 1
+          ? listeners.onEffects
+          : (effects) => listeners.onEffects(effects.map((effect) => toRealTimeEffect(effect, clock))),
       scheduleWake(wakeAt, now) {
         clearTimeout(timer);
         // At least one real millisecond: a deadline that has just passed must not spin the loop.
         if (!isStopped) timer = setTimeout(() => engine.wake(), Math.max(1, clock.toReal(wakeAt - now)));
       },
       failpoint,
-      reportProblem: ears.report,
+      reportProblem: listeners.onProblem,
     },
     settings,
   );
@@ -102,11 +105,11 @@ export async function runEngine(
     await engine.start({ replica: options.replica, cluster: options.cluster });
   } catch (cause) {
     await store.close();
-    throw asAway(cause);
+    throw toUnavailableFault(cause);
   }
   return {
     push: (items) => engine.push(items),
-    gauge: () => ({ ...engine.gauge(), isStoreAway: isAway(), storeWeakness: weakness() }),
+    gauge: () => ({ ...engine.gauge(), isStoreUnavailable: isUnavailable(), storeDurabilityProblem: durabilityProblem() }),
     async stop() {
       isStopped = true;
       clearTimeout(timer);
@@ -116,8 +119,8 @@ export async function runEngine(
   };
 }
 
-export function engineSettings(
-  options: Pick<EngineOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "turnsInFlight" | "timeScale">,
+export function buildEngineSettings(
+  options: Pick<EngineStartOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "turnsInFlight" | "timeScale">,
 ): EngineSettings {
   return {
     ...defaultSettings,
@@ -131,7 +134,7 @@ export function engineSettings(
 }
 
 /** Workers live in real time: what they are told of durations is turned back from the store's faster clock. */
-export function unscaleEffect(effect: Effect, clock: Pick<ScaledClock, "toReal">): Effect {
+export function toRealTimeEffect(effect: Effect, clock: Pick<ScaledClock, "toReal">): Effect {
   if (effect.type === "answer" && effect.body?.of === "join") {
     const { leaseMs, heartbeatMs } = effect.body;
     return { ...effect, body: { ...effect.body, leaseMs: clock.toReal(leaseMs), heartbeatMs: clock.toReal(heartbeatMs) } };

@@ -1,8 +1,8 @@
 import { engineFailpoints } from "@astraflow/engine";
 import { expect, it } from "vitest";
-import { armFailpoints, failpointNames, readFailpoints } from "./failpoints.ts";
+import { armFailpoints, failpointNames, parseFailpoints } from "./failpoints.ts";
 
-const handsThatNote = () => {
+const createRecordingControl = () => {
   const done: string[] = [];
   return {
     done,
@@ -11,9 +11,9 @@ const handsThatNote = () => {
 };
 
 it("[O6] a failpoint acts at its n-th pass and at no other", () => {
-  const { points } = readFailpoints("turn.begun=kill@3, turn.decided=pause");
-  const { done, hands } = handsThatNote();
-  const pass = armFailpoints(points, hands);
+  const { points } = parseFailpoints("turn.begun=kill@3, turn.decided=pause");
+  const { done, hands: control } = createRecordingControl();
+  const pass = armFailpoints(points, control);
 
   for (const name of ["turn.begun", "turn.begun", "turn.decided", "turn.decided"]) pass(name);
   expect(done).toEqual(["pause"]);
@@ -24,7 +24,7 @@ it("[O6] a failpoint acts at its n-th pass and at no other", () => {
 });
 
 it("[O6] throw throws where the point is", () => {
-  const pass = armFailpoints(readFailpoints("turn.committed=throw").points, handsThatNote().hands);
+  const pass = armFailpoints(parseFailpoints("turn.committed=throw").points, createRecordingControl().hands);
 
   expect(() => pass("turn.committed")).toThrow("failpoint turn.committed");
   expect(() => pass("turn.committed")).not.toThrow();
@@ -33,7 +33,7 @@ it("[O6] throw throws where the point is", () => {
 it("[O6] every point of engine and store can be armed, and nothing else", () => {
   const text = failpointNames.map((name) => `${name}=kill`).join(",");
 
-  expect(readFailpoints(text).problems).toEqual([]);
+  expect(parseFailpoints(text).problems).toEqual([]);
   expect(failpointNames).toEqual(expect.arrayContaining([...engineFailpoints]));
-  expect(readFailpoints("turn.begun=kill@0,=kill,x").problems).toHaveLength(3);
+  expect(parseFailpoints("turn.begun=kill@0,=kill,x").problems).toHaveLength(3);
 });

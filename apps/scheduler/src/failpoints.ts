@@ -24,34 +24,34 @@ export interface Failpoint {
   readonly pass: number;
 }
 
-export function readFailpoints(text: string): { points: readonly Failpoint[]; problems: readonly string[] } {
+export function parseFailpoints(text: string): { points: readonly Failpoint[]; problems: readonly string[] } {
   const points: Failpoint[] = [];
   const problems: string[] = [];
-  for (const part of text.split(",").map((word) => word.trim())) {
+  for (const part of text.split(",").map((actionName) => actionName.trim())) {
     if (part === "") continue;
-    const cut = /^([^=]+)=([a-z]+)(?:@([1-9]\d{0,8}))?$/.exec(part);
-    const [, name = "", word = "", pass = "1"] = cut ?? [];
-    const action = (Object.keys(failpointActions) as FailpointAction[]).find((one) => one === word);
-    if (!cut)
+    const match = /^([^=]+)=([a-z]+)(?:@([1-9]\d{0,8}))?$/.exec(part);
+    const [, name = "", actionName = "", pass = "1"] = match ?? [];
+    const action = (Object.keys(failpointActions) as FailpointAction[]).find((one) => one === actionName);
+    if (!match)
       problems.push(`ASTRA_FAILPOINTS has "${part}", which is not NAME=ACTION or NAME=ACTION@N; see astra doctor --failpoints.`);
     else if (!failpointNames.includes(name)) {
       problems.push(`ASTRA_FAILPOINTS names "${name}", which does not exist; there are ${failpointNames.join(", ")}.`);
     } else if (!action) {
-      problems.push(`ASTRA_FAILPOINTS wants "${word}" at ${name}; it can ${Object.keys(failpointActions).join(", ")}.`);
+      problems.push(`ASTRA_FAILPOINTS wants "${actionName}" at ${name}; it can ${Object.keys(failpointActions).join(", ")}.`);
     } else points.push({ name, action, pass: Number(pass) });
   }
   return { points, problems };
 }
 
 /** What the actions need of the process they act on. */
-export interface FailpointHands {
+export interface ProcessControl {
   kill(): void;
   exit(): void;
   pause(): void;
 }
 
 /** The function the engine and the store call; it only counts where something is armed. */
-export function armFailpoints(points: readonly Failpoint[], hands: FailpointHands): (name: string) => void {
+export function armFailpoints(points: readonly Failpoint[], control: ProcessControl): (name: string) => void {
   if (points.length === 0) return () => undefined;
   const passes = new Map<string, number>();
   return (name) => {
@@ -60,7 +60,7 @@ export function armFailpoints(points: readonly Failpoint[], hands: FailpointHand
     const point = points.find((one) => one.name === name && one.pass === pass);
     if (!point) return;
     if (point.action === "throw") throw new Error(`failpoint ${name} was told to throw at pass ${pass}`);
-    hands[point.action]();
+    control[point.action]();
   };
 }
 
@@ -68,21 +68,21 @@ export function armFailpoints(points: readonly Failpoint[], hands: FailpointHand
  * The hands of a real process. With a gate the passing thread alone waits and the others go on, so that a stalled engine can be
  * watched from outside; without one (a single thread) the whole process stops. SIGCONT ends both.
  */
-export function processHands(gate: Int32Array<SharedArrayBuffer> | null): FailpointHands {
+export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | null): ProcessControl {
   return {
     kill: () => void process.kill(process.pid, "SIGKILL"),
     exit: () => process.exit(1),
     pause: () => {
       // Written past the log, which may live in another thread: whoever paused us wants to know when we stand.
       writeSync(2, `${JSON.stringify({ level: 40, pid: process.pid, msg: "failpoint.paused" })}\n`);
-      if (gate) Atomics.wait(gate, 0, 0);
+      if (pauseFlag) Atomics.wait(pauseFlag, 0, 0);
       else process.kill(process.pid, "SIGSTOP");
     },
   };
 }
 
 /** Lets every thread that waits at the gate go on, and none wait again. */
-export function openGate(gate: Int32Array<SharedArrayBuffer>): void {
-  Atomics.store(gate, 0, 1);
-  Atomics.notify(gate, 0);
+export function releasePausedThreads(pauseFlag: Int32Array<SharedArrayBuffer>): void {
+  Atomics.store(pauseFlag, 0, 1);
+  Atomics.notify(pauseFlag, 0);
 }

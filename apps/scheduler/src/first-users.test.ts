@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { foundUsers, openBlobs } from "./first-users.ts";
+import { createFirstUsers, openBlobFolder } from "./first-users.ts";
 import type { Log } from "./log.ts";
-import { createOutside } from "./outside.ts";
+import { createDoorEnvironment } from "./outside.ts";
 
 const home = mkdtempSync(join(tmpdir(), "first-users-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ describe("the start of a scheduler", () => {
   it("[O69] founds the users of tenants that have none, says so without the password, and starts whatever comes of it", async () => {
     const { lines, log } = openLog();
     const asked: string[] = [];
-    const people = {
+    const users = {
       async found(tenant: string) {
         asked.push(tenant);
         if (tenant === "broken") throw new Error("the store is away");
@@ -32,7 +32,7 @@ describe("the start of a scheduler", () => {
     };
     const admins = ["new", "old", "broken"].map((tenant) => ({ tenant, password: "secret password" }));
 
-    await foundUsers(people, admins, log);
+    await createFirstUsers(users, admins, log);
 
     expect(asked).toEqual(["new", "old", "broken"]);
     expect(lines).toEqual([
@@ -48,7 +48,7 @@ describe("the start of a scheduler", () => {
     writeFileSync(old, "x");
     utimesSync(old, 1, 1);
 
-    openBlobs(join(home, "blobs"), { outside: createOutside(log), log });
+    openBlobFolder(join(home, "blobs"), { outside: createDoorEnvironment(log), log });
     await heard;
 
     expect([existsSync(old), lines[0]]).toEqual([

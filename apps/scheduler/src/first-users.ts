@@ -12,23 +12,27 @@ import type { AdminPassword } from "./admin-passwords.ts";
 import type { Log } from "./log.ts";
 
 /** Older than any write that can still be under way, also of another scheduler that shares the folder. */
-const remainsMs = 86_400_000;
+const leftoverAgeMs = 86_400_000;
 
-export async function foundUsers(people: Pick<UserAccounts, "found">, admins: readonly AdminPassword[], log: Log): Promise<void> {
+export async function createFirstUsers(
+  users: Pick<UserAccounts, "found">,
+  admins: readonly AdminPassword[],
+  log: Log,
+): Promise<void> {
   for (const { tenant, password } of admins) {
     try {
-      if (await people.found(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
+      if (await users.found(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
     } catch (cause) {
       log.error({ tenant, problem: cause instanceof Error ? cause.message : String(cause) }, "people.unfounded");
     }
   }
 }
 
-export function openBlobs(
+export function openBlobFolder(
   folder: string,
   { outside: environment, log }: { readonly outside: DoorEnvironment; readonly log: Log },
 ): BlobStore {
-  removeUnfinishedBlobs(folder, environment.clock.now() - remainsMs).then(
+  removeUnfinishedBlobs(folder, environment.clock.now() - leftoverAgeMs).then(
     (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),
     (cause: unknown) => log.error({ folder, problem: String(cause) }, "blobs.untidied"),
   );

@@ -5,8 +5,8 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Address } from "./setting-readers.ts";
-import { StartRefusal } from "./start-refusal.ts";
-import { contextOptions, serverOptions, type TlsMaterial } from "./tls-material.ts";
+import { StartupError } from "./start-refusal.ts";
+import { type ServerTlsCredentials, secureContextOptions, tlsServerOptions } from "./tls-material.ts";
 
 export interface BoundServer {
   readonly server: Server | TlsServer;
@@ -14,18 +14,18 @@ export interface BoundServer {
   readonly host: string;
   readonly port: number;
   /** New connections get these; open ones keep what they have. Only where it is secure. */
-  renew(material: TlsMaterial): void;
+  replaceCertificates(material: ServerTlsCredentials): void;
   /** From now on the doors answer. */
-  open(): void;
+  startServing(): void;
   close(): Promise<void>;
 }
 
-const sayNotYet: RequestListener = (_request, response) => {
+const answerNotReady: RequestListener = (_request, response) => {
   const body = JSON.stringify({ error: "E.SHUTTING_DOWN", message: "the scheduler is starting; try again in a moment" });
   response.writeHead(503, { "content-type": "application/json", "retry-after": "1" }).end(body);
 };
 
-const reasons: Record<string, string> = {
+const listenErrorReasons: Record<string, string> = {
   EADDRINUSE: "is in use by another program; stop that one, or choose another address with --listen (port 0 picks a free one)",
   EACCES: "may not be used by this user; choose a port above 1023 with --listen",
   EADDRNOTAVAIL: "is no address of this machine; choose another with --listen",
@@ -35,39 +35,39 @@ const reasons: Record<string, string> = {
 /** How often connections that do not finish their request in time are looked for; how long they have is the doors' business. */
 const connectionsCheckingInterval = 1_000;
 
-export async function bindServer(address: Address, material: TlsMaterial | null): Promise<BoundServer> {
-  const secure = material === null ? null : createTlsServer({ ...serverOptions(material), connectionsCheckingInterval });
+export async function bindServer(address: Address, material: ServerTlsCredentials | null): Promise<BoundServer> {
+  const secure = material === null ? null : createTlsServer({ ...tlsServerOptions(material), connectionsCheckingInterval });
   const server: Server | TlsServer = secure ?? createServer({ connectionsCheckingInterval });
-  server.on("request", sayNotYet);
+  server.on("request", answerNotReady);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
       const reason =
-        reasons[cause.code ?? ""] ?? `cannot be listened on (${cause.message}); choose another address with --listen`;
-      reject(new StartRefusal(`${address.host}:${address.port} ${reason}.`, cause));
+        listenErrorReasons[cause.code ?? ""] ?? `cannot be listened on (${cause.message}); choose another address with --listen`;
+      reject(new StartupError(`${address.host}:${address.port} ${reason}.`, cause));
     });
     server.listen({ host: address.host, port: address.port }, resolve);
   });
   // Connections whose TLS does not stand yet are nobody's requests, and would hold up the end until they give up.
-  const raw = new Set<Socket>();
+  const openSockets = new Set<Socket>();
   if (secure !== null) {
     server.on("connection", (socket: Socket) => {
-      raw.add(socket);
-      socket.once("close", () => raw.delete(socket));
+      openSockets.add(socket);
+      socket.once("close", () => openSockets.delete(socket));
     });
   }
   const { port } = server.address() as AddressInfo;
   return {
     server,
     isSecure: secure !== null,
-    renew: (fresh) => secure?.setSecureContext(contextOptions(fresh)),
+    replaceCertificates: (fresh) => secure?.setSecureContext(secureContextOptions(fresh)),
     host: address.host.includes(":") ? `[${address.host}]` : address.host,
     port,
-    open: () => void server.off("request", sayNotYet),
+    startServing: () => void server.off("request", answerNotReady),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
-        for (const socket of raw) socket.destroy();
+        for (const socket of openSockets) socket.destroy();
       }),
   };
 }

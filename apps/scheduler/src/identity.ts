@@ -10,11 +10,11 @@ export function digestText(text: string): string {
 }
 
 /** 0 <= n < 1, from 32 random bits at a time out of a pool, because one call to the system per roll is slow. */
-export function createDice(fill: (into: Uint32Array) => void = randomFillSync): { roll(): number } {
+export function createRandom(fill: (into: Uint32Array) => void = randomFillSync): { next(): number } {
   const pool = new Uint32Array(1_024);
   let left = 0;
   return {
-    roll() {
+    next() {
       if (left === 0) {
         fill(pool);
         left = pool.length;
@@ -29,7 +29,7 @@ export function createDice(fill: (into: Uint32Array) => void = randomFillSync): 
  * UUIDv7: 48 bits of time, then a 12-bit counter, then 62 random bits. Ids made later sort later, also within one millisecond and
  * when the given time stands still or goes back: then the last instant is kept and the counter raised.
  */
-export function createIds(fill: (into: Uint8Array) => void = randomFillSync): { next(now: number): string } {
+export function createIdGenerator(fill: (into: Uint8Array) => void = randomFillSync): { next(now: number): string } {
   const random = new Uint8Array(8 * 256);
   let offset = random.length;
   let instant = -1;

@@ -6,9 +6,9 @@ import type { LogLevel } from "./setting-readers.ts";
 export type Log = Pick<pino.Logger, "debug" | "info" | "warn" | "error" | "fatal">;
 
 /** `veil` sees every line before it leaves: what must not be read is taken out there, whoever wrote it. */
-export function createLog(level: LogLevel, veil: (line: string) => string = (line) => line): Log {
+export function createLog(level: LogLevel, maskPassword: (line: string) => string = (line) => line): Log {
   return pino(
-    { level, base: { app: "scheduler", pid: process.pid }, hooks: { streamWrite: veil } },
+    { level, base: { app: "scheduler", pid: process.pid }, hooks: { streamWrite: maskPassword } },
     pino.destination({ dest: 2, sync: true }),
   );
 }

@@ -1,14 +1,14 @@
 import { expect, it, vi } from "vitest";
-import { keepLooking } from "./lookout.ts";
+import { startFilePoller } from "./lookout.ts";
 
 it("[O33] looks come one after the other; one that was asked for starts afresh and is sure; one that fails does not end them", async () => {
   vi.useFakeTimers();
   const looks: boolean[] = [];
   const problems: unknown[] = [];
   let gate = Promise.withResolvers<void>();
-  const lookout = keepLooking(
-    async (isSure) => {
-      looks.push(isSure);
+  const lookout = startFilePoller(
+    async (isExplicit) => {
+      looks.push(isExplicit);
       await gate.promise;
     },
     (problem) => problems.push(problem),
@@ -18,7 +18,7 @@ it("[O33] looks come one after the other; one that was asked for starts afresh a
   await vi.advanceTimersByTimeAsync(3_500);
   expect(looks).toEqual([false]);
 
-  const asked = lookout.now();
+  const asked = lookout.pollNow();
   gate.reject(new Error("no disk"));
   gate = Promise.withResolvers<void>();
   await vi.advanceTimersByTimeAsync(0);

@@ -2,19 +2,23 @@
 // folders that are mounted, linked or written elsewhere tell nobody. What is looked at is the caller's business.
 
 /** Well below the five seconds within which a revoked credential must be worth nothing. */
-const lookMs = 1_000;
+const pollMs = 1_000;
 
-export interface Lookout {
+export interface FilePoller {
   /** Looks at once and takes what it sees for sure; resolves when that is done. */
-  now(): Promise<void>;
+  pollNow(): Promise<void>;
   stop(): void;
 }
 
 /** `look` gets whether somebody has said that the files are as they should be. A look that throws is told of, and the next one comes. */
-export function keepLooking(look: (isSure: boolean) => Promise<void>, report: (problem: unknown) => void, ms = lookMs): Lookout {
+export function startFilePoller(
+  check: (isExplicit: boolean) => Promise<void>,
+  report: (problem: unknown) => void,
+  ms = pollMs,
+): FilePoller {
   let running: Promise<void> | null = null;
-  const start = (isSure: boolean): Promise<void> => {
-    const one = look(isSure)
+  const start = (isExplicit: boolean): Promise<void> => {
+    const one = check(isExplicit)
       .catch(report)
       .finally(() => {
         if (running === one) running = null;
@@ -27,7 +31,7 @@ export function keepLooking(look: (isSure: boolean) => Promise<void>, report: (p
   }, ms);
   timer.unref();
   return {
-    async now() {
+    async pollNow() {
       // One that is under way may have read a file before it was changed.
       while (running !== null) await running;
       await start(true);

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import type { DoorEnvironment } from "@astraflow/doors";
 import type { Log } from "./log.ts";
 
-export function createOutside(log: Log, isDebug = false): DoorEnvironment {
+export function createDoorEnvironment(log: Log, isDebug = false): DoorEnvironment {
   return {
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     timers: {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { keepReplicaName } from "./replica-name.ts";
+import { loadOrCreateReplicaName } from "./replica-name.ts";
 
 const folders: string[] = [];
 afterEach(() => {
@@ -19,17 +19,17 @@ it("[O22] a scheduler keeps the name it was given first, whatever becomes of the
   const one = join(makeFolder(), "not", "there", "yet");
   const two = makeFolder();
 
-  const first = keepReplicaName(one, "rack-7.example");
+  const first = loadOrCreateReplicaName(one, "rack-7.example");
 
   expect(first).toMatch(/^rack-7\.example-[0-9a-f]{8}$/);
-  expect(keepReplicaName(one, "renamed")).toBe(first);
-  expect(keepReplicaName(two, "rack-7.example")).not.toBe(first);
+  expect(loadOrCreateReplicaName(one, "renamed")).toBe(first);
+  expect(loadOrCreateReplicaName(two, "rack-7.example")).not.toBe(first);
   expect(readFileSync(join(one, "replica_name"), "utf8")).toBe(`${first}\n`);
 });
 
 it("[O22] the name is legal however the machine is called", () => {
   for (const host of ["", "--", "größe 1", "x".repeat(200)])
-    expect(keepReplicaName(makeFolder(), host)).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/);
+    expect(loadOrCreateReplicaName(makeFolder(), host)).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/);
 });
 
 it("[O22] a folder that cannot keep the name, and a file that holds none, are refused with the way out", () => {
@@ -37,6 +37,6 @@ it("[O22] a folder that cannot keep the name, and a file that holds none, are re
   writeFileSync(join(folder, "replica_name"), "two words\n");
   writeFileSync(join(folder, "file"), "");
 
-  expect(() => keepReplicaName(folder, "h")).toThrow("holds no name; remove it to get a new one");
-  expect(() => keepReplicaName(join(folder, "file", "below"), "h")).toThrow("name this scheduler with --replica");
+  expect(() => loadOrCreateReplicaName(folder, "h")).toThrow("holds no name; remove it to get a new one");
+  expect(() => loadOrCreateReplicaName(join(folder, "file", "below"), "h")).toThrow("name this scheduler with --replica");
 });

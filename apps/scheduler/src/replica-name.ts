@@ -5,38 +5,38 @@ import { randomBytes } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { namePattern } from "./setting-readers.ts";
-import { StartRefusal } from "./start-refusal.ts";
+import { StartupError } from "./start-refusal.ts";
 
 const replicaNameFile = "replica_name";
 const hostCharsMax = 40;
 
 /** Reads the name from the data folder, or makes it there. Two processes that start at once get the same one. */
-export function keepReplicaName(dataDir: string, host: string): string {
+export function loadOrCreateReplicaName(dataDir: string, host: string): string {
   const file = join(dataDir, replicaNameFile);
   try {
-    makeFolder(dataDir);
-    if (!existsSync(file)) writeOnce(file, makeName(host));
+    createFolder(dataDir);
+    if (!existsSync(file)) createFileOnce(file, generateReplicaName(host));
     const name = readFileSync(file, "utf8").trim();
     if (namePattern.test(name)) return name;
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartRefusal(
+    throw new StartupError(
       `${file} cannot be kept (${why}); choose another folder with --data-dir, or name this scheduler with --replica.`,
       cause,
     );
   }
-  throw new StartRefusal(`${file} holds no name; remove it to get a new one, or put the old one back.`, undefined);
+  throw new StartupError(`${file} holds no name; remove it to get a new one, or put the old one back.`, undefined);
 }
 
-function makeName(host: string): string {
-  const words = host.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "");
-  return `${words.slice(0, hostCharsMax) || "scheduler"}-${randomBytes(4).toString("hex")}`;
+function generateReplicaName(host: string): string {
+  const safeHost = host.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "");
+  return `${safeHost.slice(0, hostCharsMax) || "scheduler"}-${randomBytes(4).toString("hex")}`;
 }
 
 /** Part by part: the recursive `mkdirSync` of Node never returns where the system answers a mkdir with ENOENT, as below /proc. */
-function makeFolder(dir: string): void {
+function createFolder(dir: string): void {
   if (existsSync(dir)) return;
-  makeFolder(dirname(dir));
+  createFolder(dirname(dir));
   try {
     mkdirSync(dir);
   } catch (cause) {
@@ -45,9 +45,9 @@ function makeFolder(dir: string): void {
 }
 
 /** Written aside, flushed, then given its name: a crash leaves no half a name, and the first of two writers wins. */
-function writeOnce(file: string, text: string): void {
-  const aside = `${file}.${process.pid}`;
-  const handle = openSync(aside, "w", 0o600);
+function createFileOnce(file: string, text: string): void {
+  const temporaryFile = `${file}.${process.pid}`;
+  const handle = openSync(temporaryFile, "w", 0o600);
   try {
     writeSync(handle, `${text}\n`);
     fsyncSync(handle);
@@ -55,10 +55,10 @@ function writeOnce(file: string, text: string): void {
     closeSync(handle);
   }
   try {
-    linkSync(aside, file);
+    linkSync(temporaryFile, file);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
   } finally {
-    unlinkSync(aside);
+    unlinkSync(temporaryFile);
   }
 }

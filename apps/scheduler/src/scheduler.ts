@@ -13,26 +13,26 @@ import {
 } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
-import type { Config } from "./config.ts";
+import type { SchedulerConfig } from "./config.ts";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials.ts";
 import { readDemoPage } from "./demo-page.ts";
-import { type EngineHost, startHost } from "./engine-host.ts";
-import { engineSettings } from "./engine-world.ts";
-import { foundUsers, openBlobs } from "./first-users.ts";
+import { type EngineHost, startEngineHost } from "./engine-host.ts";
+import { buildEngineSettings } from "./engine-world.ts";
+import { createFirstUsers, openBlobFolder } from "./first-users.ts";
 import { type BoundServer, bindServer } from "./http-server.ts";
 import { digestText } from "./identity.ts";
 import { createLog, type Log } from "./log.ts";
-import { keepLooking, type Lookout } from "./lookout.ts";
-import { createOutside } from "./outside.ts";
+import { type FilePoller, startFilePoller } from "./lookout.ts";
+import { createDoorEnvironment } from "./outside.ts";
 import { createReadiness } from "./readiness.ts";
-import { keepReplicaName } from "./replica-name.ts";
-import { StartRefusal } from "./start-refusal.ts";
-import { openReader, watchPlace } from "./store-opening.ts";
-import { createVeil, nameStore } from "./store-place.ts";
-import { feelPulse } from "./store-pulse.ts";
-import { startPatience, waitForStore } from "./store-wait.ts";
-import { readTlsMaterial, type TlsMaterial, type TlsPlace, TlsProblem } from "./tls-material.ts";
-import { watchTls } from "./tls-watch.ts";
+import { loadOrCreateReplicaName } from "./replica-name.ts";
+import { StartupError } from "./start-refusal.ts";
+import { openStoreReader, watchForStoreLoss } from "./store-opening.ts";
+import { createPasswordMask, describeStoreAddress } from "./store-place.ts";
+import { startEngineMonitor } from "./store-pulse.ts";
+import { startupRetryPolicy, waitForStore } from "./store-wait.ts";
+import { readTlsCredentials, type ServerTlsCredentials, TlsFileError, type TlsFilePaths } from "./tls-material.ts";
+import { createTlsReloader } from "./tls-watch.ts";
 import { devToken } from "./token-files.ts";
 
 export interface Scheduler {
@@ -47,73 +47,73 @@ export interface Scheduler {
 }
 
 /** Throws a StartRefusal, with nothing written, where it cannot run as configured. */
-export async function startScheduler(config: Config, log: Log = openLog(config)): Promise<Scheduler> {
-  const material = config.tls === null ? null : await readTls(config.tls);
-  const bound = await bindServer(config.listen, material);
+export async function startScheduler(config: SchedulerConfig, log: Log = openLog(config)): Promise<Scheduler> {
+  const material = config.tls === null ? null : await readTlsOrRefuse(config.tls);
+  const server = await bindServer(config.listen, material);
   try {
-    return await startBehind(bound, { config, material, log });
+    return await startOnServer(server, { config, material, log });
   } catch (cause) {
-    await bound.close();
-    throw cause instanceof Fault ? new StartRefusal(explainFault(cause, config), cause) : cause;
+    await server.close();
+    throw cause instanceof Fault ? new StartupError(explainStoreFault(cause, config), cause) : cause;
   }
 }
 
-async function readTls(place: TlsPlace): Promise<TlsMaterial> {
+async function readTlsOrRefuse(paths: TlsFilePaths): Promise<ServerTlsCredentials> {
   try {
-    return await readTlsMaterial(place);
+    return await readTlsCredentials(paths);
   } catch (cause) {
-    throw cause instanceof TlsProblem ? new StartRefusal(cause.message, cause) : cause;
+    throw cause instanceof TlsFileError ? new StartupError(cause.message, cause) : cause;
   }
 }
 
-export function openLog(config: Config): Log {
-  return createLog(config.logLevel, createVeil(config.store));
+export function openLog(config: SchedulerConfig): Log {
+  return createLog(config.logLevel, createPasswordMask(config.store));
 }
 
-interface Beginning {
-  readonly config: Config;
-  readonly material: TlsMaterial | null;
+interface StartContext {
+  readonly config: SchedulerConfig;
+  readonly material: ServerTlsCredentials | null;
   readonly log: Log;
 }
 
-async function startBehind(bound: BoundServer, { config, material, log }: Beginning): Promise<Scheduler> {
+async function startOnServer(server: BoundServer, { config, material, log }: StartContext): Promise<Scheduler> {
   const readiness = createReadiness(() => performance.now());
   const engineClient = createEngineClient((items) => host.push(items), {
-    report: (problem) => log.error({ problem: describe(problem) }, "door.bug"),
+    report: (problem) => log.error({ problem: describeError(problem) }, "door.bug"),
   });
-  const store = nameStore(config.store);
-  const replica = config.replica ?? keepReplicaName(config.dataDir, hostname());
+  const store = describeStoreAddress(config.store);
+  const replica = config.replica ?? loadOrCreateReplicaName(config.dataDir, hostname());
   const engine = { ...config, tenants: thresholdsByTenant(config), replica };
   const start = () =>
-    startHost(engine, {
-      hear: (effects) => engineClient.handleEffects(effects),
-      report: (problem: EngineProblem) =>
-        log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
+    startEngineHost(engine, {
+      onEffects: (effects) => engineClient.handleEffects(effects),
+      onProblem: (problem: EngineProblem) =>
+        log.error({ code: problem.code, details: problem.details, cause: describeError(problem.cause) }, problem.message),
     });
   const host: EngineHost = await waitForStore(start, {
-    ...startPatience,
-    tell: ({ message }) => log.warn({ store, waitMs: startPatience.waitMs, message }, "store.away"),
+    ...startupRetryPolicy,
+    onFirstFailure: ({ message }) => log.warn({ store, waitMs: startupRetryPolicy.giveUpAfterMs, message }, "store.away"),
   });
-  const environment = createOutside(log, config.logLevel === "debug" || config.logLevel === "trace");
-  const credentials = await withCredentials({ config, replica, outside: environment, log }, host);
-  const endPulse = feelPulse({ host, readiness, log, store });
-  const reader = openReader(config.store);
-  const watch = await watchPlace(config.store);
-  const settings = engineSettings(engine);
-  const people = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
+  const environment = createDoorEnvironment(log, config.logLevel === "debug" || config.logLevel === "trace");
+  const credentials = await openCredentialsOrStop({ config, replica, environment, log }, host);
+  const stopMonitor = startEngineMonitor({ host, readiness, log, store });
+  const reader = openStoreReader(config.store);
+  const storeWatch = await watchForStoreLoss(config.store);
+  const settings = buildEngineSettings(engine);
+  const users = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const doors = createDoors({
     engineClient,
     reader,
-    people,
+    people: users,
     blobs: {
-      local: openBlobs(config.blobDir, { outside: environment, log }),
+      local: openBlobFolder(config.blobDir, { outside: environment, log }),
       db: createDocumentBlobStore({ engineClient, reader }),
     },
-    isSecure: bound.isSecure,
+    isSecure: server.isSecure,
     authenticate: credentials.authenticate,
-    authenticator: credentials.gate,
+    authenticator: credentials.workerAuthenticator,
     tenants: config.tenants,
-    limits: windowsOf(config),
+    limits: windowLimits(config),
     isAlone: config.store.of === "sqlite",
     environment,
     metrics: createMetricsRegistry(),
@@ -121,32 +121,32 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
     digest: digestText,
     ackDeadlineMs: config.ackDeadlineMs,
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
-    unready: () => readiness.unready(),
+    unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),
     page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
   });
-  await doors.attach(bound.server);
-  await foundUsers(people, config.admins, log);
-  const lookout = watchCredentials(credentials, bound, { config, material, log });
-  bound.open();
-  const { host: name, port, isSecure } = bound;
+  await doors.attach(server.server);
+  await createFirstUsers(users, config.admins, log);
+  const filePoller = watchCredentials(credentials, server, { config, material, log });
+  server.startServing();
+  const { host: name, port, isSecure } = server;
   log.info({ host: name, port, tls: isSecure, store, replica, threads: config.threads, dev: config.isDev }, "scheduler.started");
 
   return {
     http: `${isSecure ? "https" : "http"}://${name}:${port}`,
     ws: `${isSecure ? "wss" : "ws"}://${name}:${port}${sessionPath}`,
-    died: Promise.race([host.died, watch.gone]),
-    reload: () => lookout.now(),
+    died: Promise.race([host.died, storeWatch.gone]),
+    reload: () => filePoller.pollNow(),
     async stop() {
-      readiness.retire();
-      lookout.stop();
+      readiness.markStopping();
+      filePoller.stop();
       // The engine first: while its last turn ends, /readyz can still say that no more work is wanted.
       await host.stop();
-      endPulse();
-      watch.stop();
+      stopMonitor();
+      storeWatch.stop();
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
       await doors.close();
-      await bound.close();
+      await server.close();
       await reader.close();
       log.info({}, "scheduler.stopped");
     },
@@ -154,7 +154,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
 }
 
 /** After the store is ours, so that a start that was refused leaves no keys behind; an engine without credentials is ended again. */
-async function withCredentials(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {
+async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {
   try {
     return openCredentials(options);
   } catch (cause) {
@@ -165,58 +165,58 @@ async function withCredentials(options: CredentialsOptions, host: EngineHost): P
 
 /** From now on what changes in the files of tokens and certificates counts. */
 function watchCredentials(
-  { gate, look, turnKeys }: Credentials,
-  bound: BoundServer,
-  { config, material, log }: Beginning,
-): Lookout {
-  const { tls: place } = config;
+  { workerAuthenticator, reloadTokens, rotateKeys }: Credentials,
+  server: BoundServer,
+  { config, material, log }: StartContext,
+): FilePoller {
+  const { tls: paths } = config;
   const tls =
-    place === null || material === null
+    paths === null || material === null
       ? null
-      : watchTls({
+      : createTlsReloader({
           first: material,
-          read: () => readTlsMaterial(place),
+          read: () => readTlsCredentials(paths),
           log,
           now: Date.now,
-          use: bound.renew,
-          distrust: gate.distrustCertificates,
+          apply: server.replaceCertificates,
+          onAuthorityRemoved: workerAuthenticator.distrustCertificates,
         });
-  return keepLooking(
-    async (isSure) => {
-      turnKeys();
-      await look(isSure);
-      await tls?.look();
+  return startFilePoller(
+    async (isExplicit) => {
+      rotateKeys();
+      await reloadTokens(isExplicit);
+      await tls?.reload();
     },
-    (problem) => log.error({ problem: describe(problem) }, "credentials.bug"),
+    (problem) => log.error({ problem: describeError(problem) }, "credentials.bug"),
   );
 }
 
 /** What single tenants have of their own, as the engine takes it. */
-function thresholdsByTenant({ tenants }: Config): Readonly<Record<string, Partial<TenantSettings>>> {
+function thresholdsByTenant({ tenants }: SchedulerConfig): Readonly<Record<string, Partial<TenantSettings>>> {
   return Object.fromEntries(Object.entries(tenants).map(([tenant, { thresholds }]) => [tenant, thresholds]));
 }
 
 /** A window that was set is everybody's, also that of workers that could do with more. */
-function windowsOf({ sendWindow, recvWindow }: Config): Partial<SessionLimits> {
+function windowLimits({ sendWindow, recvWindow }: SchedulerConfig): Partial<SessionLimits> {
   return {
     ...(sendWindow !== null && { sendWindow, wideSendWindow: sendWindow }),
     ...(recvWindow !== null && { recvWindow, wideRecvWindow: recvWindow }),
   };
 }
 
-function describe(problem: unknown): string | undefined {
+function describeError(problem: unknown): string | undefined {
   if (problem === undefined) return undefined;
   return problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
 }
 
 /** A fault of the store as a sentence with a way out, where its own words have none. The secret of its address is in neither. */
-function explainFault(cause: Fault, { store }: Config): string {
-  const wayOut = wayOutOf(cause, store);
-  const words = cause.message.replace(/[.]$/, "") + (wayOut === null ? "" : `; ${wayOut}`);
-  return `${createVeil(store)(words)}.`;
+function explainStoreFault(cause: Fault, { store }: SchedulerConfig): string {
+  const fix = suggestFix(cause, store);
+  const text = cause.message.replace(/[.]$/, "") + (fix === null ? "" : `; ${fix}`);
+  return `${createPasswordMask(store)(text)}.`;
 }
 
-function wayOutOf({ code, details }: Fault, store: Config["store"]): string | null {
+function suggestFix({ code, details }: Fault, store: SchedulerConfig["store"]): string | null {
   if ((code !== "E.STORE.OPEN" && code !== "E.STORE.BUSY") || details?.["isExplained"] === true) return null;
   const other = store.of === "sqlite" ? "choose another place with --data-dir or --store" : "correct --store";
   if (details?.["cluster"] !== undefined) return `say that name with --cluster, or ${other}`;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import type { Log } from "./log.ts";
 import { openSessionKeys } from "./session-keys.ts";
-import { StartRefusal } from "./start-refusal.ts";
+import { StartupError } from "./start-refusal.ts";
 
 const folders: string[] = [];
 afterEach(() => {
@@ -13,7 +13,7 @@ afterEach(() => {
 
 const hourMs = 3_600_000;
 
-function stage() {
+function createFixture() {
   const folder = mkdtempSync(join(tmpdir(), "astra-keys-"));
   folders.push(folder);
   const file = join(folder, "data", "session-keys.json");
@@ -26,7 +26,7 @@ function stage() {
 }
 
 it("[O34] session keys are made once, kept for this user alone, and found again after a restart", () => {
-  const { file, open } = stage();
+  const { file, open } = createFixture();
 
   const first = open().keys();
 
@@ -38,23 +38,23 @@ it("[O34] session keys are made once, kept for this user alone, and found again 
 });
 
 it("[O34] a key that has signed for its time gets a successor, and goes when its last token is over", () => {
-  const { file, time, open } = stage();
+  const { file, time, open } = createFixture();
   const keys = open();
   const [old] = keys.keys();
 
   time.now += 24 * hourMs;
-  keys.turn();
+  keys.rotate();
   expect(keys.keys().map(({ kid }) => kid)).toEqual([old?.kid, expect.not.stringMatching(`^${old?.kid}$`)]);
   expect(open().keys()).toEqual(keys.keys());
 
   time.now += hourMs + 1;
-  keys.turn();
+  keys.rotate();
   expect(keys.keys()).toHaveLength(1);
   expect(readFileSync(file, "utf8")).not.toContain(String(old?.kid));
 });
 
 it("[O34] keys that others could read, and a file that holds none, are replaced and told of", () => {
-  const { file, events, open } = stage();
+  const { file, events, open } = createFixture();
   const [first] = open().keys();
 
   chmodSync(file, 0o644);
@@ -73,20 +73,20 @@ it("[O34] keys that others could read, and a file that holds none, are replaced 
 });
 
 it("[O34] a key that could not be written signs nothing, and a start that cannot keep its keys is refused", () => {
-  const { file, time, events, open } = stage();
+  const { file, time, events, open } = createFixture();
   const keys = open();
   const before = keys.keys();
   rmSync(join(file, ".."), { recursive: true });
   writeFileSync(join(file, ".."), "a file where a folder should be");
 
   time.now += 24 * hourMs;
-  keys.turn();
+  keys.rotate();
 
   expect(keys.keys()).toBe(before);
   expect(events).toContain("session.keys.unwritten");
-  expect(open).toThrow(StartRefusal);
+  expect(open).toThrow(StartupError);
   rmSync(join(file, ".."));
   mkdirSync(join(file, ".."));
-  keys.turn();
+  keys.rotate();
   expect(keys.keys()).toHaveLength(2);
 });

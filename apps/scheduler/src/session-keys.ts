@@ -6,7 +6,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rm
 import { dirname } from "node:path";
 import { type KeyRing, rotateKeys, type SessionKey } from "@astraflow/doors";
 import type { Log } from "./log.ts";
-import { StartRefusal } from "./start-refusal.ts";
+import { StartupError } from "./start-refusal.ts";
 
 export const sessionKeysFile = "session-keys.json";
 
@@ -21,38 +21,39 @@ export interface SessionKeysOptions {
 
 export interface SessionKeys extends KeyRing {
   /** Makes a new key if it is time for one, and forgets those whose time is over. */
-  turn(): void;
+  rotate(): void;
 }
 
 /** Throws a StartRefusal where the keys cannot be kept. */
 export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
-  const next = (keys: readonly SessionKey[]): readonly SessionKey[] => rotateKeys(keys, now(), { ageMs, lifeMs, make: makeKey });
-  let keys = next(readKeys(file, log));
+  const rotated = (keys: readonly SessionKey[]): readonly SessionKey[] =>
+    rotateKeys(keys, now(), { ageMs, lifeMs, make: generateKey });
+  let keys = rotated(readKeys(file, log));
   try {
     writeKeys(file, keys);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartRefusal(`${file} cannot be kept (${why}); choose another folder with --data-dir.`, cause);
+    throw new StartupError(`${file} cannot be kept (${why}); choose another folder with --data-dir.`, cause);
   }
   return {
     keys: () => keys,
-    turn() {
-      const turned = next(keys);
-      if (turned === keys) return;
+    rotate() {
+      const newKeys = rotated(keys);
+      if (newKeys === keys) return;
       try {
-        writeKeys(file, turned);
+        writeKeys(file, newKeys);
       } catch (cause) {
         // A key that is not on disk signs nothing: the old ones go on until there is room again.
         log.error({ file, problem: cause instanceof Error ? cause.message : String(cause) }, "session.keys.unwritten");
         return;
       }
-      keys = turned;
+      keys = newKeys;
       log.info({ key: keys.at(-1)?.kid, keys: keys.length }, "session.keys.turned");
     },
   };
 }
 
-const makeKey = (): Omit<SessionKey, "madeAt"> => ({
+const generateKey = (): Omit<SessionKey, "madeAt"> => ({
   kid: randomBytes(6).toString("base64url"),
   secret: randomBytes(32),
 });
@@ -84,11 +85,11 @@ function parseKeys(text: string): readonly SessionKey[] | null {
   }
   const list = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
   if (!Array.isArray(list)) return null;
-  const keys = list.map(readKey);
+  const keys = list.map(parseKey);
   return keys.every((key) => key !== null) ? keys : null;
 }
 
-function readKey(value: unknown): SessionKey | null {
+function parseKey(value: unknown): SessionKey | null {
   if (typeof value !== "object" || value === null) return null;
   const { kid, secret, madeAt } = value as Record<string, unknown>;
   if (typeof kid !== "string" || kid === "" || typeof secret !== "string" || !Number.isFinite(madeAt)) return null;
@@ -101,14 +102,14 @@ function writeKeys(file: string, keys: readonly SessionKey[]): void {
   mkdirSync(dirname(file), { recursive: true });
   const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
   // A new file each time: one that lies there from a crash may have other rights.
-  const aside = `${file}.new`;
-  rmSync(aside, { force: true });
-  flush(aside, "wx", (handle) => writeSync(handle, `${JSON.stringify({ version: 1, keys: list })}\n`));
-  renameSync(aside, file);
-  flush(dirname(file), "r");
+  const temporaryFile = `${file}.new`;
+  rmSync(temporaryFile, { force: true });
+  writeAndSync(temporaryFile, "wx", (handle) => writeSync(handle, `${JSON.stringify({ version: 1, keys: list })}\n`));
+  renameSync(temporaryFile, file);
+  writeAndSync(dirname(file), "r");
 }
 
-function flush(path: string, mode: "r" | "wx", fill?: (handle: number) => void): void {
+function writeAndSync(path: string, mode: "r" | "wx", fill?: (handle: number) => void): void {
   const handle = openSync(path, mode, 0o600);
   try {
     fill?.(handle);

@@ -203,7 +203,7 @@ type TextKey =
   | "tlsKey"
   | "clientCa"
   | "trustDomain";
-export type Settings = {
+export type SchedulerSettings = {
   readonly [K in SettingKey]: K extends TextKey ? string : Widen<(typeof settingTable)[K]["fallback"]>;
 };
 

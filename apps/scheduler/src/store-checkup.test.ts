@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { judgeServer, type ServerLook } from "./store-checkup.ts";
+import { checkServer, type ServerInspection } from "./store-checkup.ts";
 
-const healthy: ServerLook = {
+const healthy: ServerInspection = {
   version: "15.8 (Debian 15.8-0)",
   fsync: "on",
   fullPageWrites: "on",
@@ -16,16 +16,16 @@ const healthy: ServerLook = {
   replicas: [{ name: "east", epoch: 2, seenAt: 999_000 }],
 };
 
-const judge = (change: Partial<ServerLook> = {}) => judgeServer({ ...healthy, ...change }, "postgres://u@h/d");
-const bad = (change: Partial<ServerLook>) =>
-  judge(change)
+const checkWith = (change: Partial<ServerInspection> = {}) => checkServer({ ...healthy, ...change }, "postgres://u@h/d");
+const failedChecks = (change: Partial<ServerInspection>) =>
+  checkWith(change)
     .filter((check) => !check.isGood)
     .map((check) => [check.name, check.advice]);
 
 describe("the doctor's look at PostgreSQL", () => {
   it("[L13] finds nothing wrong with a healthy server, and names its schedulers", () => {
-    expect(bad({})).toEqual([]);
-    expect(judge().map((check) => check.found)).toEqual([
+    expect(failedChecks({})).toEqual([]);
+    expect(checkWith().map((check) => check.found)).toEqual([
       "postgres://u@h/d: PostgreSQL 15.8 (Debian 15.8-0)",
       "fsync on, full_page_writes on, synchronous_commit on",
       "version 3, cluster default",
@@ -42,19 +42,19 @@ describe("the doctor's look at PostgreSQL", () => {
       [{ synchronousCommit: "local" }, "synchronous_commit = on"],
       [{ synchronousCommit: "remote_write" }, "synchronous_commit = on"],
     ] as const)
-      expect(bad(change)).toEqual([["postgres durability", expect.stringContaining(words)]]);
-    expect(bad({ synchronousCommit: "remote_apply" })).toEqual([]);
+      expect(failedChecks(change)).toEqual([["postgres durability", expect.stringContaining(words)]]);
+    expect(failedChecks({ synchronousCommit: "remote_apply" })).toEqual([]);
   });
 
   it("[L13] refuses a server that is too old, takes no writes, has a newer schema or another time", () => {
-    expect(bad({ version: "13.4" })).toEqual([["postgres", expect.stringContaining("14 or newer")]]);
-    expect(bad({ isReplica: true })).toEqual([["postgres", expect.stringContaining("takes writes")]]);
-    expect(bad({ schema: 4 })).toEqual([["postgres schema", expect.stringContaining("up to 3")]]);
-    expect(bad({ clockMs: 990_000 })).toEqual([["postgres clock", expect.any(String)]]);
+    expect(failedChecks({ version: "13.4" })).toEqual([["postgres", expect.stringContaining("14 or newer")]]);
+    expect(failedChecks({ isReplica: true })).toEqual([["postgres", expect.stringContaining("takes writes")]]);
+    expect(failedChecks({ schema: 4 })).toEqual([["postgres schema", expect.stringContaining("up to 3")]]);
+    expect(failedChecks({ clockMs: 990_000 })).toEqual([["postgres clock", expect.any(String)]]);
   });
 
   it("[L13] an empty database and one that will be brought up to date are fine", () => {
-    expect(bad({ schema: null, cluster: null, replicas: [] })).toEqual([]);
-    expect(judge({ schema: 2 })[2]).toMatchObject({ isGood: true, advice: expect.stringContaining("brings it to 3") });
+    expect(failedChecks({ schema: null, cluster: null, replicas: [] })).toEqual([]);
+    expect(checkWith({ schema: 2 })[2]).toMatchObject({ isGood: true, advice: expect.stringContaining("brings it to 3") });
   });
 });

@@ -13,23 +13,29 @@ export interface StoreCheck {
 }
 
 /** What was seen of a server, with our own clock at the moment its clock was read, and how long the reading took. */
-export interface ServerLook extends PostgresInspection {
+export interface ServerInspection extends PostgresInspection {
   readonly ownClockMs: number;
   readonly tookMs: number;
 }
 
 const versionMin = 14;
 /** Anything weaker answers before the commit is on disk here and, where there is one, at the synchronous standby. */
-const lastingCommits = ["on", "remote_apply"];
+const durableCommitModes = ["on", "remote_apply"];
 /** Deadlines follow the server's clock; further off than this, instants in logs and pages mislead. */
-const lagMsMax = 2_000;
+const clockLagMsMax = 2_000;
 
-export function judgeServer(look: ServerLook, place: string): StoreCheck[] {
-  return [judgeVersion(look, place), judgeDurability(look), judgeSchema(look), judgeClock(look), listReplicas(look)];
+export function checkServer(inspection: ServerInspection, address: string): StoreCheck[] {
+  return [
+    checkVersion(inspection, address),
+    checkDurability(inspection),
+    checkSchema(inspection),
+    checkClock(inspection),
+    listReplicas(inspection),
+  ];
 }
 
-function judgeVersion({ version, isReplica }: ServerLook, place: string): StoreCheck {
-  const found = `${place}: PostgreSQL ${version}`;
+function checkVersion({ version, isReplica }: ServerInspection, address: string): StoreCheck {
+  const found = `${address}: PostgreSQL ${version}`;
   if (isReplica)
     return {
       name: "postgres",
@@ -41,11 +47,11 @@ function judgeVersion({ version, isReplica }: ServerLook, place: string): StoreC
   return { name: "postgres", isGood, found, ...(!isGood && { advice: `Version ${versionMin} or newer is needed` }) };
 }
 
-function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerLook): StoreCheck {
+function checkDurability({ fsync, fullPageWrites, synchronousCommit }: ServerInspection): StoreCheck {
   const weak = [
     ...(fsync === "on" ? [] : ["fsync = on"]),
     ...(fullPageWrites === "on" ? [] : ["full_page_writes = on"]),
-    ...(lastingCommits.includes(synchronousCommit) ? [] : ["synchronous_commit = on"]),
+    ...(durableCommitModes.includes(synchronousCommit) ? [] : ["synchronous_commit = on"]),
   ];
   return {
     name: "postgres durability",
@@ -55,7 +61,7 @@ function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerLoo
   };
 }
 
-function judgeSchema({ schema, schemaKnown, cluster }: ServerLook): StoreCheck {
+function checkSchema({ schema, schemaKnown, cluster }: ServerInspection): StoreCheck {
   const name = "postgres schema";
   if (schema === null) return { name, isGood: true, found: "none yet; the first scheduler makes it" };
   const found = `version ${schema}, cluster ${cluster ?? "unknown"}`;
@@ -65,9 +71,9 @@ function judgeSchema({ schema, schemaKnown, cluster }: ServerLook): StoreCheck {
 }
 
 /** Half of the reading's length is nobody's lag. */
-function judgeClock({ clockMs, ownClockMs, tookMs }: ServerLook): StoreCheck {
+function checkClock({ clockMs, ownClockMs, tookMs }: ServerInspection): StoreCheck {
   const lag = Math.round(clockMs - (ownClockMs - tookMs / 2));
-  const isGood = Math.abs(lag) <= lagMsMax;
+  const isGood = Math.abs(lag) <= clockLagMsMax;
   const found = `${Math.abs(lag)} ms ${lag < 0 ? "behind" : "ahead of"} this machine, answers in ${Math.round(tookMs)} ms`;
   return {
     name: "postgres clock",
@@ -77,8 +83,8 @@ function judgeClock({ clockMs, ownClockMs, tookMs }: ServerLook): StoreCheck {
   };
 }
 
-function listReplicas({ replicas, clockMs }: ServerLook): StoreCheck {
-  const one = ({ name, epoch, seenAt }: ServerLook["replicas"][number]) => {
+function listReplicas({ replicas, clockMs }: ServerInspection): StoreCheck {
+  const one = ({ name, epoch, seenAt }: ServerInspection["replicas"][number]) => {
     const seen = seenAt === null ? "never seen" : `seen ${Math.max(0, Math.round((clockMs - seenAt) / 1_000))} s ago`;
     return `${name} (epoch ${epoch}, ${seen})`;
   };

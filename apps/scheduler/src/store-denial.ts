@@ -3,53 +3,56 @@
 
 import { Fault } from "@astraflow/protocol";
 
-export interface Denial {
+export interface ConnectionRefusal {
   /** Follows the place: "db:5432/astra" + " " + found. */
-  readonly found: string;
-  readonly wayOut: string;
+  readonly problem: string;
+  readonly fix: string;
 }
 
-const namedAuthority =
+const authorityHint =
   "name its authority with sslmode=verify-full&sslrootcert=FILE in --store, or check nothing with sslmode=no-verify";
-export const writtenPassword = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
+export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
 
-const unknownSigner: Denial = { found: "shows a certificate that nobody trusted here has signed", wayOut: namedAuthority };
-const wrongUser: Denial = {
-  found: "does not let this user in with this password",
-  wayOut: `correct user and password in --store; ${writtenPassword}`,
+const unknownSigner: ConnectionRefusal = {
+  problem: "shows a certificate that nobody trusted here has signed",
+  fix: authorityHint,
+};
+const wrongUser: ConnectionRefusal = {
+  problem: "does not let this user in with this password",
+  fix: `correct user and password in --store; ${passwordEscapeHint}`,
 };
 
 /** By the code of the error at the bottom: OpenSSL's, Node's, or the server's own five characters. */
-const denials: Readonly<Record<string, Denial>> = {
+const refusalsByCode: Readonly<Record<string, ConnectionRefusal>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: unknownSigner,
   SELF_SIGNED_CERT_IN_CHAIN: unknownSigner,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: unknownSigner,
   UNABLE_TO_GET_ISSUER_CERT: unknownSigner,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: unknownSigner,
-  CERT_HAS_EXPIRED: { found: "shows a certificate that has expired", wayOut: "renew it at the server" },
-  CERT_NOT_YET_VALID: { found: "shows a certificate that is not valid yet", wayOut: "look at the clocks of both machines" },
+  CERT_HAS_EXPIRED: { problem: "shows a certificate that has expired", fix: "renew it at the server" },
+  CERT_NOT_YET_VALID: { problem: "shows a certificate that is not valid yet", fix: "look at the clocks of both machines" },
   ERR_TLS_CERT_ALTNAME_INVALID: {
-    found: "shows a certificate for another name",
-    wayOut: "use the name that the certificate is for in --store, or check nothing with sslmode=no-verify",
+    problem: "shows a certificate for another name",
+    fix: "use the name that the certificate is for in --store, or check nothing with sslmode=no-verify",
   },
   "28P01": wrongUser,
   "28000": {
-    found: "does not let this user in from here",
-    wayOut: "correct the user in --store, or look at pg_hba.conf; where it wants TLS, add ?sslmode=verify-full",
+    problem: "does not let this user in from here",
+    fix: "correct the user in --store, or look at pg_hba.conf; where it wants TLS, add ?sslmode=verify-full",
   },
-  "3D000": { found: "has no such database", wayOut: "make it with createdb, or correct --store" },
+  "3D000": { problem: "has no such database", fix: "make it with createdb, or correct --store" },
 };
 
 /** The library gives these no code. */
-const withoutTls = "The server does not support SSL connections";
+const noTlsMessage = "The server does not support SSL connections";
 
 /** What the server denied; null where the problem is another. */
-export function readDenial(problem: unknown): Denial | null {
+export function explainConnectionRefusal(problem: unknown): ConnectionRefusal | null {
   let error = problem;
   while (error instanceof Fault) error = error.cause;
   if (!(error instanceof Error)) return null;
-  if (error.message === withoutTls)
-    return { found: "does not speak TLS", wayOut: "switch ssl on at the server, or write sslmode=disable in --store" };
+  if (error.message === noTlsMessage)
+    return { problem: "does not speak TLS", fix: "switch ssl on at the server, or write sslmode=disable in --store" };
   const { code } = error as { code?: unknown };
-  return typeof code === "string" ? (denials[code] ?? null) : null;
+  return typeof code === "string" ? (refusalsByCode[code] ?? null) : null;
 }

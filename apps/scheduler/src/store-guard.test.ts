@@ -1,12 +1,12 @@
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { guardStore, weakMs } from "./store-guard.ts";
+import { durabilityProblemMs, monitorStore } from "./store-guard.ts";
 
 const want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
 /** A store that does nothing but begin and commit, or refuse to with what it was told. */
-function stage() {
+function createFixture() {
   const moods: (FaultCode | null)[] = [];
   const commits: (FaultCode | null)[] = [];
   let now = 0;
@@ -23,7 +23,7 @@ function stage() {
     },
   } as unknown as Store;
   const heard: string[] = [];
-  const guarded = guardStore(inner, { replaced: (fault) => heard.push(fault.message), now: () => now });
+  const guarded = monitorStore(inner, { onReplaced: (fault) => heard.push(fault.message), now: () => now });
   const begin = (mood: FaultCode | null) => {
     moods.push(mood);
     return guarded.store.begin(want).then(
@@ -43,17 +43,17 @@ function stage() {
 }
 
 it("[O20] the store is away from the first turn that cannot begin until the next that can, and the engine hears every refusal", async () => {
-  const { guarded, begin, heard } = stage();
+  const { guarded, begin, heard } = createFixture();
 
-  expect([await begin(null), guarded.isAway()]).toEqual(["begun", false]);
-  expect([await begin("E.STORE.BUSY"), guarded.isAway()]).toEqual(["E.STORE.BUSY", true]);
-  expect([await begin("E.STORE.BUSY"), guarded.isAway()]).toEqual(["E.STORE.BUSY", true]);
-  expect([await begin(null), guarded.isAway()]).toEqual(["begun", false]);
+  expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
+  expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
+  expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
+  expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
   expect(heard).toEqual([]);
 });
 
 it("[O23] that another process has taken the name is told once, in the store's words", async () => {
-  const { begin, heard } = stage();
+  const { begin, heard } = createFixture();
 
   await begin("E.STORE.IN_USE");
   await begin("E.STORE.IN_USE");
@@ -62,13 +62,13 @@ it("[O23] that another process has taken the name is told once, in the store's w
 });
 
 it("[O29] a commit that would not last makes the store weak until one is taken again; other failures do not", async () => {
-  const { guarded, commit, begin } = stage();
+  const { guarded, commit, begin } = createFixture();
 
-  expect([await commit("E.STORE.BUSY"), guarded.weakness()]).toEqual(["failed", null]);
-  expect([await commit("E.STORE.DURABILITY"), guarded.weakness()]).toEqual(["failed", "the store's own words"]);
-  expect([await begin(null), guarded.weakness()]).toEqual(["begun", "the store's own words"]);
-  expect([await commit(null), guarded.weakness()]).toEqual(["committed", null]);
-  expect([await begin("E.STORE.DURABILITY"), guarded.isAway(), guarded.weakness()]).toEqual([
+  expect([await commit("E.STORE.BUSY"), guarded.durabilityProblem()]).toEqual(["failed", null]);
+  expect([await commit("E.STORE.DURABILITY"), guarded.durabilityProblem()]).toEqual(["failed", "the store's own words"]);
+  expect([await begin(null), guarded.durabilityProblem()]).toEqual(["begun", "the store's own words"]);
+  expect([await commit(null), guarded.durabilityProblem()]).toEqual(["committed", null]);
+  expect([await begin("E.STORE.DURABILITY"), guarded.isUnavailable(), guarded.durabilityProblem()]).toEqual([
     "E.STORE.DURABILITY",
     false,
     "the store's own words",
@@ -76,12 +76,12 @@ it("[O29] a commit that would not last makes the store weak until one is taken a
 });
 
 it("[O29] a weak store of which nothing more is asked is trusted with another try after a while", async () => {
-  const { guarded, commit, advance } = stage();
+  const { guarded, commit, advance } = createFixture();
 
   await commit("E.STORE.DURABILITY");
-  advance(weakMs - 1);
-  expect(guarded.weakness()).not.toBeNull();
+  advance(durabilityProblemMs - 1);
+  expect(guarded.durabilityProblem()).not.toBeNull();
   advance(1);
 
-  expect(guarded.weakness()).toBeNull();
+  expect(guarded.durabilityProblem()).toBeNull();
 });

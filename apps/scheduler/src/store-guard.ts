@@ -5,17 +5,17 @@
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 
-export interface GuardedStore {
+export interface MonitoredStore {
   readonly store: Store;
   /** Whether the last turn could not even begin. */
-  isAway(): boolean;
+  isUnavailable(): boolean;
   /** Why commits are refused to be trusted, in the store's own words; null when they are not. */
-  weakness(): string | null;
+  durabilityProblem(): string | null;
 }
 
-export interface GuardEars {
+export interface StoreMonitorOptions {
   /** Called once, with the store's own words. */
-  replaced(fault: Fault): void;
+  onReplaced(fault: Fault): void;
   /** Monotonic, milliseconds. */
   now(): number;
 }
@@ -24,15 +24,15 @@ export interface GuardEars {
  * A store that was too weak is so until a commit succeeds, or until nothing was refused for this long: a scheduler that gets no work
  * because it is unready commits nothing, and would never find out.
  */
-export const weakMs = 30_000;
+export const durabilityProblemMs = 30_000;
 
-export function guardStore(inner: Store, { replaced, now }: GuardEars): GuardedStore {
-  let isAway = false;
-  let weakness: { readonly message: string; readonly until: number } | null = null;
+export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOptions): MonitoredStore {
+  let isUnavailable = false;
+  let durabilityProblem: { readonly message: string; readonly until: number } | null = null;
   let isReplaced = false;
-  const noticeWeakness = (fault: Fault): boolean => {
+  const noteDurabilityProblem = (fault: Fault): boolean => {
     if (fault.code !== "E.STORE.DURABILITY") return false;
-    weakness = { message: fault.message, until: now() + weakMs };
+    durabilityProblem = { message: fault.message, until: now() + durabilityProblemMs };
     return true;
   };
   const watchCommit = (tx: TurnTransaction): TurnTransaction => {
@@ -40,23 +40,23 @@ export function guardStore(inner: Store, { replaced, now }: GuardEars): GuardedS
     // Laid over the turn itself: its rows are read thousands of times, and a detour would be paid for each.
     tx.commit = async (turn, units): Promise<CommitOutcome> => {
       const committed = await commit(turn, units);
-      if (committed.outcome === "committed") weakness = null;
-      else if (committed.outcome === "failed") noticeWeakness(committed.fault);
+      if (committed.outcome === "committed") durabilityProblem = null;
+      else if (committed.outcome === "failed") noteDurabilityProblem(committed.fault);
       return committed;
     };
     return tx;
   };
-  const watch = async <T>(asked: Promise<T>): Promise<T> => {
+  const trackAvailability = async <T>(request: Promise<T>): Promise<T> => {
     try {
-      const answer = await asked;
-      isAway = false;
+      const answer = await request;
+      isUnavailable = false;
       return answer;
     } catch (cause) {
-      const isWeak = cause instanceof Fault && noticeWeakness(cause);
-      isAway = !isWeak;
+      const isWeak = cause instanceof Fault && noteDurabilityProblem(cause);
+      isUnavailable = !isWeak;
       if (cause instanceof Fault && cause.code === "E.STORE.IN_USE" && !isReplaced) {
         isReplaced = true;
-        replaced(cause);
+        onReplaced(cause);
       }
       throw cause;
     }
@@ -65,14 +65,14 @@ export function guardStore(inner: Store, { replaced, now }: GuardEars): GuardedS
     store: {
       // A name that is in use at the start is a refusal to start, not the end of something that ran.
       open: (me) => inner.open(me),
-      begin: (want) => watch(inner.begin(want)).then(watchCommit),
-      settle: (turn) => watch(inner.settle(turn)),
+      begin: (want) => trackAvailability(inner.begin(want)).then(watchCommit),
+      settle: (turn) => trackAvailability(inner.settle(turn)),
       events: (query) => inner.events(query),
       page: (query) => inner.page(query),
-      onHint: (hear) => inner.onHint(hear),
+      onHint: (onHint) => inner.onHint(onHint),
       close: () => inner.close(),
     },
-    isAway: () => isAway,
-    weakness: () => (weakness !== null && now() < weakness.until ? weakness.message : null),
+    isUnavailable: () => isUnavailable,
+    durabilityProblem: () => (durabilityProblem !== null && now() < durabilityProblem.until ? durabilityProblem.message : null),
   };
 }

@@ -3,30 +3,30 @@
 
 import type { Store, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
-import type { StoreClock } from "./clock.ts";
-import type { StorePlace } from "./store-place.ts";
-import { type StoreWatch, watchStore } from "./store-watch.ts";
+import type { ClockPair } from "./clock.ts";
+import type { StoreAddress } from "./store-place.ts";
+import { type StoreFileWatch, watchStoreFile } from "./store-watch.ts";
 
-export interface StoreManner {
+export interface OpenStoreOptions {
   /** A file's clock is this process's; a server brings its own. */
-  readonly clock: StoreClock;
+  readonly clock: ClockPair;
   readonly timeScale: number;
   readonly turnsInFlight: number;
   readonly failpoint?: (name: string) => void;
 }
 
-export function openStore(place: StorePlace, { clock, timeScale, turnsInFlight, failpoint }: StoreManner): Store {
+export function openStore(address: StoreAddress, { clock, timeScale, turnsInFlight, failpoint }: OpenStoreOptions): Store {
   const armed = failpoint && { failpoint };
-  if (place.of === "sqlite") return openSqlite({ file: place.file, clock, ...armed });
-  return openPostgres({ url: place.url, connections: turnsInFlight, timeScale, ...armed });
+  if (address.of === "sqlite") return openSqlite({ file: address.file, clock, ...armed });
+  return openPostgres({ url: address.url, connections: turnsInFlight, timeScale, ...armed });
 }
 
-export function openReader(place: StorePlace): StoreReader {
-  return place.of === "sqlite" ? openSqliteReader({ file: place.file }) : openPostgresReader({ url: place.url });
+export function openStoreReader(address: StoreAddress): StoreReader {
+  return address.of === "sqlite" ? openSqliteReader({ file: address.file }) : openPostgresReader({ url: address.url });
 }
 
 /** Only a file can be taken away under its scheduler; a server that goes away comes back. */
-export async function watchPlace(place: StorePlace): Promise<StoreWatch> {
-  if (place.of === "sqlite") return watchStore(place.file);
+export async function watchForStoreLoss(address: StoreAddress): Promise<StoreFileWatch> {
+  if (address.of === "sqlite") return watchStoreFile(address.file);
   return { gone: new Promise(() => undefined), stop: () => undefined };
 }

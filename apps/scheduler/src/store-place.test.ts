@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { Refusal } from "./setting-readers.ts";
-import { createVeil, nameStore, readStorePlace, type StorePlace } from "./store-place.ts";
+import { createPasswordMask, describeStoreAddress, parseStoreAddress, type StoreAddress } from "./store-place.ts";
 
 const secret = "s3cret/%word";
 const written = encodeURIComponent(secret);
-const server: StorePlace = { of: "postgres", url: `postgres://astra:${written}@db.internal:5433/flows?sslmode=require` };
+const server: StoreAddress = { of: "postgres", url: `postgres://astra:${written}@db.internal:5433/flows?sslmode=require` };
 
 describe("the place of the store", () => {
   it("[O21] is a file in the data folder unless --store says otherwise", () => {
-    expect(readStorePlace("", "/data")).toEqual({ of: "sqlite", file: "/data/astra.db" });
-    expect(readStorePlace("sqlite:/x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
-    expect(readStorePlace("sqlite:///x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+    expect(parseStoreAddress("", "/data")).toEqual({ of: "sqlite", file: "/data/astra.db" });
+    expect(parseStoreAddress("sqlite:/x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+    expect(parseStoreAddress("sqlite:///x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
   });
 
   it("[O21] may be a PostgreSQL server, under both names of its scheme and by a socket", () => {
     for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u@x"])
-      expect(readStorePlace(url, "/data")).toEqual({ of: "postgres", url });
+      expect(parseStoreAddress(url, "/data")).toEqual({ of: "postgres", url });
   });
 
   it("[O21] is refused when it is no place, with the way out and without what may be a secret", () => {
@@ -28,7 +28,7 @@ describe("the place of the store", () => {
       "postgres://u:100%@h/d",
     ];
     for (const text of [...wrong, "sqlite:", "mysql:x", "plain.db"]) {
-      const refusal = readStorePlace(text, "/data");
+      const refusal = parseStoreAddress(text, "/data");
 
       expect(refusal).toBeInstanceOf(Refusal);
       expect((refusal as Refusal).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
@@ -38,7 +38,7 @@ describe("the place of the store", () => {
 
   it("[O21] with a password that is cut short by a / or # is refused with the way to write it, and nothing of it is repeated", () => {
     for (const password of ["12/s3cret", "12#s3cret", "s3cret/x", "s3cret#x", "s3cret?x"]) {
-      const refusal = readStorePlace(`postgres://u:${password}@h/d`, "/data");
+      const refusal = parseStoreAddress(`postgres://u:${password}@h/d`, "/data");
 
       expect((refusal as Refusal).reason).toMatch(/\/ as %2F, # as %23/);
       expect((refusal as Refusal).reason).not.toMatch(/s3cret|u:12/);
@@ -47,8 +47,10 @@ describe("the place of the store", () => {
 
   it("[O30] has TLS that is checked in full, not at all, or is off; other modes mean the first or are refused", () => {
     const modeOf = (mode: string) => {
-      const place = readStorePlace(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
-      return place instanceof Refusal ? place.reason : place.of === "postgres" && new URL(place.url).searchParams.get("sslmode");
+      const address = parseStoreAddress(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
+      return address instanceof Refusal
+        ? address.reason
+        : address.of === "postgres" && new URL(address.url).searchParams.get("sslmode");
     };
 
     expect(["require", "verify-ca", "verify-full", "no-verify", "disable"].map(modeOf)).toEqual([
@@ -63,17 +65,17 @@ describe("the place of the store", () => {
   });
 
   it("[O21] is named without its password and without its options", () => {
-    expect(nameStore(server)).toBe("postgres://astra@db.internal:5433/flows");
-    expect(nameStore({ of: "sqlite", file: "/x/y.db" })).toBe("/x/y.db");
+    expect(describeStoreAddress(server)).toBe("postgres://astra@db.internal:5433/flows");
+    expect(describeStoreAddress({ of: "sqlite", file: "/x/y.db" })).toBe("/x/y.db");
   });
 
   it("[O21] has its password taken out of every text, however it is written there", () => {
-    const veil = createVeil(server);
+    const veil = createPasswordMask(server);
 
     expect(veil(`raw ${secret}, in an address ${written}, as JSON ${JSON.stringify({ secret })}`)).toBe(
       `raw ***, in an address ***, as JSON {"secret":"***"}`,
     );
-    expect(createVeil({ of: "postgres", url: "postgres://astra:astra@h/astra" })("astra is no secret")).toBe(
+    expect(createPasswordMask({ of: "postgres", url: "postgres://astra:astra@h/astra" })("astra is no secret")).toBe(
       "astra is no secret",
     );
   });

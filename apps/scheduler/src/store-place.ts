@@ -3,9 +3,9 @@
 
 import { resolve } from "node:path";
 import { Refusal } from "./setting-readers.ts";
-import { writtenPassword } from "./store-denial.ts";
+import { passwordEscapeHint } from "./store-denial.ts";
 
-export type StorePlace =
+export type StoreAddress =
   | { readonly of: "sqlite"; readonly file: string }
   /** `url` holds the password: it goes to the store and nowhere else. */
   | { readonly of: "postgres"; readonly url: string };
@@ -25,9 +25,9 @@ const sslModes: Readonly<Record<string, string>> = {
   "no-verify": "no-verify",
 };
 
-export function readStorePlace(text: string, dataDir: string): StorePlace | Refusal {
+export function parseStoreAddress(text: string, dataDir: string): StoreAddress | Refusal {
   if (text === "") return { of: "sqlite", file: resolve(dataDir, "astra.db") };
-  if (/^postgres(ql)?:/i.test(text)) return readServer(text);
+  if (/^postgres(ql)?:/i.test(text)) return parsePostgresAddress(text);
   const file = text.replace(/^sqlite:(\/\/)?/, "");
   if (text.startsWith("sqlite:") && file !== "") return { of: "sqlite", file: resolve(file) };
   // Only the part that cannot be a secret is repeated: it may be a misspelled address with a password in it.
@@ -35,15 +35,16 @@ export function readStorePlace(text: string, dataDir: string): StorePlace | Refu
   return new Refusal(`begins with ${scheme}; it must be sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
 }
 
-function readServer(text: string): StorePlace | Refusal {
+function parsePostgresAddress(text: string): StoreAddress | Refusal {
   const url = URL.parse(text);
   // A / or # in a password ends the part of the address that could hold one; nothing of such a text is repeated.
   const isCutShort = url === null ? text.includes("@") : url.username + url.password === "" && /^[^?]*@/.test(text);
-  if (isCutShort) return new Refusal(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${writtenPassword}`);
+  if (isCutShort)
+    return new Refusal(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${passwordEscapeHint}`);
   if (url === null || (url.hostname === "" && !url.searchParams.has("host")))
     return new Refusal("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
   if (!/^\/[^/]+$/.test(url.pathname)) return new Refusal(`names no database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
-  if (passwordOf(url) === null)
+  if (decodePassword(url) === null)
     return new Refusal("has a password that is not written as addresses are; replace each % in it by %25");
   const given = url.searchParams.get("sslmode");
   // Who asks for the meanings of libpq gets them from the driver.
@@ -57,25 +58,25 @@ function readServer(text: string): StorePlace | Refusal {
 }
 
 /** The place as people may see it. */
-export function nameStore(place: StorePlace): string {
-  if (place.of === "sqlite") return place.file;
-  const { username, host, pathname } = new URL(place.url);
+export function describeStoreAddress(address: StoreAddress): string {
+  if (address.of === "sqlite") return address.file;
+  const { username, host, pathname } = new URL(address.url);
   return `postgres://${username === "" ? "" : `${username}@`}${host}${pathname}`;
 }
 
 /** Takes the secret out of a text, in each form it may have there: as it is, as addresses write it, as JSON writes it. */
-export function createVeil(place: StorePlace): (text: string) => string {
-  if (place.of === "sqlite") return (text) => text;
-  const url = new URL(place.url);
-  const plain = passwordOf(url) ?? "";
+export function createPasswordMask(address: StoreAddress): (text: string) => string {
+  if (address.of === "sqlite") return (text) => text;
+  const url = new URL(address.url);
+  const plain = decodePassword(url) ?? "";
   const known = [url.username, url.hostname, url.pathname.slice(1)];
   // What is written beside it in plain sight is no secret.
   if (plain.length < secretCharsMin || known.includes(plain)) return (text) => text;
   const forms = [...new Set([plain, url.password, encodeURIComponent(plain), JSON.stringify(plain).slice(1, -1)])];
-  return (text) => forms.reduce((veiled, form) => veiled.replaceAll(form, "***"), text);
+  return (text) => forms.reduce((masked, form) => masked.replaceAll(form, "***"), text);
 }
 
-function passwordOf(url: URL): string | null {
+function decodePassword(url: URL): string | null {
   try {
     return decodeURIComponent(url.password);
   } catch (cause) {

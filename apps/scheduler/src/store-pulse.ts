@@ -1,31 +1,31 @@
 // Feels the engine's pulse: readiness learns how it is, the log when its store goes away, comes back, or stops being trusted.
 
-import { type EngineHost, gaugeMs } from "./engine-host.ts";
+import { type EngineHost, gaugeIntervalMs } from "./engine-host.ts";
 import type { Log } from "./log.ts";
 import type { Readiness } from "./readiness.ts";
 
-export interface PulseOptions {
+export interface EngineMonitorOptions {
   readonly host: Pick<EngineHost, "gauge">;
-  readonly readiness: Pick<Readiness, "note">;
+  readonly readiness: Pick<Readiness, "update">;
   readonly log: Log;
   /** The store's name in the log. */
   readonly store: string;
 }
 
 /** The returned function ends it. */
-export function feelPulse({ host, readiness, log, store }: PulseOptions): () => void {
-  readiness.note(host.gauge());
-  let wasAway = false;
-  let wasWeak = false;
+export function startEngineMonitor({ host, readiness, log, store }: EngineMonitorOptions): () => void {
+  readiness.update(host.gauge());
+  let wasUnavailable = false;
+  let wasUndurable = false;
   const timer = setInterval(() => {
     const gauge = host.gauge();
-    readiness.note(gauge);
-    if (gauge.isStoreAway !== wasAway) log.warn({ store }, wasAway ? "store.back" : "store.away");
-    wasAway = gauge.isStoreAway;
-    const { storeWeakness: message } = gauge;
-    if (message !== null && !wasWeak) log.error({ store, message }, "store.weak");
-    if (message === null && wasWeak) log.warn({ store }, "store.trusted");
-    wasWeak = message !== null;
-  }, gaugeMs);
+    readiness.update(gauge);
+    if (gauge.isStoreUnavailable !== wasUnavailable) log.warn({ store }, wasUnavailable ? "store.back" : "store.away");
+    wasUnavailable = gauge.isStoreUnavailable;
+    const { storeDurabilityProblem: message } = gauge;
+    if (message !== null && !wasUndurable) log.error({ store, message }, "store.weak");
+    if (message === null && wasUndurable) log.warn({ store }, "store.trusted");
+    wasUndurable = message !== null;
+  }, gaugeIntervalMs);
   return () => clearInterval(timer);
 }

@@ -3,18 +3,18 @@
 
 import { stat } from "node:fs/promises";
 
-const lookMs = 1_000;
+const checkMs = 1_000;
 
-export interface StoreWatch {
+export interface StoreFileWatch {
   /** Settles only when the file is no longer the one that was opened. */
   readonly gone: Promise<Error>;
   stop(): void;
 }
 
-export async function watchStore(file: string): Promise<StoreWatch> {
+export async function watchStoreFile(file: string): Promise<StoreFileWatch> {
   const first = await stat(file);
   const gone = Promise.withResolvers<Error>();
-  const look = async () => {
+  const checkFile = async () => {
     const why = await stat(file).then(
       (now) => (now.ino === first.ino && now.dev === first.dev ? null : "was replaced by another file"),
       (cause: NodeJS.ErrnoException) => (cause.code === "ENOENT" || cause.code === "ENOTDIR" ? "was deleted" : null),
@@ -22,6 +22,6 @@ export async function watchStore(file: string): Promise<StoreWatch> {
     if (why !== null)
       gone.resolve(new Error(`the store ${file} ${why} while it was in use; put it back, or start again with what is there now`));
   };
-  const timer = setInterval(() => void look(), lookMs);
+  const timer = setInterval(() => void checkFile(), checkMs);
   return { gone: gone.promise, stop: () => clearInterval(timer) };
 }

@@ -35,7 +35,7 @@ export function readTenants(
   problems: string[],
 ): Readonly<Record<string, TenantConfig>> {
   const tenants: Record<string, TenantConfig> = {};
-  if (!isBag(given.value)) {
+  if (!isObject(given.value)) {
     problems.push(`${given.name} must be an object with settings by tenant, like {"acme": {"lease": 60000}}.`);
     return tenants;
   }
@@ -43,11 +43,11 @@ export function readTenants(
     const name = `"${tenant}" of ${given.name}`;
     if (!namePattern.test(tenant))
       problems.push(`${name} is no name of a tenant; use letters, digits, dots, dashes and underscores.`);
-    else if (!isBag(words)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
+    else if (!isObject(words)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
     else {
       const config = readTenant(words, name, problems);
       tenants[tenant] = config;
-      problems.push(...timeProblems({ ...everybody, ...config.thresholds }, tenantNames, ` of ${name}`));
+      problems.push(...findLeaseProblems({ ...everybody, ...config.thresholds }, tenantNames, ` of ${name}`));
     }
   }
   return tenants;
@@ -84,7 +84,7 @@ function readTenant(words: Record<string, unknown>, name: string, problems: stri
 
 const isThreshold = (key: string): key is keyof typeof thresholdRows => Object.hasOwn(thresholdRows, key);
 
-const isBag = (value: unknown): value is Record<string, unknown> =>
+const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** How leases and heartbeats are called where they were set. */
@@ -96,7 +96,7 @@ export const flagNames: TimeNames = { lease: "--lease", quietLease: "quietLease"
 const tenantNames: TimeNames = { lease: `"lease"`, quietLease: `"quietLease"` };
 
 /** A lease that one late heartbeat would end is refused. */
-export function timeProblems(times: TenantSettings, names: TimeNames, where = ""): string[] {
+export function findLeaseProblems(times: TenantSettings, names: TimeNames, where = ""): string[] {
   const judge = (name: string, leaseMs: number, heartbeatMs: number): string[] =>
     leaseMs >= heartbeatMs * 2
       ? []

@@ -5,14 +5,14 @@ import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from "node:tls";
 
-export interface TlsPlace {
+export interface TlsFilePaths {
   readonly certFile: string;
   readonly keyFile: string;
   readonly clientCaFile: string | null;
 }
 
 /** Files that were read and fit together. */
-export interface TlsMaterial {
+export interface ServerTlsCredentials {
   readonly cert: string;
   readonly key: string;
   readonly ca: string | null;
@@ -23,20 +23,20 @@ export interface TlsMaterial {
 }
 
 /** The files cannot be used; the message is a sentence with the way out. */
-export class TlsProblem extends Error {}
+export class TlsFileError extends Error {}
 
-export async function readTlsMaterial(place: TlsPlace): Promise<TlsMaterial> {
+export async function readTlsCredentials(paths: TlsFilePaths): Promise<ServerTlsCredentials> {
   const [cert, key, ca] = await Promise.all([
-    readWords(place.certFile, "--tls-cert"),
-    readWords(place.keyFile, "--tls-key"),
-    place.clientCaFile === null ? null : readWords(place.clientCaFile, "--client-ca"),
+    readPemFile(paths.certFile, "--tls-cert"),
+    readPemFile(paths.keyFile, "--tls-key"),
+    paths.clientCaFile === null ? null : readPemFile(paths.clientCaFile, "--client-ca"),
   ]);
-  const chain = readChain(cert, `--tls-cert ${place.certFile}`);
-  const authorities = ca === null ? [] : readChain(ca, `--client-ca ${place.clientCaFile}`);
+  const chain = parseCertificates(cert, `--tls-cert ${paths.certFile}`);
+  const authorities = ca === null ? [] : parseCertificates(ca, `--client-ca ${paths.clientCaFile}`);
   const other = authorities.find((one) => !one.ca);
   if (other !== undefined)
-    throw new TlsProblem(
-      `--client-ca ${place.clientCaFile} holds "${oneLine(other.subject)}", which is no authority; leave it out.`,
+    throw new TlsFileError(
+      `--client-ca ${paths.clientCaFile} holds "${joinLines(other.subject)}", which is no authority; leave it out.`,
     );
   const material = {
     cert,
@@ -46,42 +46,42 @@ export async function readTlsMaterial(place: TlsPlace): Promise<TlsMaterial> {
     authorities: authorities.map((one) => one.fingerprint256),
   };
   try {
-    createSecureContext(contextOptions(material));
+    createSecureContext(secureContextOptions(material));
   } catch (cause) {
     // What OpenSSL says of a key is about its form and never holds a part of it.
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new TlsProblem(
-      `--tls-cert ${place.certFile} and --tls-key ${place.keyFile} cannot be used together (${why}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
+    throw new TlsFileError(
+      `--tls-cert ${paths.certFile} and --tls-key ${paths.keyFile} cannot be used together (${why}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
       { cause },
     );
   }
   return material;
 }
 
-async function readWords(file: string, flag: string): Promise<string> {
+async function readPemFile(file: string, flag: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new TlsProblem(`${flag} cannot be read (${why}); correct the path.`, { cause });
+    throw new TlsFileError(`${flag} cannot be read (${why}); correct the path.`, { cause });
   }
 }
 
-const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+const certificatePattern = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-function readChain(text: string, name: string): readonly X509Certificate[] {
-  const blocks = text.match(certificateForm) ?? [];
-  if (blocks.length === 0) throw new TlsProblem(`${name} holds no certificate; it must be PEM.`);
+function parseCertificates(text: string, name: string): readonly X509Certificate[] {
+  const blocks = text.match(certificatePattern) ?? [];
+  if (blocks.length === 0) throw new TlsFileError(`${name} holds no certificate; it must be PEM.`);
   return blocks.map((block) => {
     try {
       return new X509Certificate(block);
     } catch (cause) {
-      throw new TlsProblem(`${name} holds a certificate that cannot be read; write it again.`, { cause });
+      throw new TlsFileError(`${name} holds a certificate that cannot be read; write it again.`, { cause });
     }
   });
 }
 
-const oneLine = (subject: string): string => subject.replaceAll("\n", ", ");
+const joinLines = (subject: string): string => subject.replaceAll("\n", ", ");
 
 /** Of TLS 1.2 only what keeps the past secret and is authenticated; TLS 1.3 has nothing else. */
 const ciphers = [
@@ -97,7 +97,7 @@ const ciphers = [
 ].join(":");
 
 /** What changes with the files. */
-export function contextOptions({ cert, key, ca }: Pick<TlsMaterial, "cert" | "key" | "ca">): SecureContextOptions {
+export function secureContextOptions({ cert, key, ca }: Pick<ServerTlsCredentials, "cert" | "key" | "ca">): SecureContextOptions {
   // A resumed TLS session is not asked for its certificate again: with workers' certificates every connection is judged anew.
   const noTickets = ca === null ? 0 : constants.SSL_OP_NO_TICKET;
   return {
@@ -111,13 +111,13 @@ export function contextOptions({ cert, key, ca }: Pick<TlsMaterial, "cert" | "ke
 }
 
 /** What a stranger may cost before TLS stands. */
-const tlsHandshakeMs = 10_000;
+const tlsHandshakeTimeoutMs = 10_000;
 
 /** What is fixed with the server. A certificate is asked for and not demanded: callers of REST have none, and workers hear why not. */
-export function serverOptions(material: TlsMaterial): TlsOptions {
+export function tlsServerOptions(material: ServerTlsCredentials): TlsOptions {
   return {
-    ...contextOptions(material),
-    handshakeTimeout: tlsHandshakeMs,
+    ...secureContextOptions(material),
+    handshakeTimeout: tlsHandshakeTimeoutMs,
     requestCert: material.ca !== null,
     rejectUnauthorized: false,
   };

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import type { Log } from "./log.ts";
-import { type TlsMaterial, TlsProblem } from "./tls-material.ts";
-import { watchTls } from "./tls-watch.ts";
+import { type ServerTlsCredentials, TlsFileError } from "./tls-material.ts";
+import { createTlsReloader } from "./tls-watch.ts";
 
 const dayMs = 86_400_000;
-const material = (name: string, expiresAt: number, authorities: readonly string[] = ["a"]): TlsMaterial => ({
+const tlsCredentials = (name: string, expiresAt: number, authorities: readonly string[] = ["a"]): ServerTlsCredentials => ({
   cert: `cert ${name}`,
   key: `key ${name}`,
   ca: authorities.join(),
@@ -12,12 +12,12 @@ const material = (name: string, expiresAt: number, authorities: readonly string[
   authorities,
 });
 
-function stage(first: TlsMaterial) {
+function createFixture(first: ServerTlsCredentials) {
   const events: string[] = [];
   const note = (_fields: unknown, event?: string) => void events.push(String(event));
   const log = { debug: note, info: note, warn: note, error: note, fatal: note } as Log;
-  const world = { now: 0, files: first as TlsMaterial | Error, used: first, distrusted: 0 };
-  const watch = watchTls({
+  const world = { now: 0, files: first as ServerTlsCredentials | Error, used: first, distrusted: 0 };
+  const watch = createTlsReloader({
     first,
     log,
     now: () => world.now,
@@ -25,50 +25,55 @@ function stage(first: TlsMaterial) {
       if (world.files instanceof Error) throw world.files;
       return world.files;
     },
-    use: (fresh) => void (world.used = fresh),
-    distrust: () => void (world.distrusted += 1),
+    apply: (fresh) => void (world.used = fresh),
+    onAuthorityRemoved: () => void (world.distrusted += 1),
   });
   return { world, watch, events };
 }
 
 it("[O35] a certificate that ends within a week is told of once, its end once more, and its successor ends that", async () => {
-  const { world, watch, events } = stage(material("one", 10 * dayMs));
+  const { world, watch, events } = createFixture(tlsCredentials("one", 10 * dayMs));
   const lookAt = async (now: number): Promise<void> => {
     world.now = now;
-    await watch.look();
-    await watch.look();
+    await watch.reload();
+    await watch.reload();
   };
 
   for (const day of [0, 2.9, 3, 5, 10, 11]) await lookAt(day * dayMs);
   expect(events).toEqual(["tls.expiring", "tls.expired"]);
 
-  world.files = material("two", 40 * dayMs);
+  world.files = tlsCredentials("two", 40 * dayMs);
   await lookAt(12 * dayMs);
   expect(world.used.cert).toBe("cert two");
   expect(events.slice(2)).toEqual(["tls.changed"]);
 });
 
 it("[O35] broken files are told of once for each way of being broken, and the next good ones are taken", async () => {
-  const { world, watch, events } = stage(material("one", 99 * dayMs));
+  const { world, watch, events } = createFixture(tlsCredentials("one", 99 * dayMs));
 
-  for (const files of [new TlsProblem("broken"), new TlsProblem("broken"), new TlsProblem("torn"), material("two", 99 * dayMs)]) {
+  for (const files of [
+    new TlsFileError("broken"),
+    new TlsFileError("broken"),
+    new TlsFileError("torn"),
+    tlsCredentials("two", 99 * dayMs),
+  ]) {
     world.files = files;
-    await watch.look();
+    await watch.reload();
   }
 
   expect(events).toEqual(["tls.kept", "tls.kept", "tls.changed"]);
   expect(world.used.cert).toBe("cert two");
   world.files = new Error("a bug");
-  await expect(watch.look()).rejects.toThrow("a bug");
+  await expect(watch.reload()).rejects.toThrow("a bug");
 });
 
 it("[O35] only an authority that goes makes who came by certificates show them again, after the new ones are in use", async () => {
-  const { world, watch } = stage(material("one", 99 * dayMs, ["a"]));
+  const { world, watch } = createFixture(tlsCredentials("one", 99 * dayMs, ["a"]));
   const distrusted: number[] = [];
 
   for (const authorities of [["a", "b"], ["b"], ["b", "c"], ["c"]]) {
-    world.files = material("one", 99 * dayMs, authorities);
-    await watch.look();
+    world.files = tlsCredentials("one", 99 * dayMs, authorities);
+    await watch.reload();
     expect(world.used.authorities).toEqual(authorities);
     distrusted.push(world.distrusted);
   }

@@ -2,61 +2,61 @@
 // go on with what they have. How files are judged is in tls-material.ts.
 
 import type { Log } from "./log.ts";
-import { type TlsMaterial, TlsProblem } from "./tls-material.ts";
+import { type ServerTlsCredentials, TlsFileError } from "./tls-material.ts";
 
 /** A certificate that ends within this is told of, once. */
 const warnBeforeMs = 7 * 86_400_000;
 
-export interface TlsWatchOptions {
-  readonly first: TlsMaterial;
+export interface TlsReloaderOptions {
+  readonly first: ServerTlsCredentials;
   /** Throws a TlsProblem where the files cannot be used. */
-  read(): Promise<TlsMaterial>;
+  read(): Promise<ServerTlsCredentials>;
   readonly log: Log;
   readonly now: () => number;
   /** From now on new connections use these. */
-  use(material: TlsMaterial): void;
+  apply(material: ServerTlsCredentials): void;
   /** An authority that was trusted is so no longer. */
-  distrust(): void;
+  onAuthorityRemoved(): void;
 }
 
-export interface TlsWatch {
-  look(): Promise<void>;
+export interface TlsReloader {
+  reload(): Promise<void>;
 }
 
-export function watchTls({ first, read, log, now, use, distrust }: TlsWatchOptions): TlsWatch {
+export function createTlsReloader({ first, read, log, now, apply, onAuthorityRemoved }: TlsReloaderOptions): TlsReloader {
   let used = first;
   let lastProblem = "";
   let lastAge = "";
 
   /** Once for each certificate and each word. */
-  const warnOfAge = (): void => {
+  const warnOfExpiry = (): void => {
     const event = used.expiresAt <= now() ? "tls.expired" : used.expiresAt - now() <= warnBeforeMs ? "tls.expiring" : "";
     const age = `${event} ${used.expiresAt}`;
     if (event !== "" && age !== lastAge)
       log[event === "tls.expired" ? "error" : "warn"]({ until: new Date(used.expiresAt).toISOString() }, event);
     lastAge = age;
   };
-  warnOfAge();
+  warnOfExpiry();
 
   return {
-    async look() {
-      warnOfAge();
-      let seen: TlsMaterial;
+    async reload() {
+      warnOfExpiry();
+      let fresh: ServerTlsCredentials;
       try {
-        seen = await read();
+        fresh = await read();
       } catch (cause) {
-        if (!(cause instanceof TlsProblem)) throw cause;
+        if (!(cause instanceof TlsFileError)) throw cause;
         if (cause.message !== lastProblem) log.error({ problem: cause.message }, "tls.kept");
         lastProblem = cause.message;
         return;
       }
       lastProblem = "";
-      if (seen.cert === used.cert && seen.key === used.key && seen.ca === used.ca) return;
-      const lost = used.authorities.filter((one) => !seen.authorities.includes(one));
-      used = seen;
-      use(seen);
-      log.info({ until: new Date(seen.expiresAt).toISOString(), authorities: seen.authorities.length }, "tls.changed");
-      if (lost.length > 0) distrust();
+      if (fresh.cert === used.cert && fresh.key === used.key && fresh.ca === used.ca) return;
+      const lost = used.authorities.filter((one) => !fresh.authorities.includes(one));
+      used = fresh;
+      apply(fresh);
+      log.info({ until: new Date(fresh.expiresAt).toISOString(), authorities: fresh.authorities.length }, "tls.changed");
+      if (lost.length > 0) onAuthorityRemoved();
     },
   };
 }

@@ -1,8 +1,8 @@
 import { tenantGrants } from "@astraflow/doors";
 import { expect, it } from "vitest";
-import { compareTokens, readTokens, type Token } from "./token-files.ts";
+import { type AccessToken, compareTokens, readTokens } from "./token-files.ts";
 
-const token = (secret: string, name = "ops", tenant = "default"): Token => ({ name, tenant, grants: tenantGrants, secret });
+const token = (secret: string, name = "ops", tenant = "default"): AccessToken => ({ name, tenant, grants: tenantGrants, secret });
 const old = token("old-secret-0123456789");
 const fresh = token("new-secret-0123456789");
 

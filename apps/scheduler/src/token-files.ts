@@ -4,7 +4,7 @@
 import { allGrants, type Grant } from "@astraflow/doors";
 import type { TokenSetting } from "./setting-readers.ts";
 
-export interface Token {
+export interface AccessToken {
   readonly name: string;
   readonly tenant: string;
   readonly grants: readonly Grant[];
@@ -12,7 +12,7 @@ export interface Token {
 }
 
 /** No secret at all: it is printed in the documentation, so it opens nothing outside of --dev. */
-export const devToken: Token = { name: "dev", tenant: "default", grants: allGrants, secret: "dev-token" };
+export const devToken: AccessToken = { name: "dev", tenant: "default", grants: allGrants, secret: "dev-token" };
 
 /** Shorter than this a secret can be guessed over the network in the life of an installation. */
 const secretCharsMin = 16;
@@ -20,8 +20,8 @@ const secretCharsMin = 16;
 /** More secrets under one name than any rotation needs; each costs every stranger's guess a comparison. */
 const secretsPerFileMax = 16;
 
-export interface TokenReading {
-  readonly tokens: readonly Token[];
+export interface TokenReadResult {
+  readonly tokens: readonly AccessToken[];
   /** One sentence each. No secret is ever in one. */
   readonly problems: readonly string[];
 }
@@ -30,13 +30,13 @@ export interface TokenReading {
 export function readTokens(
   given: readonly TokenSetting[],
   { isDev, readFile }: { readonly isDev: boolean; readFile(path: string): string },
-): TokenReading {
+): TokenReadResult {
   const problems: string[] = [];
-  const tokens: Token[] = [];
+  const tokens: AccessToken[] = [];
   for (const one of given) {
     for (const secret of readSecrets(one, readFile, problems)) {
       const token = { name: one.name, tenant: one.tenant, grants: one.grants, secret };
-      const problem = judge(token, tokens, isDev);
+      const problem = findTokenProblem(token, tokens, isDev);
       if (problem === null) tokens.push(token);
       else problems.push(problem);
     }
@@ -44,7 +44,7 @@ export function readTokens(
   return { tokens, problems };
 }
 
-function judge({ name, secret }: Token, before: readonly Token[], isDev: boolean): string | null {
+function findTokenProblem({ name, secret }: AccessToken, before: readonly AccessToken[], isDev: boolean): string | null {
   if (before.some((other) => other.secret === secret))
     return `The token "${name}" has the same secret as another one; give each its own.`;
   if (isDev) return null;
@@ -76,11 +76,11 @@ function readSecrets(given: TokenSetting, readFile: (path: string) => string, pr
 
 /** What a look at the files makes of the tokens in use. */
 export interface TokenChange {
-  readonly tokens: readonly Token[];
-  readonly added: readonly Token[];
-  readonly removed: readonly Token[];
+  readonly tokens: readonly AccessToken[];
+  readonly added: readonly AccessToken[];
+  readonly removed: readonly AccessToken[];
   /** Missing for the first time: revoked if the next look says so too. */
-  readonly missing: readonly Token[];
+  readonly missing: readonly AccessToken[];
 }
 
 /**
@@ -88,18 +88,19 @@ export interface TokenChange {
  * should be: a file that is just being written is empty for a moment, and that must not log a fleet out.
  */
 export function compareTokens(
-  used: readonly Token[],
-  seen: readonly Token[],
-  { missing, isSure }: { readonly missing: readonly Token[]; readonly isSure: boolean },
+  used: readonly AccessToken[],
+  seen: readonly AccessToken[],
+  { missing, isSure: isExplicit }: { readonly missing: readonly AccessToken[]; readonly isSure: boolean },
 ): TokenChange {
-  const gone = used.filter((token) => !has(seen, token));
-  const removed = isSure ? gone : gone.filter((token) => has(missing, token));
-  const doubted = gone.filter((token) => !has(removed, token));
-  const added = seen.filter((token) => !has(used, token));
-  return { tokens: [...seen, ...doubted.filter((token) => !sharesSecret(seen, token))], added, removed, missing: doubted };
+  const gone = used.filter((token) => !includesToken(seen, token));
+  const removed = isExplicit ? gone : gone.filter((token) => includesToken(missing, token));
+  const suspected = gone.filter((token) => !includesToken(removed, token));
+  const added = seen.filter((token) => !includesToken(used, token));
+  return { tokens: [...seen, ...suspected.filter((token) => !sharesSecret(seen, token))], added, removed, missing: suspected };
 }
 
-const has = (tokens: readonly Token[], { name, tenant, secret }: Token): boolean =>
+const includesToken = (tokens: readonly AccessToken[], { name, tenant, secret }: AccessToken): boolean =>
   tokens.some((one) => one.secret === secret && one.name === name && one.tenant === tenant);
 
-const sharesSecret = (tokens: readonly Token[], { secret }: Token): boolean => tokens.some((one) => one.secret === secret);
+const sharesSecret = (tokens: readonly AccessToken[], { secret }: AccessToken): boolean =>
+  tokens.some((one) => one.secret === secret);
