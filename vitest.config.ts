@@ -17,8 +17,8 @@ export const everyTest = [
 /** Files that get a process of their own: they set the runner's limits, or measure the memory of their process, or are long. */
 export const aloneTests = [
   "test/system/**/*.test.ts",
-  "packages/protocol/src/mutation.test.ts",
-  "packages/sim/src/campaign*.test.ts",
+  "packages/protocol/src/frames/frame-mutation.test.ts",
+  "packages/sim/src/campaign/campaign*.test.ts",
 ];
 
 const nowhere = ["**/node_modules/**", "**/var/**"];

@@ -1,11 +1,11 @@
 // `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
 
-import { workflowBench } from "./chain.ts";
-import { engineBench } from "./engine.ts";
-import { allRecordedFigures } from "./figures.ts";
-import { postgresBench } from "./postgres.ts";
-import { sessionBench } from "./session.ts";
-import { endToEndBench } from "./slice.ts";
+import { endToEndBench } from "./end-to-end/end-to-end-bench.ts";
+import { engineBench } from "./engine/engine-bench.ts";
+import { allRecordedFigures } from "./harness/statistics.ts";
+import { postgresBench } from "./postgres/postgres-bench.ts";
+import { sessionBench } from "./session/session-bench.ts";
+import { workflowBench } from "./workflow/workflow-bench.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
   chain: {

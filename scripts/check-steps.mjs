@@ -30,10 +30,10 @@ export const listSteps = ({ root, node }) => [
   { name: "dead code", words: ["knip", "--no-progress", "--no-config-hints"] },
   { name: "format", words: ["biome", "format", "."] },
   { name: "generated files", words: [node, "scripts/gen.ts", "--check"] },
-  { name: "layers", words: [node, "scripts/layers.ts"] },
-  { name: "purity", words: [node, "scripts/purity.ts"] },
-  { name: "silent failures", words: [node, "scripts/silence.ts"] },
-  { name: "docs", words: [node, "scripts/docs.ts"] },
+  { name: "layers", words: [node, "scripts/checks/layers.ts"] },
+  { name: "purity", words: [node, "scripts/checks/purity.ts"] },
+  { name: "silent failures", words: [node, "scripts/checks/silent-failures.ts"] },
+  { name: "docs", words: [node, "scripts/checks/docs.ts"] },
 ];
 
 /** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ isGood: boolean; output: string }>} */

@@ -6,8 +6,8 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { buildOpenapiDocument, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "./gen-typescript.ts";
-import { repositoryRoot } from "./tree.ts";
+import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "./generate/typescript-types.ts";
+import { repositoryRoot } from "./repository-files.ts";
 
 const sources = join(repositoryRoot, "packages/client/src");
 const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");

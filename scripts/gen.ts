@@ -6,7 +6,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildOpenapiDocument, buildSchemaDocuments, renderFaultPage } from "@astraflow/protocol";
 import { stringify } from "yaml";
-import { pythonModels } from "./gen-python.ts";
+import { pythonModels } from "./generate/python-models.ts";
 
 interface Generator {
   readonly name: string;

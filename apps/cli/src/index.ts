@@ -2,11 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { isAppName, loadAppCommand } from "./app-loader.ts";
-import type { PromptUser } from "./consent.ts";
-import { exitCodes } from "./failure.ts";
-import { runProgram } from "./program.ts";
-import type { ListenForKeys } from "./program-words.ts";
+import type { PromptUser } from "./api/confirmation.ts";
+import type { ListenForKeys } from "./command-line/common-flags.ts";
+import { runProgram } from "./command-line/program.ts";
+import { isAppName, loadAppCommand } from "./local/app-loader.ts";
+import { exitCodes } from "./output/cli-failure.ts";
 
 /** Commands that hear of a signal and end in their own way. */
 const commandsHandlingSignals: readonly string[] = ["up", "bench"];

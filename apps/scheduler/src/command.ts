@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
-import { describeSettings, readConfig, type SchedulerConfig } from "./config.ts";
+import { StartupError } from "./platform/startup-error.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
-import { logLevels } from "./setting-readers.ts";
-import { flagOf, settingKeys, settingTable } from "./setting-table.ts";
-import { StartupError } from "./start-refusal.ts";
+import { describeSettings, readConfig, type SchedulerConfig } from "./settings/config.ts";
+import { logLevels } from "./settings/setting-readers.ts";
+import { flagOf, settingKeys, settingTable } from "./settings/setting-table.ts";
 
 /** `replaced` has a code of its own: starting again would take the name back and end the other one. */
 const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } as const;

@@ -1,7 +1,7 @@
 // The worker program, for whoever starts it: the command line loads this by name. This is the only entrance.
 
-import { runWorker } from "./command.ts";
-import { type WorkerSetting, workerFlagOf, workerSettings } from "./settings.ts";
+import { runWorker } from "./run-worker.ts";
+import { type WorkerSetting, workerFlagOf, workerSettings } from "./settings/setting-table.ts";
 
 /** A command of the `astra` program. */
 export interface WorkerProgram {

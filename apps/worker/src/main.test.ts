@@ -7,7 +7,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { StubScheduler } from "../test/tiny-scheduler.ts";
+import { StubScheduler } from "../test/stub-scheduler.ts";
 import { workerCommand } from "./index.ts";
 
 const main = fileURLToPath(new URL("./main.ts", import.meta.url));

@@ -2,9 +2,9 @@
 // runs in browsers, in Node and in workers alike.
 
 import type { ServerEvent } from "@astraflow/protocol";
-import { createRouteMethods, type RouteMethods } from "./calls.ts";
 import { type ClientEventsOptions, streamEvents } from "./events.ts";
-import { type ApiConnection, type ClientEnvironment, defaultEnvironment, type RetryLimits } from "./exchange.ts";
+import { type ApiConnection, type ClientEnvironment, defaultEnvironment, type RetryLimits } from "./http.ts";
+import { createRouteMethods, type RouteMethods } from "./methods.ts";
 
 export interface ClientOptions {
   /** Where the scheduler is; in a browser the empty text means the page's own origin. */

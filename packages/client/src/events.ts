@@ -2,9 +2,9 @@
 // and nothing is told twice. What events say is the protocol's; what is made of them the caller's.
 
 import { type ErrorBody, type Route, type RouteInput, routes, type ServerEvent } from "@astraflow/protocol";
-import { buildRequest } from "./calls.ts";
-import { type ApiConnection, backoffMs, sendWithRetries } from "./exchange.ts";
 import { ApiFault, NoAnswer } from "./fault.ts";
+import { type ApiConnection, backoffMs, sendWithRetries } from "./http.ts";
+import { buildRequest } from "./methods.ts";
 import { readSseMessages } from "./sse.ts";
 
 export interface ClientEventsOptions extends RouteInput<"streamEvents"> {

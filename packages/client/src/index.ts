@@ -1,8 +1,8 @@
 // The client's entrance.
 
-export type { CallOptions, RouteMethods } from "./calls.ts";
 export { type Client, type ClientOptions, createClient } from "./client.ts";
 export type { ClientEventsOptions } from "./events.ts";
-export type { ClientEnvironment, RetryLimits } from "./exchange.ts";
 export { ApiFault, NoAnswer } from "./fault.ts";
+export type { ClientEnvironment, RetryLimits } from "./http.ts";
+export type { CallOptions, RouteMethods } from "./methods.ts";
 export { allItems } from "./pages.ts";

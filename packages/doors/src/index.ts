@@ -1,18 +1,7 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
-export { buildCatalogue, type Catalogue, type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
-export { readPeerCertificate } from "./certificates.ts";
-export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
-export { createVendorFrameRelay, type ReceivedVendorFrame, type VendorFrameRelay } from "./extensions.ts";
-export type {
-  AuthenticatedWorker,
-  IssuedSessionToken,
-  PeerCertificate,
-  SessionTokenClaims,
-  WorkerAuthenticator,
-  WorkerCredentials,
-} from "./gate.ts";
-export { createWorkerAuthenticator, type RefreshableAuthenticator, type WorkerAuthenticatorOptions } from "./gate-keeper.ts";
+export { readPeerCertificate } from "./auth/certificates.ts";
+export { type KeyRing, rotateKeys, type SessionKey, sessionTokenMsMax } from "./auth/session-tokens.ts";
 export {
   type AuthenticateToken,
   allGrants,
@@ -24,7 +13,22 @@ export {
   type TokenEntry,
   type TokenRegistry,
   tenantGrants,
-} from "./identity.ts";
+} from "./auth/token-registry.ts";
+export type {
+  AuthenticatedWorker,
+  IssuedSessionToken,
+  PeerCertificate,
+  SessionTokenClaims,
+  WorkerAuthenticator,
+  WorkerCredentials,
+} from "./auth/worker-authenticator.ts";
+export {
+  createWorkerAuthenticator,
+  type RefreshableAuthenticator,
+  type WorkerAuthenticatorOptions,
+} from "./auth/worker-credentials.ts";
+export { buildCatalogue, type Catalogue, type CatalogueCache, createCatalogueCache } from "./catalogue/catalogue.ts";
+export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export {
   type AnswerHandler,
   createEngineClient,
@@ -33,13 +37,16 @@ export {
   faultFromData,
   type PushedEffect,
   type PushedEffectType,
-} from "./link.ts";
-export { createMetricsRegistry, type MetricFamily, type MetricSeries, type MetricsRegistry } from "./metrics.ts";
-export type { DoorEnvironment, LogRecord } from "./outside.ts";
-export { createUserAccounts, type UserAccounts, type UserAccountsOptions } from "./people/people.ts";
-export { type BlobStore, type BlobStores, createDocumentBlobStore } from "./resources/blobs.ts";
-export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/blobs-folder.ts";
-export { createRestServer, type RestServerOptions } from "./rest/app.ts";
+} from "./engine-client/engine-client.ts";
+export type { DoorEnvironment, LogRecord } from "./environment/door-environment.ts";
+export {
+  createMetricsRegistry,
+  type MetricFamily,
+  type MetricSeries,
+  type MetricsRegistry,
+} from "./environment/metrics-registry.ts";
+export { type BlobStore, type BlobStores, createDocumentBlobStore } from "./resources/blob-store.ts";
+export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
 export {
   type AuthorizedRequest,
   createRestApi,
@@ -47,11 +54,13 @@ export {
   type RestApiOptions,
   type RestRequest,
   type RestResponse,
-} from "./rest/calls.ts";
-export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
-export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/hall.ts";
-export { createLostResourceFinder } from "./session/kept-resources.ts";
-export { type SessionLimits, sessionLimits } from "./session/limits.ts";
-export type { WorkerSocket, WorkerSocketEvents } from "./session/peer-socket.ts";
-export type { TenantWindows, VendorFrameSink } from "./session/surroundings.ts";
-export { type KeyRing, rotateKeys, type SessionKey, sessionTokenMsMax } from "./session-tokens.ts";
+} from "./rest/rest-api.ts";
+export { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
+export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
+export { createLostResourceFinder } from "./session/lifecycle/lost-resources.ts";
+export type { TenantWindows, VendorFrameSink } from "./session/lifecycle/session-context.ts";
+export { type SessionLimits, sessionLimits } from "./session/lifecycle/session-limits.ts";
+export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
+export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
+export { createUserAccounts, type UserAccounts, type UserAccountsOptions } from "./users/user-accounts.ts";
+export { createVendorFrameRelay, type ReceivedVendorFrame, type VendorFrameRelay } from "./vendor-frames/vendor-frame-relay.ts";

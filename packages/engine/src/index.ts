@@ -1,5 +1,33 @@
 // The engine's entrance.
 
+export { requirementsOf, type TaskRequirements } from "./core/fleet/route.ts";
+export type { DeadLetterRecord } from "./core/nodes/dead-letters.ts";
+export { type OperatorMarks, readMarks } from "./core/nodes/operator-marks.ts";
+export { docsPerWriteMax } from "./core/operations/documents.ts";
+export {
+  explainWaiting,
+  firstFailedRule,
+  type KeyHolder,
+  type PlacementCandidate,
+  type PlacementRuleCode,
+  toCandidate,
+  type WaitExplanation,
+  type WaitingTaskFacts,
+  type WaitReason,
+  type WaitReasonCode,
+  type WorkerVerdict,
+} from "./core/placement/why-waiting.ts";
+export { resultBytesMax } from "./core/progress/outcome.ts";
+export { type ArtifactBody, readArtifact } from "./core/queueing/artifacts.ts";
+export { type PackageBinding, readBindings } from "./core/queueing/package-bindings.ts";
+export { type RunOrigin, readRunOrigin } from "./core/rows/run-origin.ts";
+export { lastStep, nodeAt, planOfScope, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
+export { attemptPhase } from "./core/rows/task.ts";
+export { readTaskState, type TaskState } from "./core/rows/task-state.ts";
+export { livenessAfter } from "./core/rows/worker.ts";
+export type { WorkerCondition } from "./core/rows/worker-condition.ts";
+export { readCondition } from "./core/rows/worker-condition.ts";
+export { redactCommand, type WorkerCommandError, type WorkerCommandRecord } from "./core/workers/command-records.ts";
 export type {
   AckDispatches,
   AcknowledgeDrain,
@@ -37,36 +65,7 @@ export type {
   VendorFrame,
   WorkerDescription,
   WriteDocs,
-} from "./command.ts";
-export { redactCommand, type WorkerCommandError, type WorkerCommandRecord } from "./core/crew/command-book.ts";
-export type { WorkerCondition } from "./core/crew/condition.ts";
-export { readCondition } from "./core/crew/condition.ts";
-export { livenessAfter } from "./core/crew/worker.ts";
-export { type OperatorMarks, readMarks } from "./core/flow/marks.ts";
-export { resultBytesMax } from "./core/flow/outcome.ts";
-export { type ArtifactBody, readArtifact } from "./core/place/artifacts.ts";
-export { type PackageBinding, readBindings } from "./core/place/bindings.ts";
-export { requirementsOf, type TaskRequirements } from "./core/place/route.ts";
-export {
-  explainWaiting,
-  firstFailedRule,
-  type KeyHolder,
-  type PlacementCandidate,
-  type PlacementRuleCode,
-  toCandidate,
-  type WaitExplanation,
-  type WaitingTaskFacts,
-  type WaitReason,
-  type WaitReasonCode,
-  type WorkerVerdict,
-} from "./core/place/why.ts";
-export { type RunOrigin, readRunOrigin } from "./core/rows/about.ts";
-export { lastStep, nodeAt, planOfScope, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
-export { readTaskState, type TaskState } from "./core/rows/state.ts";
-export { attemptPhase } from "./core/rows/task.ts";
-export { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./core/rows/terms.ts";
-export { docsPerWriteMax } from "./core/steer/docs.ts";
-export type { DeadLetterRecord } from "./core/word/letter.ts";
+} from "./interface/command.ts";
 export type {
   AffectedTask,
   AnswerBody,
@@ -84,7 +83,11 @@ export type {
   SendVendorFrame,
   SendWorkerCommand,
   WorkerNotice,
-} from "./effect.ts";
+} from "./interface/effect.ts";
+export type { TenantSettings } from "./interface/tenant-settings.ts";
+export { settingsForTenant, settingsProblems, workerTimings } from "./interface/tenant-settings.ts";
+export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, EngineSettings, World } from "./interface/world.ts";
+export { defaultSettings, engineFailpoints } from "./interface/world.ts";
 export type {
   ChangeSet,
   CommitOutcome,
@@ -104,7 +107,7 @@ export type {
   TurnRequest,
   TurnTransaction,
   WorkerCount,
-} from "./port.ts";
+} from "./storage/port.ts";
 export type {
   ChunkRow,
   ConcurrencyKeyRow,
@@ -131,10 +134,18 @@ export type {
   WorkerPhase,
   WorkerRow,
   WorkflowRow,
-} from "./rows.ts";
-export { collectionsOwnedByRun, docId, docKey, keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
-export type { TenantSettings } from "./thresholds.ts";
-export { settingsForTenant, settingsProblems, workerTimings } from "./thresholds.ts";
+} from "./storage/rows.ts";
+export {
+  collectionsOwnedByRun,
+  docId,
+  docKey,
+  keyOf,
+  rootOf,
+  runKey,
+  runOf,
+  splitKey,
+  taskKey,
+  workerKey,
+} from "./storage/rows.ts";
+export { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./storage/search-terms.ts";
 export { createEngine } from "./turn/driver.ts";
-export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, EngineSettings, World } from "./world.ts";
-export { defaultSettings, engineFailpoints } from "./world.ts";

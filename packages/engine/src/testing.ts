@@ -1,8 +1,9 @@
 // What other rooms' tests need of the engine: the planted bugs, and whole rows and numbers.
-import { type EngineMutant, TurnDriver } from "./turn/driver.ts";
-import type { Engine, EngineSettings, World } from "./world.ts";
 
-export { sampleGauge, sampleRun, sampleTask } from "./sample-rows.ts";
+import type { Engine, EngineSettings, World } from "./interface/world.ts";
+import { type EngineMutant, TurnDriver } from "./turn/driver.ts";
+
+export { sampleGauge, sampleRun, sampleTask } from "./testing/sample-rows.ts";
 export type { EngineMutant as Plant };
 
 /** An engine with one known bug switched on; a suite that does not catch it is too weak. */

@@ -1,22 +1,30 @@
 // The workflow model's entrance.
-export { canonicalJson } from "./canonical.ts";
+
+export { checkWorkflow } from "./check/check-workflow.ts";
 export {
   checkPackages,
   type NodeTypeDescription,
   type PackageCatalogue,
   resolveFromCatalogue,
   type WorkflowCheckOptions,
-} from "./catalogue.ts";
-export { checkWorkflow } from "./check.ts";
-export { type EditConflict, findEditConflicts } from "./conflicts.ts";
-export { diffWorkflows, type WorkflowDiff } from "./diff.ts";
-export type { DiffLine } from "./diff-summary.ts";
-export { editLimits, readEdits } from "./edit-reader.ts";
-export { applyEdits, type WorkflowEdit } from "./edits.ts";
-export { collectIterationOutputs, isConditionMet, resolveIterationParams, resolveLoopItems } from "./frames.ts";
-export { findRemoteValuePart, type RemoteValuePart } from "./kept.ts";
-export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./path.ts";
-export { compilePlan, resolveParams } from "./plan.ts";
+} from "./check/package-catalogue.ts";
+export type { GraphProblem } from "./check/problem-list.ts";
+export { applyEdits, type WorkflowEdit } from "./edits/apply-edits.ts";
+export type { DiffLine } from "./edits/diff-summary.ts";
+export { type EditConflict, findEditConflicts } from "./edits/edit-conflicts.ts";
+export { editLimits, readEdits } from "./edits/read-edits.ts";
+export { diffWorkflows, type WorkflowDiff } from "./edits/workflow-diff.ts";
+export { collectIterationOutputs, isConditionMet, resolveIterationParams, resolveLoopItems } from "./plan/iterations.ts";
+export { fillResults, findParamsProblem, findResultsProblem, findSchemaProblem, withDefaults } from "./plan/node-schemas.ts";
+export {
+  type PresetNode,
+  planStart,
+  type ReusedResult,
+  type StartOptions,
+  type StartPlan,
+  type StartProblem,
+} from "./plan/partial-start.ts";
+export { compilePlan, resolveParams } from "./plan/plan-compiler.ts";
 export type {
   ContainerLoop,
   ContainerPlan,
@@ -30,10 +38,16 @@ export type {
   Plan,
   PlanNode,
   PlanPolicy,
-} from "./plan-types.ts";
-export type { GraphProblem } from "./problem.ts";
-export { listPatchChanges, type MergedResults, type MergeLimits, mergeResults, type ResultChange } from "./results.ts";
-export { fillResults, findParamsProblem, findResultsProblem, findSchemaProblem, withDefaults } from "./schema.ts";
-export type { SchemaProblem } from "./schema-words.ts";
-export { type PresetNode, planStart, type ReusedResult, type StartOptions, type StartPlan, type StartProblem } from "./start.ts";
-export { compareVersions } from "./version.ts";
+} from "./plan/plan-types.ts";
+export type { SchemaProblem } from "./schema/keyword.ts";
+export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./values/binding-path.ts";
+export { canonicalJson } from "./values/canonical-json.ts";
+export { findRemoteValuePart, type RemoteValuePart } from "./values/remote-value.ts";
+export {
+  listPatchChanges,
+  type MergedResults,
+  type MergeLimits,
+  mergeResults,
+  type ResultChange,
+} from "./values/result-merge.ts";
+export { compareVersions } from "./values/version-order.ts";

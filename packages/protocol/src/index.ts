@@ -1,7 +1,48 @@
 // The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
 // This is the only entrance; nothing here knows a socket, a store or a clock.
 
-export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./binding-names.ts";
+export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
+export type { NodePort, NodeUi, NodeWidget, PortBinding } from "./definitions/node-ui.ts";
+export {
+  type Edge,
+  findWorkflowFaults,
+  type Middleware,
+  type NodePolicy,
+  type ResultError,
+  readWorkflow,
+  type Workflow,
+  type WorkflowNode,
+  type WorkflowNodeState,
+  WorkflowSchema,
+} from "./definitions/workflow.ts";
+export {
+  foldLedger,
+  type LedgerFact,
+  type LedgerFigures,
+  type LedgerFold,
+  type LedgerState,
+  startLedgerFold,
+} from "./events/ledger-fold.ts";
+export {
+  type ArtifactSnapshot,
+  defaultStageOfPhase,
+  foldRun,
+  nodeStatusByPhase,
+  type RunFact,
+  type RunFold,
+  type RunSnapshot,
+  runStatusByFact,
+  startRunFold,
+  type TaskFeedback,
+  type TaskPhase,
+  type TaskSnapshot,
+  type TaskStateChange,
+  taskStateChangeOf,
+} from "./events/run-fold.ts";
+export { type EventData, EventSchema, type EventType, eventDataSchemas, type ServerEvent } from "./events/server-events.ts";
+export { Fault, type FaultDetails, fault } from "./faults/fault.ts";
+export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./faults/fault-codes.ts";
+export { type FaultSummary, formatFault, formatSettingsFault } from "./faults/fault-text.ts";
 export type {
   AckPayload,
   DrainPayload,
@@ -12,8 +53,7 @@ export type {
   ResetPayload,
   ResumePayload,
   SessionAcceptPayload,
-} from "./control.ts";
-export { buildSchemaDocuments } from "./documents.ts";
+} from "./frames/control-payloads.ts";
 export {
   createEnvelopeTemplate,
   type EnvelopeTemplate,
@@ -21,9 +61,8 @@ export {
   insertRawJson,
   type OutgoingFrame,
   toDialectPayload,
-} from "./encode.ts";
-export { type Dialect, detectDialect, type Envelope, readEnvelope } from "./envelope.ts";
-export { type EventData, EventSchema, type EventType, eventDataSchemas, type ServerEvent } from "./events.ts";
+} from "./frames/encode-frame.ts";
+export { type Dialect, detectDialect, type Envelope, readEnvelope } from "./frames/envelope.ts";
 export type {
   CancelPayload,
   DispatchBatchPayload,
@@ -38,11 +77,7 @@ export type {
   ResultArtifact,
   ResultBatchPayload,
   ResultPayload,
-} from "./exec.ts";
-export { Fault, type FaultDetails, fault } from "./fault.ts";
-export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./fault-codes.ts";
-export { renderFaultPage } from "./fault-page.ts";
-export { type FaultSummary, formatFault, formatSettingsFault } from "./fault-text.ts";
+} from "./frames/execution-payloads.ts";
 export {
   compileFrameReaders,
   type Frame,
@@ -53,40 +88,26 @@ export {
   readPayload,
   toFrameType,
   toWireType,
-} from "./frames.ts";
-export { readJson } from "./json.ts";
+} from "./frames/frame-definitions.ts";
+export type { PkgCatalogPayload, PkgEventPayload, PkgInstallPayload, PkgUninstallPayload } from "./frames/package-payloads.ts";
+export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
+export { type JsonLimits, limits } from "./json/limits.ts";
+export { readJson } from "./json/read-json.ts";
+export { renderFaultPage } from "./published/fault-page.ts";
+export { buildOpenapiDocument, type OpenapiDocument } from "./published/openapi-document.ts";
+export { buildSchemaDocuments } from "./published/schema-documents.ts";
+export type { CatalogNode, CatalogPort, PackageDetail, PackageSummary } from "./rest/bodies/catalog-bodies.ts";
 export {
-  foldLedger,
-  type LedgerFact,
-  type LedgerFigures,
-  type LedgerFold,
-  type LedgerState,
-  startLedgerFold,
-} from "./ledger-fold.ts";
-export { type JsonLimits, limits } from "./limits.ts";
-export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./manifest.ts";
-export {
-  formatHistogram,
-  formatMetricHeader,
-  formatMetricLine,
-  type HistogramValues,
-  type MetricKind,
-  type MetricLabels,
-} from "./metrics-text.ts";
-export { closestMatch, didYouMean } from "./nearest.ts";
-export type { NodePort, NodeUi, NodeWidget, PortBinding } from "./node-face.ts";
-export { buildOpenapiDocument, type OpenapiDocument } from "./openapi.ts";
-export type { PkgCatalogPayload, PkgEventPayload, PkgInstallPayload, PkgUninstallPayload } from "./pkg.ts";
-export {
-  formatQuery,
-  type ParsedQuery,
-  parseQuery,
-  type QueryableList,
-  type QueryKeyOf,
-  type QueryTerm,
-  queryKeys,
-  resolveInstant,
-} from "./query-line.ts";
+  type Resource,
+  type ResourceGrant,
+  type ResourceGrantCreateRequest,
+  type ResourceUploadInit,
+  type ResourceUploadSession,
+  readResourceForm,
+  readResourceGrantCreate,
+  readResourceUploadInit,
+  resourceLimits,
+} from "./rest/bodies/resource-bodies.ts";
 export {
   type ErrorBody,
   type Health,
@@ -102,37 +123,7 @@ export {
   type RunStartRequest,
   type RunStatus,
   readRunStartRequest,
-} from "./rest.ts";
-export type { CatalogNode, CatalogPort, PackageDetail, PackageSummary } from "./rest-catalog.ts";
-export {
-  type CommandDetail,
-  readWorkerCommand,
-  readWorkerEnrolRequest,
-  readWorkerHeartbeatRequest,
-  type WorkerCommand,
-  type WorkerEnrolRequest,
-  type WorkerSignRequest,
-} from "./rest-enrolment.ts";
-export {
-  type AuditEvent,
-  passwordLimits,
-  readUserRequest,
-  type UserRole,
-  type UserSummary,
-  userRoles,
-} from "./rest-people.ts";
-export {
-  type Resource,
-  type ResourceGrant,
-  type ResourceGrantCreateRequest,
-  type ResourceUploadInit,
-  type ResourceUploadSession,
-  readResourceForm,
-  readResourceGrantCreate,
-  readResourceUploadInit,
-  resourceLimits,
-} from "./rest-resources.ts";
-export type { ByteRange, Ledger, LogLine, RunDefinition, RunLedger, RunLog } from "./rest-runs.ts";
+} from "./rest/bodies/run-bodies.ts";
 export {
   type Bulk,
   type BulkFilter,
@@ -150,14 +141,23 @@ export {
   readSteerRequest,
   type Steered,
   type SteerRequest,
-} from "./rest-steering.ts";
+} from "./rest/bodies/run-operation-bodies.ts";
+export type { ByteRange, Ledger, LogLine, RunDefinition, RunLedger, RunLog } from "./rest/bodies/run-part-bodies.ts";
 export {
   readViewRequest,
   type SavedView,
   type ViewRequest,
   viewLimits,
   viewPages,
-} from "./rest-views.ts";
+} from "./rest/bodies/saved-view-bodies.ts";
+export {
+  type AuditEvent,
+  passwordLimits,
+  readUserRequest,
+  type UserRole,
+  type UserSummary,
+  userRoles,
+} from "./rest/bodies/user-bodies.ts";
 export {
   type CommandRef,
   type ExtensionFrame,
@@ -175,7 +175,16 @@ export {
   type WorkerKickRequest,
   type WorkerList,
   type WorkerPackage,
-} from "./rest-workers.ts";
+} from "./rest/bodies/worker-bodies.ts";
+export {
+  type CommandDetail,
+  readWorkerCommand,
+  readWorkerEnrolRequest,
+  readWorkerHeartbeatRequest,
+  type WorkerCommand,
+  type WorkerEnrolRequest,
+  type WorkerSignRequest,
+} from "./rest/bodies/worker-enrolment-bodies.ts";
 export {
   type DraftChange,
   type DraftEditRequest,
@@ -200,36 +209,27 @@ export {
   type WorkflowRef,
   type WorkflowVersion,
   workflowFileFormat,
-} from "./rest-workflows.ts";
-export type { RawBody, RouteAnswer, RouteInput } from "./route-types.ts";
-export { type Permission, type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
+} from "./rest/bodies/workflow-bodies.ts";
+export { type Permission, type QueryParameter, type Route, type RouteName, routes } from "./rest/routes/route-table.ts";
+export type { RawBody, RouteAnswer, RouteInput } from "./rest/routes/route-types.ts";
+export { type JsonObject, type JsonValue, parseInstant } from "./schema/field-types.ts";
+export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
+export { closestMatch, didYouMean } from "./text/closest-match.ts";
 export {
-  type ArtifactSnapshot,
-  defaultStageOfPhase,
-  foldRun,
-  nodeStatusByPhase,
-  type RunFact,
-  type RunFold,
-  type RunSnapshot,
-  runStatusByFact,
-  startRunFold,
-  type TaskFeedback,
-  type TaskPhase,
-  type TaskSnapshot,
-  type TaskStateChange,
-  taskStateChangeOf,
-} from "./run-fold.ts";
-export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./shape.ts";
-export { type JsonObject, type JsonValue, parseInstant } from "./words.ts";
+  formatHistogram,
+  formatMetricHeader,
+  formatMetricLine,
+  type HistogramValues,
+  type MetricKind,
+  type MetricLabels,
+} from "./text/prometheus-text.ts";
 export {
-  type Edge,
-  findWorkflowFaults,
-  type Middleware,
-  type NodePolicy,
-  type ResultError,
-  readWorkflow,
-  type Workflow,
-  type WorkflowNode,
-  type WorkflowNodeState,
-  WorkflowSchema,
-} from "./workflow.ts";
+  formatQuery,
+  type ParsedQuery,
+  parseQuery,
+  type QueryableList,
+  type QueryKeyOf,
+  type QueryTerm,
+  queryKeys,
+  resolveInstant,
+} from "./text/query-filter.ts";

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
 import { realEnvironment, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
-import type { LinkLogEvent } from "./link-ports.ts";
+import type { LinkLogEvent } from "./scheduler-link/link-ports.ts";
 import { createThreadedWorker, type WorkerLogEvent } from "./worker.ts";
 
 const examples = fileURLToPath(new URL("../../../examples", import.meta.url));

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { InMemoryOutboxDisk } from "../test/plain-disk.ts";
+import { InMemoryOutboxDisk } from "../test/in-memory-outbox-disk.ts";
 import { realEnvironment, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
-import type { DialerEvents } from "./dial.ts";
-import type { LinkLogEvent } from "./link-ports.ts";
-import { loadPackages } from "./packages.ts";
+import { loadPackages } from "./handlers/package-loader.ts";
+import type { LinkLogEvent } from "./scheduler-link/link-ports.ts";
+import type { DialerEvents } from "./scheduler-link/websocket-dialer.ts";
 import { createWorker, type SessionWorker, type SessionWorkerOptions, type WorkerLogEvent } from "./worker.ts";
 
 const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));

@@ -2,13 +2,15 @@
 // app. createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
 
 import path from "node:path";
-import type { LocalAttempt } from "./attempt.ts";
-import { type DialerEvents, type SchedulerDialer, type TlsCredentials, WebSocketDialer } from "./dial.ts";
-import { createProcessWatchdog, type ProcessWatchdog } from "./group-watch.ts";
-import { ThreadRunner } from "./host.ts";
-import { spawnHandlerThread } from "./host-spawn.ts";
-import type { LoadedPackagesSummary } from "./host-words.ts";
-import { SchedulerLink } from "./link.ts";
+import type { LocalAttempt } from "./attempts/attempt.ts";
+import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";
+import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
+import type { OutboxDisk } from "./outbox/outbox-disk.ts";
+import { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
+import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner/handler-runner.ts";
+import { spawnHandlerThread } from "./runner/spawn-handler-thread.ts";
+import type { LoadedPackagesSummary } from "./runner/thread-messages.ts";
+import { ThreadRunner } from "./runner/thread-runner.ts";
 import {
   type DrainThresholds,
   type LinkCounter,
@@ -20,14 +22,17 @@ import {
   type WorkerCapabilities,
   type WorkerHealth,
   type WorkerIdentity,
-} from "./link-ports.ts";
-import type { OutboxDisk } from "./outbox-disk.ts";
-import { JournaledOutbox, type OutboxLogEvent } from "./outbox-keeper.ts";
-import type { WorkerEnvironment } from "./outside.ts";
-import { describePackagesForRegister, type LoadedPackages } from "./packages.ts";
-import { findLostResources } from "./removed-resources.ts";
-import { type ResourceSettings, resourceDefaults } from "./resource.ts";
-import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner.ts";
+} from "./scheduler-link/link-ports.ts";
+import { findLostResources } from "./scheduler-link/removed-resources.ts";
+import { SchedulerLink } from "./scheduler-link/scheduler-link.ts";
+import {
+  type DialerEvents,
+  type SchedulerDialer,
+  type TlsCredentials,
+  WebSocketDialer,
+} from "./scheduler-link/websocket-dialer.ts";
+import type { WorkerEnvironment } from "./system/environment.ts";
+import { createProcessWatchdog, type ProcessWatchdog } from "./system/process-watchdog.ts";
 
 interface SharedWorkerOptions {
   /** Where the scheduler is; of several replicas each new session dials the next. */

@@ -1,7 +1,7 @@
 // Who a worker of the tests is, and the real time around it. Its scheduler is scripted or left out.
 
-import type { WorkerIdentity } from "../src/link-ports.ts";
-import type { WorkerEnvironment } from "../src/outside.ts";
+import type { WorkerIdentity } from "../src/scheduler-link/link-ports.ts";
+import type { WorkerEnvironment } from "../src/system/environment.ts";
 
 export const sampleIdentity: WorkerIdentity = {
   tenant: "default",

@@ -1,7 +1,7 @@
 import { toWireType } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { dialectRules, fillerFrameType } from "./dialect-rules.ts";
-import { command, frame, openStream, takeAllFrames } from "./testing/rig.ts";
+import { command, frame, openStream, takeAllFrames } from "./testing/stream-fixture.ts";
 
 describe("the rules of a dialect", () => {
   it("[N1] number from 0 in v2 and from 1 in the first generation; only v2 resumes and only v1 goes without numbers", () => {

@@ -1,7 +1,7 @@
 // How each dialect counts, acknowledges and repeats: one table. How its frames are spelled is the protocol's business.
 
 import { type Dialect, limits } from "@astraflow/protocol";
-import type { ResendPolicy } from "./retry.ts";
+import type { ResendPolicy } from "./resend-policy.ts";
 
 export interface DialectRules {
   readonly dialect: Dialect;

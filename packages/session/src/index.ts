@@ -2,8 +2,14 @@
 // This is the only entrance; sockets, frames' texts and their meaning live in doors and runtime.
 
 export { type DialectRules, dialectRules, fillerFrameType } from "./dialect-rules.ts";
-export type { OutgoingItem } from "./lane.ts";
 export type { DeliveredFrame, DeliveryTag, ReceiveResult, ReceiveVerdict } from "./receive-window.ts";
-export type { ResendPolicy } from "./retry.ts";
+export {
+  type ReceivedFrameHeader,
+  ReliableStream,
+  type StreamCounts,
+  type StreamSizes,
+  type TimeoutResult,
+} from "./reliable-stream.ts";
+export type { ResendPolicy } from "./resend-policy.ts";
+export type { OutgoingItem } from "./send-lane.ts";
 export type { SentFrame } from "./send-window.ts";
-export { type ReceivedFrameHeader, ReliableStream, type StreamCounts, type StreamSizes, type TimeoutResult } from "./stream.ts";

@@ -3,8 +3,8 @@
 import type { AckPayload } from "@astraflow/protocol";
 import { bitmapPositions } from "./bitmap.ts";
 import type { DialectRules } from "./dialect-rules.ts";
-import type { OutgoingItem } from "./lane.ts";
-import { resendDelayMs, spreadJitter } from "./retry.ts";
+import { resendDelayMs, spreadJitter } from "./resend-policy.ts";
+import type { OutgoingItem } from "./send-lane.ts";
 
 /** A frame under its number. */
 export interface SentFrame<O> {

@@ -1,10 +1,25 @@
 // A deterministic world in which the real engine, doors and worker run: one seed plays a whole bad afternoon in milliseconds.
 // This is the only entrance.
 
-export { type CampaignOptions, type CampaignReport, type CampaignViolation, runCampaign, type SeedOutcome } from "./campaign.ts";
-export type { Violation } from "./check/checker.ts";
-export type { TraceLine } from "./check/story.ts";
-export { type FaultKind, type FaultProfile, faultKinds, profiles } from "./fault-table.ts";
+export {
+  type CampaignOptions,
+  type CampaignReport,
+  type CampaignViolation,
+  runCampaign,
+  type SeedOutcome,
+} from "./campaign/campaign.ts";
+export {
+  describeCampaign,
+  describeFault,
+  describeTraceLine,
+  describeViolation,
+  type Regression,
+  replayRegression,
+  toRegression,
+} from "./campaign/campaign-report.ts";
+export { type CheckedSeed, type CheckSeedOptions, checkSeed, traceSeed } from "./campaign/check-seed.ts";
+export type { TraceLine } from "./campaign/trace-formatter.ts";
+export type { Violation } from "./checking/checker.ts";
 export type {
   ApiAnswerObservation,
   ApiCallObservation,
@@ -25,17 +40,8 @@ export type {
   UnstampedObservation,
   WorldReport,
   WorldSetupObservation,
-} from "./observation.ts";
-export { generateWorldPlan, type WorldPlan } from "./plan.ts";
-export { type PlaySeedOptions, playSeed } from "./play.ts";
-export {
-  describeCampaign,
-  describeFault,
-  describeTraceLine,
-  describeViolation,
-  type Regression,
-  replayRegression,
-  toRegression,
-} from "./report.ts";
-export { type CheckedSeed, type CheckSeedOptions, checkSeed, traceSeed } from "./trial.ts";
-export { type Mutant, mutants } from "./world.ts";
+} from "./observation/observation.ts";
+export { type FaultKind, type FaultProfile, faultKinds, profiles } from "./plan/fault-table.ts";
+export { generateWorldPlan, type WorldPlan } from "./plan/world-plan.ts";
+export { type PlaySeedOptions, playSeed } from "./world/play-seed.ts";
+export { type Mutant, mutants } from "./world/simulated-world.ts";

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { CampaignViolation } from "./campaign.ts";
-import { describeFault, describeViolation, type Regression, replayRegression, toRegression } from "./report.ts";
+import type { CampaignViolation } from "./campaign/campaign.ts";
+import { describeFault, describeViolation, type Regression, replayRegression, toRegression } from "./campaign/campaign-report.ts";
 
 const folder = join(import.meta.dirname, "..", "regressions");
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));

@@ -1,5 +1,5 @@
 // The stores' entrance.
-export type { ClockSource } from "./clock.ts";
+export type { ClockSource } from "./common/slewed-clock.ts";
 export {
   createMemoryCluster,
   type MemoryCluster,
@@ -8,10 +8,10 @@ export {
   type StoreMutant,
   type StorePausePoint,
 } from "./memory/cluster.ts";
-export { inspectPostgres, type PostgresInspection } from "./postgres/inspection.ts";
 export { type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/options.ts";
-export { openPostgresReader } from "./postgres/reader.ts";
+export { openPostgresReader } from "./postgres/reader/reader.ts";
+export { inspectPostgres, type PostgresInspection } from "./postgres/setup/inspection.ts";
 export { openPostgres } from "./postgres/store.ts";
-export { sqliteFailpoints } from "./sqlite/connection.ts";
-export { openSqliteReader } from "./sqlite/reader.ts";
+export { sqliteFailpoints } from "./sqlite/file/connection.ts";
+export { openSqliteReader } from "./sqlite/reader/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

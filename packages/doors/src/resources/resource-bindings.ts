@@ -4,8 +4,8 @@
 
 import type { StoreReader } from "@astraflow/engine";
 import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
-import type { EngineClient } from "../link.ts";
-import type { BlobStores } from "./blobs.ts";
+import type { EngineClient } from "../engine-client/engine-client.ts";
+import type { BlobStores } from "./blob-store.ts";
 import { createResourceStore, grantIdPrefix, type ResourceGrantRecord, type ResourceRecord } from "./resource-store.ts";
 
 /** An entry of `requirements.resources` in a package's manifest. */

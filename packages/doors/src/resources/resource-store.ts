@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import type { AuditEntry, DocPut, DocRow, StoreReader } from "@astraflow/engine";
 import { fault, type JsonObject } from "@astraflow/protocol";
-import type { EngineClient } from "../link.ts";
+import type { EngineClient } from "../engine-client/engine-client.ts";
 
 export type ResourceVisibility = "private" | "public" | "owner";
 

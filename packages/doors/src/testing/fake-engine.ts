@@ -1,8 +1,8 @@
 // An engine that does what a test tells it: keeps every command, answers at once or when released, and says whatever it is told to say.
 
 import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
-import { createEngineClient, type EngineClient } from "../link.ts";
-import { createAwaitableQueue } from "./inbox.ts";
+import { createEngineClient, type EngineClient } from "../engine-client/engine-client.ts";
+import { createAwaitableQueue } from "./awaitable-queue.ts";
 
 type ScriptedAnswer = { readonly body: AnswerBody } | { readonly fault: FaultData };
 type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;

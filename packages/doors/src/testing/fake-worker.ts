@@ -2,7 +2,7 @@
 
 import { type Dialect, type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
 import { WebSocket } from "ws";
-import { createAwaitableQueue } from "./inbox.ts";
+import { createAwaitableQueue } from "./awaitable-queue.ts";
 
 export interface FakeWorker {
   readonly socket: WebSocket;

@@ -1,29 +1,29 @@
 // One command to one decision: the table of who decides what, and which rows each needs at the first look.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Command } from "../command.ts";
-import type { AnswerBody } from "../effect.ts";
-import type { TaskListQuery } from "../port.ts";
-import { docKey, type RowKey, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../rows.ts";
-import type { UnitOfWork } from "./board/board.ts";
-import { handleNextRequest } from "./chain/next.ts";
-import { recordHeartbeat } from "./crew/beat.ts";
-import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame } from "./crew/crew.ts";
-import { enrolWorker } from "./crew/enrol.ts";
-import { joinWorker } from "./crew/join.ts";
-import { handleDrainAck, handlePackageReport, issueWorkerCommand, recordWorkerCommand } from "./crew/orders.ts";
-import { heldAttemptsMax } from "./crew/reconcile.ts";
-import { cancelRun, startRun } from "./flow/order.ts";
-import { handleResourceRemoved } from "./place/removed.ts";
+import type { Command } from "../interface/command.ts";
+import type { AnswerBody } from "../interface/effect.ts";
+import type { TaskListQuery } from "../storage/port.ts";
+import { docKey, type RowKey, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../storage/rows.ts";
+import { auditedActionOf, auditSubjectOf, withAudit } from "./operations/audit.ts";
+import { writeDocs } from "./operations/documents.ts";
+import { idempotencyKeyOf, runOnce } from "./operations/idempotency.ts";
+import { rebindRun } from "./operations/rebind.ts";
+import { retryNode, skipNode } from "./operations/skip-retry.ts";
+import { cancelRun, startRun } from "./operations/start-cancel-run.ts";
+import { handleAcks, handleError, handleResult } from "./reports/acks-and-outcomes.ts";
+import { handleFeedback } from "./reports/feedback.ts";
+import { handleNextRequest } from "./reports/next-requests.ts";
 import { enclosingSlots, isTopLevelNode, logicalSlot, slotOf, taskIdAt } from "./rows/slot.ts";
-import { idempotencyKeyOf, runOnce } from "./steer/again.ts";
-import { auditedActionOf, auditSubjectOf, withAudit } from "./steer/audit.ts";
-import { writeDocs } from "./steer/docs.ts";
-import { rebindRun } from "./steer/rebind.ts";
-import { retryNode, skipNode } from "./steer/steer.ts";
-import type { DecisionContext } from "./tools.ts";
-import { handleFeedback } from "./word/feedback.ts";
-import { handleAcks, handleError, handleResult } from "./word/word.ts";
+import type { DecisionContext } from "./unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
+import { enrolWorker } from "./workers/enrolment.ts";
+import { recordHeartbeat } from "./workers/heartbeat.ts";
+import { handleDrainAck, handlePackageReport, issueWorkerCommand, recordWorkerCommand } from "./workers/issued-commands.ts";
+import { joinWorker } from "./workers/join.ts";
+import { heldAttemptsMax } from "./workers/reconcile.ts";
+import { handleResourceRemoved } from "./workers/removed-resource.ts";
+import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame } from "./workers/worker-lifecycle.ts";
 
 /** What callers order of runs and workers is kept in the audit, in the unit of the deed; documents bring their own words for it. */
 export function decide(board: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {

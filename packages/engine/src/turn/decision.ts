@@ -2,18 +2,18 @@
 // its reason; nothing here lasts beyond the round, so a round that lacked rows can simply be made again from the start.
 
 import { Fault, fault } from "@astraflow/protocol";
-import { UnitOfWork } from "../core/board/board.ts";
-import { RootBusy, type RootRef, RowsMissing, rootKey } from "../core/board/root.ts";
-import { type ExpiryLimits, expireDueRows, expireUnackedGrants, storeAcks, updateSessionLiveness } from "../core/clockwork.ts";
-import { updateSaturation } from "../core/crew/load.ts";
-import { recheckAttempts } from "../core/crew/recheck.ts";
 import { decide } from "../core/decide.ts";
-import { placeTasks } from "../core/place/place.ts";
-import { handleMail } from "../core/place/post.ts";
-import type { DecisionContext } from "../core/tools.ts";
-import type { CommandAnswer } from "../effect.ts";
-import type { QueueClaim, TaskListQuery, TurnTransaction } from "../port.ts";
-import type { RowKey, WorkerId } from "../rows.ts";
+import { handleMail } from "../core/delivery/worker-mail.ts";
+import { placeTasks } from "../core/placement/place.ts";
+import { type ExpiryLimits, expireDueRows, expireUnackedGrants, storeAcks, updateSessionLiveness } from "../core/timers.ts";
+import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
+import { RootBusy, type RootRef, RowsMissing, rootKey } from "../core/unit-of-work/root.ts";
+import { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
+import { recheckAttempts } from "../core/workers/recheck.ts";
+import { updateSaturation } from "../core/workers/saturation.ts";
+import type { CommandAnswer } from "../interface/effect.ts";
+import type { QueueClaim, TaskListQuery, TurnTransaction } from "../storage/port.ts";
+import type { RowKey, WorkerId } from "../storage/rows.ts";
 import type { WaitingCommand } from "./inbox.ts";
 import { refusalAnswer, toFaultData } from "./refusal.ts";
 

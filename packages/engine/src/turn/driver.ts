@@ -2,23 +2,23 @@
 // It decides nothing about work; it decides what happens when a unit throws, a root is busy, a commit fails or its outcome is unknown.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { CommandRequest } from "../command.ts";
-import { Fleet, noPendingChanges } from "../core/crew/floor.ts";
-import { chooseClaims, slotsFreedBy } from "../core/place/place.ts";
-import { type DecisionContext, PlanCache } from "../core/tools.ts";
-import type { CommitOutcome, QueueClaim, TurnTransaction } from "../port.ts";
-import type { Millis, WorkerId } from "../rows.ts";
-import type { Engine, EngineGauge, EngineSettings, World } from "../world.ts";
+import { Fleet, noPendingChanges } from "../core/fleet/fleet.ts";
+import { chooseClaims, slotsFreedBy } from "../core/placement/place.ts";
+import { type DecisionContext, PlanCache } from "../core/unit-of-work/decision-context.ts";
+import type { CommandRequest } from "../interface/command.ts";
+import type { Engine, EngineGauge, EngineSettings, World } from "../interface/world.ts";
+import type { CommitOutcome, QueueClaim, TurnTransaction } from "../storage/port.ts";
+import type { Millis, WorkerId } from "../storage/rows.ts";
+import { CommitEffects } from "./commit-effects.ts";
 import { Decision } from "./decision.ts";
-import { type DecidedTurn, type PendingTurn, PendingTurns } from "./flight.ts";
 import { approximateBytes, CommandInbox, type WaitingCommand } from "./inbox.ts";
-import { PendingJoins } from "./joins.ts";
-import { CommitEffects } from "./landing.ts";
-import { RetryAndQuarantine } from "./leftovers.ts";
-import { type NextTurn, TurnSchedule } from "./pace.ts";
+import { PendingJoins } from "./pending-joins.ts";
+import { type DecidedTurn, type PendingTurn, PendingTurns } from "./pending-turns.ts";
 import { refusalAnswer, toFault } from "./refusal.ts";
-import { RouteRegistry } from "./route-book.ts";
-import { buildTurnRequest, commandsForTurn } from "./want.ts";
+import { RetryAndQuarantine } from "./retry-and-quarantine.ts";
+import { RouteRegistry } from "./route-registry.ts";
+import { buildTurnRequest, commandsForTurn } from "./turn-request.ts";
+import { type NextTurn, TurnSchedule } from "./turn-schedule.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Command } from "../command.ts";
+import type { Command } from "../interface/command.ts";
 import { CommandInbox, type WaitingCommand } from "./inbox.ts";
 
 let refs = 0;

@@ -1,8 +1,8 @@
 // Commands that wait for their turn. Words of workers go before orders of callers, so that finished work is never behind new work;
 // tenants take turns, so that one flood does not make the others wait; inside one tenant and lane the order of arrival holds.
 
-import type { Command, CommandRequest } from "../command.ts";
-import type { Millis, RunId, Tenant } from "../rows.ts";
+import type { Command, CommandRequest } from "../interface/command.ts";
+import type { Millis, RunId, Tenant } from "../storage/rows.ts";
 
 export interface WaitingCommand {
   readonly ref: number;

@@ -1,7 +1,7 @@
 // Faults as answers: what a caller hears when its command was not carried out.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { CommandAnswer, FaultData } from "../effect.ts";
+import type { CommandAnswer, FaultData } from "../interface/effect.ts";
 
 export const toFaultData = (problem: Fault): FaultData => ({
   code: problem.code,

@@ -17,8 +17,8 @@ import type {
   TurnTransaction,
 } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
-import { readEvents, readPage } from "./pages.ts";
+import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
+import { readEvents, readPage } from "./reader.ts";
 import { MemoryTables } from "./tables.ts";
 import { MemoryTurn } from "./turn.ts";
 

@@ -16,7 +16,7 @@ import type {
   WorkerId,
 } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
-import type { LogRow } from "../log.ts";
+import type { LogRow } from "../common/log-rows.ts";
 import { compareText, SortedList } from "./sorted-list.ts";
 
 interface QueuedTask {

@@ -21,10 +21,6 @@ import type {
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, workerKey } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import { taskListKey } from "../list-name.ts";
-import { assignPositions, type LogRow } from "../log.ts";
-import { advanceTaskQueueClocks, assignRanks, FairnessClocks } from "../rank.ts";
-import { rowProblem } from "../row-shape.ts";
 import {
   changedWorkersFault,
   findChangedWorkers,
@@ -32,7 +28,11 @@ import {
   hasEnded,
   type InvalidChangeSet,
   refusedChangeSetFault,
-} from "../unit-check.ts";
+} from "../common/change-set-check.ts";
+import { advanceTaskQueueClocks, assignRanks, FairnessClocks } from "../common/fairness-ranks.ts";
+import { assignPositions, type LogRow } from "../common/log-rows.ts";
+import { rowProblem } from "../common/row-shape.ts";
+import { taskListKey } from "../common/task-list-key.ts";
 import type { MemoryClusterState, MemoryHandle } from "./cluster.ts";
 import { compareText, takeFirst } from "./sorted-list.ts";
 import type { MemoryTables } from "./tables.ts";

@@ -1,13 +1,13 @@
 import { inspect } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { StoreClient } from "../contract/hand.ts";
-import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/sample-rows.ts";
-import type { StoreFixture } from "../contract/stage.ts";
-import { schemaVersion } from "./migrations.ts";
+import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
+import { StoreClient } from "../contract/fixtures/store-client.ts";
+import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
+import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
 import type { PostgresStore } from "./options.ts";
-import { openPostgresReader } from "./reader.ts";
+import { openPostgresReader } from "./reader/reader.ts";
+import { schemaVersion } from "./setup/migrations.ts";
 import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;

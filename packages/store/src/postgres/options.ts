@@ -1,7 +1,7 @@
 // What a store on PostgreSQL is opened with and what it offers beyond the engine's port.
 
 import type { Millis, Position, Store, Tenant } from "@astraflow/engine";
-import type { PostgresStats } from "./link.ts";
+import type { PostgresStats } from "./connection/connection.ts";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database`. */

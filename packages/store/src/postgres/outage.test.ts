@@ -1,11 +1,11 @@
 import type { CommitOutcome, RunRow } from "@astraflow/engine";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { StoreClient } from "../contract/hand.ts";
-import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/sample-rows.ts";
-import type { StoreFixture } from "../contract/stage.ts";
-import { startTcpProxy, type TcpProxy } from "../contract/tcp-proxy.ts";
+import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/fixtures/sample-rows.ts";
+import { StoreClient } from "../contract/fixtures/store-client.ts";
+import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
+import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
+import { startTcpProxy, type TcpProxy } from "../contract/servers/tcp-proxy.ts";
 import type { PostgresOptions, PostgresStore } from "./options.ts";
 import { openPostgres } from "./store.ts";
 

@@ -17,25 +17,25 @@ import type {
   TurnTransaction,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import { findInvalidChangeSet } from "../unit-check.ts";
-import { type PostgresAddress, parsePostgresUrl } from "./address.ts";
-import type { BeginReply } from "./answer.ts";
-import { beginTransactionSql, diagnoseRefusedCommit } from "./blame.ts";
-import { type RegisteredReplica, registerReplica } from "./entry.ts";
-import { HintChannel } from "./hints.ts";
-import { ConnectionPool, type PooledConnection } from "./lanes.ts";
-import { ClockLead } from "./lead.ts";
-import { isConnectionLost, PostgresConnection, type PostgresStats, redactedMessage } from "./link.ts";
-import { commitTurnSql } from "./migrations.ts";
+import { findInvalidChangeSet } from "../common/change-set-check.ts";
+import { type PostgresAddress, parsePostgresUrl } from "./connection/address.ts";
+import { isConnectionLost, PostgresConnection, type PostgresStats, redactedMessage } from "./connection/connection.ts";
+import { ConnectionPool, type PooledConnection } from "./connection/connection-pool.ts";
+import { HintChannel } from "./connection/hint-channel.ts";
+import { checkServer } from "./connection/server-check.ts";
 import type { PostgresOptions, PostgresStore, postgresFailpoints } from "./options.ts";
-import { buildCommitPayload, firstPositions } from "./payload.ts";
-import { openPostgresReader } from "./reader.ts";
-import { type BeginRequest, createBeginRequest } from "./request.ts";
-import { checkServer } from "./server-check.ts";
-import { type SettledOutcome, SettledOutcomes, settleTurn, type UnsettledTurn } from "./settlement.ts";
-import { trimChunks, trimLog } from "./trim.ts";
-import { PostgresTurn, type PostgresTurnHost } from "./turn.ts";
-import { openPostgresFault, turnFault } from "./verdict.ts";
+import { openPostgresReader } from "./reader/reader.ts";
+import { commitTurnSql } from "./setup/migrations.ts";
+import { type RegisteredReplica, registerReplica } from "./setup/replica-registration.ts";
+import type { BeginReply } from "./turn/begin-reply.ts";
+import { type BeginRequest, createBeginRequest } from "./turn/begin-request.ts";
+import { ClockLead } from "./turn/clock-lead.ts";
+import { buildCommitPayload, firstPositions } from "./turn/commit-payload.ts";
+import { beginTransactionSql, diagnoseRefusedCommit } from "./turn/refused-commit.ts";
+import { trimChunks, trimLog } from "./turn/retention.ts";
+import { openPostgresFault, turnFault } from "./turn/server-errors.ts";
+import { type SettledOutcome, SettledOutcomes, settleTurn, type UnsettledTurn } from "./turn/settlement.ts";
+import { PostgresTurn, type PostgresTurnHost } from "./turn/turn.ts";
 
 const connectionsDefault = 4;
 /** Longer than the server lets any statement run: past this the network is gone, not the server slow. */

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { factsPerTurn, runName } from "../contract/kill-child.ts";
-import { ManualClock } from "../contract/stages.ts";
-import { schemaVersion } from "./migrations.ts";
+import { factsPerTurn, runName } from "../contract/fixtures/killable-writer.ts";
+import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts";
+import { schemaVersion } from "./file/migrations.ts";
 import { openSqlite } from "./store.ts";
 
-const child = join(import.meta.dirname, "../contract/kill-child.ts");
+const child = join(import.meta.dirname, "../contract/fixtures/killable-writer.ts");
 let folder = "";
 let file = "";
 

@@ -6,14 +6,17 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { StoreClient } from "../contract/hand.ts";
-import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/sample-rows.ts";
-import type { StoreFixture } from "../contract/stage.ts";
-import { ManualClock } from "../contract/stages.ts";
-import { configureWriter, isVersionEnough } from "./connection.ts";
-import { earliestDueSql, nextDueSql, passedDueSql } from "./deadlines.ts";
-import { heldTaskIdsSql, openTasksSql, queueHeadSql, taskRangeSql } from "./desk.ts";
-import { chunksSql, nextTaskQueueSql, taskQueueDepthSql, walkDocumentsSql } from "./doc-pages.ts";
+import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts";
+import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/fixtures/sample-rows.ts";
+import { StoreClient } from "../contract/fixtures/store-client.ts";
+import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
+import { configureWriter, isVersionEnough } from "./file/connection.ts";
+import { schemaVersion } from "./file/migrations.ts";
+import { chunksSql, nextTaskQueueSql, taskQueueDepthSql, walkDocumentsSql } from "./reader/document-pages.ts";
+import { boundedTaskCountsSql, heldTasksSql as heldByWorkerSql, openSqliteReader, openTaskCountsSql } from "./reader/reader.ts";
+import { runsSql, tasksSql } from "./reader/run-pages.ts";
+import { earliestDueSql, nextDueSql, passedDueSql } from "./rows/deadline-index.ts";
+import { runsAtInstantSql } from "./search/run-search.ts";
 import {
   indexedHistoryBackwardsSql,
   indexedHistorySql,
@@ -21,12 +24,9 @@ import {
   logRowsSql,
   unindexedHistoryBackwardsSql,
   unindexedHistorySql,
-} from "./histories.ts";
-import { schemaVersion } from "./migrations.ts";
-import { boundedTaskCountsSql, heldTasksSql as heldByWorkerSql, openSqliteReader, openTaskCountsSql } from "./reader.ts";
-import { runsSql, tasksSql } from "./run-pages.ts";
-import { runsAtInstantSql } from "./search.ts";
+} from "./search/subject-history.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+import { heldTaskIdsSql, openTasksSql, queueHeadSql, taskRangeSql } from "./writer/repository.ts";
 
 let folder = "";
 let file = "";
@@ -78,7 +78,7 @@ describe("opening", () => {
   it("[S30] is refused while another process has the file, and takes it over as soon as that one is killed", async () => {
     const holder = spawn(
       process.execPath,
-      ["--no-warnings", join(import.meta.dirname, "../contract/kill-child.ts"), file, "never"],
+      ["--no-warnings", join(import.meta.dirname, "../contract/fixtures/killable-writer.ts"), file, "never"],
       {
         stdio: ["ignore", "pipe", "inherit"],
       },

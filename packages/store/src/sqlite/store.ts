@@ -21,9 +21,8 @@ import type {
   WorkerRow,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
-import { changedWorkersFault, findChangedWorkers, findInvalidChangeSet } from "../unit-check.ts";
-import { ChangeSetRefused, writeTurn } from "./commit.ts";
+import { changedWorkersFault, findChangedWorkers, findInvalidChangeSet } from "../common/change-set-check.ts";
+import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
 import {
   checkFileHeader,
   configureWriter,
@@ -31,14 +30,15 @@ import {
   openSqliteFault,
   SqliteConnection,
   type SqliteStats,
-} from "./connection.ts";
-import { SqliteRepository } from "./desk.ts";
-import { makeFolder } from "./folder.ts";
-import { type DatabaseLock, lockDatabase } from "./folder-lock.ts";
-import { trimLog, unindexedLogRowsDefault } from "./histories.ts";
-import { openSqliteReader } from "./reader.ts";
-import { indexPendingRuns, unindexedRunsDefault } from "./search.ts";
-import { SqliteTurn, type SqliteTurnHost } from "./turn.ts";
+} from "./file/connection.ts";
+import { type DatabaseLock, lockDatabase } from "./file/database-lock.ts";
+import { makeFolder } from "./file/make-folder.ts";
+import { openSqliteReader } from "./reader/reader.ts";
+import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
+import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
+import { SqliteRepository } from "./writer/repository.ts";
+import { SqliteTurn, type SqliteTurnHost } from "./writer/turn.ts";
+import { ChangeSetRefused, writeTurn } from "./writer/write-turn.ts";
 
 export interface SqliteOptions {
   readonly file: string;

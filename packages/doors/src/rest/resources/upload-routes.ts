@@ -9,10 +9,11 @@ import {
   readResourceUploadInit,
   resourceLimits,
 } from "@astraflow/protocol";
-import { isConflict } from "../../people/people-store.ts";
+import { isoTime } from "../../presentation/run-view.ts";
 import { type ResourceRecord, type StoredRecord, type UploadRecord, uploadPut } from "../../resources/resource-store.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../call.ts";
-import { isoTime } from "../view.ts";
+import { isConflict } from "../../users/user-store.ts";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
+import { isMultipart, readMultipartForm, readRawBody } from "./multipart-form.ts";
 import {
   actorOf,
   canSeeResource,
@@ -23,9 +24,8 @@ import {
   type ResourceRepositoryOptions,
   readVisiblePage,
   resourceNotFound,
-} from "./resource-keeper.ts";
-import { presentResource } from "./resource-view.ts";
-import { isMultipart, readMultipartForm, readRawBody } from "./upload-form.ts";
+} from "./resource-repository.ts";
+import { presentResource } from "./resource-response.ts";
 
 export type UploadRoutes = "createUpload" | "getUpload" | "abortUpload" | "putUploadPart" | "completeUpload";
 

@@ -2,13 +2,13 @@
 
 import type { RunRow } from "@astraflow/engine";
 import { type BulkRequest, Fault, fault, readBulkRequest } from "@astraflow/protocol";
-import type { ApplyBulkChange, BulkChanges } from "../../bulk.ts";
-import type { EngineClient } from "../../link.ts";
-import { type RouteHandler, readIdempotencyKey, readJsonBody } from "../call.ts";
-import { auditRefusal, runAudit } from "../refusals.ts";
-import { dismissDeadLetters } from "./letters.ts";
-import { replayRun, retryRun } from "./run-again.ts";
-import type { RunStarter, RunStarterOptions } from "./run-start.ts";
+import type { EngineClient } from "../../engine-client/engine-client.ts";
+import type { ApplyBulkChange, BulkChanges } from "../../runs/bulk-changes.ts";
+import { auditRefusal, runAudit } from "../requests/refused-actions.ts";
+import { type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
+import { dismissDeadLetters } from "./dead-letter-routes.ts";
+import { replayRun, retryRun } from "./run-replay.ts";
+import type { RunStarter, RunStarterOptions } from "./run-starter.ts";
 
 export function bulkHandlers({ bulk }: { readonly bulk: BulkChanges }): Record<"changeRuns" | "getBulk", RouteHandler> {
   return {

@@ -1,10 +1,10 @@
 // Artifacts of runs with more tasks than one page holds.
 import type { PageQuery, StoreReader, TaskRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { createFakeEnvironment } from "../../testing/fake-outside.ts";
-import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
+import { createFakeEnvironment } from "../../testing/fake-environment.ts";
+import { runRow, sampleChain, taskRow } from "../../testing/sample-rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
-import { type RunRoutesOptions, runHandlers } from "./runs.ts";
+import { type RunRoutesOptions, runHandlers } from "./run-routes.ts";
 
 const fan = {
   ...sampleChain,

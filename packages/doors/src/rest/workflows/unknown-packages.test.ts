@@ -2,10 +2,10 @@
 
 import type { RouteName } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { createManifestRecorder } from "../../manifests.ts";
-import { sampleManifest } from "../../testing/manifest.ts";
-import { nodeIds, sampleChain } from "../../testing/rows.ts";
-import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-bench.ts";
+import { createManifestRecorder } from "../../packages/manifest-recorder.ts";
+import { sampleManifest } from "../../testing/sample-manifest.ts";
+import { nodeIds, sampleChain } from "../../testing/sample-rows.ts";
+import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const { id } = sampleChain;
 const at = { workflowId: id };

@@ -7,8 +7,8 @@ import {
   revisionMadeBy,
   type WorkflowDocument,
   type WorkflowIdempotencyKey,
-} from "./workflow-heads.ts";
-import type { WorkflowVersionDocument } from "./workflow-versions.ts";
+} from "./workflow-store.ts";
+import type { WorkflowVersionDocument } from "./workflow-version-routes.ts";
 
 export const isoTime = (at: number): string => new Date(at).toISOString();
 

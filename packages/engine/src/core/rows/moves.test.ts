@@ -1,9 +1,8 @@
 // A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import type { RunRow, TaskRow, WorkerRow } from "../../rows.ts";
-import { sampleRun, sampleTask } from "../../sample-rows.ts";
-import { livenessAfter, livenessMoves, stepWorker, type WorkerTransition, workerMoves } from "../crew/worker.ts";
+import type { RunRow, TaskRow, WorkerRow } from "../../storage/rows.ts";
+import { sampleRun, sampleTask } from "../../testing/sample-rows.ts";
 import { isRunEnded, type RunTransition, runMoves, stepRun } from "./run.ts";
 import {
   attemptMoves,
@@ -15,6 +14,7 @@ import {
   type TaskTransition,
   taskMoves,
 } from "./task.ts";
+import { livenessAfter, livenessMoves, stepWorker, type WorkerTransition, workerMoves } from "./worker.ts";
 
 /** Every phase x event: which of them did something else than the table says, and with which codes the others were refused. */
 function walk<P extends string, E extends { readonly type: string }>(

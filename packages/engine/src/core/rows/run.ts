@@ -2,7 +2,7 @@
 // has been told, so that work larger than a turn is a cursor and not a long transaction.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { Millis, RunPhase, RunRow, TaskId } from "../../rows.ts";
+import type { Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
 
 export type RunTransition =
   | { readonly type: "start" }

@@ -7,7 +7,7 @@
 //   5~3        third call of node 5 through a chain of middlewares
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { RunId, TaskId, TaskRow } from "../../rows.ts";
+import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
 
 export type Slot = string;
 

@@ -2,7 +2,7 @@
 // Nothing here reads or writes; what follows from a move (successors, keys, frames) is decided elsewhere.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../rows.ts";
+import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../storage/rows.ts";
 
 export type TaskTransition =
   | { readonly type: "arrive" }

@@ -1,0 +1,147 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, it } from "vitest";
+import { exitCodes } from "../output/cli-failure.ts";
+import { createCliClient } from "./api-client.ts";
+import { resolveApiEndpoint } from "./api-endpoint.ts";
+
+const cleaning: (() => void)[] = [];
+afterEach(() => {
+  for (const clean of cleaning.splice(0)) clean();
+});
+
+async function serve(
+  status: number,
+  body: string,
+  logRequest: (headers: Record<string, unknown>) => void = () => undefined,
+): Promise<string> {
+  const server = createServer((request, response) => {
+    logRequest(request.headers);
+    response.writeHead(status).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+it("[L3] address and token come from flags, then the environment, then the defaults of a machine of one's own", () => {
+  expect(resolveApiEndpoint({ env: {} })).toEqual({ url: "http://127.0.0.1:8080", token: "dev-token" });
+  expect(resolveApiEndpoint({ env: { ASTRA_URL: "http://10.0.0.1:1/", ASTRA_TOKEN: "t" } })).toEqual({
+    url: "http://10.0.0.1:1",
+    token: "t",
+  });
+  expect(resolveApiEndpoint({ url: "https://a.example", env: { ASTRA_URL: "http://b" } }).url).toBe("https://a.example");
+});
+
+it("[L3] the published dev token is never sent to another machine by itself", () => {
+  expect(resolveApiEndpoint({ url: "https://a.example", env: {} }).token).toBe("");
+});
+
+it("[L3] a secret is taken from a file or the environment, never from the command line", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "token"), "s3cret\n");
+
+  expect(resolveApiEndpoint({ token: `@${join(folder, "token")}`, env: {} }).token).toBe("s3cret");
+  expect(() => resolveApiEndpoint({ token: "s3cret", env: {} })).toThrow(/can be read by everyone/);
+  expect(() => resolveApiEndpoint({ token: "@/nowhere/at/all", env: {} })).toThrow(/cannot be read/);
+  expect(() => resolveApiEndpoint({ url: "8080", env: {} })).toThrow(/no address of a scheduler/);
+});
+
+it("[L3] of a token file that holds a new and an old secret the first line is sent, and one that is no token is not repeated", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  const write = (text: string): string => {
+    writeFileSync(join(folder, "token"), text);
+    return `@${join(folder, "token")}`;
+  };
+
+  expect(resolveApiEndpoint({ token: write("\nnew-one \r\nold-one\n"), env: {} }).token).toBe("new-one");
+  expect(() => resolveApiEndpoint({ token: write("\n"), env: {} })).toThrow(/token file is empty/);
+  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(
+    /^The token file holds something that cannot be/,
+  );
+  expect(() => resolveApiEndpoint({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN holds something that cannot be/);
+});
+
+it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  const [one, two] = ["one", "two"].map((word) => `-----BEGIN CERTIFICATE-----\n${word}\n-----END CERTIFICATE-----\n`);
+  writeFileSync(join(folder, "one"), one ?? "");
+  writeFileSync(join(folder, "two"), two ?? "");
+  writeFileSync(join(folder, "none"), "-----BEGIN PRIVATE KEY-----\nsecret\n");
+  const env = { ASTRA_CA: join(folder, "one") };
+
+  expect(resolveApiEndpoint({ env })).toMatchObject({ authority: one });
+  expect(resolveApiEndpoint({ env, ca: join(folder, "two") })).toMatchObject({ authority: two });
+  expect(() => resolveApiEndpoint({ env: {}, ca: join(folder, "none") })).toThrow(/holds no certificate/);
+  expect(() => resolveApiEndpoint({ env: {}, ca: "/nowhere/at/all" })).toThrow(/--ca cannot be read/);
+});
+
+it("[L2] a scheduler that is not there is named with its address and what to start", async () => {
+  const url = await serve(200, "{}");
+  for (const clean of cleaning.splice(0)) clean();
+
+  await expect(createCliClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringContaining(url),
+    next: "astra up",
+  });
+});
+
+it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said to be", async () => {
+  const server = createTcpServer((socket) => socket.on("data", () => socket.end()));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  await expect(createCliClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(
+    /If it has TLS, its address begins with https:/,
+  );
+});
+
+it("[L2] a scheduler that does not answer in time is not said to be absent", async () => {
+  const server = createServer(() => undefined);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  await expect(createCliClient({ url, token: "t" }, { waitMs: 1 }).listRuns({ limit: 1 })).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringMatching(/did not answer within 0\.001 s/),
+    next: `curl ${url}/readyz`,
+  });
+});
+
+it("[L2] [L56] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
+  const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
+  const foreign = await serve(200, "<html>");
+  const elsewhere = await serve(404, "<html>");
+
+  await expect(createCliClient({ url: elsewhere, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringMatching(/does not speak as a scheduler does \(HTTP 404\)/),
+  });
+
+  await expect(createCliClient({ url: refusing, token: "t" }).cancelRun({ runId: "x" })).rejects.toMatchObject({
+    exitCode: 6,
+    body: { error: "E.RUN.TERMINAL" },
+  });
+  await expect(createCliClient({ url: foreign, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(/does not speak JSON/);
+});
+
+it("[L3] requests carry the token as a bearer and the idempotency key, and ids are escaped", async () => {
+  const seen: Record<string, unknown>[] = [];
+  const url = await serve(202, "{}", (headers) => seen.push(headers));
+
+  await createCliClient({ url, token: "tok" }).startRun({ body: { clientId: "c" } }, { key: "key-1" });
+
+  expect(seen[0]).toMatchObject({ authorization: "Bearer tok", "idempotency-key": "key-1", "content-type": "application/json" });
+});

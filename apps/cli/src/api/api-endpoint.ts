@@ -1,0 +1,79 @@
+// Which scheduler a command talks to and as whom: from flags, the environment, what `astra login` kept, or the defaults of one's own machine.
+
+import { readFileSync } from "node:fs";
+import { usageFailure } from "../output/cli-failure.ts";
+import { findSavedToken } from "./saved-tokens.ts";
+
+const defaultUrl = "http://127.0.0.1:8080";
+/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
+const devToken = "dev-token";
+
+export interface ApiEndpoint {
+  readonly url: string;
+  readonly token: string;
+  /** The one authority (PEM) that may have signed the scheduler's certificate; absent: those that this machine trusts. */
+  readonly caCertificate?: string;
+}
+
+export interface EndpointFlags {
+  readonly url?: string | undefined;
+  readonly token?: string | undefined;
+  readonly ca?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export function resolveApiEndpoint({ url: urlFlag, token, ca, env }: EndpointFlags): ApiEndpoint {
+  const url = (urlFlag ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  if (parsed === null || !/^https?:$/.test(parsed.protocol))
+    throw usageFailure(`"${url}" is no address of a scheduler; write it like ${defaultUrl}.`);
+  const file = ca ?? env["ASTRA_CA"];
+  const authority = file === undefined || file === "" ? {} : { caCertificate: readCaFile(file) };
+  return { url, token: readToken(token, env, parsed), ...authority };
+}
+
+function readCaFile(file: string): string {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`The file of --ca cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} holds no certificate (PEM); --ca needs one.`);
+  return text;
+}
+
+/** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
+function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url: URL): string {
+  if (tokenFlag === "-") return firstToken(readFileSync(0, "utf8"));
+  if (tokenFlag?.startsWith("@")) return firstToken(readTokenFile(tokenFlag.slice(1)));
+  if (tokenFlag !== undefined && tokenFlag !== devToken) {
+    throw usageFailure(
+      "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
+    );
+  }
+  const isLoopback = /^(127(\.\d+){3}|localhost|\[::1\])$/.test(url.hostname);
+  const token = tokenFlag ?? env["ASTRA_TOKEN"] ?? findSavedToken(url.origin, env) ?? (isLoopback ? devToken : "");
+  return validateToken(token, "ASTRA_TOKEN");
+}
+
+function readTokenFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+}
+
+/** A token file of the scheduler holds one secret a line while one is being replaced; the first is the newest. */
+function firstToken(text: string): string {
+  const line = text.split("\n").find((one) => one.trim() !== "") ?? "";
+  if (line === "") throw usageFailure("The token file is empty; write the secret into it.");
+  return validateToken(line.trim(), "The token file");
+}
+
+/** No header can carry anything else, and what refuses it there repeats the secret in its words. */
+function validateToken(token: string, where: string): string {
+  if (/^[\x21-\x7e]*$/.test(token)) return token;
+  throw usageFailure(`${where} holds something that cannot be a token: only printable ASCII without spaces is one.`);
+}

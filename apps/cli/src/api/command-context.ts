@@ -1,0 +1,113 @@
+// What every command is given besides its own words: the client, the terminal, and in which form answers are wanted. Lists are printed here,
+// so that all of them look and pipe alike.
+
+import type { Run } from "@astraflow/protocol";
+import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import {
+  type CellKind,
+  type Colors,
+  fitTableToWidth,
+  formatTable,
+  stripControlCharacters,
+  type Terminal,
+} from "../output/terminal.ts";
+import type { Client } from "./api-client.ts";
+import type { ConfirmAction } from "./confirmation.ts";
+
+export const outputForms = ["table", "wide", "id"] as const;
+export type OutputForm = (typeof outputForms)[number];
+
+export interface CommandContext {
+  readonly client: Client;
+  readonly terminal: Terminal;
+  readonly json: boolean;
+  readonly output?: OutputForm;
+  /** Returns where the person agrees; see consent.ts. */
+  readonly confirm: ConfirmAction;
+  now(): number;
+}
+
+export interface TableColumn<T> {
+  readonly header: string;
+  readonly value: (item: T) => string;
+  /** Only in wide tables. */
+  readonly isWide?: true;
+  /** What gives way where the screen is too narrow; see fitRows. */
+  readonly kind?: CellKind;
+  readonly color?: (item: T) => keyof Colors | null;
+}
+
+export interface ListOutput<T> {
+  readonly items: readonly T[];
+  /** What --json prints: the API's own body. */
+  readonly jsonBody: unknown;
+  readonly id: (item: T) => string;
+  readonly columns: readonly TableColumn<T>[];
+  /** Said when there is nothing, with what to do. */
+  readonly emptyMessage: string;
+}
+
+export function printList<T>(
+  { items, jsonBody, id, columns, emptyMessage }: ListOutput<T>,
+  { terminal, json, output }: CommandContext,
+): CliExitCode {
+  if (json) terminal.print(JSON.stringify(jsonBody));
+  else if (items.length === 0) terminal.info(emptyMessage);
+  else if (output === "id") for (const item of items) terminal.print(stripControlCharacters(id(item)));
+  else {
+    const shown = columns.filter((column) => output === "wide" || column.isWide !== true);
+    const rows = [
+      shown.map(({ header }) => header),
+      ...items.map((item) => shown.map(({ value }) => stripControlCharacters(value(item)) || "-")),
+    ];
+    // A wide table is what was asked for, however narrow the screen.
+    const fitted = output === "wide" ? rows : fitTableToWidth(rows, shown, terminal.stdoutColumns);
+    const painted = fitted.map((row, at) => (at === 0 ? row : colorRow(row, items[at - 1] as T, shown, terminal.colors)));
+    for (const line of formatTable(painted)) terminal.print(line);
+  }
+  return exitCodes.ok;
+}
+
+function colorRow<T>(row: readonly string[], item: T, columns: readonly TableColumn<T>[], colors: Colors): string[] {
+  return row.map((cell, at) => {
+    const color = columns[at]?.color?.(item) ?? null;
+    return color === null ? cell : colors[color](cell);
+  });
+}
+
+/** Whole items only when one page was asked for; what more there is is said. */
+export function printMoreHint(
+  page: { readonly nextCursor: string | null },
+  limit: number,
+  { terminal, json }: CommandContext,
+): void {
+  if (page.nextCursor === null || json) return;
+  terminal.info(
+    limit >= 200 ? "more there are; say more of what you look for: --filter" : `more: --limit ${Math.min(200, limit * 2)}`,
+  );
+}
+
+/** One thing: its JSON, its id alone, or lines for people. */
+export function printItem(jsonBody: unknown, lines: readonly string[], { terminal, json }: CommandContext): CliExitCode {
+  if (json) terminal.print(JSON.stringify(jsonBody));
+  else for (const line of lines) terminal.print(line);
+  return exitCodes.ok;
+}
+
+/** The first 19 characters of an instant, which is what people read of it. */
+export const formatInstant = (instant: string | undefined): string =>
+  instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
+
+/** How long something took that has ended. */
+export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
+  startedAt && finishedAt ? formatTimeSpan(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
+
+export function formatTimeSpan(ms: number): string {
+  if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  return minutes < 120
+    ? `${minutes} min`
+    : minutes < 2_880
+      ? `${Math.floor(minutes / 60)} h`
+      : `${Math.floor(minutes / 1_440)} d`;
+}

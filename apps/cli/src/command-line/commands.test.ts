@@ -1,0 +1,221 @@
+import type { Run, Workflow } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createConfirmation } from "../api/confirmation.ts";
+import { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "../history/history-commands.ts";
+import { cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
+import { diffRuns } from "../runs/diff-command.ts";
+import { listRuns, showLogs } from "../runs/inspect-commands.ts";
+import { explainRun } from "../runs/why-command.ts";
+import { createCommandFixture } from "../testing/command-fixture.ts";
+import { listQueues } from "../workers/queue-commands.ts";
+
+const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
+const nodeId = "11111111-1111-4111-8111-111111111111";
+const ref = {
+  runId: "01a1dfbd-0000-7000-8000-000000000000",
+  status: "queued",
+  definitionHash: "h",
+  clientId: "c",
+  createdAt: "x",
+};
+const workflow = {
+  id: "22222222-2222-4222-8222-222222222222",
+  schemaVersion: "2025-10",
+  metadata: { name: "Doomed" },
+  nodes: [
+    { id: nodeId, type: "demo.fail", label: "Fall over", package: { name: "demo", version: "1.0.0" }, position: { x: 0, y: 0 } },
+  ],
+  edges: [],
+} as Workflow;
+const run = (more: Partial<Run> = {}): Run => ({ runId, status: "running", definitionHash: "h", clientId: "c", ...more });
+const queued = { nodeId, taskId: `${runId}.0`, status: "queued", label: "Fall over", state: { stage: "ready" } } as const;
+
+describe("steering", () => {
+  it("[L18] names runs by a part of their id and nodes by their label, and says what was done", async () => {
+    const steered = { runId, tasks: [{ taskId: `${runId}.0`, nodeId, from: "w-1", to: "w-2", sent: "stop", status: "ready" }] };
+    const fixture = createCommandFixture({
+      listRuns: { items: [run()], nextCursor: null },
+      getRunDefinition: workflow,
+      skipNode: { runId, tasks: [] },
+      retryNode: { runId, tasks: [], newRun: ref },
+      rebindRun: steered,
+      retryRun: ref,
+      replayRun: ref,
+    });
+
+    await skipNode("aa3f763", "fall", "late", fixture.context);
+    await retryRun(runId, "Fall over", undefined, fixture.context);
+    await rebindRun(runId, { worker: "w-2", mode: "switch" }, fixture.context);
+    await retryRun(runId, undefined, "again", fixture.context);
+    await replayRun(runId, { from: "Fall over", version: "3" }, fixture.context);
+
+    expect(fixture.calls.filter(([name]) => !/^list|^get/.test(name))).toEqual([
+      ["skipNode", { runId, nodeId, body: { reason: "late" } }],
+      ["retryNode", { runId, nodeId, body: {} }],
+      ["rebindRun", { runId, body: { mode: "switch", worker: "w-2" } }],
+      ["retryRun", { runId, body: { reason: "again" } }],
+      ["replayRun", { runId, body: { from: nodeId, version: 3 } }],
+    ]);
+    expect(fixture.stdout()).toMatch(/TASK +STATUS +FROM +TO +SENT\n.*\.0 +ready +w-1 +w-2 +stop\n/);
+    expect(fixture.stderr()).toContain("Nothing was open; nothing was changed.");
+    await expect(replayRun(runId, { version: "newest" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
+  });
+
+  it("[L18] many runs are changed only after somebody said yes, and never without a filter", async () => {
+    const bulk = {
+      bulkId: "b",
+      action: "cancel",
+      matched: 3,
+      changed: 2,
+      unchanged: 0,
+      refused: 1,
+      refusals: [{ runId, code: "E.X", message: "m" }],
+    };
+    const fixture = createCommandFixture(
+      {
+        changeRuns: ({ body }: { body: { dryRun?: boolean } }) => ({ ...bulk, status: body.dryRun ? "planned" : "done" }),
+      },
+      { confirm: createConfirmation({ isAgreed: false, ask: null }) },
+    );
+
+    await expect(runBulkChange("cancel", {}, fixture.context)).rejects.toThrow(/Say which runs/);
+    await expect(runBulkChange("cancel", { status: ["failed"] }, fixture.context)).rejects.toThrow(
+      /would cancel 3 runs; say --yes/,
+    );
+    expect(await runBulkChange("cancel", { status: ["failed"], dryRun: true }, fixture.context)).toBe(0);
+    expect(fixture.calls.every(([, input]) => (input as { body: { dryRun?: boolean } }).body.dryRun)).toBe(true);
+    expect(await runBulkChange("cancel", { status: ["failed"], yes: true }, fixture.context)).toBe(1);
+    expect(fixture.stdout()).toMatch(/2 changed, 0 needed nothing, 1 refused\nrefused 01a1.* E\.X: m\n$/);
+  });
+
+  it("[L9] a cancel that came too late says so", async () => {
+    const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
+
+    expect(await cancelRun(runId, fixture.context)).toBe(0);
+    expect(fixture.stderr()).toContain("had ended already");
+  });
+});
+
+describe("looking", () => {
+  it("[L14] lists are tables, wide tables, ids or the API's own page", async () => {
+    const page = { items: [run({ name: "Doom\u001b[2Jed", startedBy: "ada" })], nextCursor: "n", asOf: 4 };
+    const print = async (more: Parameters<typeof createCommandFixture>[1]) => {
+      const fixture = createCommandFixture({ listRuns: page }, more);
+      await listRuns({ limit: 1, status: "running" }, fixture.context);
+      return fixture.stdout();
+    };
+
+    expect(await print({})).toMatch(/^RUN +STATUS +WORKFLOW +CREATED +TOOK +CLIENT\n01a1\S+ +running +Doom \[2Jed +- +- +c\n$/);
+    expect(await print({ output: "wide" })).toMatch(/BY .*\n.* ada /);
+    expect(await print({ output: "id" })).toBe(`${runId}\n`);
+    expect(JSON.parse(await print({ json: true }))).toEqual(page);
+  });
+
+  it("[L19] why tells each waiting node's reasons by the names people know, and the command that would help", async () => {
+    const placement = {
+      runId,
+      nodeId,
+      taskId: queued.taskId,
+      status: "queued",
+      summary: `Fall over waits for ${nodeId}`,
+      reasons: [{ code: "queued", facts: { sinceMs: 5 } }],
+      workers: [{ workerId: "i", workerName: "w-1", code: "draining", facts: {} }],
+      fixes: ["undrain-worker", "add-slots"],
+      asOf: 1,
+    };
+    const unreached = (at: number) => ({ ...queued, taskId: `${runId}.${at}`, state: { stage: "waiting" } });
+    const fixture = createCommandFixture({
+      getRun: run({ nodes: [queued, unreached(1), unreached(2)] }),
+      getPlacement: placement,
+    });
+
+    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
+
+    expect(fixture.calls.filter(([name]) => name === "getPlacement")).toHaveLength(1);
+    expect(fixture.stdout()).toMatch(/^Fall over \(queued\): Fall over waits for Fall over\n {2}queued {2}in line for 0\.0 s\n/);
+    expect(fixture.stdout()).toMatch(/w-1 +draining\n {2}try: astra workers undrain w-1\n {2}try: add slots\n$/);
+    expect(fixture.stderr()).toContain("2 more nodes wait for these");
+  });
+
+  it("[L19] why of a run that is over tells what failed", async () => {
+    const error = { code: "E.X", message: "bad" };
+    const fixture = createCommandFixture({
+      getRun: run({ status: "failed", error, nodes: [{ ...queued, status: "failed", error }] }),
+    });
+
+    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
+    expect(fixture.stdout()).toBe(`run ${runId} failed: E.X: bad\n  Fall over: E.X: bad\n`);
+  });
+
+  it("[L19] queues say what waits for whom", async () => {
+    const queue = {
+      queue: "q",
+      waiting: 7,
+      isPartial: true,
+      oldestWaitMs: 90_000,
+      needs: { package: "demo", version: "1.0.0", nodeType: "demo.text" },
+      workers: { fitting: 0, blocked: { draining: 2 } },
+    };
+    const fixture = createCommandFixture({ listQueues: { items: [queue], asOf: 1 } });
+
+    await listQueues({}, fixture.context);
+
+    expect(fixture.stdout()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
+  });
+
+  it("[L18] logs are read page by page with the name of their node; what two runs differ in is told by node", async () => {
+    const line = (text: string) => ({ nodeId, taskId: "t", line: 0, at: "x", channel: "log", text });
+    const other = {
+      ...run({ runId: ref.runId, status: "failed" }),
+      nodes: [{ ...queued, taskId: `${ref.runId}.0`, status: "failed" }],
+    };
+    const fixture = createCommandFixture({
+      getRun: (input: { runId: string }) =>
+        input.runId === runId ? run({ status: "succeeded", nodes: [{ ...queued, status: "succeeded" }] }) : other,
+      getRunDefinition: workflow,
+      getRunLogs: ({ cursor }: { cursor?: string }) =>
+        cursor === undefined
+          ? { items: [line("a")], nextCursor: "c", asOf: 1 }
+          : { items: [line("b")], nextCursor: null, asOf: 2 },
+    });
+
+    await showLogs(runId, undefined, {}, fixture.context);
+    await diffRuns(runId, ref.runId, fixture.context);
+
+    expect(fixture.stdout()).toMatch(/^Fall over: a\nFall over: b\n/);
+    expect(fixture.stdout()).toMatch(/Fall over +status +succeeded +failed\n$/);
+  });
+});
+
+describe("the ledger", () => {
+  const letter = {
+    taskId: `${runId}.0`,
+    runId,
+    nodeId,
+    label: "Fall over",
+    code: "E.X",
+    message: "m",
+    attempts: 3,
+    failures: 1,
+    at: "x",
+    status: "open",
+  };
+
+  it("[L20] dead letters are listed, requeued and dismissed by task or label", async () => {
+    const fixture = createCommandFixture({
+      listDeadLetters: { items: [letter], nextCursor: null },
+      requeueDeadLetter: ref,
+      dismissDeadLetter: { ...letter, status: "dismissed" },
+    });
+
+    await listDeadLetters({ limit: 10 }, fixture.context);
+    await requeueDeadLetter("fall", "fixed", fixture.context);
+    await dismissDeadLetter(`${runId}.0`, undefined, fixture.context);
+
+    expect(fixture.calls.slice(2)).toEqual([
+      ["requeueDeadLetter", { taskId: letter.taskId, body: { reason: "fixed" } }],
+      ["dismissDeadLetter", { taskId: letter.taskId, body: {} }],
+    ]);
+    expect(fixture.stdout()).toContain(`${letter.taskId} dismissed\n`);
+  });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest";
+import { formatBenchResult } from "../local/bench-command.ts";
+import { openPage } from "../local/open-command.ts";
+import { fitTableToWidth } from "../output/terminal.ts";
+import { compareNodes } from "../runs/diff-command.ts";
+import { showLedger, showRun } from "../runs/inspect-commands.ts";
+import { createCommandFixture, sampleRun as run } from "../testing/command-fixture.ts";
+import { showQueue } from "../workers/queue-commands.ts";
+
+const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
+const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
+describe("looking back", () => {
+  it("[L31] a run is shown as it was at a cursor", async () => {
+    const fixture = createCommandFixture({
+      getRun: run(runId, { nodes: [] }),
+      getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
+    });
+
+    await showRun(runId, { at: 7 }, fixture.context);
+
+    expect(fixture.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
+    expect(fixture.stderr()).toContain("as it was at 7; now: astra runs show");
+  });
+
+  it("[L31] the ledger is read to its end, and something lost or done twice ends with 1", async () => {
+    const figures = { accepted: 2, finished: 2, open: 0, attempts: 3, repeated: 1, refusedLate: 0, lost: 0, twice: 0 };
+    const pages = [
+      { figures, from: 1, to: 9, asOf: 12, next: 9 },
+      { figures: { ...figures, twice: 1 }, from: 10, to: 12, asOf: 12, next: null },
+    ];
+    const fixture = createCommandFixture({
+      getLedger: () => pages.shift(),
+      getRunLedger: { runId, figures, from: 1, to: 9, asOf: 9 },
+    });
+
+    expect(await showLedger(runId, fixture.context)).toBe(0);
+    expect(await showLedger(undefined, fixture.context)).toBe(1);
+
+    expect(fixture.calls.slice(1)).toEqual([
+      ["getLedger", { after: undefined }],
+      ["getLedger", { after: 9 }],
+    ]);
+    expect(fixture.stdout()).toMatch(/facts +1\.\.9\naccepted +2\n/);
+    expect(fixture.stderr()).toContain("0 tasks were lost and 1 were accepted twice");
+  });
+
+  it("[L31] two runs differ in states, results, and times that are more than a blink apart", () => {
+    const node = (ms: number, more: object) =>
+      ({
+        nodeId: "n",
+        taskId: "r.0",
+        label: "Say",
+        status: "succeeded",
+        startedAt: "2026-01-01T00:00:00.000Z",
+        finishedAt: new Date(Date.parse("2026-01-01T00:00:00Z") + ms).toISOString(),
+        ...more,
+      }) as never;
+
+    expect(compareNodes([node(1_000, {})], [node(1_090, {})])).toEqual([]);
+    expect(
+      compareNodes([node(1_000, { result: { a: 1 } })], [node(3_000, { result: { a: 2 } })]).map(({ what, first, second }) => [
+        what,
+        first,
+        second,
+      ]),
+    ).toEqual([
+      ["result", '{"a":1}', '{"a":2}'],
+      ["took", "1.0 s", "3.0 s"],
+    ]);
+  });
+});
+
+describe("tables", () => {
+  const rows = [
+    ["RUN", "STATUS", "WORKFLOW"],
+    [runId, "running", "A workflow with a rather long name"],
+    [other, "failed", "Short"],
+  ];
+  const columns = [{ kind: "id" }, {}, {}] as const;
+
+  it("[L32] are cut to the screen: ids to their unique ends, then the widest cells; where there is room nothing is", () => {
+    expect(fitTableToWidth(rows, columns, 120)).toEqual(rows);
+    expect(fitTableToWidth(rows, columns, 60)[1]).toEqual(["1aa3f763", "running", "A workflow with a rather long name"]);
+    const narrow = fitTableToWidth(rows, columns, 40);
+    expect(narrow[1]).toEqual(["1aa3f763", "running", "A workflow with a ra…"]);
+    expect(Math.max(...narrow.map((row) => row.join("  ").length))).toBeLessThanOrEqual(40);
+    const timed = fitTableToWidth(
+      [
+        ["AT", "CODE", "MESSAGE"],
+        ["2026-01-31 12:00:59Z", "E.RUNNER.FAILURE", "a message that is much too long for the screen"],
+      ],
+      [{ kind: "when" }, {}, { kind: "text" }],
+      60,
+    );
+    expect(timed[1]).toEqual(["01-31 12:00Z", "E.RUNNER.FAILURE", "a message that is much too …"]);
+  });
+});
+
+describe("one thing", () => {
+  it("[L34] a queue is shown by its node type with what it needs and who is kept from it", async () => {
+    const blocked = {
+      queue: "q",
+      waiting: 4,
+      isPartial: false,
+      needs: { package: "p", version: "1", nodeType: "demo.text" },
+      workers: { fitting: 0, blocked: { draining: 2 } },
+    };
+    const fixture = createCommandFixture({ listQueues: { items: [blocked], asOf: 1 } });
+
+    await showQueue("demo.t", fixture.context);
+
+    expect(fixture.stdout()).toMatch(
+      /node type +demo\.text\n[\s\S]*could take it +0 workers\ncannot take it now:\n +draining +2\n$/,
+    );
+    expect(fixture.stderr()).toContain("astra workers list --filter package:p");
+    await expect(showQueue("demo.txet", fixture.context)).rejects.toMatchObject({
+      exitCode: 3,
+      message: expect.stringContaining('Did you mean "demo.text"?'),
+    });
+  });
+
+  it("[L34] open prints the address of a run, a worker or a workflow, and the first page where there is none for it", async () => {
+    const fixture = createCommandFixture({
+      listRuns: { items: [run(runId)], nextCursor: null },
+      listWorkers: { items: [{ id: "w-1", instanceId: "i-1" }], nextCursor: null },
+      listWorkflows: { items: [{ id: other, metadata: { name: "Welcome" } }], nextCursor: null },
+    });
+    const opened: string[] = [];
+    const context = (isThere: boolean) => ({
+      ...fixture.context,
+      openBrowser: async (url: string) => (opened.push(url), true),
+      hasPage: async () => isThere,
+    });
+
+    await openPage("1aa3f763", context(true));
+    await openPage("w-1", context(true));
+    await openPage("welcome", context(false));
+
+    expect(opened).toEqual([`http://s/runs/${runId}`, "http://s/workers/i-1", "http://s/"]);
+    expect(fixture.stdout()).toBe(`${opened.join("\n")}\n`);
+    expect(fixture.stderr()).toContain(`no page at http://s/workflows/${other}`);
+    await expect(openPage("nothing", context(true))).rejects.toMatchObject({ exitCode: 3 });
+    await expect(openPage("w", context(true))).rejects.toMatchObject({ exitCode: 2 });
+  });
+
+  it("[L23] a bench is one document: its figures where it gives data, its lines where it gives words", () => {
+    const end = { exitCode: 0, tookMs: 5 };
+
+    expect(formatBenchResult(["postgres", "--tasks", "9"], ["load 1", '{"a":1}'], end)).toEqual({
+      bench: "postgres",
+      words: ["--tasks", "9"],
+      node: process.version,
+      ...end,
+      figures: { a: 1 },
+      lines: ["load 1"],
+    });
+    expect(formatBenchResult([], ["{ not data"], end)).toMatchObject({ bench: null, figures: null, lines: ["{ not data"] });
+  });
+});

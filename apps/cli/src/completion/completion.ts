@@ -1,0 +1,194 @@
+// `astra completion bash|zsh|fish`: the script that a shell loads, and the answers that it asks this program for: commands, flags, their
+// values, and the ids and names that live on the scheduler now.
+
+import type { Command, Option } from "commander";
+import type { Client } from "../api/api-client.ts";
+import { completeCommaList, completeFilter, completionHintsOf, eventTopics } from "./completion-hints.ts";
+
+export const shells = ["bash", "zsh", "fish"] as const;
+export type Shell = (typeof shells)[number];
+
+/** Each script asks `astra complete-words -- WORDS…`, whose last word is the one that is being written. */
+const shellScripts: Readonly<Record<Shell, string>> = {
+  // bash alone leaves quotes and backslashes to the script: those that are typed are taken off, those that are needed put on. It also breaks
+  // words at : and =, outside quotes: they are put together for the question, and what stands before the break is taken off the answers.
+  bash: `_astra() {
+  local words=() joins='' piece word quote='' head='' one
+  for piece in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    case $piece in
+      [:=]*) if [ \${#words[@]} -gt 0 ]; then words[-1]+=$piece; else words+=("$piece"); fi; joins=1 ;;
+      *) if [ -n "$joins" ]; then words[-1]+=$piece; else words+=("$piece"); fi; joins='' ;;
+    esac
+  done
+  word=\${words[-1]}
+  case $word in
+    [\\"\\']*) quote=\${word:0:1} word=\${word:1} ;;
+    *) word=\${word//\\\\/} head=\${word%"\${word##*[:=]}"} ;;
+  esac
+  words[-1]=$word
+  COMPREPLY=()
+  while IFS= read -r one; do
+    case $one in *:) compopt -o nospace 2>/dev/null ;; esac
+    one=\${one#"$head"}
+    if [ -z "$quote" ]; then printf -v one %q "$one"; one=\${one//\\\\,/,}; fi
+    COMPREPLY+=("$one")
+  done < <(astra complete-words -- "\${words[@]}" 2>/dev/null)
+}
+complete -o default -F _astra astra
+`,
+  zsh: `#compdef astra
+_astra() {
+  local -a found
+  found=("\${(@f)$(astra complete-words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if (( \${#found} )) && [[ -n "\${found[1]}" ]]; then
+    if [[ "\${found[1]}" == *: ]]; then compadd -S '' -- "\${found[@]}"; else compadd -- "\${found[@]}"; fi
+  else _files; fi
+}
+compdef _astra astra
+`,
+  fish: `function __astra_words
+  set -l words (commandline -opc) (commandline -ct)
+  astra complete-words -- $words[2..-1] 2>/dev/null
+end
+complete -c astra -a '(__astra_words)'
+`,
+};
+
+export const completionScript = (shell: Shell): string => shellScripts[shell];
+
+/** What arguments and flags are named after, where the scheduler knows the answers. */
+export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view";
+const kindByArgument: Readonly<Record<string, CompletionKind>> = {
+  run: "run",
+  first: "run",
+  second: "run",
+  reuse: "run",
+  worker: "worker",
+  workflow: "workflow",
+  task: "letter",
+  view: "view",
+};
+
+/** A flag of a program that reads its own words. */
+export interface AppFlag {
+  readonly flag: string;
+  /** The only values there are, where they can be counted. */
+  readonly values?: readonly string[];
+}
+
+export interface CompletionSources {
+  listNames(kind: CompletionKind): Promise<readonly string[]>;
+  /** Of a command whose words another program reads; null of any other. */
+  appFlags(name: string): Promise<readonly AppFlag[] | null>;
+}
+
+export async function completeCommandLine(
+  program: Command,
+  args: readonly string[],
+  sources: CompletionSources,
+): Promise<string[]> {
+  // zsh hands on the quote that opens a word.
+  const written = (args.at(-1) ?? "").replace(/^["']/, "");
+  const [, joined, value] = /^(--[\w-]+)=(.*)$/s.exec(written) ?? [];
+  // --flag=value is that flag, then its value.
+  const before = joined === undefined ? args.slice(0, -1) : [...args.slice(0, -1), joined];
+  const current = value ?? written;
+  const found = await listCandidates(parseCommandLine(program, before), before, current, sources);
+  const fitting = [...new Set(found)].filter((candidate) => candidate.startsWith(current)).sort();
+  return joined === undefined ? fitting : fitting.map((candidate) => `${joined}=${candidate}`);
+}
+
+interface ParsedCommandLine {
+  readonly command: Command;
+  /** Words that are neither commands nor flags. */
+  readonly operandCount: number;
+  /** The flag whose value is being written. */
+  readonly flag: Option | null;
+}
+
+/** The command that a line means, whatever flags stand before it. */
+export function findCommand(program: Command, args: readonly string[]): { command: Command; path: readonly string[] } {
+  const { command } = parseCommandLine(program, args);
+  const path: string[] = [];
+  for (let one: Command | null = command; one !== null && one !== program; one = one.parent) path.unshift(one.name());
+  return { command, path };
+}
+
+function parseCommandLine(program: Command, args: readonly string[]): ParsedCommandLine {
+  let command = program;
+  let operands = 0;
+  let flag: Option | null = null;
+  for (const candidate of args) {
+    if (flag !== null) flag = null;
+    else if (candidate.startsWith("-")) {
+      const option = command.options.find(({ long, short }) => long === candidate || short === candidate);
+      if (option !== undefined && (option.required || option.optional)) flag = option;
+    } else {
+      const next = command.commands.find((one) => one.name() === candidate || one.aliases().includes(candidate));
+      if (next === undefined) operands += 1;
+      else command = next;
+    }
+  }
+  return { command, operandCount: operands, flag };
+}
+
+async function listCandidates(
+  { command, operandCount: operands, flag }: ParsedCommandLine,
+  before: readonly string[],
+  current: string,
+  sources: CompletionSources,
+): Promise<readonly string[]> {
+  const apps = command.parent?.parent === null ? await sources.appFlags(command.name()) : null;
+  if (apps !== null) return appFlagCandidates(apps, before.at(-1), current);
+  if (flag !== null) return flagValueCandidates(command, flag, { before, current }, sources);
+  if (current.startsWith("-"))
+    return ["--help", ...command.options.flatMap(({ long, hidden }) => (hidden || !long ? [] : [long]))];
+  const below = command.createHelp().visibleCommands(command);
+  if (below.length > 0 && operands === 0) return below.map((one) => one.name());
+  const argument = command.registeredArguments[operands];
+  const name = argument?.name() ?? "";
+  const kind = kindByArgument[name];
+  const fixedValues = argument?.argChoices ?? completionHintsOf(command).values?.[name];
+  return fixedValues ?? (kind === undefined ? [] : sources.listNames(kind));
+}
+
+function appFlagCandidates(flags: readonly AppFlag[], last: string | undefined, current: string): readonly string[] {
+  const values = flags.find(({ flag }) => flag === last)?.values;
+  if (values !== undefined && !current.startsWith("-")) return values;
+  return current.startsWith("-") ? ["--help", "--config", ...flags.map(({ flag }) => flag)] : [];
+}
+
+async function flagValueCandidates(
+  command: Command,
+  flag: Option,
+  { before, current }: { readonly before: readonly string[]; readonly current: string },
+  { listNames }: CompletionSources,
+): Promise<readonly string[]> {
+  const name = flag.long?.slice(2) ?? "";
+  const ask = async (one: string): Promise<readonly string[]> =>
+    kindByArgument[one] === undefined ? [] : listNames(kindByArgument[one]);
+  const { filter, values } = completionHintsOf(command);
+  if (name === "filter" && filter !== undefined) return completeFilter(current, filter(before), ask);
+  if (name === "topics") return completeCommaList(current, eventTopics);
+  return flag.argChoices ?? values?.[name] ?? ask(name);
+}
+
+const candidatesMax = 200;
+
+/** Names and ids as they are on the scheduler now; the id where a name has signs at which a shell breaks words. */
+export async function fetchNames(kind: CompletionKind, client: Client): Promise<readonly string[]> {
+  const plain = (name: string, id: string): string => (/^[\w.@-]+( [\w.@-]+)*$/.test(name) ? name : id);
+  const limit = candidatesMax;
+  switch (kind) {
+    case "run":
+      return (await client.listRuns({ limit })).items.map(({ runId }) => runId);
+    case "worker":
+      return (await client.listWorkers({ limit })).items.map(({ id, instanceId }) => plain(id, instanceId ?? id));
+    case "workflow":
+      return (await client.listWorkflows({ limit })).items.map(({ id, metadata }) => plain(metadata.name, id));
+    case "letter":
+      return (await client.listDeadLetters({ limit })).items.map(({ taskId }) => taskId);
+    case "view":
+      return (await client.listViews({ limit })).items.map(({ name, viewId }) => plain(name, viewId));
+  }
+}

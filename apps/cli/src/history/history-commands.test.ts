@@ -1,0 +1,160 @@
+import { describe, expect, it } from "vitest";
+import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { createCommandFixture } from "../testing/command-fixture.ts";
+import { formatEvent, listAudit, streamEvents } from "./history-commands.ts";
+
+const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
+const nodeId = "11111111-1111-4111-8111-111111111111";
+
+describe("what has happened", () => {
+  it("[L58] the audit names users where they may be listed, else oneself, and is asked by name or id", async () => {
+    const entry = (actorId?: string) => ({
+      eventId: "e",
+      createdAt: "2026-01-01T00:00:00Z",
+      action: "worker.drain",
+      targetType: "worker",
+      ...(actorId !== undefined && { actorId }),
+    });
+    const entries = { items: [entry("u-1"), entry("u-2"), entry("ops"), entry()], nextCursor: null, asOf: 1 };
+    const users = [
+      { userId: "u-1", username: "ada" },
+      { userId: "u-2", username: "bo\u001b[2J" },
+    ];
+    const admin = createCommandFixture({ listAudit: entries, listUsers: { items: users, nextCursor: null, asOf: 1 } });
+    const viewer = createCommandFixture({
+      listAudit: entries,
+      listUsers: () => {
+        throw new CliFailure(exitCodes.notAllowed, { error: "E.AUTH.FORBIDDEN", message: "no" });
+      },
+      getOwnUser: users[0],
+    });
+
+    await listAudit({ limit: 9, actor: "Ada" }, admin.context);
+    await listAudit({ limit: 9, actor: "ops" }, viewer.context);
+
+    const who = (out: string) =>
+      out
+        .trim()
+        .split("\n")
+        .slice(1)
+        .map((line) => line.split(/ {2,}/)[1]);
+    expect(who(admin.stdout())).toEqual(["ada", "bo [2J", "ops", "scheduler"]);
+    expect(who(viewer.stdout())).toEqual(["ada", "u-2", "ops", "scheduler"]);
+    expect(admin.calls.at(-1)?.[1]).toMatchObject({ actorId: "u-1" });
+    expect(viewer.calls.at(-1)?.[1]).toMatchObject({ actorId: "ops" });
+  });
+
+  it.for([
+    ["wire", "what passes meanwhile is in no log and not told later (wire)", "what passed meanwhile is missing"],
+    ["run,worker", "nothing of the log is missed", "nothing of the log missed; heartbeats and frames are in none"],
+    ["run,node", "nothing is missed", "nothing missed"],
+  ] as const)(
+    "[L60] over a lost connection events of %s promise what the log keeps, and no more",
+    async ([topics, lost, back]) => {
+      const fixture = createCommandFixture({
+        async *events({ onState }: { onState: (state: "open" | "lost", why: Error | null) => void }) {
+          onState("open", null);
+          onState("lost", new Error("away"));
+          onState("open", null);
+          yield* [];
+        },
+      });
+
+      await streamEvents({ follow: true, topics }, fixture.context);
+
+      expect(fixture.stderr()).toBe(
+        `the scheduler at http://s does not answer; reconnecting, ${lost}\nconnected again, ${back}\n`,
+      );
+    },
+  );
+
+  it("[L20] the audit is read on over short pages until there are as many as were asked for", async () => {
+    const entry = (eventId: string) => ({
+      eventId,
+      createdAt: "2026-01-01T00:00:00Z",
+      action: "worker.drain",
+      targetType: "worker",
+    });
+    const pages: Record<string, object> = {
+      "": { items: [], nextCursor: "a", asOf: 1 },
+      a: { items: [entry("1")], nextCursor: "b", asOf: 1 },
+      b: { items: [entry("2"), entry("3")], nextCursor: "c", asOf: 1 },
+    };
+    const fixture = createCommandFixture(
+      { listAudit: ({ cursor = "" }: { cursor?: string }) => pages[cursor] },
+      { output: "id" },
+    );
+
+    await listAudit({ limit: 2 }, fixture.context);
+
+    expect(fixture.stdout()).toBe("1\n2\n");
+    expect(fixture.stderr()).toBe("more: --limit 4\n");
+  });
+
+  it("[L50] events end with the fault where nobody was ever there, and a look back does so where it breaks off", async () => {
+    type Watching = { onState: (state: "open" | "lost", why: Error | null) => void };
+    const away = new Error("away");
+    const never = createCommandFixture({
+      async *events({ onState }: Watching) {
+        onState("lost", away);
+        yield* [];
+      },
+    });
+    const broken = createCommandFixture({
+      async *events({ onState }: Watching) {
+        onState("open", null);
+        onState("lost", away);
+        yield* [];
+      },
+    });
+
+    await expect(streamEvents({ follow: true }, never.context)).rejects.toBe(away);
+    await expect(streamEvents({ since: "0" }, never.context)).rejects.toBe(away);
+    await expect(streamEvents({ since: "0" }, broken.context)).rejects.toBe(away);
+
+    expect(await streamEvents({ follow: true }, broken.context)).toBe(0);
+    expect(broken.stderr()).toContain("reconnecting, nothing of the log is missed");
+  });
+
+  it("[L20] events are one line each with their cursor first, as JSON with a cursor of its own", async () => {
+    const event = {
+      version: "v1",
+      id: "7",
+      type: "node.status",
+      occurredAt: "2026-01-01T00:00:00Z",
+      scope: { tenant: "t", runId },
+      data: { kind: "node.status", runId, nodeId, status: "queued" },
+    } as const;
+    async function* events() {
+      yield event;
+    }
+    const fixture = createCommandFixture({ events }, { json: true });
+
+    expect(formatEvent(event)).toBe(`7 2026-01-01T00:00:00Z node.status ${runId} nodeId=${nodeId} status=queued`);
+    expect(await streamEvents({ follow: true, since: "6", topics: "node" }, fixture.context)).toBe(0);
+    expect(JSON.parse(fixture.stdout())).toEqual({ cursor: "7", ...event });
+    expect(fixture.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
+  });
+
+  it("[L20] an event that is in no log has the cursor of the last one that is, and the filter is the stream's own", async () => {
+    const event = (id: string | undefined) => ({
+      type: "worker.heartbeat",
+      scope: {},
+      data: {},
+      ...(id !== undefined && { id }),
+    });
+    async function* events() {
+      yield* [event(undefined), event("8"), event(undefined)];
+    }
+    const fixture = createCommandFixture({ events, listRuns: { items: [{ runId }], nextCursor: null } }, { json: true });
+
+    await streamEvents(
+      { follow: true, since: "6", filter: "topic:worker,wire run:aa3f763 worker:w-1", frameType: "biz" },
+      fixture.context,
+    );
+
+    const lines = fixture.stdout().trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["6", "8", "8"]);
+    expect(fixture.calls.at(-1)?.[1]).toMatchObject({ topics: "worker,wire", runId, workerName: "w-1", frameType: "biz" });
+  });
+});

@@ -1,0 +1,262 @@
+// `astra letters`, `astra audit` and `astra events`: what failed for good, who did what, and what happens now.
+
+import { allItems } from "@astraflow/client";
+import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
+import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { type FilterFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
+import { findByNameOrId, findRunId } from "../lookup/name-lookup.ts";
+import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
+import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
+import { printNewRun } from "../runs/change-commands.ts";
+
+export interface DeadLetterListFlags extends FilterFlags {
+  readonly status?: DeadLetter["status"];
+  readonly search?: string;
+  readonly limit: number;
+}
+
+export async function listDeadLetters(flags: DeadLetterListFlags, context: CommandContext): Promise<CliExitCode> {
+  const line = await resolveFilter(flags, "letters", context);
+  const page = await context.client.listDeadLetters({
+    limit: flags.limit,
+    status: flags.status ?? (line.status as DeadLetter["status"] | undefined),
+    q: flags.search ?? line.text,
+    runId: line.run === undefined ? undefined : await findRunId(line.run, context.client),
+  });
+  printList(
+    {
+      items: page.items,
+      jsonBody: page,
+      id: ({ taskId }) => taskId,
+      columns: [
+        { header: "TASK", value: ({ taskId }) => taskId, kind: "id" },
+        { header: "NODE", value: ({ label }) => label },
+        { header: "CODE", value: ({ code }) => code },
+        { header: "ATTEMPTS", value: ({ attempts }) => String(attempts) },
+        { header: "AT", value: ({ at }) => formatInstant(at), kind: "when" },
+        { header: "STATUS", value: ({ status }) => status, isWide: true },
+        { header: "WORKER", value: ({ workerName }) => workerName ?? "", isWide: true },
+        { header: "MESSAGE", value: ({ message }) => message, kind: "text" },
+      ],
+      emptyMessage: "There is no dead letter.",
+    },
+    context,
+  );
+  printMoreHint(page, flags.limit, context);
+  return exitCodes.ok;
+}
+
+/** How far back a shortened id of a letter is looked for. */
+const searchedDeadLettersMax = 1_000;
+
+async function findDeadLetterId(nameOrId: string, { client }: CommandContext): Promise<string> {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\./.test(nameOrId)) return nameOrId;
+  const found: { id: string; name: string }[] = [];
+  for await (const { taskId, label } of allItems((cursor) => client.listDeadLetters({ limit: 200, cursor }))) {
+    found.push({ id: taskId, name: label });
+    if (found.length >= searchedDeadLettersMax) break;
+  }
+  return findByNameOrId(nameOrId, found, "dead letter", "astra letters list").id;
+}
+
+export async function requeueDeadLetter(
+  nameOrId: string,
+  reason: string | undefined,
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(nameOrId, context);
+  return printNewRun(
+    await context.client.requeueDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } }),
+    context,
+  );
+}
+
+export async function dismissDeadLetter(
+  nameOrId: string,
+  reason: string | undefined,
+  context: CommandContext,
+): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(nameOrId, context);
+  await context.confirm(`take the dead letter ${taskId} off the list`);
+  const letter = await context.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
+  return printItem(letter, [`${letter.taskId} ${letter.status}`], context);
+}
+
+export interface AuditListFlags extends FilterFlags {
+  readonly action?: string;
+  readonly actor?: string;
+  readonly target?: string;
+  readonly run?: string;
+  readonly since?: string;
+  readonly limit: number;
+}
+
+/** Pages may be short although more follows, so it is read until there are enough. */
+export async function listAudit(flags: AuditListFlags, context: CommandContext): Promise<CliExitCode> {
+  const line = await resolveFilter(flags, "audit", context);
+  const run = flags.run ?? line.run;
+  const actor = flags.actor ?? line.actor;
+  const isTable = !context.json && context.output !== "id";
+  const names = isTable || actor !== undefined ? await loadUserNames(context.client) : new Map<string, string>();
+  const query = {
+    action: flags.action ?? line.action,
+    actorId: actor === undefined ? undefined : resolveActorId(actor, names),
+    targetId: flags.target ?? line.target,
+    runId: run === undefined ? undefined : await findRunId(run, context.client),
+    since: flags.since ?? (line.since === undefined ? undefined : toIsoInstant(line.since, context.now())),
+  };
+  let asOf = 0;
+  let nextCursor: string | null = null;
+  const items = [];
+  const all = allItems(async (cursor) => {
+    const page = await context.client.listAudit({ ...query, limit: flags.limit, cursor });
+    asOf = page.asOf;
+    nextCursor = page.nextCursor;
+    return page;
+  });
+  for await (const item of all) {
+    items.push(item);
+    if (items.length >= flags.limit) break;
+  }
+  printList(
+    {
+      items,
+      jsonBody: { items, nextCursor, asOf },
+      id: ({ eventId }) => eventId,
+      columns: [
+        { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
+        {
+          header: "WHO",
+          value: ({ actorId }) => (actorId === undefined ? "scheduler" : stripControlCharacters(names.get(actorId) ?? actorId)),
+        },
+        { header: "ACTION", value: ({ action }) => action },
+        { header: "ON", value: ({ targetType }) => targetType },
+        { header: "TARGET", value: ({ targetId }) => targetId ?? "", kind: "id" },
+        { header: "OUTCOME", value: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
+        { header: "ACTOR", value: ({ actorId }) => actorId ?? "", isWide: true },
+        { header: "EVENT", value: ({ eventId }) => eventId, isWide: true },
+        { header: "METADATA", value: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
+      ],
+      emptyMessage: "Nothing was done that fits.",
+    },
+    context,
+  );
+  printMoreHint({ nextCursor }, flags.limit, context);
+  return exitCodes.ok;
+}
+
+export interface EventFlags extends FilterFlags {
+  readonly follow?: boolean;
+  readonly since?: string;
+  readonly topics?: string;
+  readonly run?: string;
+  readonly worker?: string;
+  readonly frameType?: string;
+}
+
+/** How long the stream may be silent before it is taken to have told everything, where it is not followed. */
+const idleEndMs = 1_000;
+
+async function buildEventQuery(flags: EventFlags, context: CommandContext) {
+  const line = await resolveFilter(flags, "events", context);
+  const run = flags.run ?? line.run;
+  return {
+    after: flags.since,
+    topics: flags.topics ?? line.topic,
+    frameType: flags.frameType,
+    runId: run === undefined ? undefined : await findRunId(run, context.client),
+    nodeId: line.node,
+    workerName: flags.worker ?? line.worker,
+    clientSessionId: line.client,
+  };
+}
+
+/** One line an event. Without --follow it ends once everything up to now was told; what broke off before that is no end. */
+export async function streamEvents(flags: EventFlags, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
+  const { client, terminal, json, signal } = context;
+  const stop = new AbortController();
+  const query = await buildEventQuery(flags, context);
+  let idleTimer = null as NodeJS.Timeout | null;
+  const guarantee = describeReplayGuarantee(query);
+  let isOpened = false;
+  let isLost = false;
+  let printedCount = 0;
+  // An event that is in no log has no place of its own: what follows it begins after the last one that has.
+  let cursor = flags.since ?? null;
+  try {
+    const events = client.events({
+      ...query,
+      signal: AbortSignal.any([signal, stop.signal]),
+      onState: (state, why) => {
+        // Nobody was ever there, or nobody waits for a return: then it is a failure like that of any other command.
+        if (state === "lost" && (!isOpened || flags.follow !== true)) throw why ?? new Error("the stream of events ended");
+        if (state === "lost" && !isLost)
+          terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, ${guarantee.lost}`);
+        else if (state === "open" && isLost) terminal.info(`connected again, ${guarantee.back}`);
+        isLost = state === "lost";
+        isOpened = true;
+        if (flags.follow !== true) idleTimer ??= setTimeout(() => stop.abort(), idleEndMs);
+      },
+      onGap: ({ message }) => terminal.error(`events are missing here: ${message}\n`),
+    });
+    for await (const event of events) {
+      // What is in no log comes for ever: it must not keep a look back from ending.
+      if (event.id !== undefined) idleTimer?.refresh();
+      cursor = event.id ?? cursor;
+      printedCount += 1;
+      terminal.print(json ? JSON.stringify({ cursor, ...event }) : formatEvent(event));
+    }
+  } catch (cause) {
+    if (stop.signal.aborted) {
+      if (printedCount === 0 && !json) terminal.info(noEventsMessage(flags.since));
+      return exitCodes.ok;
+    }
+    if (signal.aborted) return exitCodes.interrupted;
+    throw cause;
+  } finally {
+    if (idleTimer !== null) clearTimeout(idleTimer);
+  }
+  return exitCodes.ok;
+}
+
+/** Topics of which nothing is in the log, and those of which not everything is. */
+const volatileTopics: readonly string[] = ["wire", "wire.frame", "worker.heartbeat"];
+const mixedTopics: readonly string[] = [...volatileTopics, "worker"];
+
+/** What can be promised over a broken connection: only the log is told again. */
+function describeReplayGuarantee({
+  topics,
+  runId,
+  nodeId,
+}: {
+  topics: string | undefined;
+  runId: string | undefined;
+  nodeId: string | undefined;
+}) {
+  const named = topics === undefined || topics === "" || topics === "*" ? null : topics.split(",");
+  // Without a topic everything is told but frames; heartbeats are about no run.
+  const isMixed = named === null ? runId === undefined && nodeId === undefined : named.some((one) => mixedTopics.includes(one));
+  if (named?.every((one) => volatileTopics.includes(one)) === true)
+    return {
+      lost: `what passes meanwhile is in no log and not told later (${named.join(", ")})`,
+      back: "what passed meanwhile is missing",
+    };
+  if (isMixed)
+    return { lost: "nothing of the log is missed", back: "nothing of the log missed; heartbeats and frames are in none" };
+  return { lost: "nothing is missed", back: "nothing missed" };
+}
+
+const noEventsMessage = (since: string | undefined): string =>
+  since === undefined
+    ? "Nothing happened in this second. What was: --since 0; what comes: --follow."
+    : `Nothing that fits happened after ${since}.`;
+
+export function formatEvent({ id, occurredAt, type, scope, data }: ServerEvent): string {
+  const { kind: _kind, ...rest } = data as Record<string, unknown>;
+  const parts = Object.entries(rest)
+    .filter(([name]) => !["runId", "run", "nodes", "content", "artifacts", "at"].includes(name))
+    .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`);
+  const about = scope.runId ?? scope.workerName ?? "-";
+  return stripControlCharacters([id ?? "-", occurredAt, type, about, ...parts].join(" "));
+}

@@ -1,0 +1,149 @@
+// `astra doctor`: is this machine fit to run a scheduler, and the database that was named to be its store? Looks, measures, names what
+// is wrong and the way out. It writes one small file into the data folder to time the disk, and removes it.
+
+import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { formatTable, type Terminal } from "../output/terminal.ts";
+import { type DoctorCheck as Check, loadFailpoints, loadStoreCheck } from "./app-loader.ts";
+
+/** Older ones have faults in their write-ahead log that lose commits. */
+const sqliteMin = [3, 51, 3];
+const nodeMin = [22, 19];
+/** A commit waits for one of these; above it every answer is slow. */
+const fsyncMsMax = 20;
+const fsyncSampleCount = 25;
+
+export interface DoctorFlags {
+  readonly dataDir: string;
+  readonly listen: string;
+  /** As --store of the scheduler; undefined: only this machine is looked at. */
+  readonly store: string | undefined;
+  readonly failpoints: boolean;
+  readonly json: boolean;
+}
+
+export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise<CliExitCode> {
+  if (flags.failpoints) return listFailpoints(flags.json, terminal);
+  const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
+  if (flags.store) checks.push(...(await (await loadStoreCheck())(flags.store)));
+  const isGood = checks.every((check) => check.isGood);
+  if (flags.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
+  else {
+    for (const check of checks) {
+      terminal.print(
+        `${check.isGood ? terminal.colors.green("✓") : terminal.colors.red("✕")} ${check.name}: ${check.found}${check.advice ? `. ${check.advice}` : ""}`,
+      );
+    }
+  }
+  return isGood ? exitCodes.ok : exitCodes.failed;
+}
+
+async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<CliExitCode> {
+  const { names, actions } = await loadFailpoints();
+  if (isJson) terminal.print(JSON.stringify({ failpoints: names, actions }));
+  else {
+    for (const name of names) terminal.print(name);
+    terminal.info("Each can be told what to do at its n-th pass: ASTRA_FAILPOINTS=name=action@n,…");
+    for (const line of formatTable(Object.entries(actions).map(([action, meaning]) => [`  ${action}`, meaning])))
+      terminal.info(line);
+  }
+  return exitCodes.ok;
+}
+
+function checkNode(version: string): Check {
+  const isGood = isAtLeast(version, nodeMin);
+  return { name: "node", isGood, found: version, ...(!isGood && { advice: `Node ${nodeMin.join(".")} or newer is needed` }) };
+}
+
+function checkSqlite(): Check {
+  const database = new DatabaseSync(":memory:");
+  const row = database.prepare("SELECT sqlite_version() AS version").get();
+  database.close();
+  const version = String(row?.["version"]);
+  const isGood = isAtLeast(version, sqliteMin);
+  return {
+    name: "sqlite",
+    isGood,
+    found: version,
+    ...(!isGood && { advice: `${sqliteMin.join(".")} or newer is needed; use a newer Node` }),
+  };
+}
+
+function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.replace(/^v/, "").split(".").map(Number);
+  for (const [at, minimum] of least.entries()) {
+    const part = parts[at] ?? 0;
+    if (part !== minimum) return part > minimum;
+  }
+  return true;
+}
+
+function checkDisk(dataDir: string): Check {
+  let folder = resolve(dataDir);
+  while (!existsSync(folder)) folder = dirname(folder);
+  const file = join(folder, `.astra-doctor-${process.pid}`);
+  try {
+    const times = measureFsync(file).sort((a, b) => a - b);
+    const p50 = times[Math.floor(times.length / 2)] ?? 0;
+    const isGood = p50 <= fsyncMsMax;
+    const found = `${folder}: ${p50.toFixed(2)} ms per fsync (slowest ${(times.at(-1) ?? 0).toFixed(2)} ms)`;
+    return {
+      name: "disk",
+      isGood,
+      found,
+      ...(!isGood && { advice: "Every commit waits for that; choose a faster disk with --data-dir" }),
+    };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return { name: "disk", isGood: false, found: why, advice: "Choose a folder you may write to with --data-dir" };
+  }
+}
+
+function measureFsync(file: string): number[] {
+  const descriptor = openSync(file, "wx");
+  try {
+    const block = Buffer.alloc(4_096, 1);
+    return Array.from({ length: fsyncSampleCount }, () => {
+      const begin = performance.now();
+      writeSync(descriptor, block);
+      fdatasyncSync(descriptor);
+      return performance.now() - begin;
+    });
+  } finally {
+    closeSync(descriptor);
+    rmSync(file);
+  }
+}
+
+async function checkPort(listen: string): Promise<Check> {
+  const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
+  if (!match)
+    return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+  const problem = await tryListen(match[1] ?? "", Number(match[2]));
+  if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
+  if (problem !== "EADDRINUSE")
+    return {
+      name: "port",
+      isGood: false,
+      found: `${listen} cannot be used (${problem})`,
+      advice: "Choose another with --listen",
+    };
+  const isOurs = await fetch(`http://${listen}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
+    (response) => response.ok,
+    () => false,
+  );
+  if (isOurs) return { name: "port", isGood: true, found: `${listen} is taken by a scheduler that answers` };
+  return { name: "port", isGood: false, found: `${listen} is taken by another program`, advice: "Choose another with --listen" };
+}
+
+/** The error's code, or null where the address could be taken; it is given back at once. */
+export function tryListen(host: string, port: number): Promise<string | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (cause: NodeJS.ErrnoException) => resolve(cause.code ?? cause.message));
+    server.listen(port, host, () => server.close(() => resolve(null)));
+  });
+}

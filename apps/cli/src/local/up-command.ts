@@ -1,0 +1,206 @@
+// `astra up`: a whole small installation on this machine. A scheduler in dev mode, a worker with the example package, and a demo run
+// to look at. It starts, watches and stops processes; all work is done by them.
+
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type Client, createCliClient } from "../api/api-client.ts";
+import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import type { Terminal } from "../output/terminal.ts";
+import { followRun } from "../runs/run-follower.ts";
+import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
+import { type AppProcess, type AppProcessExit, describeExit, startAppProcess } from "./app-process.ts";
+import { tryListen } from "./doctor-command.ts";
+
+const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
+const demoWorkflow = join(repositoryRoot, "examples", "workflows", "welcome.json");
+const demoPackages = join(repositoryRoot, "examples", "packages");
+
+const defaultListen = { host: "127.0.0.1", port: 8080 };
+const restartMsMin = 1_000;
+const restartMsMax = 30_000;
+/** A worker that lived this long was fine: its next end starts the waiting from the beginning. */
+const stableMs = 60_000;
+
+export interface UpFlags {
+  readonly listen: string | undefined;
+  readonly dataDir: string;
+  readonly demo: boolean;
+  readonly logLevel: string;
+}
+
+export interface UpContext {
+  readonly terminal: Terminal;
+  readonly env: NodeJS.ProcessEnv;
+  /** Aborted by the first wish to stop. */
+  readonly stopSignal: AbortSignal;
+  /** Aborted by the second. */
+  readonly forceStopSignal: AbortSignal;
+}
+
+export async function startInstallation(flags: UpFlags, context: UpContext): Promise<CliExitCode> {
+  const { terminal, env, stopSignal } = context;
+  const listen = flags.listen ?? (await chooseListenAddress(terminal));
+  const dataDir = resolve(flags.dataDir);
+  const scheduler = startAppProcess(
+    "scheduler",
+    ["scheduler", "--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", flags.logLevel],
+    env,
+  );
+  const supervisor = createProcessSupervisor(context);
+  supervisor.add(scheduler);
+  try {
+    const readyLine = await Promise.race([scheduler.ready, supervisor.stopRequested.then(() => null)]);
+    if (readyLine === null) return await supervisor.stopAll();
+    const { http, ws } = JSON.parse(readyLine) as { http: string; ws: string };
+    const worker = superviseWorker({ ws, dataDir, logLevel: flags.logLevel }, { ...context, ward: supervisor });
+    if ((await Promise.race([worker.ready, supervisor.stopRequested.then(() => null)])) === null)
+      return await supervisor.stopAll();
+    terminal.print(readyLine);
+    printWelcome(http, terminal);
+    if (flags.demo) await runDemo(createCliClient({ url: http, token: "dev-token" }), { terminal, stopping: stopSignal });
+    await supervisor.stopRequested;
+    return await supervisor.stopAll();
+  } catch (cause) {
+    await supervisor.stopAll();
+    const end = await scheduler.exited;
+    // The scheduler has said in its own words why it could not start.
+    if (end.code === exitCodes.usage) return exitCodes.usage;
+    throw cause;
+  }
+}
+
+async function chooseListenAddress(terminal: Terminal): Promise<string> {
+  const { host, port } = defaultListen;
+  const problem = await tryListen(host, port);
+  if (problem === null) return `${host}:${port}`;
+  terminal.info(`port ${port} is taken (${problem}); using a free one instead`);
+  return `${host}:0`;
+}
+
+/** What has to be added to a command that would otherwise look at the default address. */
+function urlFlagFor(http: string): string {
+  return http === `http://${defaultListen.host}:${defaultListen.port}` ? "" : ` --url ${http}`;
+}
+
+function printWelcome(http: string, terminal: Terminal): void {
+  const { bold, dim } = terminal.colors;
+  terminal.info("");
+  terminal.info(`  ${bold("AstraFlow is up")}`);
+  terminal.info(`  page     ${http}/`);
+  terminal.info(`  API      ${http}/api/v1/openapi.json ${dim("(token: dev-token)")}`);
+  terminal.info(`  next     npx astra runs list${urlFlagFor(http)}`);
+  terminal.info(`  stop     Ctrl+C`);
+  terminal.info("");
+}
+
+/** How long workers may take to finish or hand back what they hold before the scheduler goes. */
+const workerStopMs = 3_000;
+
+/** All children and the one question that matters: is it time to end, and with which code? */
+interface ProcessSupervisor {
+  add(child: AppProcess): void;
+  remove(child: AppProcess): void;
+  /** The person wants to stop, or the scheduler is gone. */
+  readonly stopRequested: Promise<void>;
+  stopAll(): Promise<CliExitCode>;
+}
+
+function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpContext): ProcessSupervisor {
+  const children = new Set<AppProcess>();
+  const stopped = Promise.withResolvers<void>();
+  let code: CliExitCode = exitCodes.ok;
+  stopSignal.addEventListener("abort", () => stopped.resolve());
+  if (stopSignal.aborted) stopped.resolve();
+  return {
+    add(child) {
+      children.add(child);
+      void child.exited.then((end) => {
+        children.delete(child);
+        if (stopSignal.aborted || child.name !== "scheduler") return;
+        if (end.code !== exitCodes.usage)
+          terminal.error(`${describeExit(child, end)}; nothing works without it, so everything ends\n`);
+        code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
+        stopped.resolve();
+      });
+    },
+    remove: (child) => void children.delete(child),
+    stopRequested: stopped.promise,
+    async stopAll() {
+      stopped.resolve();
+      const stopNow = () => [...children].forEach((child) => child.kill("SIGTERM"));
+      forceStopSignal.addEventListener("abort", stopNow);
+      if (forceStopSignal.aborted) stopNow();
+      // Workers first, while there still is a scheduler to hand their work to; one that takes too long is told again, which ends it.
+      const workers = [...children].filter((child) => child.name !== "scheduler");
+      for (const worker of workers) worker.kill("SIGTERM");
+      await Promise.race([Promise.all(workers.map((worker) => worker.exited)), pause(workerStopMs, undefined, { ref: false })]);
+      const ends = [...children].map((child) => child.exited);
+      stopNow();
+      await Promise.all(ends);
+      return code;
+    },
+  };
+}
+
+/** One worker, started again with growing pauses when it dies. `ready` is that of the first that joined. */
+function superviseWorker(
+  flags: { ws: string; dataDir: string; logLevel: string },
+  context: UpContext & { ward: ProcessSupervisor },
+): { ready: Promise<string> } {
+  const ready = Promise.withResolvers<string>();
+  const env = {
+    ...context.env,
+    ASTRA_WORKER_SCHEDULER_WS_URL: flags.ws,
+    ASTRA_WORKER_TENANT: "default",
+    ASTRA_WORKER_AUTH_TOKEN: "dev-token",
+    ASTRA_WORKER_WORKER_NAME: context.env["ASTRA_WORKER_WORKER_NAME"] ?? "demo-worker",
+    ASTRA_WORKER_DATA_DIR: join(flags.dataDir, "worker"),
+    ASTRA_WORKER_PACKAGES_DIR: demoPackages,
+    ASTRA_WORKER_LOG_LEVEL: flags.logLevel,
+  };
+  let hasJoined = false;
+  const runUntilStopped = async (waitMs: number): Promise<void> => {
+    const startedAt = performance.now();
+    const child = startAppProcess("worker", ["worker"], env);
+    context.ward.add(child);
+    child.ready.then(
+      (line) => {
+        hasJoined = true;
+        ready.resolve(line);
+      },
+      () => undefined, // its end is told below
+    );
+    const end: AppProcessExit = await child.exited;
+    if (context.stopSignal.aborted) return;
+    // Wrong settings do not get better by trying again.
+    if (end.code === exitCodes.usage && !hasJoined)
+      return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: describeExit(child, end) }));
+    const nextMs = performance.now() - startedAt > stableMs ? restartMsMin : waitMs;
+    context.terminal.error(`${describeExit(child, end)}; starting it again in ${nextMs / 1_000} s\n`);
+    const isStopped = await Promise.race([pause(nextMs, false, { ref: false }), context.ward.stopRequested.then(() => true)]);
+    if (!isStopped) await runUntilStopped(Math.min(restartMsMax, nextMs * 2));
+  };
+  runUntilStopped(restartMsMin).catch(ready.reject);
+  return { ready: ready.promise };
+}
+
+/** A demo that fails is told, and the installation stays up: there is something to look into. */
+async function runDemo(
+  client: Client,
+  { terminal, stopping: stopSignal }: { terminal: Terminal; stopping: AbortSignal },
+): Promise<void> {
+  if (!existsSync(demoWorkflow)) return terminal.info("there is no demo workflow in this installation");
+  try {
+    const ref = await submitRun(client, readRunRequestFile(demoWorkflow), {
+      key: `demo-${Date.now()}`,
+      log: (line) => terminal.info(line),
+    });
+    const run = await followRun(ref.runId, { client, terminal, view: "picture", signal: stopSignal, now: Date.now });
+    terminal.info(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlFlagFor(client.url)}`);
+  } catch (cause) {
+    if (stopSignal.aborted) return;
+    terminal.error(`the demo run could not be followed: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+  }
+}

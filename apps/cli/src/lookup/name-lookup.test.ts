@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { findByNameOrId } from "./name-lookup.ts";
+
+const items = [
+  { id: "0199a2c4-aaaa", name: "Welcome Journey" },
+  { id: "0199a2c4-bbbb", name: "Welcome Back" },
+  { id: "0200ffff-cccc", name: "Map" },
+];
+const find = (nameOrId: string) => findByNameOrId(nameOrId, items, "workflow", "astra workflows list").id;
+
+it("[L14] a thing is found by its id, the beginning or end of it, or its name, while that is unique", () => {
+  expect(find("0200")).toBe("0200ffff-cccc");
+  expect(find("bbbb")).toBe("0199a2c4-bbbb");
+  expect(find("welcome j")).toBe("0199a2c4-aaaa");
+  expect(find("MAP")).toBe("0200ffff-cccc");
+  expect(() => find("welcome")).toThrow(/fits 2 workflows: 0199a2c4-aaaa \(Welcome Journey\)/);
+});
+
+it("[L14] what does not exist is answered with 3 and the nearest word there is", () => {
+  expect(() => find("Mop")).toThrow(
+    expect.objectContaining({ exitCode: 3, message: 'There is no workflow "Mop". Did you mean "Map"?' }),
+  );
+  expect(() => find("zzzzzz")).toThrow(/^There is no workflow "zzzzzz"\.$/);
+});

@@ -1,0 +1,50 @@
+import type { Workflow } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { applyInputFlags } from "./run-inputs.ts";
+
+const uuid = (digit: number): string => `${String(digit).repeat(8)}-1111-4111-8111-111111111111`;
+const port = (key: string, path: string) => ({ key, label: key, binding: { path, mode: "two_way" } });
+const node = (digit: number, label: string, parameters: object) => ({
+  id: uuid(digit),
+  type: "demo.text",
+  label,
+  package: { name: "demo", version: "1.0.0" },
+  position: { x: 0, y: 0 },
+  parameters,
+  ui: { inputPorts: [port("to", "/parameters/to")], outputPorts: [port("text", "/results/text")] },
+});
+const workflow = {
+  id: uuid(9),
+  schemaVersion: "2025-10",
+  metadata: { name: "W" },
+  nodes: [node(1, "Write", { text: "a", to: "x" }), node(2, "Send", { to: "y", mail: { subject: "s" } })],
+  edges: [{ id: "e", source: { node: uuid(1), port: "text" }, target: { node: uuid(2), port: "to" } }],
+} as unknown as Workflow;
+const words = { input: [], pin: [], label: [], from: undefined, to: undefined };
+const inputs = (...input: string[]) =>
+  applyInputFlags(workflow, { ...words, input }).workflow?.nodes.map(({ parameters }) => parameters);
+
+it("[L16] an input sets the parameter of the node it names, or of the only one that has it and is not fed by another node", () => {
+  expect(inputs("text=hello")).toMatchObject([{ text: "hello", to: "x" }, { to: "y" }]);
+  expect(inputs("to=z")).toMatchObject([{ to: "z" }, { to: "y" }]);
+  expect(inputs("send.to=z", "mail.subject=7")).toMatchObject([{ to: "x" }, { to: "z", mail: { subject: 7 } }]);
+  expect(applyInputFlags(workflow, words)).toEqual({});
+});
+
+it("[L16] an input that fits no node or several, and a pair without a name, end with 2 before anything is sent", () => {
+  expect(() => inputs("txet=1")).toThrow(
+    expect.objectContaining({ exitCode: 2, message: expect.stringContaining("mean text?") }),
+  );
+  expect(() => inputs("=1")).toThrow(/takes name=value/);
+  expect(() => applyInputFlags(workflow, { ...words, pin: ["Write=7"] })).toThrow(/JSON object/);
+  expect(() => applyInputFlags(workflow, { ...words, from: "Nowhere" })).toThrow(expect.objectContaining({ exitCode: 3 }));
+});
+
+it("[L16] pins, from and to name nodes by label", () => {
+  expect(applyInputFlags(workflow, { ...words, pin: ['write={"text":"b"}'], from: "Send", to: "send", label: ["a=b"] })).toEqual({
+    pins: { [uuid(1)]: { text: "b" } },
+    from: uuid(2),
+    to: uuid(2),
+    labels: { a: "b" },
+  });
+});

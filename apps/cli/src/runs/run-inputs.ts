@@ -1,0 +1,121 @@
+// What `astra run` is told besides the workflow: inputs, pins, and where to begin and end, read into the request. Pure but for files that
+// are named with @.
+
+import { readFileSync } from "node:fs";
+import { compilePlan } from "@astraflow/graph";
+import {
+  closestMatch,
+  type JsonObject,
+  type JsonValue,
+  type RunStartRequest,
+  type Workflow,
+  type WorkflowNode,
+} from "@astraflow/protocol";
+import { findNodeId } from "../lookup/name-lookup.ts";
+import { usageFailure } from "../output/cli-failure.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
+
+export interface RunInputFlags {
+  readonly input: readonly string[];
+  readonly pin: readonly string[];
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  readonly label: readonly string[];
+}
+
+/** The parts of a request that the words add. Inputs change the workflow itself, which is then sent as a whole. */
+export function applyInputFlags(workflow: Workflow, flags: RunInputFlags): Partial<RunStartRequest> {
+  const changed = flags.input.reduce(applyInput, workflow);
+  const pins = flags.pin
+    .map((text) => parsePair(text, "--pin"))
+    .map(([node, value]) => [findNodeId(node, workflow), parsePin(node, value)]);
+  const labels = flags.label.map((text) => parsePair(text, "--label"));
+  return {
+    ...(changed !== workflow && { workflow: changed }),
+    ...(pins.length > 0 && { pins: Object.fromEntries(pins) as Record<string, JsonObject> }),
+    ...(flags.from !== undefined && { from: findNodeId(flags.from, workflow) }),
+    ...(flags.to !== undefined && { to: findNodeId(flags.to, workflow) }),
+    ...(labels.length > 0 && { labels: Object.fromEntries(labels) as Record<string, string> }),
+  };
+}
+
+function parsePair(text: string, flag: string): [string, string] {
+  const at = text.indexOf("=");
+  if (at < 1) throw usageFailure(`${flag} takes name=value; "${stripControlCharacters(text)}" has no name or no =.`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** JSON where it is JSON, else the text itself; @file is what is in the file. */
+function parseValue(text: string): JsonValue {
+  const content = text.startsWith("@") ? readValueFile(text.slice(1)) : text;
+  try {
+    return JSON.parse(content) as JsonValue;
+  } catch {
+    // A word without quotes is a text; nobody wants to quote twice on a command line.
+    return content;
+  }
+}
+
+function readValueFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`${file} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+}
+
+function parsePin(node: string, text: string): JsonObject {
+  const value = parseValue(text);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw usageFailure(`--pin ${stripControlCharacters(node)}=… takes the node's results as a JSON object, or @FILE with one.`);
+}
+
+/** `name=value` for the one node that has such a parameter, `node.name=value` for a node by its label or id. */
+function applyInput(workflow: Workflow, text: string): Workflow {
+  const [key, value] = parsePair(text, "--input");
+  const { node, path } = findParameter(workflow, key);
+  const parameters = setValue(node.parameters ?? {}, path, parseValue(value));
+  return { ...workflow, nodes: workflow.nodes.map((one) => (one === node ? { ...node, parameters } : one)) };
+}
+
+function findParameter(workflow: Workflow, key: string): { node: WorkflowNode; path: string[] } {
+  const named = workflow.nodes.find(({ id, label }) =>
+    [id, label].some((name) => key.toLowerCase().startsWith(`${name.toLowerCase()}.`)),
+  );
+  if (named !== undefined) {
+    const name = key.toLowerCase().startsWith(`${named.id.toLowerCase()}.`) ? named.id : named.label;
+    return { node: named, path: key.slice(name.length + 1).split(".") };
+  }
+  const [first = ""] = key.split(".");
+  const fed = listParametersFromEdges(workflow);
+  const having = workflow.nodes.filter((node) => parameterNames(node).includes(first) && !fed.has(`${node.id} ${first}`));
+  const [only] = having;
+  if (only !== undefined && having.length === 1) return { node: only, path: key.split(".") };
+  if (only !== undefined) {
+    const labels = having.map(({ label }) => `"${stripControlCharacters(label)}.${first}=…"`).join(", ");
+    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; say which: ${labels}.`);
+  }
+  const suggestion = closestMatch(first, workflow.nodes.flatMap(parameterNames));
+  throw usageFailure(
+    `No node has a parameter ${stripControlCharacters(first)} that is not given by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
+  );
+}
+
+/** Parameters that an edge writes: setting them would have no effect. */
+function listParametersFromEdges(workflow: Workflow): Set<string> {
+  const { nodes } = compilePlan(workflow);
+  return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
+}
+
+/** Those that were authored, and those that the node's schema knows. */
+function parameterNames({ parameters, schema }: WorkflowNode): string[] {
+  const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
+  return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];
+}
+
+function setValue(parameters: JsonObject, [step = "", ...rest]: readonly string[], value: JsonValue): JsonObject {
+  if (rest.length === 0) return { ...parameters, [step]: value };
+  const inner = parameters[step];
+  const isObject = typeof inner === "object" && inner !== null && !Array.isArray(inner);
+  return { ...parameters, [step]: setValue(isObject ? inner : {}, rest, value) };
+}

@@ -1,0 +1,103 @@
+import { compilePlan } from "@astraflow/graph";
+import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
+import pc from "picocolors";
+import { describe, expect, it } from "vitest";
+import { describeRunChanges, renderRun } from "./run-view.ts";
+
+const ids = ["first", "second", "third"];
+
+const workflow = {
+  id: "w",
+  schemaVersion: "2025-10",
+  metadata: { name: "Three steps" },
+  nodes: ids.map((id) => ({
+    id,
+    type: `demo.${id}`,
+    label: `Step ${id}`,
+    package: { name: "demo", version: "1.0.0" },
+    position: { x: 0, y: 0 },
+  })),
+  edges: [
+    { id: "a", source: { node: "first", port: "out" }, target: { node: "second", port: "in" } },
+    { id: "b", source: { node: "second", port: "out" }, target: { node: "third", port: "in" } },
+  ],
+} as Workflow;
+
+const plan = compilePlan(workflow);
+
+const node = (nodeId: string, more: Partial<RunNodeStatus>): RunNodeStatus => ({
+  nodeId,
+  taskId: `r.${ids.indexOf(nodeId)}`,
+  status: "queued",
+  ...more,
+});
+const run = (nodes: RunNodeStatus[], more: Partial<Run> = {}): Run => ({
+  runId: "r",
+  status: "running",
+  definitionHash: "h",
+  clientId: "c",
+  nodes,
+  ...more,
+});
+const options = {
+  paint: pc.createColors(false),
+  columns: 200,
+  now: Date.parse("2026-01-01T00:00:05Z"),
+  url: "http://127.0.0.1:8080",
+};
+
+describe("the picture of a run", () => {
+  it("[L1] shows each node with shape, word, progress, attempt, worker and last words", () => {
+    const lines = renderRun(
+      run([
+        node("first", {
+          status: "succeeded",
+          startedAt: "2026-01-01T00:00:00Z",
+          finishedAt: "2026-01-01T00:00:00.200Z",
+          workerName: "w-1",
+        }),
+        node("second", {
+          status: "running",
+          startedAt: "2026-01-01T00:00:01Z",
+          attempt: 2,
+          workerName: "w-2",
+          state: { progress: 0.4, message: "half way" },
+        }),
+        node("third", {}),
+      ]),
+      workflow,
+      options,
+    );
+
+    expect(lines[0]).toMatch(/^✓ {2}Step first +succeeded 0\.2 s +w-1$/);
+    expect(lines[1]).toMatch(/^◔ {2}Step second +━{6}─{9} {2}40 % +attempt 2 · w-2 +half way$/);
+    expect(lines[2]).toMatch(/^◌ {2}Step third +waiting +waits for Step second$/);
+    expect(lines[3]).toBe("running · 1 of 3 done · run r · http://127.0.0.1:8080");
+  });
+
+  it("[L1] never lets a label or message move the cursor, and never wraps", () => {
+    const lines = renderRun(
+      run([node("first", { status: "failed", error: { code: "E.X", message: "bad\u001b[2J\nnews" } })]),
+      workflow,
+      { ...options, columns: 40 },
+    );
+
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must be gone
+    expect(lines.join("")).not.toMatch(/[\u0000-\u001f]/);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(40);
+  });
+});
+
+describe("the changes of a run", () => {
+  it("[L1] are one line each, and none where nothing changed", () => {
+    const before = run([node("first", { status: "running", attempt: 1, workerName: "w-1" }), node("second", {})]);
+    const after = run([node("first", { status: "succeeded", attempt: 1, workerName: "w-1" }), node("second", {})], {
+      status: "failed",
+      error: { code: "E.TIMEOUT", message: "late" },
+    });
+
+    expect(describeRunChanges(before, before, plan)).toEqual([]);
+    expect(describeRunChanges(before, after, plan)).toEqual(["Step first · succeeded · w-1", "run r failed · E.TIMEOUT: late"]);
+    expect(describeRunChanges(null, run([node("first", {})]), plan)).toEqual(["run r running"]);
+  });
+});

@@ -1,0 +1,168 @@
+// A run as lines of text: state, name, progress, attempt, worker, last words; containers and chains as a tree. Pure: the same run gives the
+// same lines, in a terminal, in a pipe and in a test. Who draws them, and when, is in run-following.ts.
+
+import { compilePlan, type Plan } from "@astraflow/graph";
+import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
+import { type Colors, formatTable, stripControlCharacters, truncateLine } from "../output/terminal.ts";
+import type { FollowedNode } from "./followed-run.ts";
+import { describeTaskPath, hasTaskEnded, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
+
+/** Shape and word, never colour alone. */
+const statusStyles = {
+  queued: { glyph: "◌", word: "waiting", color: "dim" },
+  sent: { glyph: "◍", word: "sent", color: "blue" },
+  running: { glyph: "◔", word: "running", color: "blue" },
+  succeeded: { glyph: "✓", word: "succeeded", color: "green" },
+  failed: { glyph: "✕", word: "failed", color: "red" },
+  cancelled: { glyph: "⊘", word: "cancelled", color: "dim" },
+  skipped: { glyph: "⤼", word: "skipped", color: "dim" },
+} as const satisfies Record<string, { glyph: string; word: string; color: keyof Colors }>;
+
+const barCells = 15;
+/** A bar with its percentage: the column keeps this width, so that the picture stands still while nodes come and go. */
+const progressWidth = barCells + 6;
+const printedCharsShown = 48;
+
+export interface RunViewOptions {
+  readonly paint: Colors;
+  readonly columns: number;
+  readonly now: number;
+  readonly url: string;
+  /** Lines that fit; absent: as many as there are. */
+  readonly rows?: number;
+  /** Made from the workflow where it is not given. */
+  readonly plan?: Plan;
+}
+
+export function renderRun(run: Run, workflow: Workflow, options: RunViewOptions): string[] {
+  const taskIndex = indexTasks(run.runId, run.nodes ?? []);
+  const all = listTreeRows(options.plan ?? compilePlan(workflow), taskIndex);
+  const { shown, left: hiddenSummary } = selectVisibleRows(all, (options.rows ?? Number.POSITIVE_INFINITY) - 1);
+  const lines = formatTable(shown.map((row) => renderRow(row, options)));
+  return [...lines, ...hiddenSummary.map((line) => options.paint.dim(line)), formatRunSummary(run, all, options)].map((line) =>
+    truncateLine(line, options.columns),
+  );
+}
+
+function renderRow(row: RunTreeRow, options: RunViewOptions): string[] {
+  const { paint: colors } = options;
+  const status = row.status as FollowedNode | null;
+  const style = statusStyles[displayStatus(status)];
+  const name = `${"  ".repeat(row.depth)}${colors[style.color](style.glyph)}  ${stripControlCharacters(row.label)}`;
+  return [name, formatProgress(row, style.word, options), formatAttemptAndWorker(status), formatNodeDetail(row, colors)];
+}
+
+export const isRunEnded = (run: Pick<Run, "status">): boolean => run.status !== "queued" && run.status !== "running";
+
+/**
+ * What fits: first everything that runs, failed or waits; what has ended well goes first, the innermost before the outer ones, then what
+ * waits, from the end. What was left out is counted.
+ */
+function selectVisibleRows(all: readonly RunTreeRow[], rows: number): { shown: readonly RunTreeRow[]; left: string[] } {
+  if (all.length <= rows) return { shown: all, left: [] };
+  const rowsLeft = Math.max(1, rows - 2);
+  const isDone = ({ status }: RunTreeRow): boolean => hasTaskEnded(status) && status?.status !== "failed";
+  const isWaiting = ({ status }: RunTreeRow): boolean => status === null || status.status === "queued";
+  const hidden = new Set<RunTreeRow>();
+  const drop = (which: (row: RunTreeRow) => boolean, order: readonly RunTreeRow[]): number => {
+    const before = hidden.size;
+    for (const row of order) {
+      if (all.length - hidden.size <= rowsLeft) break;
+      if (!hidden.has(row) && which(row)) hidden.add(row);
+    }
+    return hidden.size - before;
+  };
+  const deepest = all.toSorted((a, b) => b.depth - a.depth);
+  const done = drop(isDone, deepest);
+  const waiting = drop(isWaiting, all.toReversed());
+  const others = drop(() => true, all.toReversed());
+  const hiddenSummary = [
+    done > 0 ? `${done} more done` : "",
+    waiting > 0 ? `${waiting} more wait` : "",
+    others > 0 ? `${others} more` : "",
+  ];
+  return { shown: all.filter((row) => !hidden.has(row)), left: [`…  ${hiddenSummary.filter(Boolean).join(", ")}`] };
+}
+
+/** The line a pipe gets when a task changed; null where nothing changed that a person would call a change. */
+export function describeNodeChange(before: RunNodeStatus | undefined, after: RunNodeStatus, path: string): string | null {
+  const state = displayStatus(after);
+  const message = lastMessage(after);
+  const isSame =
+    before !== undefined &&
+    displayStatus(before) === state &&
+    formatAttemptAndWorker(before) === formatAttemptAndWorker(after) &&
+    lastMessage(before) === message;
+  if (isSame || (!before && state === "queued")) return null;
+  const parts = [stripControlCharacters(path), statusStyles[state].word, formatAttemptAndWorker(after), message];
+  return parts.filter((label) => label !== "").join(" · ");
+}
+
+/** What it said last says nothing any more once it has ended well. */
+const lastMessage = (node: RunNodeStatus): string =>
+  stripControlCharacters(node.error?.message ?? (hasTaskEnded(node) ? "" : (node.state?.message ?? "")));
+
+export const describeRunStatus = (run: Run): string =>
+  `run ${run.runId} ${run.status}${run.error ? ` · ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`;
+
+/** One line per change between two looks at a run, for a pipe or a log. */
+export function describeRunChanges(before: Run | null, after: Run, plan: Plan): string[] {
+  const earlier = new Map((before?.nodes ?? []).map((node) => [node.taskId, node]));
+  const lines = (after.nodes ?? []).flatMap((node) => {
+    const line = describeNodeChange(earlier.get(node.taskId), node, describeTaskPath(plan, taskSlot(node.taskId, after.runId)));
+    return line === null ? [] : [line];
+  });
+  return before?.status === after.status ? lines : [...lines, describeRunStatus(after)];
+}
+
+function displayStatus(node: RunNodeStatus | null): keyof typeof statusStyles {
+  if (!node) return "queued";
+  return node.status === "running" && node.pendingAck ? "sent" : node.status;
+}
+
+function formatProgress({ status, iterations }: RunTreeRow, label: string, { paint: colors, now }: RunViewOptions): string {
+  const progress = status?.state?.progress;
+  if (status?.status === "running" && typeof progress === "number") {
+    const share = Math.min(1, Math.max(0, progress));
+    const full = Math.round(share * barCells);
+    return `${colors.blue("━".repeat(full))}${colors.dim("─".repeat(barCells - full))} ${String(Math.round(share * 100)).padStart(3)} %`;
+  }
+  if (iterations !== undefined && iterations.known > 0)
+    return `${label} · ${iterations.ended} of ${iterations.known}`.padEnd(progressWidth);
+  if (!status?.startedAt) return colors.dim(label.padEnd(progressWidth));
+  const end = status.finishedAt ? Date.parse(status.finishedAt) : now;
+  return `${label} ${formatSeconds(end - Date.parse(status.startedAt))}`.padEnd(progressWidth);
+}
+
+function formatAttemptAndWorker(node: RunNodeStatus | null): string {
+  const parts = [
+    (node?.attempt ?? 0) > 1 ? `attempt ${node?.attempt}` : "",
+    node?.workerName ? stripControlCharacters(node.workerName) : "",
+  ];
+  return parts.filter((part) => part !== "").join(" · ");
+}
+
+/** The error, what it prints, what it says of itself, or what it waits for. */
+function formatNodeDetail({ status, waitsFor, kind }: RunTreeRow, colors: Colors): string {
+  const node = status as FollowedNode | null;
+  if (node?.error) return colors.red(`${node.error.code}: ${stripControlCharacters(node.error.message)}`);
+  if (node?.status === "running") {
+    const printed = keepLineEnd(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""));
+    return [stripControlCharacters(node.state?.message ?? ""), printed === "" ? "" : `"${printed}"`].filter(Boolean).join("  ");
+  }
+  if (node?.why !== undefined && node.status !== "queued") return colors.dim(stripControlCharacters(node.why));
+  if ((node !== null && node.status !== "queued") || kind !== "node") return "";
+  return colors.dim(waitsFor.length > 0 ? `waits for ${waitsFor.map(stripControlCharacters).join(", ")}` : "waits for a worker");
+}
+
+const keepLineEnd = (text: string): string => (text.length > printedCharsShown ? `…${text.slice(-printedCharsShown)}` : text);
+
+function formatRunSummary(run: Run, all: readonly RunTreeRow[], { paint: colors, now, url }: RunViewOptions): string {
+  const top = all.filter(({ depth }) => depth === 0);
+  const done = top.filter(({ status }) => status?.status === "succeeded" || status?.status === "skipped").length;
+  const began = run.startedAt ?? run.createdAt;
+  const took = began ? ` · ${formatSeconds((run.finishedAt ? Date.parse(run.finishedAt) : now) - Date.parse(began))}` : "";
+  return `${colors.bold(run.status)} · ${done} of ${top.length} done${took} · run ${run.runId} · ${colors.dim(url)}`;
+}
+
+const formatSeconds = (ms: number): string => `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;

@@ -1,0 +1,60 @@
+import { expect, it } from "vitest";
+import type { Client } from "../api/api-client.ts";
+import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { parseRunRequest, submitRun } from "./start-command.ts";
+
+const nodeId = "11111111-1111-4111-8111-111111111111";
+const workflow = (edges: unknown[] = []) => ({
+  id: "22222222-2222-4222-8222-222222222222",
+  schemaVersion: "2025-10",
+  metadata: { name: "One step" },
+  nodes: [
+    { id: nodeId, type: "demo.noop", label: "Nothing", package: { name: "demo", version: "1.0.0" }, position: { x: 0, y: 0 } },
+  ],
+  edges,
+});
+
+it("[L6] a file holds a workflow or a whole request", () => {
+  expect(parseRunRequest(JSON.stringify(workflow()), "f").clientId).toBe("astra-cli");
+  expect(parseRunRequest(JSON.stringify({ workflow: workflow(), clientId: "me", priority: 2 }), "f")).toMatchObject({
+    clientId: "me",
+    priority: 2,
+  });
+});
+
+it("[L6] a workflow that cannot run is refused here, with every problem, before it is sent", () => {
+  const edges = [
+    { id: "e", source: { node: nodeId, port: "x" }, target: { node: "33333333-3333-4333-8333-333333333333", port: "y" } },
+  ];
+
+  expect(() => parseRunRequest("{", "flow.json")).toThrow(/flow\.json is not JSON/);
+  expect(() => parseRunRequest(`{"nodes": 1}`, "flow.json")).toThrow(/flow\.json: /);
+  expect(() => parseRunRequest(JSON.stringify(workflow(edges)), "flow.json")).toThrow(
+    /flow\.json cannot run: 1 problem in its graph/,
+  );
+});
+
+it("[L6] a submission whose reply is lost is sent again under the same key, and the person hears of it once", async () => {
+  const keys: string[] = [];
+  const away = (reason: string) =>
+    new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message: "away", details: { reason } });
+  const answers = [away("ECONNRESET"), away("ECONNREFUSED")];
+  const client = {
+    startRun: (_request: unknown, { key }: { key: string }) => {
+      keys.push(key);
+      const next = answers.shift();
+      return next ? Promise.reject(next) : Promise.resolve({ runId: "r" });
+    },
+  } as unknown as Client;
+  const request = parseRunRequest(JSON.stringify(workflow()), "f");
+  const told: string[] = [];
+  const manner = { key: "k", log: (line: string) => told.push(line) };
+
+  expect(await submitRun(client, request, manner)).toEqual({ runId: "r" });
+  expect(keys).toEqual(["k", "k", "k"]);
+  expect(told).toEqual([expect.stringMatching(/^not accepted yet: away Trying again/)]);
+
+  answers.push(away("ECONNREFUSED"));
+  await expect(submitRun(client, request, manner)).rejects.toThrow("away");
+  expect(told).toHaveLength(1);
+});

@@ -1,0 +1,232 @@
+// `astra run FILE|WORKFLOW`: submits a workflow and follows it. Also what `astra up` uses for its demo run.
+
+import { randomUUID } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { checkWorkflow } from "@astraflow/graph";
+import {
+  Fault,
+  type Run,
+  type RunPlan,
+  type RunRef,
+  type RunStartRequest,
+  readRunStartRequest,
+  type Workflow,
+} from "@astraflow/protocol";
+import type { Client } from "../api/api-client.ts";
+import type { CommandContext } from "../api/command-context.ts";
+import { findRunId, findWorkflow } from "../lookup/name-lookup.ts";
+import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { formatTable, stripControlCharacters, type Terminal } from "../output/terminal.ts";
+import { followRun } from "./run-follower.ts";
+import { applyInputFlags, type RunInputFlags } from "./run-inputs.ts";
+
+const submitTriesMax = 10;
+const submitPauseMs = 500;
+
+const isError = ({ severity }: { severity: string }): boolean => severity === "error";
+
+export interface StartRunFlags extends RunInputFlags {
+  readonly json: boolean;
+  readonly watch: boolean;
+  readonly detach: boolean;
+  readonly priority: number | undefined;
+  readonly timeoutMs: number | undefined;
+  readonly key: string | undefined;
+  /** Of a kept workflow: its number, latest or draft. */
+  readonly version: string | undefined;
+  readonly reuse: string | undefined;
+  readonly dryRun: boolean;
+  /** Packages that no worker has brought are no reason to refuse. */
+  readonly allowUnknown: boolean;
+}
+
+/** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
+export function parseRunRequest(text: string, source: string): RunStartRequest {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw usageFailure(`${source} is not JSON (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+  const clientId = "astra-cli";
+  const requestValue =
+    typeof value === "object" && value !== null && "workflow" in value ? { clientId, ...value } : { workflow: value, clientId };
+  const request = readRunStartRequest(requestValue);
+  if (request instanceof Fault)
+    throw new CliFailure(exitCodes.usage, { error: request.code, message: `${source}: ${request.message}` });
+  const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
+  if (problems.length > 0) {
+    const message = `${source} cannot run: ${problems.length} ${problems.length === 1 ? "problem" : "problems"} in its graph.`;
+    throw new CliFailure(exitCodes.usage, { error: "E.WORKFLOW.INVALID", message, details: { problems } });
+  }
+  return request;
+}
+
+export function readRunRequestFile(file: string): RunStartRequest {
+  const source = file === "-" ? "stdin" : file;
+  let text: string;
+  try {
+    text = readFileSync(file === "-" ? 0 : file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`${source} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+  return parseRunRequest(text, source);
+}
+
+/**
+ * Sent again under one key while nobody answers: the reply may be what was lost, and a run is never made twice. That can take minutes,
+ * so `tell` hears why, once.
+ */
+export async function submitRun(
+  client: Client,
+  request: RunStartRequest,
+  { key, log }: { key: string; log: (line: string) => void },
+): Promise<RunRef> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return requireRunRef(await client.startRun({ body: request }, { key }));
+    } catch (cause) {
+      const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
+      // Nobody there at the first try: nothing was sent, and the person should hear of it now.
+      const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
+      if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
+      if (tries === 1)
+        log(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
+      await pause(submitPauseMs);
+    }
+  }
+}
+
+/** Only a dry run is answered with a plan, and none is sent from here. */
+function requireRunRef(answer: RunRef | RunPlan): RunRef {
+  if ("runId" in answer) return answer;
+  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a plan." });
+}
+
+export async function startRun(
+  fileOrName: string,
+  flags: StartRunFlags,
+  context: CommandContext & { signal: AbortSignal },
+): Promise<CliExitCode> {
+  const { client, terminal } = context;
+  const { workflow, ...request } = await resolveWorkflowArgument(fileOrName, flags, client);
+  const named = workflow ?? (await loadDefinition(request, client));
+  const changes = applyInputFlags(named, flags);
+  const full: RunStartRequest = {
+    // A kept workflow is named, unless inputs have made another one of it.
+    ...(workflow === undefined && changes.workflow === undefined ? request : withoutWorkflowReference(request)),
+    ...(workflow !== undefined && { workflow }),
+    ...changes,
+    ...(flags.reuse !== undefined && { reuse: await findRunId(flags.reuse, client) }),
+    ...(flags.priority !== undefined && { priority: flags.priority }),
+    ...(flags.timeoutMs !== undefined && { timeoutMs: flags.timeoutMs }),
+    ...(flags.allowUnknown && { allowUnknown: true }),
+  };
+  if (flags.dryRun) return printRunPlan(full, context);
+  const key = flags.key ?? randomUUID();
+  const ref = await submitRun(client, full, { key, log: (line) => terminal.info(line) }).catch((cause: unknown) => {
+    throw isMissingPackagesOnly(cause)
+      ? new CliFailure(cause.exitCode, cause.body, `astra run ${fileOrName} --allow-unknown`)
+      : cause;
+  });
+  if (flags.detach) {
+    terminal.print(flags.json ? JSON.stringify(ref) : ref.runId);
+    terminal.info(`next: astra runs watch ${ref.runId}`);
+    return exitCodes.ok;
+  }
+  if (!flags.json)
+    terminal.info(
+      `run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
+    );
+  return followToEnd(ref.runId, flags, context);
+}
+
+/** Refused for packages that nobody has brought, and for nothing else: then there is a way to start it all the same. */
+function isMissingPackagesOnly(cause: unknown): cause is CliFailure {
+  const problems = cause instanceof CliFailure ? cause.body.details?.["problems"] : null;
+  if (!Array.isArray(problems) || problems.length === 0) return false;
+  return (problems as { path?: unknown }[]).every(({ path }) => /\/package\/(name|version)$/.test(String(path)));
+}
+
+function withoutWorkflowReference({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {
+  return rest;
+}
+
+/** A file where there is one, or the name or id of a kept workflow. */
+async function resolveWorkflowArgument(fileOrName: string, { version }: StartRunFlags, client: Client): Promise<RunStartRequest> {
+  if (fileOrName === "-" || existsSync(fileOrName) || /[/\\]|\.json$/.test(fileOrName)) {
+    if (version !== undefined) throw usageFailure("--version chooses a version of a kept workflow; a file has only one.");
+    return readRunRequestFile(fileOrName);
+  }
+  const { id } = await findWorkflow(fileOrName, client);
+  return { clientId: "astra-cli", workflowId: id, ...(version !== undefined && { version: parseVersion(version) }) };
+}
+
+function parseVersion(text: string): number | "draft" | "latest" {
+  if (text === "draft" || text === "latest") return text;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw usageFailure(`--version is a number, latest or draft; "${stripControlCharacters(text)}" is none of them.`);
+}
+
+async function loadDefinition({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
+  const draft = await client.getDraft({ workflowId });
+  const number = version === "latest" ? draft.latestVersion : version;
+  if (typeof number !== "number") return draft.workflow;
+  return (await client.getVersion({ workflowId, version: number })).workflow;
+}
+
+/** Follows a run to its end and says how it ended; interrupted, the run goes on. */
+export async function followToEnd(
+  runId: string,
+  { json, watch }: { readonly json: boolean; readonly watch: boolean },
+  { client, terminal, signal }: CommandContext & { signal: AbortSignal },
+): Promise<CliExitCode> {
+  const view = json ? (watch ? "facts" : "none") : "picture";
+  const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
+    if (!signal.aborted) throw cause;
+    terminal.finishDrawing();
+    terminal.info(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
+    return null;
+  });
+  if (run === null) return exitCodes.interrupted;
+  printRunEnd(run, json, terminal);
+  return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
+}
+
+function printRunEnd(run: Run, isJson: boolean, terminal: Terminal): void {
+  if (isJson) terminal.print(JSON.stringify(run));
+  else {
+    terminal.print(`${run.runId} ${run.status}`);
+    if (run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
+    const why = run.status === "failed" ? `astra why ${run.runId}` : `astra runs logs ${run.runId}`;
+    terminal.info(`next: ${why}, astra runs export ${run.runId}`);
+  }
+}
+
+/** What a start would do, and what stands in its way: with problems it ends as refused. */
+async function printRunPlan(request: RunStartRequest, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
+  const plan = await client.startRun({ body: { ...request, dryRun: true } });
+  if (!("dryRun" in plan))
+    throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: `A dry run was started as ${plan.runId}.` });
+  const errors = plan.problems.filter(({ severity }) => severity !== "warning");
+  if (json) terminal.print(JSON.stringify(plan));
+  else {
+    const rows = plan.nodes.map((node) => [
+      stripControlCharacters(node.label),
+      node.action,
+      node.action === "run" ? formatWorkerCount(node.workers) : "",
+      node.nodeId,
+    ]);
+    for (const line of formatTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
+    for (const { path, message, severity } of plan.problems)
+      terminal.print(`${severity ?? "error"} ${stripControlCharacters(path)}: ${stripControlCharacters(message)}`);
+    terminal.info(
+      errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.",
+    );
+  }
+  return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+const formatWorkerCount = (count: number | undefined): string =>
+  count === undefined ? "" : count === 0 ? "none yet" : String(count);

@@ -1,0 +1,98 @@
+// `astra why RUN [NODE]`: what waits, for what, and which worker would take it if only.
+
+import type { Placement } from "@astraflow/protocol";
+import type { CommandContext } from "../api/command-context.ts";
+import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
+import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { isRunEnded } from "./run-view.ts";
+import { type ExplanationContext, explainReason } from "./why-explanations.ts";
+
+/** Without a node, of every node that waits: more than these are not explained one by one. */
+const explainedMax = 10;
+
+export async function explainRun(
+  id: string,
+  node: string | undefined,
+  { client, terminal, json, now }: CommandContext,
+): Promise<CliExitCode> {
+  const runId = await findRunId(id, client);
+  const run = await client.getRun({ runId });
+  const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
+  // Those that were not reached wait for these; only where there is none is there something to tell about them.
+  const reached = open.filter(({ state }) => state !== undefined && state.stage !== "waiting");
+  const waiting = reached.length > 0 ? reached : open;
+  const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOrTaskId(node, runId, client)];
+  if (node === undefined && isRunEnded(run)) {
+    const failed = (run.nodes ?? []).filter(({ error }) => error !== undefined);
+    if (json) terminal.print(JSON.stringify({ runId, status: run.status, error: run.error, nodes: failed }));
+    else {
+      terminal.print(
+        `run ${runId} ${run.status}${run.error ? `: ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`,
+      );
+      for (const { label, nodeId, error } of failed)
+        terminal.print(
+          `  ${stripControlCharacters(label ?? nodeId)}: ${error?.code}: ${stripControlCharacters(error?.message ?? "")}`,
+        );
+      if (run.status === "failed") terminal.info(`next: astra runs retry ${runId}`);
+    }
+    return exitCodes.ok;
+  }
+  const labels = new Map((run.nodes ?? []).map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
+  const startTimes = new Map(
+    (run.nodes ?? []).flatMap(({ nodeId, startedAt }) => (startedAt ? [[nodeId, startedAt] as const] : [])),
+  );
+  const found: Placement[] = [];
+  for (const nodeId of asked.slice(0, explainedMax)) found.push(await client.getPlacement({ runId, nodeId }));
+  if (json) terminal.print(JSON.stringify(node === undefined ? { runId, items: found } : found[0]));
+  else {
+    for (const placement of found)
+      for (const line of formatPlacement(placement, { labels, startTimes, now: now() })) terminal.print(line);
+    if (found.length === 0) terminal.info("Nothing waits: what is open has a worker.");
+    else if (node === undefined && open.length > waiting.length) terminal.info(moreWaitingMessage(open.length - waiting.length));
+    if (asked.length > found.length) terminal.info(`${asked.length - found.length} more wait; name one: astra why ${runId} NODE`);
+  }
+  return exitCodes.ok;
+}
+
+const moreWaitingMessage = (count: number): string =>
+  count === 1 ? "1 more node waits for these." : `${count} more nodes wait for these.`;
+
+function formatPlacement(placement: Placement, context: ExplanationContext): string[] {
+  const { labels } = context;
+  const label = labels.get(placement.nodeId) ?? placement.nodeId;
+  const named = (text: string): string => stripControlCharacters(text.replace(uuidAnywhere, (id) => labels.get(id) ?? id));
+  const reasons = placement.reasons.map(({ code, facts }) => [`  ${code}`, explainReason(code, facts, context)]);
+  const workers = placement.workers.map(({ workerName, code, facts }) => [
+    `  ${stripControlCharacters(workerName)}`,
+    code,
+    explainReason(code, facts, context),
+  ]);
+  return [
+    `${stripControlCharacters(label)} (${placement.status}): ${named(placement.summary)}`,
+    ...formatTable(reasons),
+    ...(workers.length > 0 ? formatTable([["  WORKER", "RULE", "WHY"], ...workers]) : []),
+    ...placement.fixes.map((fix) => `  try: ${suggestCommand(fix, placement)}`),
+  ];
+}
+
+const uuidAnywhere = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+/** The command for what would help, where there is one. */
+function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
+  const blocked = (...codes: string[]): string =>
+    stripControlCharacters(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");
+  const [holder] = reasons.flatMap(({ facts }) => (Array.isArray(facts["holders"]) ? facts["holders"] : [])) as {
+    run?: string;
+  }[];
+  const commands: Readonly<Record<string, string>> = {
+    "undrain-worker": `astra workers undrain ${blocked("draining")}`,
+    "look-at-worker": `astra workers diagnose ${blocked("unhealthy")}`,
+    "reconnect-worker": `astra workers diagnose ${blocked("away")}`,
+    "start-worker": "astra worker",
+    ...(holder?.run !== undefined && { "wait-for-key": `astra runs watch ${stripControlCharacters(holder.run)}` }),
+    "retry-now": `astra runs retry ${runId} ${nodeId}`,
+    skip: `astra runs skip ${runId} ${nodeId}`,
+  };
+  return commands[fix] ?? fix.replaceAll("-", " ");
+}

@@ -1,0 +1,100 @@
+// `astra top`: looks at the fleet and the open runs again and again, and draws them. What it looks like is in top-picture.ts.
+
+import { setTimeout as pause } from "node:timers/promises";
+import type { CommandContext } from "../api/command-context.ts";
+import type { ListenForKeys } from "../command-line/common-flags.ts";
+import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
+
+export interface TopFlags {
+  readonly once: boolean;
+  /** Between looks; a tenth of a second at least, so that no more than ten pictures are drawn a second. */
+  readonly everyMs: number;
+}
+
+export const refreshMsMin = 100;
+const itemsShownMax = 200;
+
+type TopContext = CommandContext & { readonly signal: AbortSignal; readonly listenKeys?: ListenForKeys };
+
+/** Ends well at the key q, where there is a picture and somebody before it. */
+export async function showTop(flags: TopFlags, context: TopContext): Promise<CliExitCode> {
+  const quitting = new AbortController();
+  const isWatched = context.terminal.isInteractive && !context.json && !flags.once;
+  const endListening = isWatched ? context.listenKeys?.((key) => quitKeys.includes(key) && quitting.abort()) : undefined;
+  try {
+    const code = await refreshUntilStopped(flags, { ...context, signal: AbortSignal.any([context.signal, quitting.signal]) });
+    return quitting.signal.aborted ? exitCodes.ok : code;
+  } finally {
+    endListening?.();
+  }
+}
+
+const quitKeys: readonly string[] = ["q", "Q"];
+
+async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promise<CliExitCode> {
+  const { terminal, client, signal } = context;
+  let isLost = false;
+  let isSeen = false;
+  // At once, not after the loop: a look that is under way may wait for an answer.
+  signal.addEventListener("abort", () => terminal.finishDrawing(), { once: true });
+  while (!signal.aborted) {
+    try {
+      const snapshot = await fetchFleetSnapshot(context);
+      if (isLost) terminal.info("connected again");
+      isLost = false;
+      isSeen = true;
+      // A picture that was under way when it was told to end would stand below the last one.
+      if (!signal.aborted || !terminal.isInteractive) showSnapshot(snapshot, flags, context);
+      if (flags.once) return exitCodes.ok;
+    } catch (cause) {
+      const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
+      // Without a picture there is nothing to come back to: the address may be wrong.
+      if (!isAway || flags.once || !isSeen) throw cause;
+      if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, this was its last picture`);
+      isLost = true;
+    }
+    await pause(flags.everyMs, undefined, { signal }).catch((cause: unknown) => {
+      // The signal ends the loop, not the command.
+      if (!signal.aborted) throw cause;
+    });
+  }
+  return exitCodes.interrupted;
+}
+
+async function fetchFleetSnapshot({ client, now }: CommandContext): Promise<FleetSnapshot> {
+  const [scaling, workers, runs, queues] = await Promise.all([
+    client.getScaling(),
+    client.listWorkers({ limit: itemsShownMax }),
+    client.listRuns({ limit: itemsShownMax, status: "queued,running" }),
+    client.listQueues(),
+  ]);
+  const sortedWorkers = workers.items.toSorted(
+    (a, b) => Number(b.connected === true) - Number(a.connected === true) || a.id.localeCompare(b.id),
+  );
+  return { url: client.url, at: now(), scaling, workers: sortedWorkers, runs: runs.items, queues: queues.items };
+}
+
+function showSnapshot(snapshot: FleetSnapshot, { once }: TopFlags, { terminal, json, listenKeys }: TopContext): void {
+  const { scaling, workers, runs, queues, at } = snapshot;
+  const { colors, stdoutColumns: width } = terminal;
+  if (json) {
+    const data = { at: new Date(at).toISOString(), scaling, workers, runs, queues };
+    terminal.print(JSON.stringify({ cursor: String(scaling.asOf), ...data }));
+  } else if (terminal.isInteractive && !once)
+    terminal.draw(
+      renderTop(snapshot, {
+        paint: colors,
+        columns: terminal.stderrColumns,
+        rows: terminal.stderrRows,
+        isWatched: listenKeys !== undefined,
+      }),
+    );
+  else {
+    // Printed once on a screen it is a picture of any length; in a pipe it is rows.
+    const lines = Number.isFinite(width)
+      ? renderTop(snapshot, { paint: colors, columns: width, rows: Number.POSITIVE_INFINITY })
+      : formatTopRows(snapshot);
+    for (const line of lines) terminal.print(line);
+  }
+}

@@ -1,0 +1,155 @@
+// The fleet and its runs at one moment as lines of text. Pure; who looks, and how often, is in top-command.ts.
+
+import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
+import { formatTimeSpan } from "../api/command-context.ts";
+import { type Colors, fitTableToWidth, formatTable, stripControlCharacters, truncateLine } from "../output/terminal.ts";
+import { describeWorkerState } from "./worker-view.ts";
+
+export interface FleetSnapshot {
+  readonly url: string;
+  readonly at: number;
+  readonly scaling: Scaling;
+  /** Those that are there, then those that were. */
+  readonly workers: readonly Worker[];
+  /** Those that are open, newest first. */
+  readonly runs: readonly Run[];
+  readonly queues: QueueList["items"];
+}
+
+export interface TopViewOptions {
+  readonly paint: Colors;
+  readonly columns: number;
+  readonly rows: number;
+  /** It is drawn again and again, and ends at a key. */
+  readonly isWatched?: boolean;
+}
+
+/** Heads, blank lines, the lines that count what was left out, and the one where the cursor stands. */
+const reservedRows = 12;
+
+export function renderTop(
+  snapshot: FleetSnapshot,
+  { paint: colors, columns, rows, isWatched = false }: TopViewOptions,
+): string[] {
+  const [workers, runs, queues] = distributeRows(Math.max(3, rows - reservedRows), [
+    snapshot.workers.length,
+    snapshot.runs.length,
+    snapshot.queues.length,
+  ]);
+  const keys = isWatched ? ` · ${colors.dim("q: quit")}` : "";
+  const lines = [
+    `${colors.bold("astra top")} · ${snapshot.url} · ${new Date(snapshot.at).toISOString().slice(11, 19)}Z${keys}`,
+    formatTotals(snapshot),
+    "",
+    ...renderTable(workerTable(snapshot), workers, "workers", { paint: colors, columns }),
+    "",
+    ...renderTable(runTable(snapshot), runs, "open runs", { paint: colors, columns }),
+    ...(snapshot.queues.length === 0
+      ? []
+      : ["", ...renderTable(queueTable(snapshot), queues, "queues", { paint: colors, columns })]),
+  ];
+  return lines.slice(0, Math.max(1, rows - 1)).map((line) => truncateLine(line, columns));
+}
+
+function formatTotals({ scaling }: FleetSnapshot): string {
+  const { online, away, lost, draining } = scaling.workers;
+  const least = scaling.isPartial ? "+" : "";
+  return [
+    `${scaling.running}${least} running, ${scaling.queued}${least} queued`,
+    `${scaling.slots} slots, ${scaling.free} free`,
+    `workers: ${online} online${draining > 0 ? ` (${draining} draining)` : ""}, ${away} away, ${lost} lost`,
+  ].join(" · ");
+}
+
+/** Rows for each of three tables: what one does not need goes to the others. */
+function distributeRows(rowCount: number, wanted: readonly [number, number, number]): [number, number, number] {
+  const allotted: [number, number, number] = [0, 0, 0];
+  for (let hiddenCount = rowCount, at = 0, full = 0; hiddenCount > 0 && full < 3; at = (at + 1) % 3) {
+    if ((allotted[at] ?? 0) >= (wanted[at] ?? 0)) full += 1;
+    else {
+      allotted[at] = (allotted[at] ?? 0) + 1;
+      hiddenCount -= 1;
+      full = 0;
+    }
+  }
+  return allotted;
+}
+
+type Table = readonly (readonly string[])[];
+
+function workerTable({ workers, at }: FleetSnapshot): Table {
+  const percent = (value: number | undefined): string => (value === undefined ? "-" : `${Math.round(value)} %`);
+  const rows = workers.map((worker) => {
+    const metrics = worker.heartbeat?.metrics;
+    const slots = worker.capabilities?.concurrency.maxParallel;
+    return [
+      stripControlCharacters(worker.id),
+      describeWorkerState(worker),
+      `${metrics?.inflight ?? "-"}/${slots ?? "-"}`,
+      percent(metrics?.cpuPct),
+      percent(metrics?.memPct),
+      `${formatTimeSpan(at - Date.parse(worker.lastHeartbeatAt))} ago`,
+    ];
+  });
+  return [["WORKER", "STATE", "HOLDS", "CPU", "MEMORY", "SEEN"], ...rows];
+}
+
+function runTable({ runs, at }: FleetSnapshot): Table {
+  const rows = runs.map((run) => [
+    run.runId,
+    run.status,
+    formatTimeSpan(at - Date.parse(run.startedAt ?? run.createdAt ?? new Date(at).toISOString())),
+    String(run.openTasks ?? "-"),
+    stripControlCharacters(run.name ?? "-"),
+  ]);
+  return [["RUN", "STATUS", "FOR", "OPEN", "WORKFLOW"], ...rows];
+}
+
+function queueTable({ queues }: FleetSnapshot): Table {
+  const rows = queues.map((queue) => [
+    stripControlCharacters(queue.needs.nodeType),
+    `${queue.waiting}${queue.isPartial ? "+" : ""}`,
+    queue.oldestWaitMs === undefined ? "-" : formatTimeSpan(queue.oldestWaitMs),
+    String(queue.workers.fitting),
+  ]);
+  return [["WAITS FOR", "TASKS", "OLDEST", "FIT"], ...rows];
+}
+
+const statusColors: Readonly<Record<string, keyof Colors>> = {
+  online: "green",
+  running: "blue",
+  lost: "red",
+  away: "dim",
+  queued: "dim",
+};
+
+function renderTable(
+  table: Table,
+  rowCount: number,
+  what: string,
+  { paint: colors, columns }: Pick<TopViewOptions, "paint" | "columns">,
+): string[] {
+  if (table.length === 1) return [colors.dim(`no ${what}`)];
+  const shown = fitTableToWidth(
+    table.slice(0, rowCount + 1),
+    (table[0] ?? []).map((head) => (head === "RUN" ? { kind: "id" } : {})),
+    columns,
+  );
+  const painted = shown.map((row, at) =>
+    at === 0 ? row : row.map((cell) => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell))),
+  );
+  const hiddenCount = table.length - 1 - rowCount;
+  return [...formatTable(painted), ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : [])];
+}
+
+/** For a pipe: one row a thing, what it is first. */
+export function formatTopRows(snapshot: FleetSnapshot): string[] {
+  const at = new Date(snapshot.at).toISOString();
+  const rows = (what: string, table: Table): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));
+  return [
+    `${at}\tfleet\t${formatTotals(snapshot)}`,
+    ...rows("worker", workerTable(snapshot)),
+    ...rows("run", runTable(snapshot)),
+    ...rows("queue", queueTable(snapshot)),
+  ];
+}

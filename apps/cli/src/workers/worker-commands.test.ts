@@ -1,0 +1,152 @@
+import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import type { Client } from "../api/api-client.ts";
+import { createTerminal } from "../output/terminal.ts";
+import { diagnoseWorker, findWorker, kickWorker, listWorkers, setDraining, showWorker } from "./worker-commands.ts";
+import { describeWorkerState } from "./worker-view.ts";
+
+const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Worker => ({
+  id,
+  instanceId,
+  lastHeartbeatAt: "2026-01-01T00:00:00Z",
+  queues: [],
+  ...more,
+});
+const workers = [worker("berlin", "aaa-1"), worker("berlin-2", "bbb-2"), worker("tokyo", "abc-3")];
+
+it("[L7] a worker is found by name or instance id, shortened while unique", () => {
+  expect(findWorker("berlin", workers).instanceId).toBe("aaa-1");
+  expect(findWorker("bbb", workers).id).toBe("berlin-2");
+  expect(findWorker("to", workers).id).toBe("tokyo");
+  expect(() => findWorker("berl", workers)).toThrow(/fits 2 workers.*aaa-1, bbb-2\./);
+  expect(() => findWorker("paris", workers)).toThrow(/No worker is called "paris"/);
+});
+
+it("[L7] of several workers with one name the one that is there is meant, and none where that is not clear", () => {
+  const there = worker("oslo", "o-1", { connected: true });
+  const gone = worker("oslo", "o-2", { connected: false, status: "lost" });
+
+  expect(findWorker("oslo", [gone, there]).instanceId).toBe("o-1");
+  expect(findWorker("o-2", [gone, there]).instanceId).toBe("o-2");
+  expect(() => findWorker("oslo", [gone, there, { ...there, instanceId: "o-3" }])).toThrow(/fits 2 workers.*o-1, o-3/);
+  expect(() => findWorker("o", [there, worker("oldenburg", "x")])).toThrow(/fits 2 workers/);
+});
+
+it.each<[string, Partial<Worker>]>([
+  ["online", { connected: true }],
+  ["online", { connected: true, liveness: "fresh", draining: false, saturated: false, heartbeat: { healthy: true } }],
+  ["away", {}],
+  ["lost", { connected: false, status: "lost", draining: true }],
+  ["draining", { connected: true, draining: true }],
+  ["draining", { connected: true, draining: true, drainedBy: ["operator"] }],
+  ["strained", { connected: true, draining: true, drainedBy: ["strain"] }],
+  [
+    "degraded,unwell,draining,strained,saturated",
+    {
+      connected: true,
+      liveness: "degraded",
+      heartbeat: { healthy: false },
+      draining: true,
+      drainedBy: ["operator", "strain"],
+      saturated: true,
+    },
+  ],
+])("[L7] a worker's state is %s for %j", (state, more) => {
+  expect(describeWorkerState(worker("w", "i", more))).toBe(state);
+});
+
+const diagnostics: WorkerDiagnostics = {
+  worker: worker("tokyo\u001b[2J", "abc-3", { connected: true, strain: "memory", draining: true, drainedBy: ["strain"] }),
+  session: { phase: "online", dialect: "v2", epoch: 7, replica: "sched-1", joinedAt: "2026-01-01T00:00:00Z" },
+  liveness: { level: "warn", silentMs: 12_000, heartbeatMs: 10_000 },
+  attempts: [{ taskId: "r1.0", runId: "r1", nodeType: "demo.noop", fence: 3, attempt: 2, pendingAck: true }],
+  hasMoreAttempts: true,
+  handlers: [{ package: "demo", version: "1.0.0", runtime: "node", nodeType: "demo.noop", capabilities: ["gpu", "demo.noop"] }],
+  resources: { memPct: 93 },
+  outbox: 3,
+  asOf: 1,
+};
+
+/** A scheduler that serves `workers` two a page and keeps what it was asked to do. */
+function createContext(json = false) {
+  const done: unknown[] = [];
+  let out = "";
+  const accepted = { commandId: "c", workerName: "tokyo", acceptedAt: "2026-01-01T00:00:00Z" };
+  const client = {
+    listWorkers: async ({ cursor }: { cursor?: string }) =>
+      cursor === undefined ? { items: workers.slice(0, 2), nextCursor: "bbb-2" } : { items: workers.slice(2), nextCursor: null },
+    getWorker: async ({ workerId }: { workerId: string }) => ({
+      ...worker("tokyo", workerId, { hostname: "box", connected: true }),
+      asOf: 1,
+    }),
+    getWorkerDiagnostics: async () => diagnostics,
+    drainWorker: async (words: unknown) => (done.push(["drain", words]), accepted),
+    undrainWorker: async (words: unknown) => (done.push(["undrain", words]), accepted),
+    kickWorker: async (words: unknown) => (done.push(["kick", words]), accepted),
+  } as unknown as Client;
+  const stdout = { write: (text: string) => (out += text) };
+  const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
+  return { place: { client, terminal, json, confirm: async () => undefined, now: () => 0 }, done, out: () => out };
+}
+
+describe("astra workers", () => {
+  it("[L7] lists the workers of every page", async () => {
+    const { place: context, out } = createContext();
+
+    expect(await listWorkers({}, context)).toBe(0);
+
+    expect(
+      out()
+        .split("\n")
+        .slice(1, 4)
+        .map((line) => line.split(" ")[0]),
+    ).toEqual(["berlin", "berlin-2", "tokyo"]);
+  });
+
+  it("[L7] shows one worker, and all that is known of it, in words that move no cursor", async () => {
+    const shown = createContext();
+    await showWorker("tok", shown.place);
+    expect(shown.out()).toMatch(/^worker +tokyo\ninstance +abc-3\nstate +online\n/);
+
+    const diagnosed = createContext();
+    await diagnoseWorker("tok", diagnosed.place);
+    for (const words of [
+      /state +strained \(too little memory\)/,
+      /heard +warn: 12000 ms ago/,
+      /outbox +3/,
+      /r1\.0 +demo\.noop +2 +3 +sent/,
+      /and more/,
+      /demo\.noop +demo@1\.0\.0 +node +gpu$/m,
+    ])
+      expect(diagnosed.out()).toMatch(words);
+    expect(diagnosed.out()).not.toContain("\u001b");
+  });
+
+  it("[L7] drains, undrains and kicks by instance id", async () => {
+    const { place: context, done, out } = createContext();
+
+    await setDraining("tokyo", true, context);
+    await setDraining("tokyo", false, context);
+    await kickWorker("tokyo", "its key leaked", context);
+
+    expect(done).toEqual([
+      ["drain", { workerId: "abc-3" }],
+      ["undrain", { workerId: "abc-3" }],
+      ["kick", { workerId: "abc-3", body: { reason: "its key leaked" } }],
+    ]);
+    expect(out()).toMatch(/tokyo drains.*\ntokyo gets work again\nthe session of tokyo ends/);
+  });
+
+  it("[L7] answers with data where --json asks for it", async () => {
+    for (const act of [
+      listWorkers.bind(null, {}),
+      showWorker.bind(null, "tok"),
+      diagnoseWorker.bind(null, "tok"),
+      kickWorker.bind(null, "tok", undefined),
+    ]) {
+      const { place: context, out } = createContext(true);
+      await act(context);
+      expect(JSON.parse(out())).toBeTypeOf("object");
+    }
+  });
+});

@@ -1,0 +1,90 @@
+// One worker as lines of text: its state in a word, what is known of it, what it holds and can do.
+
+import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
+import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+
+/** All that keeps it from being plainly online, or that it is. */
+export function describeWorkerState(worker: Worker): string {
+  if (worker.connected !== true) return worker.status ?? "away";
+  const parts = [
+    ...(worker.liveness !== undefined && worker.liveness !== "fresh" ? [worker.liveness] : []),
+    ...(worker.heartbeat?.healthy === false ? ["unwell"] : []),
+    ...(worker.draining === true && (worker.drainedBy?.includes("operator") ?? true) ? ["draining"] : []),
+    ...(worker.drainedBy?.includes("strain") ? ["strained"] : []),
+    ...(worker.saturated === true ? ["saturated"] : []),
+  ];
+  return parts.join(",") || "online";
+}
+
+export function renderWorker(worker: Worker): string[] {
+  return formatTable(workerRows(worker));
+}
+
+function workerRows(worker: Worker): string[][] {
+  const { capabilities, heartbeat } = worker;
+  const rows: [string, string][] = [
+    ["worker", worker.id],
+    ["instance", worker.instanceId ?? "-"],
+    [
+      "state",
+      worker.strain === undefined ? describeWorkerState(worker) : `${describeWorkerState(worker)} (too little ${worker.strain})`,
+    ],
+    ["seen", worker.lastHeartbeatAt],
+    ["boot", worker.bootId ?? "-"],
+    ["host", [worker.hostname, worker.version].filter(Boolean).join(" ") || "-"],
+    ["slots", capabilities === undefined ? "-" : String(capabilities.concurrency.maxParallel)],
+    ["pool", capabilities?.pool ?? "-"],
+    ["tags", formatValues(capabilities?.tags ?? {})],
+    ["runtimes", capabilities?.runtimes.join(" ") || "-"],
+    ["features", capabilities?.features.join(" ") || "-"],
+    ["packages", (worker.packages ?? []).map((one) => `${one.name}@${one.version} (${one.status})`).join(" ") || "-"],
+    ["vitals", formatValues(heartbeat?.metrics ?? {})],
+  ];
+  return rows.map(([name, value]) => [name, stripControlCharacters(value)]);
+}
+
+export function renderDiagnostics({ worker, session, liveness, ...rest }: WorkerDiagnostics): string[] {
+  const about = formatTable([
+    ...workerRows(worker),
+    [
+      "session",
+      `${session.phase}, ${stripControlCharacters(session.dialect ?? "?")}, joined ${session.joinedAt}, epoch ${session.epoch}`,
+    ],
+    ["scheduler", stripControlCharacters(session.replica)],
+    ["lease until", session.leaseUntil ?? "-"],
+    ["heard", `${liveness.level}: ${liveness.silentMs} ms ago, expected every ${liveness.heartbeatMs} ms`],
+    ["outbox", rest.outbox === undefined ? "-" : String(rest.outbox)],
+  ]);
+  const attempts = rest.attempts.map((one) => [
+    stripControlCharacters(one.taskId),
+    stripControlCharacters(one.nodeType ?? "-"),
+    String(one.attempt),
+    String(one.fence),
+    one.pendingAck ? "sent" : "acknowledged",
+    one.since ?? "-",
+  ]);
+  // Many packages repeat their node types as capabilities; the column is for what is said nowhere else.
+  const nodeTypes = new Set(rest.handlers.map((one) => one.nodeType));
+  const handlers = rest.handlers.map((one) => [
+    stripControlCharacters(one.nodeType ?? "-"),
+    stripControlCharacters(`${one.package}@${one.version}`),
+    stripControlCharacters(one.runtime ?? "-"),
+    stripControlCharacters(one.capabilities?.filter((name) => !nodeTypes.has(name)).join(" ") || "-"),
+  ]);
+  return [
+    ...about,
+    "",
+    ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "It holds nothing."),
+    ...(rest.hasMoreAttempts ? ["and more"] : []),
+    "",
+    ...tableOrMessage(["CAN RUN", "PACKAGE", "RUNTIME", "CAPABILITIES"], handlers, "It offers nothing."),
+  ];
+}
+
+const tableOrMessage = (head: readonly string[], rows: readonly (readonly string[])[], none: string): string[] =>
+  rows.length === 0 ? [none] : formatTable([head, ...rows]);
+
+const formatValues = (values: Readonly<Record<string, unknown>>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .join(" ") || "-";

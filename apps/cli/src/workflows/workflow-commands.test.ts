@@ -1,0 +1,192 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Workflow } from "@astraflow/protocol";
+import { afterAll, expect, it } from "vitest";
+import { CliFailure } from "../output/cli-failure.ts";
+import { startRun } from "../runs/start-command.ts";
+import { createCommandFixture } from "../testing/command-fixture.ts";
+import {
+  diffWorkflow,
+  listWorkflows,
+  publishWorkflow,
+  pullWorkflow,
+  pushWorkflow,
+  rollbackWorkflow,
+  validateWorkflow,
+} from "./workflow-commands.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "astra-flows-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const id = "22222222-2222-4222-8222-222222222222";
+const workflow = {
+  id,
+  schemaVersion: "2025-10",
+  metadata: { name: "Welcome" },
+  nodes: [
+    {
+      id: "11111111-1111-4111-8111-111111111111",
+      type: "demo.text",
+      label: "Say",
+      package: { name: "demo", version: "1.0.0" },
+      position: { x: 0, y: 0 },
+      parameters: { text: "a" },
+    },
+  ],
+  edges: [],
+} as Workflow;
+const kept = { ...workflow, revision: 4, createdAt: "x", updatedAt: "2026-01-01T00:00:00Z" };
+const draft = { workflowId: id, workflow, revision: 4, latestVersion: 2, problems: [] };
+const file = join(folder, "flow.json");
+writeFileSync(file, JSON.stringify(workflow));
+const found = { listWorkflows: { items: [kept], nextCursor: null, asOf: 1 } };
+const fine = { isValid: true, problems: [], asOf: 1 };
+
+it("[L21] a workflow is pulled into a file and pushed back, with --base only onto the revision it was made on", async () => {
+  const fixture = createCommandFixture({
+    ...found,
+    getDraft: draft,
+    validateWorkflow: fine,
+    saveWorkflow: { workflowId: id, revision: 5 },
+    replaceWorkflow: { workflowId: id, revision: 6 },
+  });
+
+  await listWorkflows({ limit: 5 }, fixture.context);
+  await pullWorkflow("welc", { to: join(folder, "pulled.json") }, fixture.context);
+  await pushWorkflow(file, {}, fixture.context);
+  await pushWorkflow(file, { base: 4 }, fixture.context);
+  await pushWorkflow(file, { dryRun: true }, fixture.context);
+
+  expect(JSON.parse(readFileSync(join(folder, "pulled.json"), "utf8"))).toEqual(workflow);
+  expect(fixture.calls.map(([name]) => name)).toEqual([
+    ...["listWorkflows", "listWorkflows", "getDraft"],
+    ...["validateWorkflow", "saveWorkflow", "validateWorkflow", "replaceWorkflow", "validateWorkflow"],
+  ]);
+  expect(fixture.stdout()).toContain(`${id} revision 6\n`);
+});
+
+it("[L21] a file that cannot run ends with 1 and its problems, one that is no workflow with 2", async () => {
+  const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
+  const fixture = createCommandFixture({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
+
+  expect(await validateWorkflow(file, {}, fixture.context)).toBe(1);
+  expect(fixture.stdout()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
+  expect(await validateWorkflow(file, { local: true }, createCommandFixture({}).context)).toBe(0);
+  writeFileSync(join(folder, "bad.json"), "{}");
+  await expect(validateWorkflow(join(folder, "bad.json"), {}, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
+});
+
+it("[L21] versions are published, compared and rolled back to", async () => {
+  const fixture = createCommandFixture({
+    ...found,
+    publishVersion: { workflowId: id, version: 3 },
+    rollbackWorkflow: { workflowId: id, revision: 7 },
+    diffWorkflow: {
+      workflowId: id,
+      from: "1",
+      to: "draft",
+      edits: [],
+      summary: [{ text: "node Say changed: parameters.text" }],
+      asOf: 1,
+    },
+    getDraft: { ...draft, workflow: { ...workflow, nodes: [{ ...workflow.nodes[0], parameters: { text: "b" } }] } },
+  });
+
+  await publishWorkflow("Welcome", { note: "n" }, fixture.context);
+  await rollbackWorkflow(id, 2, fixture.context);
+  await diffWorkflow(id, { from: "1" }, fixture.context);
+  await diffWorkflow(id, { file }, fixture.context);
+
+  expect(fixture.calls.filter(([name]) => /^publish|^rollback/.test(name))).toEqual([
+    ["publishVersion", { workflowId: id, body: { note: "n" } }],
+    ["rollbackWorkflow", { workflowId: id, body: { version: 2 } }],
+  ]);
+  expect(fixture.stdout().match(/node Say changed: parameters\.text/g)).toHaveLength(2);
+});
+
+it("[L16] a kept workflow is started by name; with inputs what is sent is the workflow they made of it", async () => {
+  const flags = {
+    json: true,
+    watch: false,
+    detach: true,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    pin: [],
+    label: [],
+  };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, allowUnknown: false };
+  const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
+  const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
+
+  await startRun("Welcome", { ...flags, ...more, input: [], version: "draft" }, fixture.context);
+  await startRun("Welcome", { ...flags, ...more, input: ["text=b"], version: undefined }, fixture.context);
+
+  const bodies = fixture.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
+  expect(bodies).toEqual([
+    { clientId: "astra-cli", workflowId: id, version: "draft" },
+    {
+      clientId: "astra-cli",
+      workflow: expect.objectContaining({ nodes: [expect.objectContaining({ parameters: { text: "b" } })] }),
+    },
+  ]);
+});
+
+it("[L16] a dry run shows what would run, and ends with 1 where something stands in its way", async () => {
+  const flags = {
+    json: false,
+    watch: false,
+    detach: false,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: undefined,
+    pin: [],
+    label: [],
+  };
+  const more = {
+    from: undefined,
+    to: undefined,
+    reuse: undefined,
+    dryRun: true,
+    allowUnknown: false,
+    input: [],
+    version: undefined,
+  };
+  const plan = {
+    dryRun: true,
+    nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
+    problems: [{ path: "/a", code: "E.X", message: "m" }],
+  };
+  const fixture = createCommandFixture({ startRun: plan });
+
+  expect(await startRun(file, { ...flags, ...more }, fixture.context)).toBe(1);
+  expect(fixture.stdout()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
+  expect(fixture.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
+});
+
+it("[L36] a run that lacks only packages which nobody has brought is refused with the way to start it all the same", async () => {
+  const flags = {
+    json: false,
+    watch: false,
+    detach: true,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    pin: [],
+    label: [],
+  };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, input: [], version: undefined };
+  const refused = (path: string) =>
+    new CliFailure(1, { error: "E.WORKFLOW.INVALID", message: "no", details: { problems: [{ path, message: "no" }] } });
+  const start = (path: string) => createCommandFixture({ startRun: () => Promise.reject(refused(path)) });
+  const allowed = createCommandFixture({ startRun: { runId: "r", status: "queued" } });
+
+  await startRun(file, { ...flags, ...more, allowUnknown: true }, allowed.context);
+
+  expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
+  const wish = { ...flags, ...more, allowUnknown: false };
+  await expect(startRun(file, wish, start("/nodes/0/package/name").context)).rejects.toMatchObject({
+    next: `astra run ${file} --allow-unknown`,
+  });
+  await expect(startRun(file, wish, start("/nodes/0/parameters").context)).rejects.toMatchObject({ next: null });
+});

@@ -1,0 +1,59 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { createDoorEnvironment } from "../platform/door-environment.ts";
+import type { Log } from "../platform/log.ts";
+import { createFirstUsers, openBlobFolder } from "./first-users.ts";
+
+const home = mkdtempSync(join(tmpdir(), "first-users-"));
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+function openLog() {
+  const lines: { event: string; fields: object }[] = [];
+  const heard = Promise.withResolvers<void>();
+  const note = (fields: object, event: string): void => {
+    lines.push({ event, fields });
+    heard.resolve();
+  };
+  return { lines, heard: heard.promise, log: { info: note, warn: note, error: note } as unknown as Log };
+}
+
+describe("the start of a scheduler", () => {
+  it("[O69] founds the users of tenants that have none, says so without the password, and starts whatever comes of it", async () => {
+    const { lines, log } = openLog();
+    const asked: string[] = [];
+    const users = {
+      async found(tenant: string) {
+        asked.push(tenant);
+        if (tenant === "broken") throw new Error("the store is away");
+        return tenant === "new";
+      },
+    };
+    const admins = ["new", "old", "broken"].map((tenant) => ({ tenant, password: "secret password" }));
+
+    await createFirstUsers(users, admins, log);
+
+    expect(asked).toEqual(["new", "old", "broken"]);
+    expect(lines).toEqual([
+      { event: "people.founded", fields: { audit: true, tenant: "new", username: "admin" } },
+      { event: "people.unfounded", fields: { tenant: "broken", problem: "the store is away" } },
+    ]);
+  });
+
+  it("[A109] rids the folder of files of what was left unfinished long ago", async () => {
+    const { lines, heard, log } = openLog();
+    const old = join(home, "blobs", "default", "a.b.unfinished");
+    mkdirSync(join(home, "blobs", "default"), { recursive: true });
+    writeFileSync(old, "x");
+    utimesSync(old, 1, 1);
+
+    openBlobFolder(join(home, "blobs"), { outside: createDoorEnvironment(log), log });
+    await heard;
+
+    expect([existsSync(old), lines[0]]).toEqual([
+      false,
+      { event: "blobs.tidied", fields: { folder: join(home, "blobs"), removed: 1 } },
+    ]);
+  });
+});

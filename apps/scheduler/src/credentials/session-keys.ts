@@ -1,0 +1,120 @@
+// The keys that sign session tokens, kept in a file of the data folder that only this user may read. When a key is due and when an
+// old one has had its time is decided by the ring (doors); here it is turned, written and read.
+
+import { randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { type KeyRing, rotateKeys, type SessionKey } from "@astraflow/doors";
+import type { Log } from "../platform/log.ts";
+import { StartupError } from "../platform/startup-error.ts";
+
+export const sessionKeysFile = "session-keys.json";
+
+export interface SessionKeysOptions {
+  readonly file: string;
+  readonly ageMs: number;
+  readonly lifeMs: number;
+  /** Wall time that goes on evenly. */
+  readonly now: () => number;
+  readonly log: Log;
+}
+
+export interface SessionKeys extends KeyRing {
+  /** Makes a new key if it is time for one, and forgets those whose time is over. */
+  rotate(): void;
+}
+
+/** Throws a StartRefusal where the keys cannot be kept. */
+export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
+  const rotated = (keys: readonly SessionKey[]): readonly SessionKey[] =>
+    rotateKeys(keys, now(), { ageMs, lifeMs, make: generateKey });
+  let keys = rotated(readKeys(file, log));
+  try {
+    writeKeys(file, keys);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StartupError(`${file} cannot be kept (${why}); choose another folder with --data-dir.`, cause);
+  }
+  return {
+    keys: () => keys,
+    rotate() {
+      const newKeys = rotated(keys);
+      if (newKeys === keys) return;
+      try {
+        writeKeys(file, newKeys);
+      } catch (cause) {
+        // A key that is not on disk signs nothing: the old ones go on until there is room again.
+        log.error({ file, problem: cause instanceof Error ? cause.message : String(cause) }, "session.keys.unwritten");
+        return;
+      }
+      keys = newKeys;
+      log.info({ key: keys.at(-1)?.kid, keys: keys.length }, "session.keys.turned");
+    },
+  };
+}
+
+const generateKey = (): Omit<SessionKey, "madeAt"> => ({
+  kid: randomBytes(6).toString("base64url"),
+  secret: randomBytes(32),
+});
+
+/** Keys that others may have read, or that cannot be read, are worth nothing; without them sessions start afresh and nothing is lost. */
+function readKeys(file: string, log: Log): readonly SessionKey[] {
+  let text: string;
+  try {
+    if ((statSync(file).mode & 0o077) !== 0) {
+      log.warn({ file }, "session.keys.exposed");
+      return [];
+    }
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ENOENT") log.warn({ file, problem: String(cause) }, "session.keys.unread");
+    return [];
+  }
+  const keys = parseKeys(text);
+  if (keys === null) log.warn({ file, problem: "it does not hold keys" }, "session.keys.unread");
+  return keys ?? [];
+}
+
+function parseKeys(text: string): readonly SessionKey[] | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const list = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
+  if (!Array.isArray(list)) return null;
+  const keys = list.map(parseKey);
+  return keys.every((key) => key !== null) ? keys : null;
+}
+
+function parseKey(value: unknown): SessionKey | null {
+  if (typeof value !== "object" || value === null) return null;
+  const { kid, secret, madeAt } = value as Record<string, unknown>;
+  if (typeof kid !== "string" || kid === "" || typeof secret !== "string" || !Number.isFinite(madeAt)) return null;
+  const bytes = Buffer.from(secret, "base64url");
+  return bytes.length === 32 ? { kid, secret: bytes, madeAt: madeAt as number } : null;
+}
+
+/** Written aside, flushed, then put in its place: a crash leaves the old file or the new one. */
+function writeKeys(file: string, keys: readonly SessionKey[]): void {
+  mkdirSync(dirname(file), { recursive: true });
+  const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
+  // A new file each time: one that lies there from a crash may have other rights.
+  const temporaryFile = `${file}.new`;
+  rmSync(temporaryFile, { force: true });
+  writeAndSync(temporaryFile, "wx", (handle) => writeSync(handle, `${JSON.stringify({ version: 1, keys: list })}\n`));
+  renameSync(temporaryFile, file);
+  writeAndSync(dirname(file), "r");
+}
+
+function writeAndSync(path: string, mode: "r" | "wx", fill?: (handle: number) => void): void {
+  const handle = openSync(path, mode, 0o600);
+  try {
+    fill?.(handle);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,82 @@
+import { expect, it } from "vitest";
+import type { Log } from "../platform/log.ts";
+import { type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";
+import { createTlsReloader } from "./tls-reloader.ts";
+
+const dayMs = 86_400_000;
+const tlsCredentials = (name: string, expiresAt: number, authorities: readonly string[] = ["a"]): ServerTlsCredentials => ({
+  cert: `cert ${name}`,
+  key: `key ${name}`,
+  ca: authorities.join(),
+  expiresAt,
+  authorities,
+});
+
+function createFixture(first: ServerTlsCredentials) {
+  const events: string[] = [];
+  const note = (_fields: unknown, event?: string) => void events.push(String(event));
+  const log = { debug: note, info: note, warn: note, error: note, fatal: note } as Log;
+  const world = { now: 0, files: first as ServerTlsCredentials | Error, used: first, distrusted: 0 };
+  const watch = createTlsReloader({
+    first,
+    log,
+    now: () => world.now,
+    async read() {
+      if (world.files instanceof Error) throw world.files;
+      return world.files;
+    },
+    apply: (fresh) => void (world.used = fresh),
+    onAuthorityRemoved: () => void (world.distrusted += 1),
+  });
+  return { world, watch, events };
+}
+
+it("[O35] a certificate that ends within a week is told of once, its end once more, and its successor ends that", async () => {
+  const { world, watch, events } = createFixture(tlsCredentials("one", 10 * dayMs));
+  const lookAt = async (now: number): Promise<void> => {
+    world.now = now;
+    await watch.reload();
+    await watch.reload();
+  };
+
+  for (const day of [0, 2.9, 3, 5, 10, 11]) await lookAt(day * dayMs);
+  expect(events).toEqual(["tls.expiring", "tls.expired"]);
+
+  world.files = tlsCredentials("two", 40 * dayMs);
+  await lookAt(12 * dayMs);
+  expect(world.used.cert).toBe("cert two");
+  expect(events.slice(2)).toEqual(["tls.changed"]);
+});
+
+it("[O35] broken files are told of once for each way of being broken, and the next good ones are taken", async () => {
+  const { world, watch, events } = createFixture(tlsCredentials("one", 99 * dayMs));
+
+  for (const files of [
+    new TlsFileError("broken"),
+    new TlsFileError("broken"),
+    new TlsFileError("torn"),
+    tlsCredentials("two", 99 * dayMs),
+  ]) {
+    world.files = files;
+    await watch.reload();
+  }
+
+  expect(events).toEqual(["tls.kept", "tls.kept", "tls.changed"]);
+  expect(world.used.cert).toBe("cert two");
+  world.files = new Error("a bug");
+  await expect(watch.reload()).rejects.toThrow("a bug");
+});
+
+it("[O35] only an authority that goes makes who came by certificates show them again, after the new ones are in use", async () => {
+  const { world, watch } = createFixture(tlsCredentials("one", 99 * dayMs, ["a"]));
+  const distrusted: number[] = [];
+
+  for (const authorities of [["a", "b"], ["b"], ["b", "c"], ["c"]]) {
+    world.files = tlsCredentials("one", 99 * dayMs, authorities);
+    await watch.reload();
+    expect(world.used.authorities).toEqual(authorities);
+    distrusted.push(world.distrusted);
+  }
+
+  expect(distrusted).toEqual([0, 1, 1, 2]);
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { Refusal } from "./setting-readers.ts";
+import { createPasswordMask, describeStoreAddress, parseStoreAddress, type StoreAddress } from "./store-address.ts";
+
+const secret = "s3cret/%word";
+const written = encodeURIComponent(secret);
+const server: StoreAddress = { of: "postgres", url: `postgres://astra:${written}@db.internal:5433/flows?sslmode=require` };
+
+describe("the place of the store", () => {
+  it("[O21] is a file in the data folder unless --store says otherwise", () => {
+    expect(parseStoreAddress("", "/data")).toEqual({ of: "sqlite", file: "/data/astra.db" });
+    expect(parseStoreAddress("sqlite:/x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+    expect(parseStoreAddress("sqlite:///x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+  });
+
+  it("[O21] may be a PostgreSQL server, under both names of its scheme and by a socket", () => {
+    for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u@x"])
+      expect(parseStoreAddress(url, "/data")).toEqual({ of: "postgres", url });
+  });
+
+  it("[O21] is refused when it is no place, with the way out and without what may be a secret", () => {
+    const wrong = [
+      `postgre://u:${secret}@h/d`,
+      `u:${secret}@h/d`,
+      `postgres://u:${written}@h`,
+      "postgres:///d",
+      `postgres://u:${written}@h:none/d`,
+      "postgres://u:100%@h/d",
+    ];
+    for (const text of [...wrong, "sqlite:", "mysql:x", "plain.db"]) {
+      const refusal = parseStoreAddress(text, "/data");
+
+      expect(refusal).toBeInstanceOf(Refusal);
+      expect((refusal as Refusal).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
+      expect((refusal as Refusal).reason).not.toMatch(/s3cret|100%/);
+    }
+  });
+
+  it("[O21] with a password that is cut short by a / or # is refused with the way to write it, and nothing of it is repeated", () => {
+    for (const password of ["12/s3cret", "12#s3cret", "s3cret/x", "s3cret#x", "s3cret?x"]) {
+      const refusal = parseStoreAddress(`postgres://u:${password}@h/d`, "/data");
+
+      expect((refusal as Refusal).reason).toMatch(/\/ as %2F, # as %23/);
+      expect((refusal as Refusal).reason).not.toMatch(/s3cret|u:12/);
+    }
+  });
+
+  it("[O30] has TLS that is checked in full, not at all, or is off; other modes mean the first or are refused", () => {
+    const modeOf = (mode: string) => {
+      const address = parseStoreAddress(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
+      return address instanceof Refusal
+        ? address.reason
+        : address.of === "postgres" && new URL(address.url).searchParams.get("sslmode");
+    };
+
+    expect(["require", "verify-ca", "verify-full", "no-verify", "disable"].map(modeOf)).toEqual([
+      "verify-full",
+      "verify-full",
+      "verify-full",
+      "no-verify",
+      "disable",
+    ]);
+    for (const mode of ["prefer", "allow", "Require", "toString"])
+      expect(modeOf(mode)).toMatch(/sslmode=verify-full.*sslrootcert/);
+  });
+
+  it("[O21] is named without its password and without its options", () => {
+    expect(describeStoreAddress(server)).toBe("postgres://astra@db.internal:5433/flows");
+    expect(describeStoreAddress({ of: "sqlite", file: "/x/y.db" })).toBe("/x/y.db");
+  });
+
+  it("[O21] has its password taken out of every text, however it is written there", () => {
+    const veil = createPasswordMask(server);
+
+    expect(veil(`raw ${secret}, in an address ${written}, as JSON ${JSON.stringify({ secret })}`)).toBe(
+      `raw ***, in an address ***, as JSON {"secret":"***"}`,
+    );
+    expect(createPasswordMask({ of: "postgres", url: "postgres://astra:astra@h/astra" })("astra is no secret")).toBe(
+      "astra is no secret",
+    );
+  });
+});

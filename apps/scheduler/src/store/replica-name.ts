@@ -1,0 +1,64 @@
+// The name under which this scheduler is known in a store that several share. Made once from the machine's name and a random part,
+// and kept in the data folder: a scheduler that is started again takes up its own row, and two folders never share a name.
+
+import { randomBytes } from "node:crypto";
+import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { StartupError } from "../platform/startup-error.ts";
+import { namePattern } from "../settings/setting-readers.ts";
+
+const replicaNameFile = "replica_name";
+const hostCharsMax = 40;
+
+/** Reads the name from the data folder, or makes it there. Two processes that start at once get the same one. */
+export function loadOrCreateReplicaName(dataDir: string, host: string): string {
+  const file = join(dataDir, replicaNameFile);
+  try {
+    createFolder(dataDir);
+    if (!existsSync(file)) createFileOnce(file, generateReplicaName(host));
+    const name = readFileSync(file, "utf8").trim();
+    if (namePattern.test(name)) return name;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StartupError(
+      `${file} cannot be kept (${why}); choose another folder with --data-dir, or name this scheduler with --replica.`,
+      cause,
+    );
+  }
+  throw new StartupError(`${file} holds no name; remove it to get a new one, or put the old one back.`, undefined);
+}
+
+function generateReplicaName(host: string): string {
+  const safeHost = host.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "");
+  return `${safeHost.slice(0, hostCharsMax) || "scheduler"}-${randomBytes(4).toString("hex")}`;
+}
+
+/** Part by part: the recursive `mkdirSync` of Node never returns where the system answers a mkdir with ENOENT, as below /proc. */
+function createFolder(dir: string): void {
+  if (existsSync(dir)) return;
+  createFolder(dirname(dir));
+  try {
+    mkdirSync(dir);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause; // another process was faster
+  }
+}
+
+/** Written aside, flushed, then given its name: a crash leaves no half a name, and the first of two writers wins. */
+function createFileOnce(file: string, text: string): void {
+  const temporaryFile = `${file}.${process.pid}`;
+  const handle = openSync(temporaryFile, "w", 0o600);
+  try {
+    writeSync(handle, `${text}\n`);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  try {
+    linkSync(temporaryFile, file);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
+  } finally {
+    unlinkSync(temporaryFile);
+  }
+}

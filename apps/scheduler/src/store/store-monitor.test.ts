@@ -1,0 +1,87 @@
+import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
+import { Fault, type FaultCode } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { durabilityProblemMs, monitorStore } from "./store-monitor.ts";
+
+const want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+
+/** A store that does nothing but begin and commit, or refuse to with what it was told. */
+function createFixture() {
+  const moods: (FaultCode | null)[] = [];
+  const commits: (FaultCode | null)[] = [];
+  let now = 0;
+  const inner = {
+    begin: async () => {
+      const mood = moods.shift() ?? null;
+      if (mood !== null) throw new Fault(mood, "the store's own words");
+      const commit = async (): Promise<CommitOutcome> => {
+        const code = commits.shift() ?? null;
+        if (code === null) return { outcome: "committed", first: new Map() };
+        return { outcome: "failed", fault: new Fault(code, "the store's own words") };
+      };
+      return { commit } as unknown as TurnTransaction;
+    },
+  } as unknown as Store;
+  const heard: string[] = [];
+  const guarded = monitorStore(inner, { onReplaced: (fault) => heard.push(fault.message), now: () => now });
+  const begin = (mood: FaultCode | null) => {
+    moods.push(mood);
+    return guarded.store.begin(want).then(
+      () => "begun",
+      (cause: Fault) => cause.code,
+    );
+  };
+  const commit = async (mood: FaultCode | null) => {
+    commits.push(mood);
+    const tx = await guarded.store.begin(want);
+    return (await tx.commit(1, [])).outcome;
+  };
+  const advance = (ms: number) => {
+    now += ms;
+  };
+  return { guarded, heard, begin, commit, advance };
+}
+
+it("[O20] the store is away from the first turn that cannot begin until the next that can, and the engine hears every refusal", async () => {
+  const { guarded, begin, heard } = createFixture();
+
+  expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
+  expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
+  expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
+  expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
+  expect(heard).toEqual([]);
+});
+
+it("[O23] that another process has taken the name is told once, in the store's words", async () => {
+  const { begin, heard } = createFixture();
+
+  await begin("E.STORE.IN_USE");
+  await begin("E.STORE.IN_USE");
+
+  expect(heard).toEqual(["the store's own words"]);
+});
+
+it("[O29] a commit that would not last makes the store weak until one is taken again; other failures do not", async () => {
+  const { guarded, commit, begin } = createFixture();
+
+  expect([await commit("E.STORE.BUSY"), guarded.durabilityProblem()]).toEqual(["failed", null]);
+  expect([await commit("E.STORE.DURABILITY"), guarded.durabilityProblem()]).toEqual(["failed", "the store's own words"]);
+  expect([await begin(null), guarded.durabilityProblem()]).toEqual(["begun", "the store's own words"]);
+  expect([await commit(null), guarded.durabilityProblem()]).toEqual(["committed", null]);
+  expect([await begin("E.STORE.DURABILITY"), guarded.isUnavailable(), guarded.durabilityProblem()]).toEqual([
+    "E.STORE.DURABILITY",
+    false,
+    "the store's own words",
+  ]);
+});
+
+it("[O29] a weak store of which nothing more is asked is trusted with another try after a while", async () => {
+  const { guarded, commit, advance } = createFixture();
+
+  await commit("E.STORE.DURABILITY");
+  advance(durabilityProblemMs - 1);
+  expect(guarded.durabilityProblem()).not.toBeNull();
+  advance(1);
+
+  expect(guarded.durabilityProblem()).toBeNull();
+});

@@ -1,0 +1,59 @@
+import { Fault, type FaultCode } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { toUnavailableFault, waitForStore } from "./store-retry.ts";
+
+/** Plays the given outcomes one after another; the clock goes on by one with every look. */
+function createFixture(...outcomes: (FaultCode | "up")[]) {
+  const told: string[] = [];
+  let tries = 0;
+  let now = 0;
+  const start = async () => {
+    const outcome = outcomes[Math.min(tries++, outcomes.length - 1)] ?? "up";
+    if (outcome !== "up") throw new Fault(outcome, `try ${tries}`);
+    return "started";
+  };
+  const policy = {
+    giveUpAfterMs: 5,
+    retryDelayMs: 0,
+    now: () => now++,
+    onFirstFailure: (cause: Fault) => told.push(cause.message),
+  };
+  return { told, begun: () => waitForStore(start, policy), tries: () => tries };
+}
+
+it("[O28] a scheduler that is started before its database waits for it and says so once", async () => {
+  const { begun, told } = createFixture("E.STORE.BUSY", "E.STORE.BUSY", "up");
+
+  expect(await begun()).toBe("started");
+  expect(told).toEqual(["try 1"]);
+});
+
+it("[O28] it gives up after a while, and at once where waiting helps nothing", async () => {
+  const away = createFixture("E.STORE.BUSY");
+  const wrong = createFixture("E.STORE.OPEN", "up");
+
+  await expect(away.begun()).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+  await expect(wrong.begun()).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+
+  expect(away.tries()).toBeGreaterThan(3);
+  expect(wrong.tries()).toBe(1);
+});
+
+it("[O28] a store is away when nobody answers or the server is not ready yet, not when it says no", () => {
+  const opening = (error: object) =>
+    toUnavailableFault(
+      new Fault("E.STORE.OPEN", "cannot be opened", {}, new Fault("E.STORE.BUSY", "does not answer", {}, error)),
+    );
+  const said = (code: string) => Object.assign(new Error(code), { code, severity: "FATAL" });
+  const codeOf = (fault: unknown) => (fault as Fault).code;
+
+  for (const error of [
+    Object.assign(new Error("refused"), { code: "ECONNREFUSED" }),
+    new Error("timeout expired"),
+    said("57P03"),
+    said("53300"),
+  ])
+    expect(codeOf(opening(error))).toBe("E.STORE.BUSY");
+  for (const error of [said("28P01"), said("3D000")]) expect(codeOf(opening(error))).toBe("E.STORE.OPEN");
+  expect(codeOf(toUnavailableFault(new Fault("E.STORE.OPEN", "belongs to another cluster")))).toBe("E.STORE.OPEN");
+});

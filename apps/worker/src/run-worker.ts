@@ -1,0 +1,72 @@
+// The worker as a program: config, identity, log and signals, then its life. Answers with an exit code.
+
+import { readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
+import { Fault, formatSettingsFault } from "@astraflow/protocol";
+import pino from "pino";
+import { loadOrCreateInstanceId } from "./identity/instance-id.ts";
+import { readWorkerConfig } from "./settings/config.ts";
+import { renderHelp } from "./settings/help-text.ts";
+import { ShutdownSignals } from "./signals.ts";
+import { WorkerApp, type WorkerExitCode, workerExitCodes } from "./worker-app.ts";
+
+export async function runWorker(
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<WorkerExitCode> {
+  const reading = readWorkerConfig({
+    argv,
+    env,
+    hostname: hostname(),
+    readFile: readText,
+    readInput: () => readText(0),
+    isDirectory,
+  });
+  if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
+  if (reading.wantsHelp) {
+    process.stdout.write(renderHelp());
+    return workerExitCodes.ok;
+  }
+  const { config, warnings } = reading;
+  const instance = loadOrCreateInstanceId(config.dataDir);
+  if (instance instanceof Fault) return reportProblems([instance.message], "astra worker --data-dir DIR");
+  const worker = config.instanceId ?? instance;
+
+  const log = pino(
+    { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, sender: { id: worker }, pid: process.pid } },
+    pino.destination({ dest: 2, sync: true }),
+  );
+  for (const warning of warnings) log.warn({ event: "config" }, warning);
+  const signals = new ShutdownSignals();
+  try {
+    return await new WorkerApp({ config, instance: worker, log, signals }).run();
+  } finally {
+    signals.close();
+  }
+}
+
+function reportProblems(problems: readonly string[], next: string): WorkerExitCode {
+  process.stderr.write(formatSettingsFault(problems, next));
+  return workerExitCodes.usage;
+}
+
+function readText(file: string | 0): string | Error {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
+}
+
+function isDirectory(dir: string): boolean {
+  try {
+    return statSync(dir).isDirectory();
+  } catch {
+    // Missing or not ours to look at: either way no packages can be read from it.
+    return false;
+  }
+}
+
+function pinoLevel(level: string): string {
+  return level === "warning" ? "warn" : level === "critical" ? "fatal" : level;
+}

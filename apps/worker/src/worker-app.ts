@@ -1,0 +1,269 @@
+// One life of the worker program: packages, link, outbox, health and the status listener wired together, and the way it ends.
+// Reading the config is command.ts.
+
+import { createHash, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import path from "node:path";
+import { performance } from "node:perf_hooks";
+import { type FaultSummary, formatFault } from "@astraflow/protocol";
+import {
+  type DrainThresholds,
+  type LinkLogEvent,
+  openOutboxFile,
+  type WorkerEnvironment,
+  type WorkerLogEvent,
+} from "@astraflow/runtime";
+import type { Logger } from "pino";
+import { adviseOnConnectionFailure } from "./connection-advice.ts";
+import { readTlsFiles } from "./identity/tls-files.ts";
+import { TokenFile } from "./identity/token-file.ts";
+import { type LoadedWorker, loadWorker } from "./load-worker.ts";
+import { LogLevelPolicy } from "./log-level.ts";
+import type { WorkerConfig } from "./settings/config.ts";
+import type { ShutdownSignals } from "./signals.ts";
+import { CgroupReader } from "./status/cgroup.ts";
+import { WorkerMetrics } from "./status/metrics.ts";
+import { openStatusServer, type StatusServer } from "./status/status-server.ts";
+import { WorkerHealthReader } from "./status/worker-health.ts";
+
+/**
+ * 0 all well, 1 what it found or loaded cannot be used, or cut short by a second signal, 2 wrong settings, 4 refused by the scheduler: what
+ * these say of every other command.
+ */
+export const workerExitCodes = { ok: 0, failed: 1, usage: 2, notAllowed: 4 } as const;
+export type WorkerExitCode = (typeof workerExitCodes)[keyof typeof workerExitCodes];
+
+/** A handler that ignores its signal would keep the process alive after its worker has ended. */
+const exitDelayMs = 500;
+
+export interface WorkerAppOptions {
+  readonly config: WorkerConfig;
+  readonly instance: string;
+  readonly log: Logger;
+  readonly signals: ShutdownSignals;
+}
+
+export class WorkerApp {
+  readonly #options: WorkerAppOptions;
+  readonly #boot = randomUUID();
+  readonly #logLevels = new LogLevelPolicy();
+  readonly #metrics = new WorkerMetrics();
+  readonly #health: WorkerHealthReader;
+  readonly #token: TokenFile;
+  #loadedWorker: LoadedWorker | undefined;
+  #statusServer: StatusServer | undefined;
+  #hasBeenReady = false;
+  #exitCode: WorkerExitCode = workerExitCodes.ok;
+
+  constructor(options: WorkerAppOptions) {
+    this.#options = options;
+    this.#token = new TokenFile({
+      auth: options.config.auth,
+      file: options.config.tokenFile ?? null,
+      read: readTextFile,
+      warn: (message) => options.log.warn({ event: "token" }, message),
+    });
+    const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
+    this.#health = new WorkerHealthReader({
+      dataDir,
+      drainMemoryPct,
+      drainDiskPct,
+      cgroup: new CgroupReader(readSystemFile, realEnvironment.now),
+      now: realEnvironment.now,
+      heapPct: () => this.#loadedWorker?.heapPct() ?? null,
+      lagMs: () => this.#loadedWorker?.lagMs() ?? null,
+    });
+  }
+
+  async run(): Promise<WorkerExitCode> {
+    const loaded = await this.#loadWorker();
+    if (loaded === null) return this.#exit();
+    this.#handleSignals(loaded);
+    if (!(await this.#openStatusServer(loaded))) loaded.worker.stop();
+    else if (loaded.worker.status.phase !== "CLOSED") loaded.worker.start();
+    await loaded.worker.closed;
+    await this.#statusServer?.close();
+    if (loaded.isStuck()) {
+      const message = "a handler sits in a call into the system and cannot be ended; the process kills itself";
+      this.#options.log.error({ event: "stuck" }, message);
+      process.kill(process.pid, "SIGKILL");
+    }
+    return this.#exit();
+  }
+
+  /** Null where a signal came first, for a package may take its time to load, or for ever; or where one ended the thread that loads. */
+  async #loadWorker(): Promise<LoadedWorker | null> {
+    const { config, instance, log, signals } = this.#options;
+    const options = {
+      ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
+      readHealth: (thresholds: DrainThresholds) => this.#health.read(thresholds),
+      incrementCounter: (counter: Parameters<WorkerMetrics["increment"]>[0]) => this.#metrics.increment(counter),
+      attemptEnded: (nodeType: string, ms: number) => this.#metrics.observeDuration(nodeType, ms),
+      log: (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event),
+    };
+    try {
+      this.#loadedWorker = (await Promise.race([loadWorker(config, options), signals.waitForFirst()])) ?? undefined;
+    } catch (problem) {
+      const message = problem instanceof Error ? problem.message : String(problem);
+      this.#failWith(workerExitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
+    }
+    if (this.#loadedWorker === undefined) return null;
+    for (const { dir, code, message } of this.#loadedWorker.packageProblems())
+      log.error({ event: "package", dir, code }, message);
+    const packages = this.#loadedWorker.packages().map(({ name, version }) => `${name} ${version}`);
+    log.info({ event: "packages", packages }, "packages are loaded");
+    return this.#loadedWorker;
+  }
+
+  #handleSignals({ worker }: LoadedWorker): void {
+    const { config, log, signals } = this.#options;
+    signals.onSignal((count, signal) => {
+      log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
+      if (count === 1) return worker.drain(config.graceMs);
+      this.#exitCode = workerExitCodes.failed;
+      worker.stop();
+    });
+  }
+
+  /** False where it was asked to listen and cannot. */
+  async #openStatusServer({ worker, packages, packageProblems }: LoadedWorker): Promise<boolean> {
+    const { config, instance } = this.#options;
+    const { metricsListen, name, tenant, version } = config;
+    if (metricsListen === undefined) return true;
+    try {
+      this.#statusServer = await openStatusServer(metricsListen, {
+        identity: { worker: instance, name, tenant, version, boot: this.#boot },
+        metrics: this.#metrics,
+        packages,
+        packageProblems,
+        inventory: () => worker.inventory(),
+        isOutboxWritable: () => worker.isOutboxWritable,
+        readHealth: () => this.#health.read(),
+      });
+      return true;
+    } catch (problem) {
+      const reason = problem instanceof Error ? problem.message : String(problem);
+      const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`;
+      this.#failWith(workerExitCodes.usage, {
+        code: "E.CONFIG.INVALID",
+        message,
+        suggestion: "astra worker --metrics-listen 127.0.0.1:0",
+      });
+      return false;
+    }
+  }
+
+  #handleLogEvent(event: LinkLogEvent | WorkerLogEvent): void {
+    const { config, instance, log } = this.#options;
+    const url = event.event === "lost" || event.event === "refused" ? { url: config.urls.join(",") } : {};
+    const advice = adviseOnConnectionFailure(event, config);
+    const details = { ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
+    log[this.#logLevels.levelOf(event)]({ event: event.event, ...details }, event.message);
+    if (event.event === "ready" && !this.#hasBeenReady) {
+      this.#hasBeenReady = true;
+      const metrics = this.#statusServer === undefined ? {} : { metrics: this.#statusServer.url };
+      const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
+      process.stdout.write(`${JSON.stringify(ready)}\n`);
+    }
+    if (event.event === "outbox-damaged")
+      this.#failWith(workerExitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: event.message });
+    const refusal = event.event === "refused" ? String(event.details?.["code"]) : "";
+    if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
+      const message = `the scheduler refused this worker: ${event.message}`;
+      this.#failWith(workerExitCodes.notAllowed, { code: refusal, message, suggestion: advice });
+      // Not from inside the link's own move.
+      queueMicrotask(() => this.#loadedWorker?.worker.stop());
+    }
+  }
+
+  #failWith(code: WorkerExitCode, words: FaultSummary): void {
+    this.#exitCode = code;
+    process.stderr.write(formatFault(words));
+  }
+
+  /** The process ends by itself once nothing holds it, and by force where something does. */
+  #exit(): WorkerExitCode {
+    const code = this.#exitCode;
+    setTimeout(() => process.exit(code), exitDelayMs).unref();
+    return code;
+  }
+}
+
+function buildWorkerOptions(
+  config: WorkerConfig,
+  { instance, boot, token }: { instance: string; boot: string; token: TokenFile },
+) {
+  const { tenant, name, version, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
+  return {
+    url: config.urls,
+    identity: {
+      tenant,
+      instance,
+      name,
+      version,
+      hostname: hostname(),
+      boot,
+      // Asked at each handshake.
+      get auth() {
+        return token.auth;
+      },
+    },
+    capabilities: {
+      maxParallel,
+      runtimes,
+      features,
+      ...(perNodeLimits && { perNodeLimits }),
+      ...(pool && { pool }),
+      ...(tags && { tags }),
+    },
+    outbox: openOutboxFile(config.dataDir, `outbox-${identityDigest(tenant, instance)}.journal`),
+    workRoot: path.join(config.dataDir, "work"),
+    resourceDir: path.join(config.dataDir, `resources-${identityDigest(tenant, instance)}`),
+    resources: config.resources,
+    environment: realEnvironment,
+    tls: () => readTlsFiles(config.tls),
+    settings: {
+      backoff: config.backoff,
+      acceptTimeoutMs: config.acceptWaitMs,
+      heartbeatMs: config.heartbeatMs,
+      windowDefault: config.window,
+    },
+  };
+}
+
+/** Files for each identity: results and resources are the business of the worker that was asked for them, also where two share a directory. */
+function identityDigest(tenant: string, instance: string): string {
+  return createHash("sha256")
+    .update(JSON.stringify([tenant, instance]))
+    .digest("hex")
+    .slice(0, 16);
+}
+
+const realEnvironment: WorkerEnvironment = {
+  now: () => performance.now(),
+  wallClock: () => Date.now(),
+  random: () => Math.random(),
+  after(ms, call) {
+    const timer = setTimeout(call, ms);
+    return () => clearTimeout(timer);
+  },
+  defer: (call) => void setImmediate(call),
+};
+
+function readTextFile(file: string): string | Error {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
+}
+
+function readSystemFile(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    // Not every system has it, and not every process may see it: then there is no limit to know of.
+    return null;
+  }
+}

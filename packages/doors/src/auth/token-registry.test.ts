@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { allGrants, createTokenAuthenticator, createTokenRegistry } from "./token-registry.ts";
+
+describe("tokens", () => {
+  const book = createTokenAuthenticator([
+    { token: "alpha", tenant: "a", user: "ann", grants: allGrants },
+    { token: "beta", tenant: "b", user: "bob", grants: ["view"] },
+  ]);
+
+  it("[D3] knows the owner of a token, and nobody by a prefix, an extension or another case", () => {
+    expect(book("alpha", null)).toEqual({ tenant: "a", user: "ann", grants: allGrants });
+    for (const wrong of ["alph", "alpha ", "Alpha", "alphaa", "", "beta\u0000"]) expect(book(wrong, null)).toBeNull();
+  });
+
+  it("[D3] refuses a token for another tenant than its own", () => {
+    expect(book("beta", "b")).toMatchObject({ tenant: "b" });
+    expect(book("beta", "a")).toBeNull();
+  });
+
+  it("[D3] does not take an empty token or a tenant whose name could run into a worker's", () => {
+    expect(() => createTokenAuthenticator([{ token: "", tenant: "a", user: "u", grants: [] }])).toThrow(/token/);
+    expect(() => createTokenAuthenticator([{ token: "x", tenant: "a/b", user: "u", grants: [] }])).toThrow(/slash/);
+  });
+});
+
+describe("a book of tokens that changes", () => {
+  const entry = (token: string, user = "ann", tenant = "a") => ({ token, tenant, user, grants: allGrants });
+
+  it("[D81] lets two tokens of one user in at once, and each has a name of its own that says nothing of its secret", () => {
+    const book = createTokenRegistry([entry("old-secret"), entry("new-secret")]);
+
+    const old = book.find("old-secret", "a");
+    const fresh = book.find("new-secret", "a");
+
+    expect([old?.identity.user, fresh?.identity.user]).toEqual(["ann", "ann"]);
+    expect(old?.credential).not.toBe(fresh?.credential);
+    expect(`${old?.credential}${fresh?.credential}`).not.toContain("secret");
+  });
+
+  it("[D81] knows after a change what was added, not what was removed, and by the same name what has stayed", () => {
+    const book = createTokenRegistry([entry("stays"), entry("goes")]);
+    const stays = book.find("stays", null)?.credential ?? "";
+    const goes = book.find("goes", null)?.credential ?? "";
+
+    book.replace([entry("comes"), entry("stays")]);
+
+    expect(book.find("stays", null)?.credential).toBe(stays);
+    expect([book.hasCredential(stays), book.hasCredential(goes), book.hasCredential("")]).toEqual([true, false, false]);
+    expect(book.authenticate("goes", null)).toBeNull();
+    expect(book.authenticate("comes", null)).toMatchObject({ user: "ann" });
+  });
+
+  it("[D81] takes a secret that was given to another tenant, or comes back later, for another token", () => {
+    const book = createTokenRegistry([entry("secret")]);
+    const first = book.find("secret", null)?.credential ?? "";
+
+    book.replace([entry("secret", "ann", "b")]);
+    expect(book.hasCredential(first)).toBe(false);
+    book.replace([entry("secret")]);
+    expect(book.hasCredential(first)).toBe(false);
+  });
+
+  it("[D81] stays as it was when a new entry cannot be one", () => {
+    const book = createTokenRegistry([entry("good")]);
+
+    expect(() => book.replace([entry("other"), entry("")])).toThrow(/token/);
+    expect(book.authenticate("good", null)).not.toBeNull();
+  });
+});

@@ -1,0 +1,54 @@
+// What the catalogue knows besides the manifests that are kept: what workers list. The manifests themselves are in manifests.test.ts.
+
+import { beforeEach, describe, expect, it } from "vitest";
+import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/fake-document-store.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "../testing/fake-environment.ts";
+import { sampleManifest } from "../testing/sample-manifest.ts";
+import { workerRow } from "../testing/sample-rows.ts";
+import { type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
+
+describe("packages that workers list", () => {
+  let environment: FakeEnvironment;
+  let docs: FakeDocumentStore;
+  let catalogues: CatalogueCache;
+  beforeEach(() => {
+    environment = createFakeEnvironment();
+    const worker = workerRow("w1");
+    const packages = [
+      { name: "bare", version: "1.0.0", status: "installed" },
+      { name: "demo", version: "2.0.0", status: "installed" },
+    ];
+    const about = JSON.stringify({ ...JSON.parse(worker.about), packages });
+    docs = createFakeDocumentStore({ now: () => environment.clock.now(), rows: { workers: [{ ...worker, about }] } });
+    const manifest = sampleManifest("demo", "1.0.0");
+    const body = JSON.stringify({ manifest, digest: "d" });
+    docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
+    catalogues = createCatalogueCache({ reader: docs.reader, environment });
+  });
+  const looks = () => docs.queries.filter(({ page }) => page === "workers").length;
+
+  it("[A255] are known without a manifest to whoever looks anew, and from then on", async () => {
+    expect((await catalogues.current("default")).isListed("bare")).toBe(false);
+
+    const catalogue = await catalogues.reload("default");
+
+    expect([catalogue.isListed("bare"), catalogue.isListed("demo", "2.0.0"), catalogue.isListed("demo", "3.0.0")]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    // A manifest says more than a list.
+    expect([catalogue.isListed("demo", "1.0.0"), catalogue.names]).toEqual([false, ["demo"]]);
+    environment.advance(1_001);
+    expect((await catalogues.current("default")).isListed("bare")).toBe(true);
+    expect((await catalogues.reload("other")).isListed("bare")).toBe(false);
+  });
+
+  it("[A255] are looked for once for all that ask at once, and once more for those that came meanwhile", async () => {
+    await Promise.all(Array.from({ length: 50 }, () => catalogues.reload("default")));
+
+    expect(looks()).toBe(2);
+    await catalogues.reload("default");
+    expect(looks()).toBe(3);
+  });
+});

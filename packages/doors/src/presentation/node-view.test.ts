@@ -1,0 +1,112 @@
+// How the API shows nodes beside what a run's own tests look at: chains, artifacts, live state.
+import type { TaskState } from "@astraflow/engine";
+import { describe, expect, it } from "vitest";
+import { nodeIds, runRow, sampleChain, taskRow } from "../testing/sample-rows.ts";
+import { presentNodes } from "./node-view.ts";
+
+const mw = "44444444-4444-4444-8444-444444444444";
+const around = { id: mw, type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "around" };
+const workflow = {
+  ...sampleChain,
+  nodes: sampleChain.nodes.map((node, at) => (at === 1 ? { ...node, middlewares: [around] } : node)),
+};
+const context = { workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 };
+const saying = (state: TaskState): string => JSON.stringify(state);
+const shown = (tasks: Parameters<typeof taskRow>[]) =>
+  presentNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
+
+describe("the nodes of a run as they are shown", () => {
+  it("[A6] a host lists its middlewares, and each middleware names its host and its place, in node and state alike", () => {
+    const nodes = shown([
+      ["r1.1", { phase: "hosting" }],
+      ["r1.3", { phase: "leased", worker: "default/w-1" }],
+    ]);
+
+    const host = nodes.find(({ nodeId }) => nodeId === nodeIds[1]);
+    expect(host).toMatchObject({ status: "running", middlewares: [mw], host_node_id: null, chain_index: null });
+    expect(host?.state).toMatchObject({ middlewares: [mw] });
+    const inner = nodes.find(({ nodeId }) => nodeId === mw);
+    expect(inner).toMatchObject({ host_node_id: nodeIds[1], chain_index: 0, workerName: "painter" });
+    expect(inner?.state).toMatchObject({ host_node_id: nodeIds[1], chain_index: 0 });
+    const plain = nodes.find(({ nodeId }) => nodeId === nodeIds[0]);
+    expect(plain).not.toHaveProperty("middlewares");
+  });
+
+  it("[A6] a node shows what it left with which worker, by that worker's name", () => {
+    const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12 }];
+    const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: saying({ artifacts }) }]]);
+
+    expect(node).toMatchObject({
+      workerName: "painter",
+      artifacts: [{ resourceId: "res-1", workerName: "painter", type: "file", sizeBytes: 12 }],
+    });
+  });
+
+  it("[A345] a node shows what it refers to and what keeps it at its worker in the words of artifacts, with instants as text", () => {
+    const refs = [{ resource: "res-1", workerName: "painter", type: "file", scope: "run", expiresAt: 3_000, metadata: { a: 1 } }];
+    const affinity = { key: "k", mode: "sticky", until: 4_000 } as const;
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ refs, affinity }) }]]);
+
+    const { resource: resourceId, expiresAt: _, ...rest } = refs[0] as (typeof refs)[number];
+    expect(node?.resourceRefs).toEqual([{ resourceId, ...rest, expiresAt: "1970-01-01T00:00:03.000Z" }]);
+    expect(node?.affinity).toEqual({ key: "k", mode: "sticky", expiresAt: "1970-01-01T00:00:04.000Z" });
+  });
+
+  it("[A6] what a node says while it runs is its state, and changes neither its result nor its parameters", () => {
+    const said = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: saying({ said }) }]]);
+
+    expect(node?.state).toMatchObject({ stage: "streaming", progress: 0.5, message: "half", attempt: 1, worker: "painter" });
+    expect(node).not.toHaveProperty("result");
+  });
+
+  it("[A347] the stage of a node that said none is why it waits, or its status", () => {
+    const stageOf = (phase: "waiting" | "parked" | "ready" | "leased" | "hosting") =>
+      shown([["r1.0", { phase, state: saying({}) }]])[0]?.state?.stage;
+
+    expect((["waiting", "parked", "ready"] as const).map(stageOf)).toEqual(["waiting", "parked", "ready"]);
+    expect((["leased", "hosting"] as const).map(stageOf)).toEqual(["running", "running"]);
+  });
+
+  it("[A246] what a node says of itself in feedback is its metadata, and what its result says is added to it", () => {
+    const said = { at: 3_000, metadata: { model: "m1", step: 1 } };
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ said }) }]]);
+    expect(node?.metadata).toEqual({ model: "m1", step: 1 });
+
+    const [ended] = shown([["r1.0", { phase: "succeeded", state: saying({ said, metadata: { step: 2 } }) }]]);
+    expect(ended?.metadata).toEqual({ model: "m1", step: 2 });
+  });
+
+  it("[A157] says nothing of nodes behind the last task that was read", () => {
+    const detail = { run: runRow("r1"), tasks: [taskRow("r1.0", { phase: "succeeded" })], workflow: JSON.stringify(workflow) };
+
+    expect(presentNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
+    expect(presentNodes(detail, context)).toHaveLength(4);
+  });
+
+  it("[A157] gives nodes of an iteration that was tried again the number of the iteration, and that of their frame", () => {
+    const container = {
+      ...sampleChain.nodes[0],
+      role: "container",
+      type: "workflow.container",
+      parameters: { __container: { subgraphId: "s" } },
+    };
+    const nested = {
+      ...sampleChain,
+      nodes: [container],
+      edges: [],
+      subgraphs: [{ id: "s", definition: { ...sampleChain, edges: [] } }],
+    };
+    const tasks = [
+      taskRow("r1.0", { phase: "hosting" }),
+      taskRow("r1.0*3", { phase: "hosting", state: saying({ frame: { index: 1, tries: 2 } }) }),
+      taskRow("r1.0*3/2", { phase: "ready" }),
+    ];
+    const nodes = presentNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);
+
+    expect(nodes.slice(1).map(({ frame }) => [frame?.index, frame?.number])).toEqual([
+      [1, 3],
+      [1, 3],
+    ]);
+  });
+});

@@ -1,0 +1,54 @@
+// What the events of a node say: the state it has come to, and which dispatch they are about. How events travel is in events.test.ts.
+
+import { expect, it } from "vitest";
+import { flushPromises, followEvents, openEventStreamFixture } from "../../testing/event-stream-fixture.ts";
+
+it.each([
+  ["task.succeeded", "succeeded", { stage: "succeeded", progress: 1, message: "half way" }],
+  ["task.failed", "failed", { stage: "failed", progress: 0.5, message: "no", error: { code: "E.RUNNER.FAILURE" } }],
+  ["task.cancelled", "cancelled", { stage: "cancelled", progress: 0.5, message: "half way" }],
+] as const)(
+  "[A372] tells with %s how far the node had come and what it last said, as its detail does",
+  async (type, phase, state) => {
+    const about = { task: "r1.0", worker: "default/w-1", fence: 5 };
+    const error = type === "task.failed" ? { error: { code: "E.RUNNER.FAILURE", message: "no" } } : {};
+    const said = { stage: "counting", progress: 0.5, message: "half way", at: 1 };
+    const scene = openEventStreamFixture([{ type, data: { ...about, ...error } }], { state: { said }, phase });
+    const reader = await followEvents(scene, { topics: "node" }, "0");
+    await flushPromises();
+
+    expect(reader.namedEvents().find((one) => one.type === "node.state")?.data?.["data"]).toMatchObject({ state });
+  },
+);
+
+it("[A372] tells a stage with all that a node says of itself, and nothing of its state that came too late", async () => {
+  const fact = (data: object) => ({ type: "task.feedback", data: { task: "r1.0", fence: 5, ...data } });
+  const late = fact({ stage: "counting", progress: 0.9, isLate: true });
+  const reader = await followEvents(
+    openEventStreamFixture([fact({ progress: 0.5 }), fact({ stage: "counting", progress: 0.6 }), late]),
+    {},
+    "0",
+  );
+  await flushPromises();
+
+  expect(reader.namedEvents().map((one) => one.data?.["data"])).toMatchObject([
+    { kind: "node.state", state: { stage: "running", progress: 0.5 } },
+    { kind: "node.state", state: { stage: "counting", progress: 0.6 } },
+  ]);
+});
+
+it("[A373] numbers the dispatch that a status is about, as its results are; what waits has none", async () => {
+  const about = { task: "r1.0", worker: "default/w-1", fence: 5 };
+  const facts = [
+    { type: "task.ready", data: { task: "r1.0" } },
+    { type: "task.granted", data: { ...about, attempt: 1 } },
+    { type: "task.requeued", data: { ...about, fence: 6 } },
+    { type: "task.succeeded", data: about },
+  ];
+  const reader = await followEvents(openEventStreamFixture(facts), { topics: "node" }, "0");
+  await flushPromises();
+
+  const told = reader.namedEvents().map((one) => one.data?.["data"] as { kind: string; seq?: number; revision?: number });
+  expect(told.filter(({ kind }) => kind === "node.status").map(({ seq }) => seq)).toEqual([undefined, 5, undefined, 5]);
+  expect(told.at(-1)).toMatchObject({ kind: "node.result.snapshot", revision: 5 });
+});

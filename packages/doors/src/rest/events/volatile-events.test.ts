@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import {
+  eventTypes,
+  flushPromises,
+  followEvents,
+  openEventStreamFixture,
+  sampleUuid,
+} from "../../testing/event-stream-fixture.ts";
+import { eventLimits } from "./event-routes.ts";
+import { volatileFeedLimits } from "./volatile-feed.ts";
+
+const beat = {
+  workerName: "w",
+  at: new Date(1).toISOString(),
+  queues: [],
+  instanceId: "w-1",
+  hostname: "box",
+  version: "1",
+  connected: true,
+  registered: true,
+};
+
+describe("GET /api/v1/events, beyond the log", () => {
+  it("[A353] of frames a tenant has 20 readers, however many come at once; others wait, those of the log do not", async () => {
+    const scene = openEventStreamFixture([]);
+    const max = eventLimits.wireStreamsPerTenantMax;
+    const wire = () => followEvents(scene, { topics: "wire" }, undefined, "default", ["view", "operate"]);
+    const readers = await Promise.all(Array.from({ length: max + 5 }, wire));
+
+    const away = readers.filter(({ sink }) => sink.isEnded);
+    expect(away).toHaveLength(5);
+    expect(away[0]?.namedEvents()).toMatchObject([{ type: "stream.error", data: { error: "E.OVERLOADED" } }]);
+    await expect(wire()).rejects.toMatchObject({ code: "E.OVERLOADED" });
+    expect((await followEvents(scene)).sink.isEnded).toBe(false);
+    expect((await followEvents(scene, { topics: "wire" }, undefined, "other", ["view", "operate"])).sink.isEnded).toBe(false);
+    for (const { gone } of readers) gone();
+    expect((await wire()).sink.isEnded).toBe(false);
+  });
+
+  it("[A304] twenty readers that take nothing hold no more for a flood that is not in the log, and get the log all the same", async () => {
+    const scene = openEventStreamFixture([]);
+    const readers = await Promise.all(Array.from({ length: 20 }, () => followEvents(scene)));
+    await flushPromises();
+    const texts = Array.from({ length: 500 }, (_, n) => `worker ${n}`);
+    const flood = (at: number): void => {
+      for (const name of texts) {
+        const of = { tenant: "default", worker: `default/${name}`, workerName: name, at };
+        scene.volatile.publishHeartbeat(of, () => ({ ...beat, workerName: name, hostname: "h".repeat(200) }));
+      }
+    };
+    for (let at = 1; at <= 40; at++) {
+      flood(at);
+      for (const { sink } of readers) sink.waitingBytes = sink.text.length;
+      scene.outside.advance(100);
+    }
+    const held = readers.map(({ sink }) => sink.text.length);
+    expect(Math.max(...held)).toBeLessThan(500 * 600 + volatileFeedLimits.waitingBytesMax);
+
+    scene.grow({ type: "run.started" });
+    await flushPromises();
+    expect(readers.every(({ namedEvents: told }) => eventTypes(told()).at(-1) === "run.status")).toBe(true);
+    for (const { sink } of readers) [sink.text, sink.waitingBytes] = ["", 0];
+    scene.outside.advance(volatileFeedLimits.pauseMs);
+    await flushPromises();
+    expect(readers.every(({ namedEvents: told }) => told().length === 500)).toBe(true);
+    for (const { gone } of readers) gone();
+    expect(scene.volatile.hasHeartbeatListeners("default")).toBe(false);
+  });
+
+  it("[A305] a reader that comes back is told what it missed before any heartbeat of now", async () => {
+    const scene = openEventStreamFixture(Array.from({ length: 50 }, () => ({ type: "run.started" })));
+    const reader = await followEvents(scene, {}, "10");
+    const of = { tenant: "default", worker: "default/w-1", workerName: "w", at: 1 };
+    scene.volatile.publishHeartbeat(of, () => beat);
+    await flushPromises();
+    scene.outside.advance(volatileFeedLimits.pauseMs);
+    await flushPromises();
+
+    expect(eventTypes(reader.namedEvents())).toEqual([...Array.from({ length: 40 }, () => "run.status"), "worker.heartbeat"]);
+    expect(reader.namedEvents().at(-1)).toMatchObject({ id: "", data: { meta: { volatile: true } } });
+  });
+
+  it("[A306] whoever asks for a run, a node or other topics gets no heartbeats, and names frames to get them", async () => {
+    const wanting = async (query: Record<string, string>): Promise<[boolean, boolean]> => {
+      const scene = openEventStreamFixture([]);
+      await followEvents(scene, query, undefined, "default", ["view", "operate"]);
+      return [scene.volatile.hasHeartbeatListeners("default"), scene.volatile.hasFrameListeners("default")];
+    };
+
+    expect(await wanting({})).toEqual([true, false]);
+    expect(await wanting({ topics: "worker", clientSessionId: "c1" })).toEqual([true, false]);
+    expect(await wanting({ topics: "run,node" })).toEqual([false, false]);
+    expect(await wanting({ runId: "r1" })).toEqual([false, false]);
+    expect(await wanting({ topics: "wire", runId: "r1" })).toEqual([false, true]);
+    expect(await wanting({ topics: "wire,worker.heartbeat" })).toEqual([true, true]);
+    expect(await wanting({ topics: "wire", nodeId: sampleUuid(0) })).toEqual([false, false]);
+    await expect(followEvents(openEventStreamFixture([]), { topics: "wire", nodeId: sampleUuid(0) })).rejects.toMatchObject({
+      code: "E.AUTH.FORBIDDEN",
+    });
+  });
+});

@@ -1,0 +1,66 @@
+// Every refusal of the REST door as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
+
+import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
+import { toPublicFault } from "../../engine-client/public-fault.ts";
+
+export interface ErrorResponse {
+  readonly status: number;
+  readonly body: ErrorBody;
+}
+
+export function toErrorResponse(problem: unknown, requestId: string): ErrorResponse {
+  const why = problem instanceof Fault ? problem : faultFromLibraryError(problem);
+  const { code, message, details } = toPublicFault({
+    code: why.code,
+    message: why.message,
+    ...(why.details !== undefined && { details: why.details }),
+  });
+  const body = {
+    error: code,
+    message: sanitizeMessage(message),
+    requestId,
+    ...(details !== undefined && { details: details as NonNullable<ErrorBody["details"]> }),
+  };
+  return { status: faultCodes[code].http, body };
+}
+
+const messageCharsMax = 400;
+
+/** Names that a caller sent come back in sentences: neither their line ends nor their length may spoil one. */
+function sanitizeMessage(message: string): string {
+  const plain = message.replaceAll(/[\u0000-\u001f\u007f]/g, "?");
+  return plain.length <= messageCharsMax ? plain : `${plain.slice(0, messageCharsMax - 1)}…`;
+}
+
+const faultsByLibraryCode: Readonly<Record<string, readonly [FaultCode, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ["E.REQUEST.TOO_LARGE", "the body is larger than this door takes"],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ["E.REQUEST.MEDIA", "send the body as application/json"],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ["E.REQUEST.INVALID", "the body is not as long as Content-Length says"],
+  FST_ERR_BAD_URL: ["E.REQUEST.INVALID", "the address is not well formed"],
+};
+
+/** The HTTP library's own errors; whatever else was thrown is a bug of ours and says nothing to the caller. */
+function faultFromLibraryError(problem: unknown): Fault {
+  const { code, statusCode } = (problem ?? {}) as { code?: unknown; statusCode?: unknown };
+  const known = typeof code === "string" ? faultsByLibraryCode[code] : undefined;
+  if (known !== undefined) return fault(known[0], known[1]);
+  if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500)
+    return fault("E.REQUEST.INVALID", "the request is not well formed");
+  return fault("E.INTERNAL", "an unexpected error", undefined, problem);
+}
+
+/** Methods that the routes on this path answer; empty when there is no such path. */
+export function methodsOfPath(path: string): string[] {
+  const asked = path.split("/");
+  const matches = (route: Route): boolean => {
+    const pattern = route.path.split("/");
+    return pattern.length === asked.length && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
+  };
+  return [
+    ...new Set(
+      Object.values(routes as Record<string, Route>)
+        .filter(matches)
+        .map((route) => route.method),
+    ),
+  ];
+}

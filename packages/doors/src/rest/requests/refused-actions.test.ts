@@ -1,0 +1,74 @@
+import { fault } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
+import { runRow } from "../../testing/sample-rows.ts";
+import { createBulkRunChange } from "../runs/bulk-routes.ts";
+import type { RunStarter, RunStarterOptions } from "../runs/run-starter.ts";
+import { auditRefusal, runAudit } from "./refused-actions.ts";
+
+const asker = { identity: { tenant: "default", user: "ann", grants: [] }, requestId: "req-1" };
+const words = runAudit("run.retry", "r1", { reason: "again", from: undefined });
+const refuse = (code: "E.RUN.ACTIVE" | "E.STORE.BUSY"): never => {
+  throw fault(code, "no");
+};
+
+describe("orders that a door refuses", () => {
+  it("[A260] are told to the engine with the code, and refused all the same; what was taken is not told", async () => {
+    const { engineClient, engine } = createFakeDocumentStore();
+
+    expect(await auditRefusal(engineClient, asker, words, () => "taken")).toBe("taken");
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+      code: "E.RUN.ACTIVE",
+    });
+
+    const audit = { action: "run.retry", targetType: "run", target: "r1", data: { reason: "again" }, outcome: "E.RUN.ACTIVE" };
+    expect(engine.commands).toEqual([{ type: "docs.write", tenant: "default", by: "ann", corr: "req-1", puts: [], audit }]);
+  });
+
+  it("[A260] are no refusals where the house itself was not able, nor where something broke", async () => {
+    const { engineClient, engine } = createFakeDocumentStore();
+
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({
+      code: "E.STORE.BUSY",
+    });
+    await expect(auditRefusal(engineClient, asker, words, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+
+    expect(engine.commands).toEqual([]);
+  });
+
+  it("[A260] are heard of again where the refusal could not be kept", async () => {
+    const { engineClient, engine } = createFakeDocumentStore();
+    engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+      code: "E.STORE.BUSY",
+    });
+  });
+
+  it("[A260] are kept for each run of a change of many that is refused", async () => {
+    const { engineClient, engine } = createFakeDocumentStore();
+    const run = runRow("r1", { phase: "failed", endedAt: 5 });
+    const starter = {
+      detailOf: async () => ({ run, tasks: [], workflow: JSON.stringify({ nodes: [] }) }),
+      versionOf: async () => null,
+      start: () => Promise.reject(fault("E.WORKFLOW.INVALID", "a package is gone")),
+    } as unknown as RunStarter;
+    const act = createBulkRunChange({ engineClient, digest: (text: string) => text } as unknown as RunStarterOptions, starter);
+
+    const done = act(asker, { action: "retry", filter: {}, reason: "all of them" }, run, "bulk-7:r1");
+
+    await expect(done).rejects.toMatchObject({ code: "E.WORKFLOW.INVALID" });
+    expect(engine.commands).toMatchObject([
+      {
+        type: "docs.write",
+        puts: [],
+        audit: {
+          action: "run.retry",
+          target: "r1",
+          outcome: "E.WORKFLOW.INVALID",
+          data: { reason: "all of them", bulk: "bulk-7" },
+        },
+      },
+    ]);
+  });
+});

@@ -1,0 +1,77 @@
+import { limits, type RouteName } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createEngineClient } from "../engine-client/engine-client.ts";
+import { createMetricsRegistry } from "../environment/metrics-registry.ts";
+import { emptyReader, sampleTokens } from "../testing/doors-fixture.ts";
+import { createFakeEnvironment } from "../testing/fake-environment.ts";
+import { sampleChain } from "../testing/sample-rows.ts";
+import { createRestApi, type RestRequest } from "./rest-api.ts";
+
+/** Answers in a microtask, as a simulated engine may. */
+function openCalls() {
+  const engineClient = createEngineClient(
+    (items) =>
+      queueMicrotask(() =>
+        engineClient.handleEffects(
+          items.map(({ ref }) => ({
+            type: "answer",
+            ref,
+            body: { of: "run", run: "r1", phase: "queued", workflow: "default/d", client: "c", createdAt: 0, repeated: false },
+            fault: null,
+          })),
+        ),
+      ),
+    { report: (problem) => expect(problem).toBeUndefined() },
+  );
+  return createRestApi({
+    engineClient,
+    authenticate: sampleTokens,
+    environment: createFakeEnvironment(),
+    metrics: createMetricsRegistry(),
+    reader: emptyReader,
+    digest: (text) => `digest-${text.length}`,
+    ackDeadlineMs: 5_000,
+    unready: () => null,
+    gauge: () => null,
+  });
+}
+
+const request = (more: Partial<RestRequest> = {}): RestRequest => ({
+  token: "secret-a",
+  params: {},
+  query: {},
+  headers: { "content-type": "application/json" },
+  body: null,
+  ...more,
+});
+
+describe("calls without HTTP", () => {
+  it("[A17] answers a call with the status, headers and body that HTTP would carry, in microtasks alone", async () => {
+    const calls = openCalls();
+    const body = Buffer.from(JSON.stringify({ clientId: "c", workflow: sampleChain }));
+    let isLate = false;
+    setImmediate(() => {
+      isLate = true;
+    });
+
+    const { status, headers, body: text } = await calls.handle("startRun", request({ body }));
+
+    expect([status, JSON.parse(text)]).toMatchObject([202, { runId: "r1", status: "queued" }]);
+    expect(headers).toMatchObject({ "content-type": "application/json; charset=utf-8", "x-request-id": "name-1" });
+    expect(isLate).toBe(false);
+  });
+
+  it.each<[string, RouteName, Partial<RestRequest>, number, string]>([
+    ["no token", "listRuns", { token: null }, 401, "E.AUTH.MISSING_TOKEN"],
+    ["a wrong token", "listRuns", { token: "wrong" }, 401, "E.AUTH.INVALID_TOKEN"],
+    ["a token that may not", "startRun", { token: "viewer" }, 403, "E.AUTH.FORBIDDEN"],
+    ["an unknown name in the query", "listRuns", { query: { nme: "x" } }, 400, "E.REQUEST.INVALID"],
+    ["a run that is not there", "getRun", { params: { runId: "none" } }, 404, "E.NOT_FOUND"],
+    ["a body that is too large", "startRun", { body: Buffer.alloc(limits.requestBytesMax + 1) }, 413, "E.REQUEST.TOO_LARGE"],
+  ])("[A17] refuses %s with the one error body", async (_what, name, more, status, error) => {
+    const answer = await openCalls().handle(name, request(more));
+
+    expect([answer.status, JSON.parse(answer.body)]).toMatchObject([status, { error, requestId: "name-1" }]);
+    expect(answer.headers["www-authenticate"]).toBe(status === 401 ? "Bearer" : undefined);
+  });
+});

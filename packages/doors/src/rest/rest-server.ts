@@ -1,0 +1,175 @@
+// The REST door on HTTP: one row per route of the protocol's table, led to the calls. Paths, headers and bodies are read here;
+// who may ask, what is answered and how a refusal looks is in calls.ts.
+
+import { Readable } from "node:stream";
+import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { CallerIdentity } from "../auth/token-registry.ts";
+import type { DoorEnvironment } from "../environment/door-environment.ts";
+import { methodsOfPath } from "./requests/error-response.ts";
+import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
+import { restLimits } from "./requests/rest-call.ts";
+import { commonHeaders, createRestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
+
+export interface RestServerOptions extends RestApiOptions {
+  /** The demo page at `/`, as HTML; absent: no such route. */
+  readonly page?: string;
+}
+
+export function createRestServer(options: RestServerOptions): FastifyInstance {
+  const { environment } = options;
+  const api = createRestApi(options);
+  const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    writeResponse(api.errorResponse(problem, request.id), reply);
+
+  const app = Fastify({
+    logger: false,
+    bodyLimit: limits.requestBytesMax,
+    routerOptions: { maxParamLength: restLimits.paramCharsMax },
+    requestIdHeader: false,
+    // While closing, requests that still come are answered by the engine's own refusal, in our own body.
+    return503OnClosing: false,
+    genReqId: () => environment.ids.next(),
+    frameworkErrors: (problem, request, reply) => void writeError(problem, request, reply),
+  });
+  // Bodies are read by the protocol's own reader, which bounds them before it builds anything.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  app.addHook("onRequest", async (request, reply) => void reply.headers(commonHeaders(request.id)));
+  app.addHook("onClose", async () => api.close());
+  app.setErrorHandler(writeError);
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.raw.url?.split("?")[0] ?? "";
+    const methods = methodsOfPath(path);
+    if (methods.length === 0) return writeError(fault("E.ROUTE.UNKNOWN", "there is no such route"), request, reply);
+    void reply.header("allow", methods.join(", "));
+    return writeError(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
+  });
+
+  const addRoute = (scope: FastifyInstance, name: RouteName, route: Route): void => {
+    const identities = new WeakMap<FastifyRequest, CallerIdentity>();
+    scope.route({
+      method: route.method,
+      url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
+      bodyLimit: bodyLimitOf(route),
+      // Before the body is read: a stranger must not be able to make us take in 8 MiB.
+      onRequest: async (request) => void identities.set(request, await api.authorize(name, bearerTokenOf(request))),
+      handler: async (request, reply) => {
+        const identity = identities.get(request);
+        if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
+        const answer = await api.respond(name, {
+          requestId: request.id,
+          identity,
+          token: bearerTokenOf(request),
+          params: (request.params ?? {}) as Record<string, string>,
+          query: (request.query ?? {}) as Record<string, unknown>,
+          header: (of) => headerOf(request, of),
+          body: Buffer.isBuffer(request.body) ? request.body : null,
+          ...(request.body instanceof Readable && { stream: limitBytes(request, request.body, bodyLimitOf(route)) }),
+          address: request.socket.remoteAddress ?? "",
+        });
+        const { stream, bytes, ...head } = answer;
+        // Who asks with HEAD for a stream, or for bytes, gets the head.
+        if (request.method === "HEAD" && bytes !== undefined) return writeHead(head, request, reply);
+        if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return writeResponse(head, reply);
+        if (stream !== undefined) return streamResponse(stream, answer, request, reply, environment);
+        return reply
+          .code(head.status)
+          .headers(head.headers)
+          .send(bytes === undefined ? "" : Readable.from(bytes()));
+      },
+    });
+  };
+  const all = Object.entries(routes as Record<RouteName, Route>) as [RouteName, Route][];
+  for (const [name, route] of all) if (route.takes === undefined) addRoute(app, name, route);
+  // What these take may be large: it is handed on as it comes.
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
+    for (const [name, route] of all) if (route.takes !== undefined) addRoute(scope, name, route);
+  });
+  if (options.page !== undefined) serveDemoPage(app, options.page);
+  return app;
+}
+
+/** Of a stranger little, of a file as much as one request carries. */
+function bodyLimitOf(route: Route): number {
+  if (route.takes !== undefined) return resourceLimits.chunkBytesMax + resourceLimits.multipartExtraBytesMax;
+  return route.isOpen === true ? limits.unauthenticatedFrameBytesMax : limits.requestBytesMax;
+}
+
+/** Null without the header; empty, which is nobody's token, where it holds anything but one. */
+function bearerTokenOf(request: FastifyRequest): string | null {
+  const { authorization } = request.headers;
+  if (authorization === undefined) return null;
+  return /^Bearer ([\x21-\x7e]+)$/i.exec(authorization)?.[1] ?? "";
+}
+
+function headerOf(request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value.join(",") : value;
+}
+
+function writeResponse({ status, headers, body }: RestResponse, reply: FastifyReply): FastifyReply {
+  if (status !== 204) return reply.code(status).headers(headers).send(body);
+  const { "content-type": _media, ...rest } = headers;
+  return reply.code(status).headers(rest).send();
+}
+
+/** The library would count the bytes of a body that is not sent, and say that there are none. */
+function writeHead({ status, headers }: RestResponse, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  reply.hijack();
+  reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+  reply.raw.end();
+  return reply;
+}
+
+/** The library bounds only what it holds itself. */
+async function* limitBytes(request: FastifyRequest, body: Readable, bytesMax: number): AsyncGenerator<Buffer> {
+  const tooLarge = fault("E.REQUEST.TOO_LARGE", "the body is larger than this route takes");
+  if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw tooLarge;
+  let receivedBytes = 0;
+  // Ending the body would end the socket, and with it our answer.
+  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    receivedBytes += chunk.length;
+    if (receivedBytes > bytesMax) throw tooLarge;
+    yield chunk;
+  }
+}
+
+/** From here on the response is the stream's; the library only hears that it is. */
+function streamResponse(
+  stream: OpenStream,
+  { status, headers }: RestResponse,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  environment: DoorEnvironment,
+): FastifyReply {
+  reply.hijack();
+  const { raw } = reply;
+  raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+  const onClosed = stream({
+    write: (text) => void raw.write(text),
+    get waitingBytes() {
+      return raw.writableLength;
+    },
+    end() {
+      raw.end();
+      // One who does not even take the last words keeps their bytes here no longer than this.
+      const cancelDestroy = environment.timers.after(streamLimits.closeTimeoutMs, () => raw.destroy());
+      raw.once("close", cancelDestroy);
+    },
+  });
+  // A reader that vanishes shows as an error of the response too; its close is all that matters.
+  raw.on("error", () => raw.destroy());
+  if (raw.destroyed) onClosed();
+  else raw.once("close", onClosed);
+  return reply;
+}
+
+/** One file with its script inside, talking to this server only. */
+function serveDemoPage(app: FastifyInstance, page: string): void {
+  const policy =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+  app.get("/", (_request, reply) => reply.header("content-security-policy", policy).type("text/html; charset=utf-8").send(page));
+}

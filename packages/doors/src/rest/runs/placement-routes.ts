@@ -1,0 +1,186 @@
+// Why a node waits, on request: the same rules by which work is placed, over the rows as they are stored.
+
+import {
+  explainWaiting,
+  type KeyHolder,
+  nodeAt,
+  type RunDetail,
+  readTaskState,
+  type StoreReader,
+  scopeOf,
+  slotOf,
+  type TaskRow,
+  type WaitingTaskFacts,
+  type WorkerRow,
+} from "@astraflow/engine";
+import type { Plan, PlanNode } from "@astraflow/graph";
+import type { JsonObject, Placement } from "@astraflow/protocol";
+import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import { isoTime } from "../../presentation/run-view.ts";
+import { instanceIdOf } from "../../presentation/worker-view.ts";
+import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
+import type { RouteHandler } from "../requests/rest-call.ts";
+import { findNode } from "./run-detail-routes.ts";
+import { findRun } from "./run-routes.ts";
+
+export interface PlacementRoutesOptions {
+  readonly reader: StoreReader;
+  readonly environment: DoorEnvironment;
+  readonly ackDeadlineMs: number;
+}
+
+const placementLimits = {
+  /** Workers whose load is looked at; of more only their rules are told. */
+  loadsMax: 50,
+  heldMax: 1_000,
+  /** Nodes before it that are looked at, and how many at once. */
+  beforeMax: 1_000,
+  readsAtOnce: 50,
+  /** Holders of a concurrency key that are named; more are counted. */
+  holdersMax: 5,
+} as const;
+
+export function placementHandlers({
+  reader,
+  environment,
+  ackDeadlineMs,
+}: PlacementRoutesOptions): Record<"getPlacement", RouteHandler> {
+  return {
+    async getPlacement(call) {
+      const { tenant } = call.identity;
+      const { detail, head } = await findRun(reader, tenant, call.params["runId"] ?? "", 0);
+      const { task, node, plan } = await findNode(reader, detail, call.params["nodeId"] ?? "", ackDeadlineMs);
+      const slot = slotOf({ id: node.taskId, run: detail.run.id });
+      const planned = nodeAt(plan, slot) as PlanNode;
+      const { items } = await reader.page({ page: "workers", tenant });
+      const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
+      const why = explainWaiting(detail.run, task, planned, items, environment.clock.now(), {
+        held: await readWorkerLoads(reader, tenant, items, planned.type),
+        before: await readPredecessors(reader, plan, detail, slot, planned),
+        ...(key !== null && { key }),
+      });
+      const body: Placement = {
+        runId: detail.run.id,
+        nodeId: node.nodeId,
+        ...(task !== null && { taskId: task.id }),
+        status: node.status,
+        summary: why.summary,
+        reasons: why.reasons.map(({ code, facts }) => ({ code, facts: presentFacts(facts, items) })),
+        workers: why.workers.map(({ worker, name, code, facts }) => ({
+          workerId: instanceIdOf(worker),
+          workerName: name,
+          code,
+          facts: facts as JsonObject,
+        })),
+        fixes: [...why.fixes],
+        asOf: head,
+      };
+      return { body };
+    },
+  };
+}
+
+/** Workers are named as people know them, moments spelt as everywhere; a fact that is no worker of the tenant stays as it is. */
+function presentFacts(facts: Readonly<Record<string, unknown>>, workers: readonly WorkerRow[]): JsonObject {
+  const { worker } = facts;
+  const shown = withIsoTimes(facts);
+  if (typeof worker !== "string") return shown as JsonObject;
+  const known = workers.find(({ id }) => id === worker || instanceIdOf(id) === worker);
+  return { ...shown, worker: known?.name ?? worker } as JsonObject;
+}
+
+/** Facts that are moments. */
+const timeFields: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
+
+function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const shown = Object.entries(facts).map(([name, value]): [string, unknown] => {
+    if (name === "holders") return [name, (value as readonly KeyHolder[]).map((one) => withIsoTimes({ ...one }))];
+    return [name, timeFields.has(name) && typeof value === "number" ? isoTime(value) : value];
+  });
+  return Object.fromEntries(shown);
+}
+
+/** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */
+async function readPredecessors(
+  reader: StoreReader,
+  plan: Plan,
+  { run }: Pick<RunDetail, "run">,
+  slot: string,
+  node: PlanNode,
+): Promise<{ node: string; phase: string | null }[]> {
+  const scope = scopeOf(slot);
+  const found: { node: string; phase: string | null }[] = [];
+  const before = node.before.slice(0, placementLimits.beforeMax);
+  for (let from = 0; from < before.length; from += placementLimits.readsAtOnce) {
+    const part = before.slice(from, from + placementLimits.readsAtOnce).map(async (ordinal) => {
+      const at = scope === "" ? String(ordinal) : `${scope}/${ordinal}`;
+      const { task } = await reader.page({ page: "task", tenant: run.tenant, task: `${run.id}.${at}` });
+      return { node: nodeAt(plan, at)?.id ?? at, phase: task?.phase ?? null };
+    });
+    found.push(...(await Promise.all(part)));
+  }
+  return found;
+}
+
+/** Who has the concurrency key that a task waits for; null where it waits for none. */
+async function readConcurrencyKey(
+  reader: StoreReader,
+  tenant: string,
+  task: TaskRow,
+  workers: readonly WorkerRow[],
+): Promise<NonNullable<WaitingTaskFacts["key"]> | null> {
+  if (task.phase !== "parked" || task.line === null || task.key === null) return null;
+  const { key } = await reader.page({ page: "key", tenant, key: task.key.slice(tenant.length + 1) });
+  if (key === null) return null;
+  const named = key.holders.slice(0, placementLimits.holdersMax);
+  const holders = await Promise.all(named.map((id) => readKeyHolder(reader, tenant, id, workers)));
+  return { limit: key.limit, held: key.holders.length, holders: holders.filter((one) => one !== null) };
+}
+
+/** Null where it has gone between two looks. */
+async function readKeyHolder(
+  reader: StoreReader,
+  tenant: string,
+  id: string,
+  workers: readonly WorkerRow[],
+): Promise<KeyHolder | null> {
+  const { task, run } = await reader.page({ page: "task", tenant, task: id });
+  if (task === null || run === null) return null;
+  const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
+  const node = detail === null ? null : nodeAt(cachedPlanOf(detail.workflow), slotOf(task));
+  const worker = workers.find((one) => one.id === task.worker);
+  return {
+    task: task.id,
+    run: run.id,
+    node: node?.id ?? slotOf(task),
+    phase: task.phase,
+    since: task.readyAt ?? task.grantedAt,
+    worker: task.worker === null ? null : (worker?.name ?? instanceIdOf(task.worker)),
+  };
+}
+
+/** How full each worker is; what waits for a call of its chain takes no slot. */
+async function readWorkerLoads(
+  reader: StoreReader,
+  tenant: string,
+  workers: readonly WorkerRow[],
+  nodeType: string,
+): Promise<Map<string, { busy: number; busyOfType: number }>> {
+  const online = workers.filter((worker) => worker.phase === "online").slice(0, placementLimits.loadsMax);
+  const { items: routes } = await reader.page({ page: "routes" });
+  const types = new Map(routes.map((route) => [route.id, (JSON.parse(route.needs) as { nodeType?: string }).nodeType]));
+  const loads = await Promise.all(
+    online.map(async ({ id: worker }) => {
+      const { held } = await reader.page({ page: "worker", tenant, worker, limit: placementLimits.heldMax });
+      const busy = held.filter((task) => !waitsForChainCall(task));
+      return [
+        worker,
+        { busy: busy.length, busyOfType: busy.filter((task) => types.get(task.route) === nodeType).length },
+      ] as const;
+    }),
+  );
+  return new Map(loads);
+}
+
+const waitsForChainCall = (task: TaskRow): boolean =>
+  (readTaskState(task).calls ?? []).some((call) => call.fence === task.fence && call.answer === undefined);

@@ -1,0 +1,39 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+
+const type = "ext.vendor.acme.ping";
+const path = `/api/v1/extensions/${type}`;
+
+describe("vendors' frames through both doors", () => {
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
+  const bearer = { authorization: "Bearer secret-a", "content-type": "application/json" };
+
+  it("[A18] go from a worker's session to the reader, who may answer; where nobody reads, the worker is told and stays", async () => {
+    fixture = await openDoorsFixture();
+    const worker = await fixture.openSession();
+    const unheard = worker.sendWorkFrame(type, { n: 0 });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: unheard });
+
+    const reading = await fetch(`${fixture.http}${path}`, { headers: bearer });
+    const texts = reading.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    const read = async (words: string): Promise<void> => {
+      while (!text.includes(words)) text += (await texts?.read())?.value ?? "";
+    };
+    await read("id: ");
+    const heard = worker.sendWorkFrame(type, { n: 1 });
+    await read(`"id":"${heard}"`);
+    expect(text).toMatch(/^event: ext\.vendor\.acme\.ping\ndata: \{.*"workerId":"w-1",.*"payload":\{"n":1\}\}$/m);
+
+    const body = JSON.stringify({ workerId: "w-1", payload: { n: 2 }, corr: heard });
+    const told = await fetch(`${fixture.http}${path}`, { method: "POST", headers: bearer, body });
+    const { id } = (await told.json()) as { id: string };
+    const { frame } = await fixture.engine.nextCommand("worker.tell");
+    const join = fixture.engine.commands.find((command) => command.type === "worker.join");
+    fixture.engine.emitEffects({ type: "tell", session: join?.session ?? "", worker: "default/w-1", tenant: "default", frame });
+
+    expect(await worker.nextFrame(type)).toMatchObject({ id, corr: heard, payload: { n: 2 } });
+    await texts?.cancel();
+  });
+});

@@ -1,0 +1,205 @@
+import { applyEdits, type WorkflowEdit } from "@astraflow/graph";
+import type { DraftChange, Workflow } from "@astraflow/protocol";
+import fc from "fast-check";
+import { beforeEach, describe, expect, it } from "vitest";
+import { nodeIds, sampleChain } from "../../testing/sample-rows.ts";
+import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
+
+const at = { workflowId: sampleChain.id };
+const [first = "", second = "", third = ""] = nodeIds;
+const label = (id: string, value: string): WorkflowEdit => ({ op: "setNode", id, path: "/label", value });
+const rename = (value: string): WorkflowEdit => ({ op: "setMeta", path: "/metadata/name", value });
+
+describe("drafts", () => {
+  let bench: WorkflowFixture;
+  beforeEach(async () => {
+    bench = openWorkflowFixture();
+    await bench.save();
+  });
+  const patch = (base: number, edits: readonly unknown[], as = "ann") =>
+    bench.callRoute("editDraft", { as, params: at, body: { base, edits } });
+  const draft = async () => (await bench.callRoute("getDraft", { params: at })).body;
+  const labels = async () => ((await draft()).workflow as Workflow).nodes.map((node) => node.label);
+
+  it("[A36] are shown with revision, problems and whether they are published", async () => {
+    const told = await bench.callRoute("getDraft", { params: at });
+
+    expect(told.headers["etag"]).toBe('"r1"');
+    expect(told.body).toMatchObject({
+      workflowId: sampleChain.id,
+      revision: 1,
+      updatedBy: "ann",
+      isPublished: false,
+      workflow: sampleChain,
+      asOf: 1,
+    });
+    expect(told.body.problems).toHaveLength(3);
+    expect(told.body.problems[0]).toMatchObject({ severity: "warning", node: first, path: "/nodes/0/package/name" });
+    await bench.callRoute("publishVersion", { params: at });
+    expect(await draft()).toMatchObject({ isPublished: true, latestVersion: 1 });
+    await patch(1, [rename("again")]);
+    expect(await draft()).toMatchObject({ isPublished: false, latestVersion: 1, revision: 2 });
+  });
+
+  it("[A37] are changed by edits as the next revision", async () => {
+    const edge = { id: "e9", source: { node: first, port: "out" }, target: { node: third, port: "in" } };
+    const told = await patch(1, [label(first, "begin"), { op: "addEdge", edge }, rename("edited")]);
+
+    expect(told).toMatchObject({
+      status: 200,
+      body: { workflowId: sampleChain.id, revision: 2, between: [] },
+      headers: { etag: '"r2"' },
+    });
+    expect((await draft()).workflow).toMatchObject({ metadata: { name: "edited" }, edges: [...sampleChain.edges, edge] });
+    expect(await labels()).toEqual(["begin", "step 1", "step 2"]);
+  });
+
+  it("[A37] take edits made on an older revision where others touched other fields, and say what was in between", async () => {
+    await patch(1, [label(first, "by ann")]);
+    await patch(2, [rename("by eve")], "eve");
+    const told = await patch(1, [label(second, "by ann too")]);
+
+    expect(told).toMatchObject({ status: 200, body: { revision: 4 } });
+    expect((told.body.between as DraftChange[]).map(({ revision, by, edits }) => [revision, by, edits])).toEqual([
+      [2, "ann", [label(first, "by ann")]],
+      [3, "eve", [rename("by eve")]],
+    ]);
+    expect(await labels()).toEqual(["by ann", "by ann too", "step 2"]);
+  });
+
+  it("[A37] take edits made while the draft was replaced as a whole, where the replacement left those fields alone", async () => {
+    await bench.callRoute("replaceWorkflow", { params: at, body: { ...sampleChain, metadata: { name: "replaced" } } });
+
+    expect(await patch(1, [label(third, "last")])).toMatchObject({ status: 200, body: { revision: 3 } });
+    expect(await patch(1, [rename("mine")])).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
+  });
+
+  it("[A38] refuse edits of what others changed, with the edits in between, who made them and when, and which clash", async () => {
+    await patch(1, [rename("theirs"), label(first, "theirs")], "eve");
+    const told = await patch(1, [label(second, "mine"), label(first, "mine")]);
+
+    expect(told).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
+    expect(told.body.details).toMatchObject({
+      head: 2,
+      base: 1,
+      edits: [
+        { revision: 2, by: "eve", at: expect.stringMatching(/^\d{4}-.*Z$/), edits: [rename("theirs"), label(first, "theirs")] },
+      ],
+      conflicts: [{ edit: 1, field: expect.stringContaining(first), with: { revision: 2, edit: 1 } }],
+    });
+    expect(await labels()).toEqual(["theirs", "step 1", "step 2"]);
+  });
+
+  it("[A38] refuse edits of a node that another removed", async () => {
+    await patch(1, [{ op: "removeNode", id: third }], "eve");
+
+    expect(await patch(1, [label(third, "mine")])).toMatchObject({
+      status: 409,
+      body: { error: "E.DRAFT.CONFLICT", details: { head: 2 } },
+    });
+  });
+
+  it("[A38] take the same edit by two people once", async () => {
+    await patch(1, [rename("same")], "eve");
+
+    expect(await patch(1, [rename("same")])).toMatchObject({ status: 200, body: { revision: 3 } });
+  });
+
+  it("[A39] refuse edits that were made on a revision ahead of the draft, or on one too old to be compared", async () => {
+    expect(await patch(2, [rename("x")])).toMatchObject({ status: 400, body: { details: { path: "body.base", head: 1 } } });
+    for (let base = 1; base <= 201; base += 1) await patch(base, [rename(`n${base}`)]);
+
+    expect(await patch(1, [label(first, "late")])).toMatchObject({
+      status: 409,
+      body: { error: "E.DRAFT.CONFLICT", details: { head: 202, conflicts: [{ edit: 0 }] } },
+    });
+    expect(await patch(2, [label(first, "in time")])).toMatchObject({ status: 200 });
+  });
+
+  it.each<[unknown[], number, string]>([
+    [[{ op: "paint" }], 400, "E.REQUEST.INVALID"],
+    [[{ op: "setNode", id: first }], 400, "E.REQUEST.INVALID"],
+    [[{ op: "setNode", id: first, path: "/__proto__/x", value: 1 }], 400, "E.REQUEST.INVALID"],
+    [[rename("x"), label("nobody", "x")], 400, "E.REQUEST.INVALID"],
+    [[{ op: "setMeta", path: "/metadata/name", value: 5 }], 400, "E.WORKFLOW.INVALID"],
+    [nodeIds.map((id) => ({ op: "removeNode", id })), 400, "E.WORKFLOW.INVALID"],
+  ])("[A39] refuse edits that cannot be made, whole: %j", async (edits, status, error) => {
+    const told = await patch(1, edits);
+
+    expect([told.status, told.body.error]).toEqual([status, error]);
+    expect((await draft()).revision).toBe(1);
+  });
+
+  it("[A37] hold half-done work: what is wrong with it is told, and refused when it is published", async () => {
+    const edge = { id: "back", source: { node: third, port: "out" }, target: { node: first, port: "in" } };
+    const told = await patch(1, [{ op: "addEdge", edge }]);
+
+    expect(told.status).toBe(200);
+    expect(told.body.problems).toContainEqual(expect.objectContaining({ severity: "error" }));
+    expect(await bench.callRoute("publishVersion", { params: at })).toMatchObject({
+      status: 400,
+      body: { error: "E.WORKFLOW.INVALID" },
+    });
+  });
+
+  it("[A37] keep their id and owner whatever the edits say", async () => {
+    await patch(1, [
+      { op: "setMeta", path: "/id", value: first },
+      { op: "setMeta", path: "/metadata/ownerId", value: "bob" },
+    ]);
+
+    expect((await bench.callRoute("getWorkflow", { params: at })).body).toMatchObject({
+      id: sampleChain.id,
+      metadata: { ownerId: "ann" },
+    });
+  });
+
+  it("[A58] saved by two people at once hold both edits", async () => {
+    bench.docs.engine.holdAnswers("docs.write");
+    const both = [patch(1, [label(first, "a")]), patch(1, [label(second, "b")], "eve")];
+    for (let n = 0; n < 3; n += 1) await bench.docs.engine.nextCommand("docs.write");
+    bench.docs.engine.stopHolding("docs.write");
+    bench.docs.engine.releaseAnswers("docs.write");
+    const told = await Promise.all(both);
+
+    expect(told.map(({ status }) => status)).toEqual([200, 200]);
+    expect(await labels()).toEqual(["a", "b", "step 2"]);
+  });
+
+  it("[A37] [A38] are the same for the scheduler and for every editor that puts what it missed under its own edits", async () => {
+    const edit = fc.oneof(
+      fc.tuple(fc.constantFrom(...nodeIds), fc.constantFrom("x", "y")).map(([id, word]) => label(id, word)),
+      fc.constantFrom("p", "q").map(rename),
+      fc.constantFrom(...nodeIds).map((id): WorkflowEdit => ({ op: "setNode", id, path: "/description", value: id })),
+      fc.constantFrom(...nodeIds.slice(1)).map((id): WorkflowEdit => ({ op: "removeNode", id })),
+    );
+    /** Who saves, and whether the editor has looked at the newest draft before. */
+    const save = fc.record({
+      who: fc.constantFrom("ann", "eve"),
+      looks: fc.boolean(),
+      edits: fc.array(edit, { minLength: 1, maxLength: 3 }),
+    });
+
+    await fc.assert(
+      fc.asyncProperty(fc.array(save, { minLength: 1, maxLength: 8 }), async (saves) => {
+        bench = openWorkflowFixture();
+        await bench.save();
+        const editors = { ann: { base: 1, workflow: sampleChain }, eve: { base: 1, workflow: sampleChain } };
+        for (const { who, looks, edits } of saves) {
+          const mine = editors[who as "ann" | "eve"];
+          if (looks) Object.assign(mine, { base: (await draft()).revision, workflow: (await draft()).workflow });
+          const before = await draft();
+          const told = await patch(mine.base, edits, who);
+          const isTaken = told.status === 200;
+          const missed = ((told.body.between ?? []) as DraftChange[]).flatMap((change) => change.edits ?? []);
+          const own = [...(missed as unknown as WorkflowEdit[]), ...edits];
+          if (isTaken) Object.assign(mine, { base: told.body.revision, workflow: applyEdits(mine.workflow, own) });
+          // Taken: the editor has what the scheduler has. Refused: the scheduler has what it had.
+          expect((await draft()).workflow).toEqual(isTaken ? mine.workflow : before.workflow);
+          expect([200, 400, 409]).toContain(told.status);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

@@ -1,0 +1,76 @@
+// Frames of work whose payload does not fit their type: what can still be told to the engine, so that no task waits for ever for a word
+// that was said and not understood. Pure. That such a frame is refused, and when, is inbound.ts.
+
+import type { Command, ReportError } from "@astraflow/engine";
+import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
+import { type CommandOrigin, fenceFromCorr, taskFromCorr, toResultCommand } from "./work-frames.ts";
+
+export interface SalvagedFrame {
+  /** What the good parts of the frame say, and that the others could not be read. Whether this worker holds those tasks, the engine knows. */
+  readonly commands: readonly Command[];
+  /** Which field is wrong, and how. */
+  readonly reason: string;
+}
+
+/** Of one sentence in an ack or an error. */
+const reasonCharsMax = 300;
+
+export function salvageInvalidFrame(origin: CommandOrigin, type: string, envelope: Envelope, why: Fault): SalvagedFrame {
+  const { payload, corr } = envelope;
+  const reason = why.message.slice(0, reasonCharsMax);
+  if (type === "biz.exec.result.batch") return salvageBatch(origin, payload["items"], corr, reason);
+  const isOutcome = type === "biz.exec.result" || type === "biz.exec.error";
+  return { commands: isOutcome ? unreadableOutcome(origin, payload, corr, reason) : [], reason };
+}
+
+/** One bad item must not take the others with it. A list that is longer than it may be is not looked into. */
+function salvageBatch(
+  origin: CommandOrigin,
+  items: JsonValue | undefined,
+  corr: string | undefined,
+  reason: string,
+): SalvagedFrame {
+  if (!Array.isArray(items) || items.length > limits.batchItemsMax) return { commands: [], reason };
+  const commands: Command[] = [];
+  for (const item of items) {
+    const result = readPayload(origin.dialect, "biz.exec.result", item);
+    if (result instanceof Fault) commands.push(...unreadableOutcome(origin, item, corr, result.message.slice(0, reasonCharsMax)));
+    else commands.push(toResultCommand(origin, result, corr));
+  }
+  return { commands, reason };
+}
+
+/** Nothing where no task is named. */
+function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: string | undefined, reason: string): ReportError[] {
+  const task =
+    readIdField(payload, "task_id") ??
+    readIdField(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ??
+    taskFromCorr(corr, origin.dialect);
+  if (task === null) return [];
+  const fence = fieldOf(payload, "fence");
+  const message = `the outcome of this task could not be read: ${reason}`;
+  return [
+    {
+      type: "task.error",
+      tenant: origin.tenant,
+      worker: origin.worker,
+      session: origin.session,
+      task,
+      fence: isFence(fence) ? fence : fenceFromCorr(corr, task),
+      code: "E.FRAME.INVALID",
+      message,
+    },
+  ];
+}
+
+function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  return Object.hasOwn(value, key) ? value[key] : undefined;
+}
+
+function readIdField(value: JsonValue | undefined, key: string): string | null {
+  const id = fieldOf(value, key);
+  return typeof id === "string" && id !== "" && id.length <= limits.idCharsMax ? id : null;
+}
+
+const isFence = (value: JsonValue | undefined): value is number => Number.isSafeInteger(value) && (value as number) >= 0;

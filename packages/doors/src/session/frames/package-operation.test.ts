@@ -1,0 +1,13 @@
+import type { JsonObject, PkgEventPayload } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { toPackageOperation } from "./package-operation.ts";
+
+it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
+  ["installed", undefined, "install"],
+  ["removed", undefined, "uninstall"],
+  ["failed", undefined, "install"],
+  ["failed", { op: "uninstall" }, "uninstall"],
+  ["failed", { op: "anything" }, "install"],
+])("[A26] a worker's word %s %j counts as %s", (status, details, op) => {
+  expect(toPackageOperation({ status, ...(details !== undefined && { details }) })).toEqual({ op, status });
+});

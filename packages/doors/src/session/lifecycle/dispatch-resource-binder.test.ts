@@ -1,0 +1,317 @@
+import type { PageQuery, SendDispatch } from "@astraflow/engine";
+import { readManifest } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { createDocumentBlobStore } from "../../resources/blob-store.ts";
+import { grantIdPrefix, grantPut, type ResourceGrantRecord, resourcePut } from "../../resources/resource-store.ts";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "../../testing/fake-document-store.ts";
+import {
+  type FakeWorker,
+  handshakePayload,
+  handshakePayloadV1,
+  olderRegisterPayload,
+  registerPayload,
+} from "../../testing/fake-worker.ts";
+import { sampleDispatch } from "../../testing/sample-dispatch.ts";
+import { sampleGrant } from "../../testing/sample-grant.ts";
+import { sampleManifest } from "../../testing/sample-manifest.ts";
+import { binderLimits } from "./dispatch-resource-binder.ts";
+
+const secret = "hunter2-of-the-house";
+const needing = { packageName: "mail", packageVersion: "1.0.0" };
+const needs = { requirements: { resources: [{ key: "smtp", type: "secret" }] } };
+const mail = () => ({ ...sampleManifest("mail", "1.0.0"), ...needs });
+const grant: ResourceGrantRecord = sampleGrant(`${grantIdPrefix("mail")}g1`);
+const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
+
+interface BinderFixture {
+  readonly house: DoorsFixture;
+  readonly docs: FakeDocumentStore;
+  readonly worker: FakeWorker;
+  readonly session: string;
+  /** Reads of this collection wait from now on, until the returned function is called. */
+  hold(collection: string): () => void;
+  send(task: string, fence: number, more?: Partial<SendDispatch["dispatch"]>): void;
+  nextParams(): Promise<Record<string, unknown>>;
+  /** Whatever can be done without waiting for anybody is done. */
+  settle(): Promise<void>;
+  dispatched(): string[];
+}
+
+const fixtures: DoorsFixture[] = [];
+afterEach(async () => {
+  for (const fixture of fixtures.splice(0)) await fixture.stop();
+});
+
+async function* once(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text);
+}
+
+/** A house where `mail` asks for a secret that is granted, `demo` for nothing, and of one worker. */
+async function openWithResources(
+  options: { grants?: readonly ResourceGrantRecord[]; value?: string; isKept?: boolean } = {},
+): Promise<BinderFixture> {
+  const { grants = [grant], value = secret, isKept = true } = options;
+  const docs = createFakeDocumentStore();
+  const { engine } = docs;
+  const manifest = readManifest(mail());
+  const kept = { collection: "package", name: "mail/1.0.0", body: JSON.stringify({ manifest, digest: "" }) };
+  const meta = { provider: "db", filename: "key", mimeType: null, sha256: "a", metadata: null } as const;
+  const resource = { id: "r1", sizeBytes: value.length, createdAt: 1, owner: "ann", visibility: "private", ...meta } as const;
+  docs.write({ tenant: "default", puts: [resourcePut(resource, 0), ...grants.map(grantPut), ...(isKept ? [kept] : [])] });
+  await createDocumentBlobStore(docs).write({ tenant: "default", name: "r1" }, once(value), 1_000_000);
+  const held = new Map<string, Promise<void>>();
+  const reader = {
+    ...docs.reader,
+    page: (async (query: PageQuery) => {
+      if ("collection" in query) await held.get(query.collection);
+      return docs.reader.page(query as never);
+    }) as typeof docs.reader.page,
+  };
+  const fixture = await openDoorsFixture({ engineClient: docs.engineClient, reader });
+  fixtures.push(fixture);
+  const worker = await fixture.openSession();
+  const { session } = await engine.nextCommand("worker.join");
+  return {
+    house: fixture,
+    docs,
+    worker,
+    session,
+    hold(collection) {
+      const gate = Promise.withResolvers<void>();
+      held.set(collection, gate.promise);
+      return () => {
+        held.delete(collection);
+        gate.resolve();
+      };
+    },
+    send: (task, fence, more = {}) => engine.emitEffects(sampleDispatch(session, task, fence, { ...needing, ...more })),
+    nextParams: async () => (await worker.nextFrame("biz.exec.dispatch")).payload["parameters"] as Record<string, unknown>,
+    async settle() {
+      for (let n = 0; n < 3; n += 1) await worker.untilProcessed();
+    },
+    dispatched: () =>
+      worker.frames
+        .filter((frame) => frame.type === "biz.exec.dispatch")
+        .map((frame) => `${String(frame.payload["task_id"])}#${String(frame.payload["fence"])}`),
+  };
+}
+
+describe("resources for a task on its way to a worker", () => {
+  it("[D130] go into the parameters of its dispatch, in place of whatever stands under their names", async () => {
+    const { send, nextParams } = await openWithResources();
+
+    send("r.0", 7, { params: '{"to":"ann","__resourceBindings":{"smtp":"mine"},"__resourceBindingErrors":[]}' });
+
+    expect(await nextParams()).toEqual({ to: "ann", ...bound });
+  });
+
+  it("[D130] are those granted to a workflow only for its own runs, before those for all", async () => {
+    const own = { ...grant, id: `${grantIdPrefix("mail")}g2`, scope: "workflow", workflowId: "w-1", resourceId: "gone" } as const;
+    const { send, nextParams } = await openWithResources({ grants: [grant, own] });
+
+    send("r.0", 1, { workflow: "w-1" });
+    const first = await nextParams();
+    send("r.1", 1, { workflow: "w-2" });
+    const second = await nextParams();
+    send("r.2", 1);
+
+    expect(first["__resourceBindingErrors"]).toEqual([{ key: "smtp", error: "resource_not_found", resourceId: "gone" }]);
+    expect(second).toMatchObject(bound);
+    expect(await nextParams()).toMatchObject(bound);
+  });
+
+  it("[D131] are no reason to wait for packages that ask for none, and the others let them pass", async () => {
+    const { send, docs, hold, settle, dispatched } = await openWithResources();
+    send("r.0", 1, { packageName: "demo" });
+    await settle();
+    const release = hold("grant");
+    const asked = docs.queries.length;
+
+    send("r.1", 1);
+    send("r.2", 1, { packageName: "demo" });
+    await settle();
+    expect(dispatched()).toEqual(["r.0#1", "r.2#1"]);
+    expect(docs.queries.slice(asked).some((query) => query.page === "doc" && query.names.includes("demo/1.0.0"))).toBe(false);
+    release();
+    await settle();
+
+    expect(dispatched()).toEqual(["r.0#1", "r.2#1", "r.1#1"]);
+  });
+
+  it("[D131] are known of a manifest that a worker has only just brought, before its first task leaves", async () => {
+    const { house: fixture, docs, hold } = await openWithResources({ isKept: false });
+    const release = hold("package");
+    const worker = await fixture.connectWorker({ instance: "w-2" });
+    const greeting = handshakePayload();
+    worker.sendFrame("control.handshake", { ...greeting, worker: { ...greeting.worker, worker_instance_id: "w-2" } });
+    worker.sendFrame("control.register", registerPayload({ manifests: [{ name: "mail", version: "1.0.0", manifest: mail() }] }));
+    await worker.nextFrame("control.session.accept");
+    const { session } = await docs.engine.nextCommand("worker.join");
+
+    docs.engine.emitEffects(sampleDispatch(session, "r.0", 1, needing));
+    release();
+
+    expect((await worker.nextFrame("biz.exec.dispatch")).payload["parameters"]).toMatchObject(bound);
+  });
+
+  it("[D132] that are not found in time are said to be missing, and the task is sent all the same", async () => {
+    const { send, house: fixture, hold, settle, dispatched, nextParams } = await openWithResources();
+    hold("grant");
+
+    send("r.0", 1);
+    await settle();
+    fixture.environment.advance(binderLimits.lookupMs - 1);
+    await settle();
+    expect(dispatched()).toEqual([]);
+    fixture.environment.advance(1);
+
+    expect(await nextParams()).toEqual({
+      text: "hi",
+      __resourceBindingErrors: [{ key: "smtp", error: "resource_value_unavailable" }],
+    });
+    expect(fixture.environment.logRecords).toContainEqual(
+      expect.objectContaining({ event: "bindings.unavailable", task: "r.0" }),
+    );
+  });
+
+  it("[D132] that nobody granted are named as errors, and the task is sent all the same", async () => {
+    const { send, nextParams } = await openWithResources({ grants: [] });
+
+    send("r.0", 1);
+
+    expect(await nextParams()).toEqual({ text: "hi", __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
+  });
+
+  it("[D133] of an attempt that is stopped meanwhile never leave, those of the next one do", async () => {
+    const { send, docs, session, hold, settle, dispatched } = await openWithResources();
+    const release = hold("grant");
+    const why = { code: "E.SESSION.STALE_BINDING", reason: "taken back" };
+    const names = { session, worker: "default/w-1", tenant: "default", run: "r", task: "r.0" };
+
+    send("r.0", 1);
+    send("r.1", 1);
+    docs.engine.emitEffects({ type: "stop", ...names, fence: 1, ...why });
+    docs.engine.emitEffects({ type: "stop", ...names, task: "r.1", fence: 1, ...why });
+    send("r.0", 2);
+    send("r.0", 2);
+    // Late word of the attempt before: not about this one.
+    docs.engine.emitEffects({ type: "stop", ...names, fence: 1, ...why });
+    release();
+    await settle();
+
+    expect(dispatched()).toEqual(["r.0#2"]);
+  });
+
+  it("[D133] of an attempt that the worker ends meanwhile never leave", async () => {
+    const { send, worker, hold, settle, dispatched } = await openWithResources();
+    const release = hold("grant");
+
+    send("r.0", 1);
+    send("r.1", 2);
+    for (const task_id of ["r.0", "r.1"])
+      worker.sendWorkFrame("biz.exec.result", { run_id: "r", task_id, status: "SUCCEEDED", result: {}, fence: 1 });
+    await settle();
+    release();
+    await settle();
+
+    // Of the second only an attempt before it has ended.
+    expect(dispatched()).toEqual(["r.1#2"]);
+  });
+
+  it("[D133] of a session that has ended go nowhere", async () => {
+    const { send, worker, docs, session, house: fixture, hold } = await openWithResources();
+    const release = hold("grant");
+    send("r.0", 1);
+    docs.engine.emitEffects({
+      type: "reset",
+      session,
+      worker: "default/w-1",
+      code: "E.SESSION.REPLACED",
+      reason: "another came",
+    });
+    await worker.closed;
+
+    release();
+    const other = await fixture.openSession({ instance: "w-2" });
+    await other.untilProcessed();
+
+    expect([...worker.frames, ...other.frames].filter((frame) => frame.type === "biz.exec.dispatch")).toEqual([]);
+    expect(fixture.environment.logRecords.filter((connection) => connection.level === "error")).toEqual([]);
+  });
+
+  it("[D133] stay in a repeat of the frame as they were, also when the grant is gone", async () => {
+    const { send, house: fixture, docs, worker, nextParams } = await openWithResources();
+    send("r.0", 1);
+    const first = await nextParams();
+
+    docs.write({ tenant: "default", puts: [], drops: [{ collection: "grant", name: grant.id, rev: 1 }] });
+    fixture.environment.advance(10_000);
+    const again = await worker.nextFrame("biz.exec.dispatch");
+
+    expect(again.payload["parameters"]).toEqual(first);
+  });
+
+  it("[D134] are shared by tasks that leave within a second, and a revoked grant serves none after that", async () => {
+    const { send, house: fixture, docs, nextParams } = await openWithResources();
+    const grantReads = () => docs.queries.filter((query) => query.page === "docs" && query.collection === "grant").length;
+    send("r.0", 1);
+    await nextParams();
+    send("r.1", 1);
+    await nextParams();
+    expect(grantReads()).toBe(1);
+
+    docs.write({ tenant: "default", puts: [], drops: [{ collection: "grant", name: grant.id, rev: 1 }] });
+    fixture.environment.advance(binderLimits.shareMs);
+    send("r.2", 1);
+
+    expect(await nextParams()).toMatchObject({ __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
+  });
+
+  it("[D135] count against what a frame of the dialect may hold", async () => {
+    const value = "x".repeat(60_000);
+    const { house: fixture, docs } = await openWithResources({ value });
+    const worker = await fixture.connectWorker({ instance: "w-9", dialect: "v1" });
+    worker.sendFrame("handshake", handshakePayloadV1({ worker: { id: "w-9", version: "0.1.0", hostname: "box" } }));
+    worker.sendFrame("register", olderRegisterPayload());
+    const { session } = await docs.engine.nextCommand("worker.join");
+    const params = JSON.stringify({ text: "y".repeat(1024 * 1024 - 16 * 1024 - 30_000) });
+
+    docs.engine.emitEffects(sampleDispatch(session, "r.0", 1, { ...needing, params }));
+
+    expect(await docs.engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 1, code: "E.FRAME.TOO_LARGE" });
+  });
+
+  it("[D137] are left out of whatever a worker sends back, at any depth", async () => {
+    const { worker, docs } = await openWithResources();
+    const given = { to: "ann", __resourceBindings: { smtp: { value: secret } }, __resourceBindingErrors: [] };
+    const names = { run_id: "r", task_id: "r.0", fence: 1 };
+
+    worker.sendWorkFrame("biz.exec.result", {
+      ...names,
+      status: "SUCCEEDED",
+      result: { echo: [given] },
+      metadata: { params: given },
+    });
+    worker.sendWorkFrame("biz.exec.feedback", {
+      ...names,
+      metadata: { results: given },
+      chunks: [{ channel: "log", text: "hi", metadata: { given } }],
+    });
+    worker.sendWorkFrame("biz.exec.error", { ...names, code: "E.X", message: "no", context: { details: { params: given } } });
+    worker.sendWorkFrame("biz.exec.next.request", {
+      ...{ requestId: "q", runId: "r", nodeId: "n", middlewareId: "n", task_id: "r.0", fence: 1 },
+      ...{ payload: given, hostCtx: { given }, middlewareCtx: given },
+    });
+    const heard = [
+      await docs.engine.nextCommand("task.result"),
+      await docs.engine.nextCommand("task.feedback"),
+      await docs.engine.nextCommand("task.error"),
+      await docs.engine.nextCommand("task.next"),
+    ];
+
+    expect(heard[0]).toMatchObject({ result: '{"echo":[{"to":"ann"}]}' });
+    expect(heard[3]).toMatchObject({ payload: '{"to":"ann"}' });
+    expect(JSON.stringify(heard)).not.toMatch(/hunter2|__resourceBinding/);
+  });
+});

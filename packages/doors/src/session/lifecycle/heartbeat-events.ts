@@ -1,0 +1,41 @@
+// A heartbeat that was stored, told to readers of events from what its session knows: no row is read for it.
+
+import { type AnswerBody, type RecordHeartbeat, readCondition } from "@astraflow/engine";
+import { type HeartbeatData, heartbeatEventData } from "../../events/heartbeat-watch.ts";
+import { presentHeartbeat, workerQueueOf } from "../../presentation/worker-view.ts";
+import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
+import type { SessionContext } from "./session-context.ts";
+
+/** `body`: what the engine answered; the beat counts from that instant. */
+export function publishHeartbeat(
+  { volatile, environment }: Pick<SessionContext, "volatile" | "environment">,
+  identity: HandshakeIdentity,
+  heartbeat: RecordHeartbeat,
+  body: AnswerBody | null,
+): void {
+  const { tenant, worker, displayInfo: label } = identity;
+  if (volatile?.hasHeartbeatListeners(tenant) !== true) return;
+  const at = (body?.of === "worker" ? body.at : undefined) ?? environment.clock.now();
+  volatile.publishHeartbeat({ tenant, worker, workerName: label.name, at }, () => buildHeartbeat(identity, heartbeat, at));
+}
+
+function buildHeartbeat(
+  { worker, tenant, instance, displayInfo: label }: HandshakeIdentity,
+  heartbeat: RecordHeartbeat,
+  at: number,
+): HeartbeatData {
+  const { vitals } = readCondition(`{"vitals":${heartbeat.vitals ?? "null"}}`);
+  return heartbeatEventData({
+    id: label.name,
+    tenant,
+    instanceId: instance,
+    hostname: label.hostname,
+    version: label.version,
+    lastHeartbeatAt: new Date(at).toISOString(),
+    queues: [workerQueueOf(worker)],
+    status: "online",
+    connected: true,
+    registered: true,
+    heartbeat: presentHeartbeat({ healthy: heartbeat.healthy, vitals }),
+  });
+}

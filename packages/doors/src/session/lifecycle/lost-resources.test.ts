@@ -1,0 +1,132 @@
+import type { ReportResourceRemoved, StoreReader } from "@astraflow/engine";
+import { afterEach, describe, expect, it } from "vitest";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
+import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
+import { createLostResourceFinder } from "./lost-resources.ts";
+
+const fixtures: DoorsFixture[] = [];
+afterEach(async () => {
+  for (const fixture of fixtures.splice(0)) await fixture.stop();
+});
+
+const named = handshakePayload().worker.worker_name;
+
+/** A house whose documents say that worker w-1 keeps `file` and `model`, and another of the same name something else. */
+async function open(hold: Promise<void> = Promise.resolve()) {
+  const docs = createFakeDocumentStore();
+  const put = (name: string, worker: string, more: object = {}) => ({
+    collection: "artifact",
+    name,
+    terms: `file ${named}`,
+    body: JSON.stringify({ worker, workerName: named, run: "r", task: "r.0", node: "n", type: "file", ttlMs: 1, ...more }),
+  });
+  const own = ["file", "model"].map((name) => put(name, "default/w-1"));
+  const gone = put("gone", "default/w-1", { removed: "evicted" });
+  docs.write({ tenant: "default", puts: [...own, gone, put("other", "default/w-2")] });
+  const page: typeof docs.reader.page = async (query) => {
+    await hold;
+    return docs.reader.page(query);
+  };
+  const fixture = await openDoorsFixture({ engineClient: docs.engineClient, reader: { ...docs.reader, page } });
+  fixtures.push(fixture);
+  const join = async (more: object, features: readonly string[] = ["fence", "resources"]) => {
+    const worker = await fixture.connectWorker();
+    worker.sendFrame("control.handshake", handshakePayload(), { ack: { request: true } });
+    await worker.nextFrame("control.ack");
+    worker.sendFrame("control.register", registerPayload({ ...more }, features), { ack: { request: true } });
+    await worker.nextFrame("control.ack");
+    await worker.nextFrame("control.session.accept");
+    return worker;
+  };
+  return { docs, house: fixture, join };
+}
+
+const removals = (commands: readonly { type: string }[]) =>
+  commands.filter((command): command is ReportResourceRemoved => command.type === "resource.removed");
+
+describe("what a worker keeps", () => {
+  it("[W180] is said to be gone by the worker, each of a frame, and the frame is acked once all is stored", async () => {
+    const { docs, join } = await open();
+    const worker = await join({});
+
+    const items = [
+      { resource_id: "file", reason: "evicted" },
+      { resource_id: "model", reason: "released" },
+    ];
+    const id = worker.sendWorkFrame("biz.resource.removed", { items });
+
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, for: id, ack_seq: 0 });
+    expect(removals(docs.engine.commands).map(({ resource, reason, worker: by }) => [resource, reason, by])).toEqual([
+      ["file", "evicted", "default/w-1"],
+      ["model", "released", "default/w-1"],
+    ]);
+  });
+
+  it("[W184] is compared after a register that names it: what results left beyond that is lost, of this worker alone", async () => {
+    const { docs, join } = await open();
+
+    await join({ resources: ["file"] });
+    const told = await docs.engine.nextCommand("resource.removed");
+
+    expect(told).toMatchObject({ resource: "model", reason: "lost", worker: "default/w-1", seenAt: 1_760_000_000_000 });
+    expect(removals(docs.engine.commands)).toHaveLength(1);
+  });
+
+  it("[W184] is not compared for a worker that does not announce it, nor for one that does not say", async () => {
+    const { docs, join } = await open();
+
+    const older = await join({ resources: [] }, ["fence"]);
+    const silent = await join({});
+    for (const worker of [older, silent]) await worker.untilProcessed();
+
+    expect(docs.queries.filter((query) => query.page === "docs" && query.collection === "artifact")).toEqual([]);
+  });
+
+  it("[W184] counts what its results leave while the comparison is made", async () => {
+    const gate = Promise.withResolvers<void>();
+    const { docs, join } = await open(gate.promise);
+    const worker = await join({ resources: ["file"] });
+    const artifacts = [{ resource_id: "model", worker_name: named, type: "model" }];
+    worker.sendWorkFrame("biz.exec.result", {
+      run_id: "r",
+      task_id: "r.1",
+      fence: 1,
+      status: "SUCCEEDED",
+      result: {},
+      artifacts,
+    });
+    await docs.engine.nextCommand("task.result");
+
+    gate.resolve();
+    for (let n = 0; n < 3; n++) await worker.untilProcessed();
+
+    expect(removals(docs.engine.commands)).toEqual([]);
+  });
+
+  it("[W184] is compared for four workers at once, and for the others in their turn, though one fails", async () => {
+    const asked: PromiseWithResolvers<void>[] = [];
+    const page = (async () => {
+      const one = Promise.withResolvers<void>();
+      asked.push(one);
+      await one.promise;
+      return { items: [], next: null, head: 0 };
+    }) as unknown as StoreReader["page"];
+    const compare = createLostResourceFinder({ reader: { page } as StoreReader });
+    const ends = Array.from({ length: 6 }, (_, n) =>
+      compare({ tenant: "t", worker: `t/w${n}`, name: "w", present: new Set() }).then(
+        () => "compared",
+        () => "failed",
+      ),
+    );
+    expect(asked).toHaveLength(4);
+
+    asked[0]?.reject(new Error("the store is away"));
+    asked[1]?.resolve();
+    expect(await Promise.all(ends.slice(0, 2))).toEqual(["failed", "compared"]);
+    expect(asked).toHaveLength(6);
+    for (const one of asked) one.resolve();
+
+    expect(await Promise.all(ends)).toEqual(["failed", ...Array.from({ length: 5 }, () => "compared")]);
+  });
+});

@@ -1,0 +1,49 @@
+// The numbers of the session door, under the names the protocol promises to operators.
+
+import type { EngineClient } from "../../engine-client/engine-client.ts";
+import type { MetricSeries, MetricsRegistry } from "../../environment/metrics-registry.ts";
+
+export interface SessionMetrics {
+  readonly connections: (tenant: string) => MetricSeries;
+  readonly bytes: (tenant: string, dir: "in" | "out") => MetricSeries;
+  refused(tenant: string, code: string): void;
+  resumed(tenant: string): void;
+  reset(tenant: string, code: string): void;
+  /** A frame that came again, or was sent again. */
+  repeated(tenant: string, dir: "in" | "out", frames: number): void;
+  packageOp(tenant: string, op: string, status: string): void;
+}
+
+const latencyBucketsMs = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
+
+export function createSessionMetrics(metrics: MetricsRegistry, engineClient: EngineClient): SessionMetrics {
+  const active = metrics.gauge("ws_conn_active", "Worker connections that have authenticated.", ["tenant"]);
+  const bytes = metrics.counter("ws_frame_bytes_total", "Bytes of session frames.", ["tenant", "dir"]);
+  const dispatches = metrics.counter("cmd_dispatch_total", "Dispatches handed to a worker connection.", ["tenant", "node_type"]);
+  // These are counted by the engine, which knows when a grant was made, why one was taken back and who fell silent.
+  metrics.counter("ws_heartbeat_miss_total", "Heartbeat periods that passed without a heartbeat.", ["tenant", "worker"]);
+  metrics.histogram("result_latency_ms", "From grant to result.", ["tenant", "node_type"], latencyBucketsMs);
+  metrics.counter("cmd_retry_total", "Tasks sent again, by reason.", ["reason"]);
+  const refusals = metrics.counter("ws_frame_refused_total", "Frames whose word was refused.", ["tenant", "code"]);
+  const resumes = metrics.counter("ws_session_resumed_total", "Sessions that went on over a new socket.", ["tenant"]);
+  const resets = metrics.counter("ws_session_reset_total", "Sessions ended with a reset, by reason.", ["tenant", "code"]);
+  const repeats = metrics.counter("ws_frame_repeat_total", "Numbered frames that came again or were sent again.", [
+    "tenant",
+    "dir",
+  ]);
+  const packageOps = metrics.counter("pkg_ops_total", "Package operations that workers reported.", ["tenant", "op", "status"]);
+
+  engineClient.on("dispatch", ({ tenant, dispatch }) => dispatches.withLabels(tenant, dispatch.nodeType).add(1));
+  engineClient.on("count", ({ name, labels, values }) => {
+    for (const value of values) metrics.addByName(name, labels, value);
+  });
+  return {
+    connections: (tenant) => active.withLabels(tenant),
+    bytes: (tenant, dir) => bytes.withLabels(tenant, dir),
+    refused: (tenant, code) => refusals.withLabels(tenant, code).add(1),
+    resumed: (tenant) => resumes.withLabels(tenant).add(1),
+    reset: (tenant, code) => resets.withLabels(tenant, code).add(1),
+    repeated: (tenant, dir, frames) => repeats.withLabels(tenant, dir).add(frames),
+    packageOp: (tenant, op, status) => packageOps.withLabels(tenant, op, status).add(1),
+  };
+}

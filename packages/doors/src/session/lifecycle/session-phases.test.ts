@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import {
+  type ConnectionPhase,
+  connectionTransitions,
+  type SessionPhase,
+  sessionTransitions,
+  transitionConnection,
+  transitionSession,
+} from "./session-phases.ts";
+
+const phases = Object.keys(connectionTransitions) as ConnectionPhase[];
+const movesFrom = (from: ConnectionPhase): readonly ConnectionPhase[] => connectionTransitions[from];
+
+describe("phases of a connection", () => {
+  it("[D4] change only as the table says; any other move is a bug and throws", () => {
+    const made = phases.flatMap((from) =>
+      phases.filter((to) => !throws(() => transitionConnection(from, to))).map((to) => `${from} > ${to}`),
+    );
+
+    expect(made).toEqual(
+      phases.flatMap((from) =>
+        movesFrom(from)
+          .map((to) => `${from} > ${to}`)
+          .sort(byPhase),
+      ),
+    );
+  });
+
+  it("[D4] end in closed from everywhere, pass through joining or resuming before live, and never leave closed", () => {
+    expect(phases.filter((from) => !movesFrom(from).includes("closed"))).toEqual(["closed"]);
+    expect(phases.filter((from) => movesFrom(from).includes("live"))).toEqual(["joining", "resuming"]);
+    expect(movesFrom("closed")).toEqual([]);
+  });
+});
+
+describe("phases of a session", () => {
+  const sessionPhases = Object.keys(sessionTransitions) as SessionPhase[];
+
+  it("[D22] change only as the table says; one that has ended stays so, and only one that was accepted can be detached", () => {
+    const made = sessionPhases.flatMap((from) =>
+      sessionPhases.filter((to) => !throws(() => transitionSession(from, to))).map((to) => [from, to] as const),
+    );
+
+    expect(made.map(([from, to]) => `${from} > ${to}`).sort()).toEqual(
+      sessionPhases.flatMap((from) => sessionTransitions[from].map((to) => `${from} > ${to}`)).sort(),
+    );
+    expect(made.filter(([from]) => from === "ended")).toEqual([]);
+    expect(made.filter(([, to]) => to === "detached").map(([from]) => from)).toEqual(["live", "resuming"]);
+  });
+});
+
+const byPhase = (a: string, b: string): number =>
+  phases.indexOf(a.split(" > ")[1] as ConnectionPhase) - phases.indexOf(b.split(" > ")[1] as ConnectionPhase);
+
+function throws(run: () => unknown): boolean {
+  try {
+    run();
+    return false;
+  } catch (problem) {
+    return problem instanceof Error && problem.message.includes("cannot go");
+  }
+}

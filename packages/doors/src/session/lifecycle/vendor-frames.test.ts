@@ -1,0 +1,113 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+import { sampleDispatch } from "../../testing/sample-dispatch.ts";
+import type { ReceivedVendorFrame } from "../../vendor-frames/vendor-frame-relay.ts";
+
+const type = "ext.vendor.acme.hello";
+
+describe("frames of vendors", () => {
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
+
+  const open = async (isTaken: boolean, limits: object = {}) => {
+    const heard: ReceivedVendorFrame[] = [];
+    const extensions = {
+      publish: (frame: ReceivedVendorFrame) => {
+        heard.push(frame);
+        return isTaken;
+      },
+      capacityFault: () => null,
+      subscribe: () => {
+        throw new Error("nobody subscribes in this test");
+      },
+      close: () => undefined,
+    };
+    fixture = await openDoorsFixture({ extensions, limits });
+    const worker = await fixture.openSession();
+    const { session } = await fixture.engine.nextCommand("worker.join");
+    const tell = (id: string, payload = '{"n":1}') =>
+      fixture.engine.emitEffects({
+        type: "tell",
+        session,
+        worker: "default/w-1",
+        tenant: "default",
+        frame: { type, id, corr: "c-1", payload },
+      });
+    return { worker, session, heard, tell };
+  };
+
+  it("[D38] of a worker go unread to whoever takes them, with the sender the session is bound to, and are acked", async () => {
+    const { worker, heard } = await open(true);
+
+    const id = worker.sendWorkFrame(type, { deep: { null: null } }, { corr: "c-9" });
+
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, for: id, ack_seq: 0 });
+    expect(heard).toEqual([
+      {
+        tenant: "default",
+        worker: "default/w-1",
+        instance: "w-1",
+        type,
+        id,
+        corr: "c-9",
+        payload: { deep: { null: null } },
+      },
+    ]);
+    expect(fixture.engine.commands.map((command) => command.type)).toEqual(["worker.join"]);
+  });
+
+  it("[D38] that nobody takes are refused by name and never end the session; the filler is taken by the door itself", async () => {
+    const { worker, heard } = await open(false);
+
+    const id = worker.sendWorkFrame(type, {});
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({
+      ok: false,
+      for: id,
+      info: expect.stringContaining("E.CMD.UNKNOWN"),
+      ack_seq: 0,
+    });
+    worker.sendWorkFrame("ext.vendor.astraflow.void", {});
+
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 1 });
+    // Its ack may be lost; that it comes again does not make it taken.
+    worker.sendFrame(type, {}, { id, seq: 0, ack: { request: true } });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: id, ack_seq: 1 });
+    expect(heard.map((frame) => frame.id)).toEqual([id]);
+  });
+
+  it("[D38] for a worker travel under numbers as they came, behind work that waits, and again on a new socket", async () => {
+    const { worker, session, tell } = await open(true, { sendWindow: 2 });
+    fixture.engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 7));
+    tell("x-1");
+    fixture.engine.emitEffects(sampleDispatch(session, "r.2", 7));
+    await worker.nextFrame("biz.exec.dispatch");
+    await worker.nextFrame("biz.exec.dispatch");
+    worker.sendFrame("control.ack", { ok: true, ack_seq: 1, ack_bitmap: 0 });
+    expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ seq: 2, corr: "r.2" });
+    worker.sendFrame("control.ack", { ok: true, ack_seq: 2, ack_bitmap: 0 });
+    const frame = await worker.nextFrame(type);
+    expect(frame).toMatchObject({ seq: 3, id: "x-1", corr: "c-1", payload: { n: 1 }, ack: { request: true } });
+    worker.socket.terminate();
+    await fixture.engine.nextCommand("worker.leave");
+
+    const back = await fixture.connectWorker();
+    back.sendFrame("control.resume", { session_id: session, session_token: "session-token-0", last_seen_seq: 2 });
+    expect(await back.nextFrame(type)).toMatchObject({ seq: 3, id: "x-1" });
+    const acked = fixture.engine.commands.length;
+    back.sendFrame("control.ack", { ok: true, ack_seq: 3, ack_bitmap: 0 });
+    await back.untilProcessed();
+    expect(fixture.engine.commands).toHaveLength(acked);
+  });
+
+  it("[D38] beyond what may wait for a worker are dropped with a line in the log", async () => {
+    const { worker, tell } = await open(true, { waitingBytesMax: 10_000 });
+
+    tell("small");
+    tell("large", JSON.stringify({ text: "x".repeat(10_000) }));
+    expect((await worker.nextFrame(type)).id).toBe("small");
+    await worker.untilProcessed();
+
+    expect(worker.frames.filter((frame) => frame.type === type)).toHaveLength(1);
+    expect(fixture.environment.logRecords).toContainEqual(expect.objectContaining({ event: "session.untold", id: "large" }));
+  });
+});

@@ -1,0 +1,81 @@
+import { Fault, type PkgCatalogPayload, readPayload } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
+import { Registration } from "./registration.ts";
+import type { HandshakeIdentity } from "./worker-handshake.ts";
+
+const bound: HandshakeIdentity = {
+  tenant: "default",
+  instance: "w-1",
+  worker: "default/w-1",
+  dialect: "v2",
+  displayInfo: { name: "painter", version: "1.0.0", hostname: "box" },
+  handshakeFrameId: "control.handshake-0",
+  authenticated: { tenant: "default", user: "ann", credential: "ann", thumbprint: null },
+  freshBootId: null,
+};
+const speaker = { tenant: "default", worker: "default/w-1", session: "s-1", dialect: "v2" } as const;
+const heavy = { readme: "y".repeat(4 * 1024 * 1024) };
+const ackRequested = { ack: { request: true } };
+
+const registrationOf = (more: Record<string, unknown>): Registration => {
+  const read = readPayload("v2", "control.register", registerPayload(more));
+  if (read instanceof Fault) throw read;
+  return new Registration(read, null);
+};
+
+describe("what is kept of a worker's introduction", () => {
+  it("[D94] is what the engine is told, not the manifests it was read from", () => {
+    const { packages: _, ...rest } = registerPayload();
+    const read = readPayload("v2", "control.register", {
+      ...rest,
+      manifests: [{ name: "a", version: "1.0.0", manifest: heavy }],
+    });
+    if (read instanceof Fault) throw read;
+    const registration = new Registration(read, null);
+    const [listed] = registration.buildJoin(bound, "s-1").about.packages;
+    registration.catalog = {
+      packages: [{ name: "b", version: "2.0.0", status: "installed", manifest: heavy }],
+    } as PkgCatalogPayload;
+
+    expect(listed).toEqual({ name: "a", version: "1.0.0", status: "installed" });
+    expect(registration.buildDescribe(bound, speaker).about.packages).toEqual([
+      { name: "b", version: "2.0.0", status: "installed" },
+    ]);
+    expect(JSON.stringify(registration).length).toBeLessThan(2_000);
+  });
+
+  it("[D94] holds the attempts it named until the join is stored, and not longer", () => {
+    const running = Array.from({ length: 1_000 }, (_, n) => ({ task_id: `r.${n}`, fence: 1 }));
+    const registration = registrationOf({ running });
+
+    expect(registration.buildJoin(bound, "s-1").running).toHaveLength(1_000);
+    registration.markJoined();
+
+    expect(JSON.stringify(registration)).not.toContain("r.999");
+    expect(registration.buildRejoin(bound, "s-1", [])).toMatchObject({ running: null, resumed: { unacked: [] }, boot: "boot-1" });
+  });
+});
+
+describe("a worker that says too much of itself", () => {
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
+  const tags = Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`tag-${n}`, "t".repeat(100)]));
+  const { capabilities } = registerPayload();
+
+  it("[D94] is refused before the engine hears of it, and where it says so later", async () => {
+    fixture = await openDoorsFixture();
+    const early = await fixture.connectWorker();
+    early.sendFrame("control.handshake", handshakePayload(), ackRequested);
+    early.sendFrame("control.register", registerPayload({ capabilities: { ...capabilities, tags } }), ackRequested);
+    expect((await early.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.TOO_LARGE" });
+    expect(fixture.engine.commands).toEqual([]);
+
+    const late = await fixture.openSession();
+    late.sendFrame("control.register", registerPayload({ capabilities: { ...capabilities, tags } }), ackRequested);
+    expect((await late.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.TOO_LARGE" });
+    await late.closed;
+    expect(fixture.engine.commands.map((command) => command.type)).toEqual(["worker.join", "worker.leave"]);
+  });
+});

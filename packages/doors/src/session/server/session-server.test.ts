@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
+import { sampleTokens } from "../../testing/doors-fixture.ts";
+import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
+import { createFakeEngine } from "../../testing/fake-engine.ts";
+import { createFakeEnvironment } from "../../testing/fake-environment.ts";
+import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
+import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
+import { sessionLimits } from "../lifecycle/session-limits.ts";
+import { createSessionServer } from "./session-server.ts";
+
+function openServer() {
+  const engine = createFakeEngine();
+  const environment = createFakeEnvironment();
+  const sessionServer = createSessionServer({
+    engineClient: engine.client,
+    authenticator: createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() }),
+    environment,
+    metrics: createMetricsRegistry(),
+  });
+  return { engine, outside: environment, hall: sessionServer };
+}
+
+describe("the hall", () => {
+  it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
+    const { engine, hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+
+    socketEvents.message(encodeFrame("control.handshake", handshakePayload()), false);
+    await nextLoopTurn();
+    socketEvents.message(encodeFrame("control.register", registerPayload()), false);
+    const join = await engine.nextCommand("worker.join");
+    await nextLoopTurn();
+    socketEvents.closed(1006);
+
+    expect(socket.types).toEqual(["control.ack", "control.ack", "control.session.accept"]);
+    expect(socket.calls).toEqual(["trust"]);
+    expect(await engine.nextCommand("worker.leave")).toMatchObject({ session: join.session, reason: "socket closed with 1006" });
+    expect(sessionServer.connections).toBe(0);
+  });
+
+  it("[D21] weighs a stranger's bytes, and ends a socket that stays silent for two pings", async () => {
+    const { outside: environment, hall: sessionServer } = openServer();
+    const flood = new RecordingSocket();
+    const quiet = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(quiet);
+    socketEvents.message(encodeFrame("control.handshake", handshakePayload()), false);
+    socketEvents.message(encodeFrame("control.register", registerPayload()), false);
+    await nextLoopTurn();
+
+    sessionServer.acceptSocket(flood).bytesReceived(sessionLimits.unauthenticatedBytesMax + 1);
+    socketEvents.bytesReceived(sessionLimits.unauthenticatedBytesMax + 1);
+    environment.advance(sessionLimits.pingMs * sessionLimits.pingsMissedMax);
+    expect(quiet.calls).toEqual(["trust", "ping", "ping"]);
+    environment.advance(sessionLimits.pingMs);
+
+    expect(flood.calls).toContain("terminate");
+    expect(quiet.calls.at(-1)).toBe("terminate");
+  });
+
+  it("[D21] answers pings while the engine answers nothing, except to a peer that does not read", async () => {
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+
+    socketEvents.ping(Buffer.from("a"));
+    expect(socket.calls).toEqual(["pong"]);
+    socket.bufferedAmount = sessionLimits.socketBytesSoft;
+    socketEvents.ping(Buffer.from("b"));
+
+    expect(socket.calls).toEqual(["pong"]);
+  });
+
+  it("[D21] takes nobody new once it closes, and is closed when the last socket is gone", async () => {
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+    expect(sessionServer.refusalReason()).toBe(null);
+
+    const closing = sessionServer.close();
+    expect(sessionServer.refusalReason()?.code).toBe("E.SHUTTING_DOWN");
+    expect(socket.calls).toEqual(["close 1001"]);
+    socketEvents.closed(1001);
+
+    await expect(closing).resolves.toBeUndefined();
+  });
+
+  it("[D27] acks a handshake that a worker of the first generation still repeats from its last socket, before it registers", async () => {
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+    socketEvents.message(
+      encodeFrame("control.handshake", handshakePayload({ protocol: 1 }), { id: "control.handshake-7" }),
+      false,
+    );
+    socketEvents.message(
+      encodeFrame("control.handshake", handshakePayload({ protocol: 1 }), { id: "control.handshake-4" }),
+      false,
+    );
+    await nextLoopTurn();
+
+    expect(socket.sent.map(({ type, payload }) => [type, payload["ok"], payload["for"]])).toEqual([
+      ["control.ack", true, "control.handshake-7"],
+      ["control.ack", true, "control.handshake-4"],
+    ]);
+    expect(socket.calls).toEqual(["trust"]);
+  });
+});

@@ -1,0 +1,21 @@
+import { expect, it } from "vitest";
+import { createEngineClient } from "../../engine-client/engine-client.ts";
+import { createFakeEnvironment } from "../../testing/fake-environment.ts";
+import { logWorkerEvents } from "./worker-event-log.ts";
+
+it("[D50] a worker that is late, lost, strained or full, and one that is well again, is a line in the log with its tenant and id", () => {
+  const environment = createFakeEnvironment();
+  const engineClient = createEngineClient(() => undefined, { report: () => undefined });
+  const news = { type: "worker", tenant: "acme", worker: "acme/w/1", event: "worker.liveness" } as const;
+  const stop = logWorkerEvents(engineClient, environment);
+
+  engineClient.handleEffects([{ ...news, isRecovery: false, data: { from: "fresh", to: "warn" } }]);
+  engineClient.handleEffects([{ ...news, isRecovery: true, data: { from: "warn", to: "fresh" } }]);
+  stop();
+  engineClient.handleEffects([{ ...news, isRecovery: false, data: {} }]);
+
+  expect(environment.logRecords).toEqual([
+    { level: "warn", event: "worker.liveness", tenant: "acme", sender: { id: "w/1" }, from: "fresh", to: "warn" },
+    { level: "info", event: "worker.liveness", tenant: "acme", sender: { id: "w/1" }, from: "warn", to: "fresh" },
+  ]);
+});

@@ -1,0 +1,113 @@
+// Both doors on a real socket of the loopback, with a scripted engine, a scripted reader and a clock of our own behind them.
+
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { EventPage, StoreReader } from "@astraflow/engine";
+import { allGrants, createTokenAuthenticator } from "../auth/token-registry.ts";
+import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
+import { createMetricsRegistry, type MetricsRegistry } from "../environment/metrics-registry.ts";
+import { createFakeAuthenticator, type FakeAuthenticator } from "./fake-authenticator.ts";
+import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./fake-environment.ts";
+import { connectFakeWorker, type FakeWorker, type FakeWorkerOptions, handshakePayload, registerPayload } from "./fake-worker.ts";
+
+export interface DoorsFixture {
+  readonly http: string;
+  readonly ws: string;
+  readonly engine: FakeEngine;
+  readonly environment: FakeEnvironment;
+  readonly metrics: MetricsRegistry;
+  readonly authenticator: FakeAuthenticator;
+  readonly doors: Doors;
+  readonly port: number;
+  connectWorker(options?: FakeWorkerOptions): Promise<FakeWorker>;
+  /** A worker whose session is accepted. */
+  openSession(options?: FakeWorkerOptions & { features?: readonly string[] }): Promise<FakeWorker>;
+  stop(): Promise<void>;
+}
+
+export const emptyReader: StoreReader = {
+  events: async (): Promise<EventPage> => ({ items: [], next: 0, head: 0, floor: 0 }),
+  page: async (query) => {
+    if (query.page === "run") return { detail: null, head: 0 } as never;
+    return (query.page === "worker" ? { worker: null, held: [], head: 0 } : { items: [], next: null, head: 0 }) as never;
+  },
+  close: async () => undefined,
+};
+
+export const sampleTokens = createTokenAuthenticator([
+  { token: "secret-a", tenant: "default", user: "ann", grants: allGrants },
+  { token: "secret-b", tenant: "other", user: "bob", grants: allGrants },
+  { token: "viewer", tenant: "default", user: "vic", grants: ["view"] },
+]);
+
+export interface DoorsFixtureOptions extends Partial<DoorsOptions> {
+  /** How long the session tokens of this house live. */
+  readonly tokenMs?: number;
+  /** Whether its log keeps lines at debug. */
+  readonly isDebug?: boolean;
+}
+
+export async function openDoorsFixture({
+  tokenMs,
+  isDebug = false,
+  ...options
+}: DoorsFixtureOptions = {}): Promise<DoorsFixture> {
+  const engine = createFakeEngine();
+  const environment = createFakeEnvironment(isDebug);
+  const metrics = createMetricsRegistry();
+  const authenticator = createFakeAuthenticator({
+    authenticate: options.authenticate ?? sampleTokens,
+    now: () => environment.clock.now(),
+    ...(tokenMs !== undefined && { tokenMs }),
+  });
+  const doors = createDoors({
+    engineClient: engine.client,
+    authenticate: sampleTokens,
+    authenticator,
+    environment,
+    metrics,
+    reader: emptyReader,
+    digest: (text) => `digest-${text.length}`,
+    ackDeadlineMs: 5_000,
+    unready: () => null,
+    gauge: () => null,
+    ...options,
+  });
+  const server = createServer();
+  await doors.attach(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const ws = `ws://127.0.0.1:${port}/ws/worker`;
+  return {
+    http: `http://127.0.0.1:${port}`,
+    ws,
+    port,
+    engine,
+    environment,
+    metrics,
+    authenticator,
+    doors,
+    connectWorker: (more) => connectFakeWorker(ws, more),
+    async openSession(more = {}) {
+      const instance = more.instance ?? "w-1";
+      const worker = await connectFakeWorker(ws, more);
+      const greeting = handshakePayload();
+      worker.sendFrame(
+        "control.handshake",
+        { ...greeting, worker: { ...greeting.worker, worker_instance_id: instance } },
+        { ack: { request: true } },
+      );
+      await worker.nextFrame("control.ack");
+      worker.sendFrame("control.register", registerPayload({}, more.features), { ack: { request: true } });
+      await worker.nextFrame("control.ack");
+      await worker.nextFrame("control.session.accept");
+      return worker;
+    },
+    async stop() {
+      await doors.close();
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

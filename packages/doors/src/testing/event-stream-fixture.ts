@@ -1,0 +1,162 @@
+// The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
+
+import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
+import type { CallerIdentity } from "../auth/token-registry.ts";
+import { createHeartbeatWatch } from "../events/heartbeat-watch.ts";
+import { createVolatileEvents } from "../events/volatile-events.ts";
+import { eventsHandlers } from "../rest/events/event-routes.ts";
+import type { RestCall } from "../rest/requests/rest-call.ts";
+import { createFakeEngine } from "./fake-engine.ts";
+import { createFakeEnvironment } from "./fake-environment.ts";
+import { runRow, taskRow, workerRow } from "./sample-rows.ts";
+
+export const sampleUuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
+const workflow = {
+  id: sampleUuid(99),
+  schemaVersion: "2025-10",
+  metadata: { name: "w" },
+  nodes: [0, 1].map((n) => ({
+    id: sampleUuid(n),
+    type: "demo.step",
+    package: { name: "demo", version: "1.0.0" },
+    label: `n${n}`,
+    position: { x: 0, y: 0 },
+    ui: { inputPorts: [port("in")], outputPorts: [] },
+    ...(n === 1 && {
+      middlewares: [{ id: sampleUuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
+    }),
+  })),
+  edges: [],
+};
+
+interface SampleFact {
+  readonly type: string;
+  readonly data?: Record<string, unknown>;
+  readonly subject?: string;
+}
+
+/** A log and the few rows that events look up, all in hand. */
+export function openEventStreamFixture(
+  facts: SampleFact[],
+  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskRowPhase; farewells?: Set<() => void> } = {},
+) {
+  const entries: LoggedFact[] = [];
+  const add = ({ type, data = {}, subject = "run/r1" }: SampleFact): void => {
+    entries.push({
+      position: entries.length + 1,
+      at: 1_000 + entries.length,
+      subject: subject as LoggedFact["subject"],
+      type,
+      data,
+    });
+  };
+  facts.forEach(add);
+  const phase = more.phase === undefined ? {} : { phase: more.phase };
+  const counts = { events: 0, snapshots: 0 };
+  const page = async (query: PageQuery): Promise<unknown> => {
+    const head = entries.length;
+    if (query.page === "run") {
+      if (query.tasksMax !== 0) counts.snapshots += 1;
+      const run =
+        query.run === "r1" ? runRow("r1", { client: "c1" }) : query.run === "r2" ? runRow("r2", { client: "c2" }) : null;
+      return { detail: run === null ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
+    }
+    if (query.page === "workers") return { items: [workerRow("w-1")], head };
+    if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };
+    if (query.page === "task")
+      return {
+        run: null,
+        task: taskRow(query.task, { result: '{"sum":3}', state: JSON.stringify(more.state ?? {}), ...phase }),
+        head,
+      };
+    if (query.page === "chunks") return { items: more.chunks ?? [], head };
+    throw new Error(`page ${query.page} is not part of this scene`);
+  };
+  const reader: StoreReader = {
+    page: page as StoreReader["page"],
+    async events({ tenant, after, limit }): Promise<EventPage> {
+      counts.events += 1;
+      const mine = tenant === "default" ? entries : [];
+      const items = mine.filter(({ position }) => position > Math.max(after, more.floor ?? 0)).slice(0, limit);
+      return { items, next: items.at(-1)?.position ?? after, head: mine.length, floor: more.floor ?? 0 };
+    },
+    close: async () => undefined,
+  };
+  const environment = createFakeEnvironment();
+  const engine = createFakeEngine();
+  const { farewells = new Set() } = more;
+  const volatile = createVolatileEvents();
+  const beats = createHeartbeatWatch({ reader, environment, volatile, isAlone: true });
+  const handlers = eventsHandlers({
+    engineClient: engine.client,
+    reader,
+    environment,
+    volatile,
+    heartbeatWatch: beats,
+    ackDeadlineMs: 5_000,
+    shutdownListeners: farewells,
+  });
+  const grow = (fact: SampleFact): void => {
+    add(fact);
+    engine.client.handleEffects([{ type: "log", tenant: "default", head: entries.length }]);
+  };
+  return { outside: environment, counts, grow, handlers, volatile };
+}
+
+export type EventStreamFixture = ReturnType<typeof openEventStreamFixture>;
+
+export interface StreamedEvent {
+  readonly id: string;
+  readonly type: string | null;
+  readonly data: Record<string, unknown> | null;
+}
+
+export async function followEvents(
+  scene: EventStreamFixture,
+  query: Record<string, string> = {},
+  lastEventId?: string,
+  tenant = "default",
+  grants: CallerIdentity["grants"] = ["view"],
+) {
+  const identity: CallerIdentity = { tenant, user: "ann", grants };
+  const call: RestCall = {
+    requestId: "q",
+    identity,
+    params: {},
+    query,
+    header: (name) => (name === "last-event-id" ? lastEventId : undefined),
+    body: null,
+    isStillAdmitted: () => true,
+  };
+  const reply = await scene.handlers.streamEvents(call);
+  const sink = { text: "", waitingBytes: 0, isEnded: false };
+  const gone = reply.stream?.({
+    write: (text) => void (sink.text += text),
+    get waitingBytes() {
+      return sink.waitingBytes;
+    },
+    end: () => void (sink.isEnded = true),
+  });
+  const seen = (): StreamedEvent[] =>
+    sink.text
+      .split("\n\n")
+      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
+      .map((block) => {
+        const field = (name: string) =>
+          block
+            .split("\n")
+            .find((line) => line.startsWith(`${name}: `))
+            ?.slice(name.length + 2);
+        const data = field("data");
+        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
+      });
+  return { sink, seen, gone: gone ?? (() => undefined), namedEvents: () => seen().filter((one) => one.type !== null) };
+}
+
+/** Reads that hang on promises alone are over after a few turns of the loop. */
+export const flushPromises = async (): Promise<void> => {
+  for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
+};
+
+export const eventTypes = (events: readonly StreamedEvent[]) => events.map((one) => one.type);

@@ -1,0 +1,105 @@
+// The routes about workflows and packages on documents in memory, for three people and a stranger. Every answer that is no refusal is held
+// against the route's own schema.
+
+import { sampleGauge } from "@astraflow/engine/testing";
+import { type Route, type RouteName, routes, type Workflow } from "@astraflow/protocol";
+import Schema from "typebox/schema";
+import { createTokenAuthenticator } from "../auth/token-registry.ts";
+import { createMetricsRegistry } from "../environment/metrics-registry.ts";
+import { createRestApi, type RestApiOptions } from "../rest/rest-api.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "./fake-document-store.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./fake-environment.ts";
+import { sampleChain } from "./sample-rows.ts";
+
+/** Ann and bob write workflows, eve looks after all of them, vic reads, wes sees runs only, mallory is of another tenant. */
+const tokens = createTokenAuthenticator([
+  { token: "ann", tenant: "default", user: "ann", grants: ["read", "edit"] },
+  { token: "bob", tenant: "default", user: "bob", grants: ["read", "edit"] },
+  { token: "eve", tenant: "default", user: "eve", grants: ["read", "edit", "admin"] },
+  { token: "vic", tenant: "default", user: "vic", grants: ["read"] },
+  { token: "wes", tenant: "default", user: "wes", grants: ["view"] },
+  { token: "mallory", tenant: "other", user: "ann", grants: ["read", "edit", "admin"] },
+]);
+
+export interface WorkflowCallInput {
+  readonly as?: string;
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Text and bytes leave as they are. */
+  readonly body?: unknown;
+}
+
+export interface WorkflowCallResult {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What a test looks at is up to the test. */
+  readonly body: ReturnType<typeof JSON.parse>;
+}
+
+export interface WorkflowFixture {
+  readonly docs: FakeDocumentStore;
+  readonly environment: FakeEnvironment;
+  callRoute(name: RouteName, input?: WorkflowCallInput): Promise<WorkflowCallResult>;
+  /** Saves the chain under this id. */
+  save(workflow?: Partial<Workflow>, as?: string): Promise<WorkflowCallResult>;
+}
+
+export function openWorkflowFixture(more: Partial<RestApiOptions> = {}): WorkflowFixture {
+  const environment = createFakeEnvironment();
+  const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
+  const calls = createRestApi({
+    engineClient: docs.engineClient,
+    reader: docs.reader,
+    authenticate: tokens,
+    environment,
+    metrics: createMetricsRegistry(),
+    digest: (text) => `digest-of-${text.length}-${checksum(text)}`,
+    ackDeadlineMs: 5_000,
+    unready: () => null,
+    gauge: () => sampleGauge({ now: environment.clock.now() }),
+    ...more,
+  });
+  const ask = async (name: RouteName, input: WorkflowCallInput = {}): Promise<WorkflowCallResult> => {
+    const { as = "ann", params = {}, query = {}, headers = {}, body } = input;
+    const answer = await calls.handle(name, {
+      token: as,
+      params,
+      query,
+      headers: { "content-type": "application/json", ...headers },
+      body: toBytes(body),
+    });
+    const result = { ...answer, body: answer.body === "" ? null : JSON.parse(answer.body) };
+    if (result.status < 300) checkAgainstSchema(name, result);
+    return result;
+  };
+  return {
+    docs,
+    environment,
+    callRoute: ask,
+    save: (workflow = {}, as = "ann") => ask("saveWorkflow", { as, body: { ...sampleChain, ...workflow } }),
+  };
+}
+
+function toBytes(body: unknown): Buffer | null {
+  if (body === undefined) return null;
+  if (Buffer.isBuffer(body)) return body;
+  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+/** Throws where an answer is not what its route promises. */
+function checkAgainstSchema(name: RouteName, { status, body }: WorkflowCallResult): void {
+  const route: Route = routes[name];
+  const response = status === route.status ? (route.response ?? null) : route.also?.[status];
+  if (response === undefined) throw new Error(`${name} answered ${status}, and its row says ${route.status}`);
+  if (response === null) return;
+  const [isFine, problems] = Schema.Errors(response as never, body);
+  if (!isFine) throw new Error(`${name} answered what its schema refuses: ${JSON.stringify(problems.slice(0, 3))}`);
+}
+
+/** Other texts have other sums, as far as tests go. */
+function checksum(text: string): number {
+  let sum = 7;
+  for (let at = 0; at < text.length; at += 1) sum = (sum * 31 + text.charCodeAt(at)) % 1_000_000_007;
+  return sum;
+}

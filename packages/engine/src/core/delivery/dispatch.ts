@@ -1,0 +1,120 @@
+// The frame that a grant becomes: made from rows alone, so that a repeat of it is the same frame under the same id.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { FaultData, SendDispatch } from "../../interface/effect.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import { readRunOrigin } from "../rows/run-origin.ts";
+import { planOfScope, scopeOf, slotOf } from "../rows/slot.ts";
+import { readTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+export const attemptTimeoutMs = (context: DecisionContext, node: PlanNode): number | null =>
+  node.policy.timeoutMs ?? context.settings.attemptTimeoutMs;
+
+export function sendDispatch(
+  work: UnitOfWork,
+  context: DecisionContext,
+  connected: ConnectedWorker,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+): void {
+  const plain = {
+    id: `${task.id}#${task.fence}`,
+    run: run.id,
+    task: task.id,
+    node: node.id,
+    nodeType: node.type,
+    packageName: node.packageName,
+    packageVersion: readTaskState(task).version ?? node.packageVersion,
+    params: task.params ?? "{}",
+    fence: task.fence,
+    attempt: task.attempt,
+    timeoutMs: attemptTimeoutMs(context, node),
+    concurrencyKey: wireConcurrencyKey(run, node, task),
+    priority: task.band,
+  };
+  // Hot: a task with no more to say is not copied for it.
+  const isPlain = task.state === null && run.source === "" && node.host === null && node.chain.length === 0;
+  const dispatch = isPlain ? plain : { ...plain, ...optionalFields(work, context, run, node, task) };
+  work.emit({ type: "dispatch", session: connected.session, worker: connected.worker, tenant: run.tenant, dispatch });
+}
+
+function optionalFields(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+): Pick<SendDispatch["dispatch"], "workflow" | keyof ChainFields | "resourceRefs" | "affinity"> {
+  const { refs, affinity } = readTaskState(task);
+  return {
+    ...workflowField(run),
+    ...chainFields(work, context, run, node, task),
+    ...(refs === undefined ? {} : { resourceRefs: refs }),
+    ...(affinity === undefined ? {} : { affinity: affinityField(affinity) }),
+  };
+}
+
+/** Only a run of a kept version, or of the draft, is the workflow's: a definition that was sent may name any id it likes. */
+export function workflowField(run: RunRow): Pick<SendDispatch["dispatch"], "workflow"> {
+  if (run.source === "") return {};
+  const { version = null } = readRunOrigin(run);
+  return version === null ? {} : { workflow: run.source };
+}
+
+type ChainFields = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainIndex">;
+
+/** What a middleware, or a host that is run through its chain, is told of the chain. */
+function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
+  if (node.host === null && node.chain.length === 0) return {};
+  const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(slotOf(task)))?.nodes;
+  const host = nodes?.[node.host ?? node.ordinal];
+  const fields = { hostNode: host?.id ?? "", chain: host?.chain.map((ordinal) => nodes?.[ordinal]?.id ?? "") ?? [] };
+  return node.chainIndex === null ? fields : { ...fields, chainIndex: node.chainIndex };
+}
+
+/** What contradicts itself in what the dispatch of this task would say of its chain; a worker could only guess what is meant. */
+export function findChainContradiction(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+): FaultData | null {
+  if (node.host === null && node.chain.length === 0 && node.chainIndex === null) return null;
+  const { hostNode = "", chain = [], chainIndex } = chainFields(work, context, run, node, task);
+  const isMiddleware = node.host !== null;
+  const flaw =
+    hostNode === ""
+      ? "its chain has no host"
+      : isMiddleware && chain[chainIndex ?? -1] !== node.id
+        ? `it is not at place ${chainIndex ?? "none"} of its chain`
+        : !isMiddleware && chainIndex !== undefined
+          ? "a host has no place in its own chain"
+          : null;
+  if (flaw === null) return null;
+  return {
+    code: "E.DISPATCH.INVALID_METADATA",
+    message: `node ${node.id} cannot be dispatched: ${flaw}`,
+    details: { node: node.id, hostNode, chain, chainIndex: chainIndex ?? null },
+  };
+}
+
+function affinityField({ key, mode, until }: NonNullable<ReturnType<typeof readTaskState>["affinity"]>) {
+  return until === null ? { key, mode } : { key, mode, expiresAt: until };
+}
+
+/**
+ * A worker lets one task of a key run at a time; a key with room for more is kept by the engine alone, and every task gets its own. A node
+ * that runs more than once (in frames, or called through a chain) has a key for each time.
+ */
+function wireConcurrencyKey(run: RunRow, node: PlanNode, task: TaskRow): string {
+  const { key, limit = 1 } = node.policy.concurrency ?? {};
+  // Without a row's key it runs under the one that its caller holds at this moment.
+  if (key !== undefined && limit === 1 && task.key !== null) return key;
+  const slot = slotOf(task);
+  return slot === String(node.ordinal) ? `${run.id}:${node.id}` : `${run.id}:${slot}:${node.id}`;
+}

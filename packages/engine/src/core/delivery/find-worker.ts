@@ -1,0 +1,69 @@
+// The worker that a command names, and where it sits on this floor. Reads only.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { WorkerDescription } from "../../interface/command.ts";
+import { type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import { readCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import { RootBusy } from "../unit-of-work/root.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** Unknown and another tenant's get one and the same answer. */
+export function findOwnWorker(
+  work: UnitOfWork,
+  request: { readonly tenant: Tenant; readonly worker: WorkerId },
+): WorkerRow | Fault {
+  const row = work.worker(request.worker);
+  if (row !== null && row.tenant === request.tenant) return row;
+  return fault("E.NOT_FOUND", `worker ${request.worker.slice(request.tenant.length + 1)} does not exist`);
+}
+
+/**
+ * The live seat of a worker here; one from before the worker moved on is nobody's any more. One that this very turn makes or changes is not
+ * on the floor as it will be: the command waits for the next turn.
+ */
+export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, row: WorkerRow): ConnectedWorker | null {
+  if (work.changedWorkers.has(row.id)) throw new RootBusy(workerKey(row.id));
+  const connected = context.fleet.workers.get(row.id);
+  return connected !== undefined && connected.epoch === row.epoch && row.phase === "online" ? connected : null;
+}
+
+/** The seat of the session that said something about its worker: one it has here, or has left. Null: the worker has gone on elsewhere since. */
+export function findReportingWorker(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: { readonly worker: WorkerId; readonly session: string },
+): ConnectedWorker | null {
+  const connected =
+    context.fleet.workerInSession(report.worker, report.session) ?? findDisconnectedWorker(work, report.worker, report.session);
+  return connected !== null && work.worker(report.worker)?.epoch === connected.epoch ? connected : null;
+}
+
+/**
+ * The seat of a session that has left and that nobody has followed, as its worker's row knows it: what it said before it left may be decided after,
+ * and is as true as before. It holds nothing and is given nothing.
+ */
+export function findDisconnectedWorker(work: UnitOfWork, worker: WorkerId, session: string): ConnectedWorker | null {
+  const row = work.worker(worker);
+  if (row === null || row.phase !== "away" || row.boot === null) return null;
+  const { session: last, healthy, strain: pressure, beatAt } = readCondition(row.condition);
+  if (last !== session) return null;
+  return {
+    worker: row.id,
+    tenant: row.tenant,
+    name: row.name,
+    session,
+    boot: row.boot,
+    epoch: row.epoch,
+    about: JSON.parse(row.about) as WorkerDescription,
+    draining: row.draining,
+    healthy,
+    resourcePressure: pressure,
+    liveness: "unhealthy",
+    heartbeatAt: beatAt ?? work.now,
+    fullSince: null,
+    isSaturated: false,
+    attempts: new Map(),
+  };
+}

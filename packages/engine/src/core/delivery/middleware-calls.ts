@@ -1,0 +1,182 @@
+// What a middleware asked of the next of its chain, as its row keeps it, and how it hears the answer: at its session here, or by mail
+// where another scheduler holds its socket. Who calls whom, and what an end means for the chain, is chain.ts.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import { lastStep, slotOf } from "../rows/slot.ts";
+import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { attemptTimeoutMs } from "./dispatch.ts";
+import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
+import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
+import { mailNextAnswer, type StopReason } from "./worker-mail.ts";
+
+/** Calls that one attempt may have open at once. As many answered ones are kept: no more can have been lost on the way to its worker. */
+export const openCallsMax = 64;
+
+const isOpen = (call: MiddlewareCall): boolean => call.answer === undefined;
+
+/** Calls of the present attempt that wait for their answer. */
+export function openCalls(task: TaskRow): readonly MiddlewareCall[] {
+  if (task.state === null || task.phase !== "leased") return [];
+  return readTaskState(task).calls?.filter((call) => isOpen(call) && call.fence === task.fence) ?? [];
+}
+
+/** The row of a caller with these calls: all that are open, the last of those that were answered, and the deadline that follows. */
+export function withCalls(context: DecisionContext, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): TaskRow {
+  const answered = calls.filter((call) => !isOpen(call)).slice(-openCallsMax);
+  const kept = calls.filter((call) => isOpen(call) || answered.includes(call));
+  return {
+    ...withTaskState(task, { calls: kept.length === 0 ? undefined : kept }),
+    due: earliestDeadline(context, node, task, kept),
+  };
+}
+
+/** A leased row is due when its attempt must be over or the first of its open calls is. */
+function earliestDeadline(
+  context: DecisionContext,
+  node: PlanNode,
+  task: TaskRow,
+  calls: readonly MiddlewareCall[],
+): Millis | null {
+  let due = attemptDeadline(context, node, task);
+  for (const call of calls) if (isOpen(call) && call.due !== null && (due === null || call.due < due)) due = call.due;
+  return due;
+}
+
+/** When the attempt must be over, whatever it waits for. */
+export function attemptDeadline(context: DecisionContext, node: PlanNode, task: TaskRow): Millis | null {
+  const timeoutMs = attemptTimeoutMs(context, node);
+  return timeoutMs === null || task.grantedAt === null ? null : task.grantedAt + timeoutMs;
+}
+
+/** As people know it, where it sits here; else by its instance id. Its tenant is nobody's business on the wire. */
+const workerNameOf = (fleet: DecisionContext["fleet"], worker: string): string =>
+  fleet.workers.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
+
+/** The answer as its words: what the target left, or why there is nothing. */
+export function buildNextAnswer(
+  { fleet }: DecisionContext,
+  call: MiddlewareCall,
+  target: TaskRow | null,
+  code: string | null,
+  message: string,
+): NextRequestAnswer {
+  const trace = {
+    task: call.target,
+    status: target?.phase ?? null,
+    attempts: target?.attempt ?? 0,
+    call: target === null ? null : lastStep(slotOf(target)).call,
+    worker: target === null || target.worker === null ? null : workerNameOf(fleet, target.worker),
+    askedAt: call.askedAt,
+    endedAt: target?.endedAt ?? null,
+  };
+  return {
+    request: call.request,
+    result: code === null ? (target?.result ?? "{}") : null,
+    error: code === null ? null : { code, message },
+    trace,
+  };
+}
+
+/** One open call of a leased caller is answered: stored in its row, told in the log, sent. */
+export function answerCall(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  caller: TaskRow,
+  call: MiddlewareCall,
+  target: TaskRow | null,
+  refusal: { readonly code: string; readonly message: string } | null,
+): TaskRow {
+  const node = context.plans.nodeOf(work, run, caller);
+  const code = refusal?.code ?? null;
+  const others = (readTaskState(caller).calls ?? []).filter((one) => one !== call);
+  const isWaiting = others.some((one) => isOpen(one) && one.fence === caller.fence);
+  const isTold = deliverNextAnswer(
+    work,
+    context,
+    caller,
+    node.id,
+    buildNextAnswer(context, call, target, code, refusal?.message ?? ""),
+    isWaiting,
+  );
+  const answer = {
+    code,
+    ...(refusal === null ? {} : { message: refusal.message }),
+    ...(isTold ? {} : { isOwed: true as const }),
+  };
+  const answered = withCalls(context, node, caller, [...others, { ...call, due: null, answer }]);
+  work.put(answered);
+  if (!isWaiting) setAttemptWaiting(work, context, caller, false);
+  work.recordRunFact(run, "next.answered", {
+    task: caller.id,
+    request: call.request,
+    target: call.target,
+    code,
+    ms: work.now - call.askedAt,
+  });
+  return answered;
+}
+
+/** True when a session of this floor is told; else it goes by mail, and the row must remember that it is owed. */
+function deliverNextAnswer(
+  work: UnitOfWork,
+  context: DecisionContext,
+  caller: TaskRow,
+  node: string,
+  answer: NextRequestAnswer,
+  isWaiting: boolean,
+): boolean {
+  const connected = caller.worker === null ? null : connectedAfterTurn(work, context, caller.worker);
+  if (connected !== null && connected.attempts.get(caller.id)?.fence === caller.fence) {
+    sendNextAnswer(work, connected, caller, node, answer);
+    return true;
+  }
+  mailNextAnswer(work, context, caller, { node, isWaiting, ...answer });
+  return false;
+}
+
+/** The attempt is taken from its worker, who may wait for answers that will never come. The rows are the caller's business. */
+export function refuseOpenCalls(work: UnitOfWork, context: DecisionContext, task: TaskRow, why: StopReason): void {
+  const open = openCalls(task);
+  if (open.length === 0) return;
+  const run = work.run(task.run);
+  if (run === null) throw new Error(`task ${task.id} has no run`);
+  const { id } = context.plans.nodeOf(work, run, task);
+  for (const call of open)
+    deliverNextAnswer(work, context, task, id, buildNextAnswer(context, call, null, "next_cancelled", why.reason), false);
+}
+
+/** Answers that no session has heard: the worker is back, and is told now. */
+export function deliverPendingAnswers(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  connected: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
+): TaskRow {
+  const calls = readTaskState(task).calls ?? [];
+  if (!calls.some((call) => call.answer?.isOwed === true)) return task;
+  const node = context.plans.nodeOf(work, run, task);
+  for (const call of calls) {
+    if (call.answer?.isOwed !== true) continue;
+    const answer = buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? "");
+    work.emit({ type: "next", ...sessionFields(connected), run: task.run, task: task.id, node: node.id, ...answer });
+  }
+  return withTaskState(task, { calls: calls.map(markDelivered) });
+}
+
+const sessionFields = ({ session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">) => ({
+  session,
+  worker,
+  tenant,
+});
+
+function markDelivered(call: MiddlewareCall): MiddlewareCall {
+  if (call.answer === undefined) return call;
+  const { isOwed: _, ...answer } = call.answer;
+  return { ...call, answer };
+}

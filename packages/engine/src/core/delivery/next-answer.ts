@@ -1,0 +1,27 @@
+// The answer to a middleware's call as words for its session. When it is given is calls.ts, how it gets to another scheduler is post.ts.
+
+import type { SendNextAnswer } from "../../interface/effect.ts";
+import type { TaskRow } from "../../storage/rows.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;
+
+export function sendNextAnswer(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
+  caller: Pick<TaskRow, "id" | "run">,
+  node: string,
+  answer: NextRequestAnswer,
+): void {
+  work.emit({
+    type: "next",
+    session: connected.session,
+    worker: connected.worker,
+    tenant: connected.tenant,
+    run: caller.run,
+    task: caller.id,
+    node,
+    ...answer,
+  });
+}

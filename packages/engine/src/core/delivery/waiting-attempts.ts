@@ -1,0 +1,47 @@
+// Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
+
+import type { TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../fleet/fleet.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** The attempt begins to wait, or goes on; nothing where its seat is not on this floor. */
+export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, task: TaskRow, isWaiting: boolean): void {
+  const connected = task.worker === null ? null : connectedAfterTurn(work, context, task.worker);
+  const attempt = connected?.attempts.get(task.id);
+  if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
+}
+
+/** The worker's seat as it will be: one that joins in this very turn is told at its new session. */
+export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
+  if (work.changedWorkers.has(worker))
+    for (const change of work.fleetChanges.toReversed()) {
+      if (change.move === "sit" && change.connected.worker === worker) return change.connected;
+      if (change.move === "rise" && change.worker === worker) return null;
+    }
+  return context.fleet.workers.get(worker) ?? null;
+}
+
+function changeWaiting(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
+  if (isWaitingNow(work, attempt) === isWaiting) return;
+  work.changeFleet(waitingChange(connected, attempt, isWaiting));
+}
+
+export function waitingChange(
+  { worker }: ConnectedWorker,
+  { task, fence, nodeType }: LeasedAttempt,
+  isWaiting: boolean,
+): FleetChange {
+  return { move: "wait", worker, task, fence, nodeType, isWaiting };
+}
+
+/** The hold is over. One that waited had given its slot back already. */
+export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt): void {
+  const { task, fence } = attempt;
+  const change = { move: "drop", worker: connected.worker, task, fence } as const;
+  work.changeFleet(isWaitingNow(work, attempt) ? { ...change, wasWaiting: true } : change);
+}
+
+function isWaitingNow(work: UnitOfWork, attempt: LeasedAttempt): boolean {
+  return work.waitingAttempts.get(attempt.task) ?? attempt.isWaiting === true;
+}

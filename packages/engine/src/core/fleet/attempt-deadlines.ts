@@ -1,0 +1,49 @@
+// Deadlines of what seats hold, kept in the order they pass: each list waits one constant span from an instant, so the oldest is always
+// first and a turn never walks a whole list.
+
+import type { Millis, TaskId, WorkerId } from "../../storage/rows.ts";
+
+export interface AttemptTimer {
+  readonly worker: WorkerId;
+  readonly task: TaskId;
+  readonly fence: number;
+  readonly at: Millis;
+}
+
+export class AttemptDeadlines {
+  readonly #isPending: (timer: AttemptTimer) => boolean;
+  #timers: AttemptTimer[] = [];
+
+  /** `isWanted`: whether what the timer waits for can still happen. */
+  constructor(isWanted: (timer: AttemptTimer) => boolean) {
+    this.#isPending = isWanted;
+  }
+
+  push(timer: AttemptTimer): void {
+    this.#timers.push(timer);
+  }
+
+  /** Those that began at this instant or before. */
+  startedUntil(at: Millis): AttemptTimer[] {
+    this.#trim();
+    const old: AttemptTimer[] = [];
+    for (const timer of this.#timers) {
+      if (timer.at > at) break;
+      if (this.#isPending(timer)) old.push(timer);
+    }
+    return old;
+  }
+
+  /** When the oldest one began. */
+  get oldestStart(): Millis | null {
+    this.#trim();
+    return this.#timers[0]?.at ?? null;
+  }
+
+  /** Drops the finished ones at the front; those further back wait until they get there. */
+  #trim(): void {
+    let done = 0;
+    while (done < this.#timers.length && !this.#isPending(this.#timers[done] as AttemptTimer)) done++;
+    if (done > 0) this.#timers = this.#timers.slice(done);
+  }
+}

@@ -1,0 +1,389 @@
+// Who sits on this replica's floor: one seat per worker session, the attempts each holds, and which lines may have work.
+// All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
+// and made only after its commit, so a turn that fails leaves no trace here.
+
+import type { WorkerDescription } from "../../interface/command.ts";
+import type { Millis, QueueName, RouteId, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
+import type { SessionLiveness } from "../rows/worker.ts";
+import { AttemptDeadlines, type AttemptTimer } from "./attempt-deadlines.ts";
+import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
+
+export interface LeasedAttempt {
+  readonly task: TaskId;
+  readonly run: RunId;
+  readonly fence: number;
+  readonly nodeType: string;
+  /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
+  grantedAt: Millis;
+  acked: boolean;
+  /** The ack is in the store too, or never needs to be. */
+  stored: boolean;
+  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
+  recheckFrom: Millis | null;
+  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
+  isRunningOlder: boolean;
+  /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
+  isWaiting?: boolean;
+}
+
+export interface ConnectedWorker {
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly name: string;
+  readonly session: string;
+  readonly boot: string;
+  readonly epoch: number;
+  about: WorkerDescription;
+  draining: boolean;
+  healthy: boolean;
+  /** What it has too little of to get anything new; null when nothing. */
+  resourcePressure: string | null;
+  liveness: SessionLiveness;
+  heartbeatAt: Millis;
+  /** Since when every look has found no free slot here; null when the last one found some. */
+  fullSince: Millis | null;
+  isSaturated: boolean;
+  readonly attempts: Map<TaskId, LeasedAttempt>;
+  /** How many of them wait in `next`; kept by the floor. */
+  waitingCount?: number;
+}
+
+/** Attempts that take a slot of the seat. */
+export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
+
+/** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
+export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
+  worker.slice(tenant.length + 1);
+
+/** What happens to one seat. */
+type WorkerChange =
+  | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
+  | {
+      readonly move: "beat";
+      readonly worker: WorkerId;
+      readonly at: Millis;
+      readonly healthy: boolean;
+      readonly resourcePressure: string | null;
+    }
+  | { readonly move: "full"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
+  | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
+  | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
+  | { readonly move: "hold"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
+  | {
+      readonly move: "ack";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly stored: boolean;
+      readonly isRunningOlder?: true;
+    }
+  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
+  | {
+      readonly move: "recheck";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly sentAt: Millis | null;
+    }
+  /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
+  | {
+      readonly move: "wait";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly nodeType: string;
+      readonly isWaiting: boolean;
+    }
+  /** `wasWaiting`: its slot was free already. */
+  | {
+      readonly move: "drop";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly wasWaiting?: boolean;
+    };
+
+export type FleetChange =
+  | WorkerChange
+  | { readonly move: "sit"; readonly connected: ConnectedWorker }
+  | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
+  /** The worker's row was looked at and agrees with its seat. */
+  | { readonly move: "trust"; readonly worker: WorkerId }
+  | { readonly move: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
+  | { readonly move: "heat" | "cool" | "stall"; readonly line: QueueName };
+
+/** Turns in the air: their moves are not made yet, so what stands here about these workers may be behind the store. */
+export interface PendingChanges {
+  /** Whose seats they change, or whose own commands wait for them to land: these get no grants. */
+  readonly unsettledWorkers: ReadonlySet<WorkerId>;
+  /** Whom they concern at all: nobody judges these by what they have not said. */
+  readonly concernedWorkers: ReadonlySet<WorkerId>;
+  /** What they grant. */
+  readonly grantedAttempts: ReadonlyMap<WorkerId, readonly LeasedAttempt[]>;
+}
+
+export const noPendingChanges: PendingChanges = {
+  unsettledWorkers: new Set(),
+  concernedWorkers: new Set(),
+  grantedAttempts: new Map(),
+};
+
+export class Fleet {
+  readonly workers = new Map<WorkerId, ConnectedWorker>();
+  readonly routes = new Map<RouteId, TaskRequirements>();
+  /** Lines that may have tasks in the store; a line leaves when a claim finds its end. */
+  readonly activeQueues = new Set<QueueName>();
+  /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
+  readonly stalledQueues = new Set<QueueName>();
+  /** What turns that are decided and not yet heard of mean for the others. */
+  pendingChanges: PendingChanges = noPendingChanges;
+  /** Workers whose row was not what their seat says: looked at before they get anything. */
+  readonly unverifiedWorkers = new Set<WorkerId>();
+  readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
+  readonly #queueNames = new Map<RouteId, QueueName>();
+  /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
+  readonly #roundRobin = new Map<RouteId, number>();
+  /** All three are a constant span after a grant or a join. A hold that was sent again has another timer, and the first is over. */
+  readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
+  readonly #unstored = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.stored === false);
+  readonly #rechecks = new AttemptDeadlines((timer) => this.#attemptOf(timer)?.recheckFrom === timer.at);
+
+  workerInSession(worker: WorkerId, session: string): ConnectedWorker | null {
+    const connected = this.workers.get(worker);
+    return connected !== undefined && connected.session === session ? connected : null;
+  }
+
+  /** Seats whose worker can run this route, in the order they came. */
+  matchingWorkers(route: RouteId): readonly ConnectedWorker[] {
+    let matching = this.#matchingWorkers.get(route);
+    if (matching === undefined) {
+      const requirements = this.routes.get(route);
+      matching =
+        requirements === undefined
+          ? []
+          : [...this.workers.values()].filter((connected) => findMismatch(requirements, connected) === null);
+      this.#matchingWorkers.set(route, matching);
+    }
+    return matching;
+  }
+
+  /** The line of a route. One text for all its tasks, so that looking a line up needs no new hash; known routes bound how many there are. */
+  queueFor(route: RouteId, pin: WorkerId | null): QueueName {
+    const known = pin === null ? this.#queueNames.get(route) : undefined;
+    if (known !== undefined) return known;
+    const queue = queueName(route, pin);
+    if (pin === null && this.routes.has(route)) this.#queueNames.set(route, queue);
+    return queue;
+  }
+
+  roundRobinStart(route: RouteId): number {
+    return this.#roundRobin.get(route) ?? 0;
+  }
+
+  setRoundRobinStart(route: RouteId, next: number): void {
+    this.#roundRobin.set(route, next);
+  }
+
+  apply(change: FleetChange): void {
+    if (this.stalledQueues.size > 0 && !freesNoSlot(change)) this.stalledQueues.clear();
+    switch (change.move) {
+      case "sit":
+        this.workers.set(change.connected.worker, change.connected);
+        change.connected.waitingCount = [...change.connected.attempts.values()].filter(
+          (attempt) => attempt.isWaiting === true,
+        ).length;
+        this.unverifiedWorkers.delete(change.connected.worker);
+        for (const attempt of change.connected.attempts.values()) this.#startTimers(change.connected.worker, attempt);
+        this.#workerChanged(change.connected);
+        break;
+      case "rise":
+        if (this.workerInSession(change.worker, change.session) !== null) this.workers.delete(change.worker);
+        this.unverifiedWorkers.delete(change.worker);
+        this.#matchingWorkers.clear();
+        break;
+      case "trust":
+        this.unverifiedWorkers.delete(change.worker);
+        break;
+      case "route":
+        this.routes.set(change.route, change.needs);
+        this.#matchingWorkers.delete(change.route);
+        break;
+      case "heat": {
+        // A line of a worker that does not sit here is no business of this floor; when it comes, its lines are hot.
+        const pin = parseQueueName(change.line)?.pin ?? null;
+        if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
+        break;
+      }
+      case "cool":
+        this.activeQueues.delete(change.line);
+        break;
+      case "stall":
+        this.stalledQueues.add(change.line);
+        break;
+      case "hold":
+      case "ack":
+      case "wait":
+      case "drop":
+      case "recheck":
+      case "full":
+      case "beat":
+      case "liveness":
+      case "drain":
+      case "describe": {
+        const connected = this.workers.get(change.worker);
+        if (connected !== undefined) this.#applyToWorker(connected, change);
+        break;
+      }
+    }
+  }
+
+  #applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
+    switch (change.move) {
+      case "hold": {
+        // An older attempt of the task that was never dropped here: if it waited, its slot must not count as free any more.
+        const older = connected.attempts.get(change.attempt.task);
+        if (older !== undefined) setWaiting(connected, older, false);
+        connected.attempts.set(change.attempt.task, change.attempt);
+        this.#startTimers(change.worker, change.attempt);
+        break;
+      }
+      case "ack": {
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        attempt.acked = true;
+        if (change.stored) attempt.stored = true;
+        if (change.isRunningOlder === true) attempt.isRunningOlder = true;
+        break;
+      }
+      case "recheck": {
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        attempt.recheckFrom = null;
+        if (change.sentAt === null) break;
+        attempt.acked = false;
+        attempt.grantedAt = change.sentAt;
+        this.#startTimers(change.worker, attempt);
+        break;
+      }
+      case "wait": {
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence === change.fence) setWaiting(connected, attempt, change.isWaiting);
+        break;
+      }
+      case "drop": {
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        setWaiting(connected, attempt, false);
+        connected.attempts.delete(change.task);
+        break;
+      }
+      case "beat":
+        connected.heartbeatAt = change.at;
+        connected.healthy = change.healthy;
+        connected.resourcePressure = change.resourcePressure;
+        connected.liveness = "fresh";
+        break;
+      case "full":
+        connected.fullSince = change.since;
+        connected.isSaturated = change.isSaturated;
+        break;
+      case "liveness":
+        connected.liveness = change.liveness;
+        break;
+      case "drain":
+        connected.draining = change.on;
+        break;
+      case "describe":
+        connected.about = change.about;
+        this.#workerChanged(connected);
+        break;
+    }
+  }
+
+  #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {
+    if (!acked) this.#unacked.push({ worker, task, fence, at: grantedAt });
+    if (!stored) this.#unstored.push({ worker, task, fence, at: grantedAt });
+    if (recheckFrom !== null) this.#rechecks.push({ worker, task, fence, at: recheckFrom });
+  }
+
+  /** A new or changed seat may serve lines nobody here could serve before. */
+  #workerChanged(connected: ConnectedWorker): void {
+    this.#matchingWorkers.clear();
+    for (const [route, requirements] of this.routes) {
+      if (findMismatch(requirements, connected) !== null) continue;
+      this.activeQueues.add(`r|${route}`);
+      this.activeQueues.add(`r|${route}|${connected.worker}`);
+    }
+  }
+
+  /** Every line that a seat here could serve may have work. */
+  activateServedQueues(): void {
+    for (const route of this.routes.keys())
+      if (this.matchingWorkers(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
+  }
+
+  /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
+  moveToBack(queues: readonly QueueName[]): void {
+    for (const queue of queues) {
+      this.activeQueues.delete(queue);
+      this.activeQueues.add(queue);
+    }
+  }
+
+  /** Grants older than `ms` that nobody acked. */
+  unackedGrants(now: Millis, ms: number): AttemptTimer[] {
+    return this.#unacked.startedUntil(now - ms);
+  }
+
+  /** Acked attempts older than `ms` whose ack is only in memory. */
+  unstoredAcks(now: Millis, ms: number): AttemptTimer[] {
+    return this.#unstored.startedUntil(now - ms).filter((timer) => this.#attemptOfGrant(timer)?.acked === true);
+  }
+
+  /** Attempts kept `ms` ago over the join of a worker that cannot report, about which it has not been asked. */
+  attemptsToRecheck(now: Millis, ms: number): AttemptTimer[] {
+    return this.#rechecks.startedUntil(now - ms);
+  }
+
+  /** When the next of these deadlines passes; a recheck that has passed waits for the next look. */
+  nextDeadline(now: Millis, ackMs: number, recheckMs: number): Millis | null {
+    const [ack, asked] = [this.#unacked.oldestStart, this.#rechecks.oldestStart];
+    const recheckAt = asked === null || asked + recheckMs <= now ? null : asked + recheckMs;
+    if (ack === null) return recheckAt;
+    return recheckAt === null ? ack + ackMs : Math.min(ack + ackMs, recheckAt);
+  }
+
+  #attemptOf(timer: AttemptTimer): LeasedAttempt | undefined {
+    const attempt = this.workers.get(timer.worker)?.attempts.get(timer.task);
+    return attempt?.fence === timer.fence ? attempt : undefined;
+  }
+
+  /** The hold of a grant's timer: one that was sent again since has another. */
+  #attemptOfGrant(timer: AttemptTimer): LeasedAttempt | undefined {
+    const attempt = this.#attemptOf(timer);
+    return attempt?.grantedAt === timer.at ? attempt : undefined;
+  }
+
+  /** Sessions without a free slot for long, by tenant. */
+  get saturatedByTenant(): Record<Tenant, number> {
+    const counts: Record<Tenant, number> = {};
+    for (const { tenant, isSaturated } of this.workers.values()) if (isSaturated) counts[tenant] = (counts[tenant] ?? 0) + 1;
+    return counts;
+  }
+
+  get attemptCount(): number {
+    let held = 0;
+    for (const connected of this.workers.values()) held += connected.attempts.size;
+    return held;
+  }
+}
+
+function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
+  if ((attempt.isWaiting === true) === isWaiting) return;
+  attempt.isWaiting = isWaiting;
+  connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
+}
+
+/** Moves after which no seat can take more than before. */
+const freesNoSlot = ({ move }: FleetChange): boolean =>
+  move === "stall" || move === "ack" || move === "recheck" || move === "full";

@@ -1,0 +1,68 @@
+// How a run is ended early: it is condemned, its open tasks are cancelled, at once or by a cursor when they are many, then it closes.
+
+import type { FaultData } from "../../interface/effect.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { releaseAttempt } from "../delivery/held-attempts.ts";
+import { requireHolderAddresses } from "../delivery/worker-mail.ts";
+import { releaseKey } from "../queueing/task-queue.ts";
+import { applyRunTransition } from "../rows/run.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import { readTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+export const errorText = (error: FaultData): string =>
+  JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
+
+/** One task is over before its time; its worker is told, its key goes on. The counters of its run and frame are the caller's. */
+export function cancelTask(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
+  const cancelled = applyTaskTransition(task, { type: "cancel", error: errorText(reason) }, work.now);
+  work.put(cancelled);
+  const { frame: iteration } = readTaskState(task);
+  if (iteration !== undefined)
+    work.recordRunFact(run, "frame.ended", { task: task.id, index: iteration.index, status: "cancelled", error: reason });
+  else work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: reason });
+  if (task.phase === "leased") releaseAttempt(work, context, task, { code: reason.code, reason: reason.message });
+  releaseKey(work, context, task);
+  return cancelled;
+}
+
+/** The run will end as `verdict`; its open tasks are cancelled now, or by the cursor when they are many. */
+export function endRunEarly(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  verdict: "failed" | "cancelled",
+  error: FaultData | null,
+): void {
+  const ending = applyRunTransition(run, { type: "condemn", verdict, error: error === null ? null : errorText(error) }, work.now);
+  if (ending.open === 0) closeRun(work, ending);
+  else cancelOpenTasks(work, context, ending);
+}
+
+export function cancelOpenTasks(work: UnitOfWork, context: DecisionContext, run: RunRow): void {
+  const limit = context.settings.sweepTasksMax;
+  const { tasks: open, last } = work.openTasks(run.id, run.cursor ?? "", limit);
+  const why = {
+    code: "E.RUNNER.CANCELLED",
+    message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
+  };
+  requireHolderAddresses(work, context, open);
+  // A sweep that takes several turns is told at its first: until the run is closed this is all that the log says of its verdict.
+  if (last !== null && run.cursor === null)
+    work.recordRunFact(run, "run.ending", {
+      verdict: run.verdict,
+      ...(run.error !== null && { error: JSON.parse(run.error) as unknown }),
+    });
+  // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
+  work.put(run);
+  for (const seen of open) cancelTask(work, context, run, work.task(seen.id) as TaskRow, why);
+  if (last === null) closeRun(work, run);
+  else work.put(applyRunTransition(run, { type: "sweep", cursor: last, ended: open.length }, work.now));
+}
+
+function closeRun(work: UnitOfWork, run: RunRow): void {
+  const closed = applyRunTransition(run, { type: "close" }, work.now);
+  work.put(closed);
+  work.recordRunFact(run, `run.${closed.phase}`, closed.error === null ? {} : { error: JSON.parse(closed.error) as unknown });
+}

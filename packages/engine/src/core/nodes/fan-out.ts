@@ -1,0 +1,155 @@
+// Fan-outs that are larger than a turn: so many nodes are reached at once, the rest by a cursor, turn after turn. The cursor of the top level
+// stands in the run's row, that of a frame in the frame's; the run's own time limit is kept beside its cursor.
+
+import type { Plan, PlanNode } from "@astraflow/graph";
+import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import { nodeSlot, type Slot, taskIdAt, topLevel } from "../rows/slot.ts";
+import type { FanOutCursor } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { loadTasks } from "./end-host.ts";
+import { countReachedNode, enterNode, type FollowUps, hasTurnCapacity, mayHaveRow, nodeParams, reachNode } from "./reach.ts";
+
+/** What the cursor of a live run says. */
+interface RunCursor {
+  readonly limit: Millis | null;
+  readonly reach: readonly FanOutCursor[];
+  /** Nodes that wait for nobody in this run, where those are not the plan's own. */
+  readonly starts?: readonly number[];
+}
+
+const readRunCursor = (run: RunRow): RunCursor | null =>
+  run.cursor === null || run.phase === "ending" ? null : (JSON.parse(run.cursor) as RunCursor);
+
+/** When the run must be over, whatever its row is due for. */
+export const runDeadline = (run: RunRow): Millis | null => {
+  const pending = readRunCursor(run);
+  return pending === null ? run.due : pending.limit;
+};
+
+export const hasPendingFanOut = (run: RunRow): boolean => readRunCursor(run) !== null;
+
+/** The run with what this turn had no room for. */
+export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], now: Millis, starts?: readonly number[]): RunRow {
+  if (left.length === 0) return run;
+  const before = readRunCursor(run);
+  const kept = starts ?? before?.starts;
+  const pending: RunCursor = {
+    limit: runDeadline(run),
+    reach: [...(before?.reach ?? []), ...left],
+    ...(kept !== undefined && { starts: kept }),
+  };
+  return { ...run, cursor: JSON.stringify(pending), due: now };
+}
+
+/** Goes on where the last turn stopped. What does not fit into this one either is in `flow.left`. */
+export function resumeFanOuts(work: UnitOfWork, context: DecisionContext, run: RunRow, plan: Plan, followUps: FollowUps): void {
+  const pending = readRunCursor(run);
+  if (pending === null || !hasTurnCapacity(work, context, followUps)) return;
+  work.put({ ...run, cursor: null, due: pending.limit });
+  const starts = pending.starts ?? plan.starts;
+  const { left } = fanOut(work, context, run, { scope: topLevel, plan, starts }, pending.reach, followUps);
+  work.put(withPendingFanOuts(work.run(run.id) as RunRow, left, work.now, pending.starts));
+}
+
+interface FanOutScope {
+  readonly scope: Slot;
+  readonly plan: Plan;
+  readonly starts: readonly number[];
+}
+
+/** Reaches as many nodes as the turn has room for. `opened`: nodes of the scope that are open now and were not before. */
+export function fanOut(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scopeOfFanOut: FanOutScope,
+  reach: readonly FanOutCursor[],
+  followUps: FollowUps,
+): { readonly opened: number; readonly left: FanOutCursor[] } {
+  const { scope, plan } = scopeOfFanOut;
+  requireFanOutRows(work, run, scopeOfFanOut, reach, context.settings.sweepTasksMax);
+  const left: FanOutCursor[] = [];
+  let opened = 0;
+  for (const one of reach) {
+    const targets = targetsOf(scopeOfFanOut, one.from);
+    let { at } = one;
+    let source: TaskRow | null = null;
+    for (; at < targets.length && hasTurnCapacity(work, context, followUps); at++) {
+      const node = plan.nodes[targets[at] as number] as PlanNode;
+      if (one.from !== null) source ??= sourceTask(work, run, scope, one.from);
+      opened +=
+        source === null
+          ? startNode(work, context, run, scope, node, followUps)
+          : reachNode(work, context, run, scope, node, source, followUps);
+    }
+    if (at < targets.length) left.push({ from: one.from, at });
+  }
+  return { opened, left };
+}
+
+const targetsOf = ({ plan, starts }: FanOutScope, from: number | null): readonly number[] =>
+  from === null ? starts : (plan.nodes[from]?.after ?? []);
+
+function sourceTask(work: UnitOfWork, run: RunRow, scope: Slot, ordinal: number): TaskRow {
+  const row = work.task(taskIdAt(run.id, nodeSlot(scope, ordinal)));
+  if (row === null) throw new Error(`node ${ordinal} of ${run.id} ${scope} has no row`);
+  return row;
+}
+
+function startNode(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  node: PlanNode,
+  followUps: FollowUps,
+): number {
+  countReachedNode(work, followUps);
+  enterNode(work, context, run, nodeSlot(scope, node.ordinal), node, nodeParams(work, context, run, scope, node), followUps);
+  return 1;
+}
+
+/** One node leads to one other that waits for it alone: nothing is read but the source, by whoever reaches it. */
+function isSingleSuccessor(run: RunRow, scopeOfFanOut: FanOutScope, reach: readonly FanOutCursor[]): boolean {
+  const [first] = reach;
+  if (first === undefined || reach.length > 1) return false;
+  const targets = targetsOf(scopeOfFanOut, first.from);
+  if (targets.length > first.at + 1) return false;
+  const node = scopeOfFanOut.plan.nodes[targets[first.at] ?? -1];
+  return node === undefined || !mayHaveRow(run, scopeOfFanOut.scope, node);
+}
+
+/** What the next `most` nodes will be reached with is read in two rounds, however many: sources and joins, then what the joins wait for. */
+function requireFanOutRows(
+  work: UnitOfWork,
+  run: RunRow,
+  scopeOfFanOut: FanOutScope,
+  reach: readonly FanOutCursor[],
+  most: number,
+): void {
+  const { scope, plan } = scopeOfFanOut;
+  if (isSingleSuccessor(run, scopeOfFanOut, reach)) return;
+  const read = (ordinals: Iterable<number>) =>
+    loadTasks(
+      work,
+      [...ordinals].map((ordinal) => taskIdAt(run.id, nodeSlot(scope, ordinal))),
+    );
+  const sources = new Set<number>();
+  const arrivals = new Map<number, number>();
+  let room = most;
+  for (const { from, at } of reach) {
+    if (room <= 0) break;
+    const next = targetsOf(scopeOfFanOut, from).slice(at, at + room);
+    if (next.length > 0 && from !== null) sources.add(from);
+    for (const ordinal of next)
+      if (mayHaveRow(run, scope, plan.nodes[ordinal] as PlanNode)) arrivals.set(ordinal, (arrivals.get(ordinal) ?? 0) + 1);
+    room -= next.length;
+  }
+  const rows = read([...arrivals.keys(), ...sources]);
+  const complete = [...arrivals].flatMap(([ordinal, count], at) => {
+    const node = plan.nodes[ordinal] as PlanNode;
+    return (rows[at]?.needs ?? node.before.length) <= count ? [node] : [];
+  });
+  read(new Set(complete.flatMap(({ inputs }) => inputs.map(({ source }) => source))));
+}

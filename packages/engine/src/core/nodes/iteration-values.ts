@@ -1,0 +1,69 @@
+// What a frame offers to the nodes inside: the parameters of its container, its item, its index, what the iteration before brought. Read
+// from rows, and only where a node asks.
+
+import type { IterationScope } from "@astraflow/graph";
+import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
+import { containerSlot, type Slot, taskIdAt } from "../rows/slot.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** What a frame's row keeps as its parameters. */
+interface IterationParams {
+  readonly index: number;
+  readonly item?: unknown;
+  readonly last?: unknown;
+}
+
+export const iterationParamsText = (values: IterationParams): string => JSON.stringify(values);
+
+export class IterationValues implements IterationScope {
+  readonly #board: UnitOfWork;
+  readonly #run: RunRow;
+  readonly #scope: Slot;
+  #parsed: IterationParams | null = null;
+
+  constructor(work: UnitOfWork, run: RunRow, scope: Slot) {
+    this.#board = work;
+    this.#run = run;
+    this.#scope = scope;
+  }
+
+  get parameters(): unknown {
+    return readContainerParams(requireTask(this.#board, taskIdAt(this.#run.id, containerSlot(this.#scope))));
+  }
+  get item(): unknown {
+    return this.#values.item;
+  }
+  get index(): number {
+    return this.#values.index;
+  }
+  get last(): unknown {
+    return this.#values.last ?? {};
+  }
+
+  get #values(): IterationParams {
+    this.#parsed ??= JSON.parse(requireTask(this.#board, taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
+    return this.#parsed;
+  }
+}
+
+function requireTask(work: UnitOfWork, id: TaskId): TaskRow {
+  const row = work.task(id);
+  if (row === null) throw new Error(`task ${id} has no row`);
+  return row;
+}
+
+/** A list of thousands would else be read again for each of its items. Of no consequence besides: a text has one meaning. */
+const parsedParams = new Map<TaskId, { readonly text: string; readonly value: unknown }>();
+const parsedParamsMax = 16;
+
+/** The parameters of a container's row. */
+export function readContainerParams(row: TaskRow): unknown {
+  const text = row.params ?? "{}";
+  const known = parsedParams.get(row.id);
+  if (known?.text === text) return known.value;
+  const value = JSON.parse(text) as unknown;
+  parsedParams.delete(row.id);
+  if (parsedParams.size >= parsedParamsMax) parsedParams.delete(parsedParams.keys().next().value as TaskId);
+  parsedParams.set(row.id, { text, value });
+  return value;
+}

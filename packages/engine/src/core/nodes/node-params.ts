@@ -1,0 +1,100 @@
+// Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
+// the node's schema asks for. Values along edges are graph's, those of frames frames.ts's.
+
+import {
+  findParamsProblem,
+  findRemoteValuePart,
+  mergeResults,
+  type Plan,
+  type PlanNode,
+  type RemoteValuePart,
+} from "@astraflow/graph";
+import type { FaultData } from "../../interface/effect.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { lastStep, slotOf } from "../rows/slot.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
+import { errorText } from "./end-run.ts";
+import type { FollowUps } from "./reach.ts";
+
+/** What is wrong with these parameters; null when nothing is. */
+export function findTaskParamsFault(node: PlanNode, params: string): FaultData | null {
+  const part = findRemoteValuePart(params);
+  if (part !== null) return keptPartProblem(node, part);
+  if (node.schema.parameters === true) return null;
+  const problem = findParamsProblem(node, JSON.parse(params));
+  if (problem === null) return null;
+  return {
+    code: "E.PARAMS.INVALID",
+    message: problem.message,
+    details: { node: node.id, field: problem.path },
+  };
+}
+
+const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteValuePart): FaultData => ({
+  code: "E.PARAMS.INVALID",
+  message: `node ${node.id} (${node.label}): ${field} is to be ${inside} of a value that was too large to travel and stayed with its worker; connect the whole value and read it there`,
+  details: { node: node.id, field, resource: resourceId },
+});
+
+/** A task that cannot even begin ends as failed before anybody sees it. `born` is counted as open already. */
+export function failBeforeStart(
+  work: UnitOfWork,
+  plan: Plan,
+  run: RunRow,
+  node: PlanNode,
+  newTask: TaskRow,
+  params: string,
+  error: FaultData,
+  isNew: boolean,
+  followUps: FollowUps,
+): void {
+  const failed = applyTaskTransition({ ...newTask, params }, { type: "fail", error: errorText(error), result: null }, work.now);
+  if (isNew) work.insert(failed);
+  else work.put(failed);
+  if (!isChainCall(node, failed) && isFinalFailure(plan, slotOf(failed))) recordDeadLetter(work, run, node, failed, error);
+  work.recordRunFact(run, "task.failed", { task: failed.id, fence: failed.fence, worker: null, error });
+  followUps.pending.push({ type: "ended", row: failed });
+}
+
+/** Whether somebody in a chain waits for this row, and so decides what its failure means. */
+export const isChainCall = (node: PlanNode, row: TaskRow): boolean => node.host !== null || lastStep(slotOf(row)).call !== null;
+
+/** What a payload may make of the parameters; a worker's frame would not take more. */
+const paramsLimits = { bytesMax: 2 * 1024 * 1024, depthMax: 64 };
+
+/** Where what a caller handed on is found by what it called. */
+const nextParam = "__next";
+
+/** What a caller hands on to what it calls: changes of its parameters, and words for the host and for the next. JSON texts. */
+export interface CallArguments {
+  readonly payload: string | null;
+  readonly hostCtx: string | null;
+  readonly middlewareCtx: string | null;
+}
+
+/**
+ * Parameters of a call: those of the node, the payload merged over them, the contexts beside them. What was said for the host goes on
+ * through every middleware that says nothing else. Null: larger or deeper than parameters may be.
+ */
+export function callParams(base: string, callerParams: string | null, handed: CallArguments): string | null {
+  const { payload, middlewareCtx } = handed;
+  const hostCtx = handed.hostCtx ?? inheritedHostContext(callerParams);
+  if (payload === null && hostCtx === null && middlewareCtx === null) return base;
+  const params: unknown = JSON.parse(base);
+  const merged = payload === null ? params : (mergeResults(params, JSON.parse(payload), paramsLimits)?.value ?? null);
+  if (merged === null) return null;
+  if (hostCtx === null && middlewareCtx === null) return JSON.stringify(merged);
+  const next = {
+    ...(hostCtx === null ? {} : { hostCtx: JSON.parse(hostCtx) as unknown }),
+    ...(middlewareCtx === null ? {} : { middlewareCtx: JSON.parse(middlewareCtx) as unknown }),
+  };
+  return JSON.stringify({ ...(merged as object), [nextParam]: next });
+}
+
+function inheritedHostContext(callerParams: string | null): string | null {
+  if (callerParams === null || !callerParams.includes(`"${nextParam}"`)) return null;
+  const { [nextParam]: next } = JSON.parse(callerParams) as { [nextParam]?: { hostCtx?: unknown } };
+  return next?.hostCtx === undefined ? null : JSON.stringify(next.hostCtx);
+}

@@ -1,0 +1,78 @@
+// What an operator said about a run while it ran: nodes to leave out when they are reached, workers that its packages go to or keep away
+// from. The only reader and writer of `RunRow.marks`; most runs have none.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import { type Slot, slotOf } from "../rows/slot.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import { withTaskState } from "../rows/task-state.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import type { FollowUps } from "./reach.ts";
+
+export interface OperatorMarks {
+  /** Some node was given with the start although what stands before it runs: whoever reaches a node looks whether it is over already. */
+  readonly isGiven?: true;
+  /** By node id or by slot: who wants it left out, and why. */
+  readonly skip?: Readonly<Record<string, { readonly by: string; readonly reason: string }>>;
+  /** By node id or package: where its tasks go from now on, as long as that worker is there. */
+  readonly workers?: Readonly<Record<string, WorkerId>>;
+  /** By node id or package: where its tasks do not go while another worker can take them. */
+  readonly avoid?: Readonly<Record<string, WorkerId>>;
+}
+
+const noMarks: OperatorMarks = {};
+const parsedMarks = new WeakMap<RunRow, OperatorMarks>();
+
+export function readMarks(run: RunRow): OperatorMarks {
+  if (run.marks === null) return noMarks;
+  let marks = parsedMarks.get(run);
+  if (marks === undefined) parsedMarks.set(run, (marks = JSON.parse(run.marks) as OperatorMarks));
+  return marks;
+}
+
+export const withMarks = (run: RunRow, change: OperatorMarks): RunRow => ({
+  ...run,
+  marks: JSON.stringify({ ...readMarks(run), ...change }),
+});
+
+/** Where an operator wants the tasks of this node, or of its package; undefined where he said nothing. */
+export const preferredWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).workers, node);
+export const avoidedWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).avoid, node);
+
+const findMark = (marks: Readonly<Record<string, WorkerId>> | undefined, { id, packageName }: PlanNode): WorkerId | undefined =>
+  marks === undefined
+    ? undefined
+    : Object.hasOwn(marks, id)
+      ? marks[id]
+      : Object.hasOwn(marks, packageName)
+        ? marks[packageName]
+        : undefined;
+
+/** Why a node is left out when it is reached; null when it is not. */
+function skipMarkOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: string; readonly reason: string } | null {
+  if (run.marks === null) return null;
+  const { skip = {} } = readMarks(run);
+  return Object.hasOwn(skip, slot) ? (skip[slot] ?? null) : Object.hasOwn(skip, node.id) ? (skip[node.id] ?? null) : null;
+}
+
+/** A node that is reached and was marked is over at once; what waits for it goes on. False: it is not marked. */
+export function skipIfMarked(
+  work: UnitOfWork,
+  run: RunRow,
+  node: PlanNode,
+  newTask: TaskRow,
+  params: string,
+  isNew: boolean,
+  followUps: FollowUps,
+): boolean {
+  const why = skipMarkOf(run, node, slotOf(newTask));
+  if (why === null) return false;
+  const skipped = withTaskState(applyTaskTransition({ ...newTask, params }, { type: "skip", result: "{}" }, work.now), {
+    why: why.reason,
+  });
+  if (isNew) work.insert(skipped);
+  else work.put(skipped);
+  work.recordRunFact(run, "task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
+  followUps.pending.push({ type: "ended", row: skipped });
+  return true;
+}

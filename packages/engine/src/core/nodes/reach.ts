@@ -1,0 +1,201 @@
+// How a node is reached: its task is born, or the task that joins several branches counts down; a node that a worker runs enters its line,
+// one that other tasks carry out becomes a host and is put on the list of what follows. What an end leads to is settle.ts.
+
+import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { concurrencyKeyOf, enqueueTask } from "../queueing/task-queue.ts";
+import { newTaskRow } from "../rows/new-task.ts";
+import { containerSlot, nodeSlot, planOfScope, type Slot, slotOf, taskIdAt, topLevel } from "../rows/slot.ts";
+import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import type { FanOutCursor } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { loadTasks } from "./end-host.ts";
+import { IterationValues } from "./iteration-values.ts";
+import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
+import { readMarks, skipIfMarked } from "./operator-marks.ts";
+
+/** What still follows from a command; worked off by settle.ts until nothing is left. */
+export interface FollowUps {
+  readonly pending: FollowUp[];
+  /** Task rows of the run that were opened (+) and ended (-) so far and are not yet counted in its row. */
+  openedTasks: number;
+  /** Nodes reached by this flow so far. */
+  nodesReached: number;
+  /** Fan-outs of the top level that are too large for this turn. */
+  readonly unfinishedFanOuts: FanOutCursor[];
+}
+
+type FollowUp =
+  /** A row has ended: whoever waited for it goes on. */
+  | { readonly type: "ended"; readonly row: TaskRow }
+  /** A host was reached: its frames, or the outermost of its chain, are to be opened. */
+  | { readonly type: "hosting"; readonly row: TaskRow };
+
+export const newFollowUps = (): FollowUps => ({ pending: [], openedTasks: 0, nodesReached: 0, unfinishedFanOuts: [] });
+
+/** So many a flow may always reach: in a crowded turn ordinary nodes go on at once, only large fan-outs wait. */
+const nodesPerCommandMin = 16;
+
+/** Whether another node may be reached in this turn. */
+export function hasTurnCapacity(work: UnitOfWork, context: DecisionContext, followUps: FollowUps): boolean {
+  const most = context.settings.sweepTasksMax;
+  return followUps.nodesReached < Math.min(nodesPerCommandMin, most) || work.nodesReached < most;
+}
+
+export function countReachedNode(work: UnitOfWork, followUps: FollowUps): void {
+  followUps.nodesReached += 1;
+  work.nodesReached += 1;
+}
+
+/** A node is reached for the first time and waits for nobody more. */
+export function enterNode(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  slot: Slot,
+  node: PlanNode,
+  params: string,
+  followUps: FollowUps,
+  newTask: TaskRow = newTaskFor(work, context, run, slot, node, 0),
+  isNew = true,
+): void {
+  if (isNew) followUps.openedTasks += 1;
+  if (run.marks !== null && skipIfMarked(work, run, node, newTask, params, isNew, followUps)) return;
+  const unfit = node.chain.length === 0 ? findTaskParamsFault(node, params) : null;
+  if (unfit !== null)
+    return failBeforeStart(work, context.plans.planOf(work, run), run, node, newTask, params, unfit, isNew, followUps);
+  if (node.container === null && node.chain.length === 0) {
+    enqueueTask(work, context, run, node, newTask, params, isNew);
+    return;
+  }
+  // A host takes no concurrency key: those that carry it out may.
+  const host = applyTaskTransition({ ...newTask, key: null }, { type: "host", params }, work.now);
+  if (isNew) work.insert(host);
+  else work.put(host);
+  work.recordRunFact(run, "task.hosting", { task: host.id, node: node.id });
+  followUps.pending.push({ type: "hosting", row: host });
+}
+
+export function newTaskFor(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  slot: Slot,
+  node: PlanNode,
+  needs: number,
+): TaskRow {
+  const route = context.plans.routeIdOf(work, context.fleet, run, node);
+  return newTaskRow(taskIdAt(run.id, slot), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));
+}
+
+/** One predecessor of a node has ended. Returns how many nodes of the scope this opened: a join is open from its first arrival on. */
+export function reachNode(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  node: PlanNode,
+  from: TaskRow,
+  followUps: FollowUps,
+): number {
+  countReachedNode(work, followUps);
+  const slot = nodeSlot(scope, node.ordinal);
+  const join = mayHaveRow(run, scope, node) ? work.task(taskIdAt(run.id, slot)) : null;
+  if (join === null && node.before.length === 1) {
+    enterNode(work, context, run, slot, node, nodeParams(work, context, run, scope, node, from), followUps);
+    return 1;
+  }
+  if (join === null) {
+    const waiting = newTaskFor(work, context, run, slot, node, node.before.length - 1);
+    work.insert(waiting);
+    work.recordRunFact(run, "task.waiting", { task: waiting.id });
+    followUps.openedTasks += 1;
+    return 1;
+  }
+  // Skipped before all arrived, or given with the start: nobody waits here any more.
+  if (isEnded(join)) return 0;
+  const arrived = applyTaskTransition(join, { type: "arrive" }, work.now);
+  if (join.needs > 1) work.put(arrived);
+  else enterNode(work, context, run, slot, node, nodeParams(work, context, run, scope, node, from), followUps, arrived, false);
+  return 0;
+}
+
+/** Whether a node may have a row before it is reached: a join has one from its first arrival on, any other only where one was given. */
+export const mayHaveRow = (run: RunRow, scope: Slot, node: PlanNode): boolean =>
+  node.before.length > 1 || (scope === topLevel && run.marks !== null && readMarks(run).isGiven === true);
+
+/** The parameters that a node of a scope runs with, as text. `from`: a predecessor that is at hand. */
+export function nodeParams(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  node: PlanNode,
+  from: TaskRow | null = null,
+): string {
+  const near = from === null ? null : slotOf(from);
+  const isNear = from !== null && node.inputs.every(({ source }) => nodeSlot(scope, source) === near);
+  const outcome = isNear
+    ? () => new TaskOutcome(from)
+    : outcomesIn(work, context, run, scope, new Set(node.inputs.map(({ source }) => source)), from);
+  if (scope === topLevel) return JSON.stringify(resolveParams(node, outcome));
+  const { container } = context.plans.nodeOf(work, run, { id: taskIdAt(run.id, containerSlot(scope)), run: run.id });
+  if (container === null) throw new Error(`run ${run.id} has no container for ${scope}`);
+  return JSON.stringify(resolveIterationParams(container, node, new IterationValues(work, run, scope), outcome));
+}
+
+/** What nodes of a scope offer, by ordinal. Their rows are read together. */
+export function outcomesIn(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  ordinals: ReadonlySet<number>,
+  from: TaskRow | null = null,
+): (ordinal: number) => NodeOutcome | null {
+  if (ordinals.size === 0) return () => null;
+  const plan = requirePlan(work, context, run, scope);
+  const wanted = new Set<number>();
+  for (const ordinal of ordinals) for (const one of outcomeSources(plan, ordinal)) wanted.add(one);
+  const near = from === null ? null : slotOf(from);
+  const found = new Map<number, TaskRow>();
+  const far = [...wanted].filter((ordinal) => nodeSlot(scope, ordinal) !== near);
+  const rows = loadTasks(
+    work,
+    far.map((ordinal) => taskIdAt(run.id, nodeSlot(scope, ordinal))),
+  );
+  for (const [at, ordinal] of far.entries()) if (rows[at]) found.set(ordinal, rows[at]);
+  if (from !== null) for (const ordinal of wanted) if (nodeSlot(scope, ordinal) === near) found.set(ordinal, from);
+  return (ordinal) => {
+    const row = outcomeSources(plan, ordinal).flatMap((one) => found.get(one) ?? [])[0];
+    return row === undefined ? null : new TaskOutcome(row);
+  };
+}
+
+/** The plan that the nodes of a scope belong to. */
+function requirePlan(work: UnitOfWork, context: DecisionContext, run: RunRow, scope: Slot): Plan {
+  const plan = planOfScope(context.plans.planOf(work, run), scope);
+  if (plan === null) throw new Error(`run ${run.id} has no scope ${scope}`);
+  return plan;
+}
+
+/** Where the values of a node are found. What an inner middleware offers stands in the result of its host, for it runs once a call. */
+function outcomeSources(plan: Plan, ordinal: number): number[] {
+  const host = plan.nodes[ordinal]?.host ?? null;
+  return host === null ? [ordinal] : [ordinal, host];
+}
+
+/** Bodies are kept as text and only read where an edge carries a value out of them. */
+export class TaskOutcome implements NodeOutcome {
+  readonly #task: TaskRow;
+  constructor(task: TaskRow) {
+    this.#task = task;
+  }
+  get params(): unknown {
+    return this.#task.params === null ? {} : (JSON.parse(this.#task.params) as unknown);
+  }
+  get results(): unknown {
+    return this.#task.result === null ? {} : (JSON.parse(this.#task.result) as unknown);
+  }
+}

@@ -1,0 +1,151 @@
+// Documents: written together or not at all, each by whoever knows its revision; and what the end of a document's time means. What their
+// bodies say is for those who write them.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { DocPut, WriteDocs } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import {
+  type DocRow,
+  docId,
+  docKey,
+  type IdempotencyRow,
+  keyOf,
+  type RunId,
+  rootOf,
+  runOf,
+  splitKey,
+} from "../../storage/rows.ts";
+import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { expireCommand } from "../workers/command-records.ts";
+import { type AuditedAction, type AuditSubject, allOrNothing, withAudit } from "./audit.ts";
+
+/** Documents that one command may write or remove. */
+export const docsPerWriteMax = 1_000;
+
+/** An ask that made documents keeps their revisions where one that made a run names it. */
+const revisionsPrefix = "docs ";
+
+export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: WriteDocs): AnswerBody | Fault {
+  const count = command.puts.length + (command.drops?.length ?? 0);
+  if (count > docsPerWriteMax)
+    return fault("E.REQUEST.TOO_LARGE", `${count} documents are more than one write takes; write at most ${docsPerWriteMax}`);
+  const before = answerRepeatedWrite(work, command);
+  if (before !== null) return before;
+  if (command.audit === undefined) return allOrNothing(work, () => writeAll(work, command));
+  const auditedAction: AuditedAction = { ...command.audit, tenant: command.tenant, by: command.by, corr: command.corr };
+  const isThere = writeSubjectOf(work, command) !== null;
+  let isWritten = false;
+  const subject = (): AuditSubject | null => (isThere || isWritten ? writeSubjectOf(work, command, true) : null);
+  return withAudit(work, auditedAction, subject, () => {
+    const answer = writeAll(work, command);
+    isWritten = "of" in answer;
+    return answer;
+  });
+}
+
+/** What an earlier command under this key was answered; null when there was none. */
+function answerRepeatedWrite(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault | null {
+  const idempotencyKey = command.ask ?? null;
+  const record = idempotencyKey === null ? null : work.idempotencyRecord(`${command.tenant}/${idempotencyKey.key}`);
+  if (idempotencyKey === null || record === null) return null;
+  if (record.digest !== idempotencyKey.digest || !record.run.startsWith(revisionsPrefix))
+    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${idempotencyKey.key}" was used for another request; use a new key`);
+  return { of: "docs", revs: readRevisions(record), repeated: true };
+}
+
+const readRevisions = ({ run }: IdempotencyRow): number[] =>
+  run.slice(revisionsPrefix.length).split(",").filter(Boolean).map(Number);
+
+function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
+  const revs: number[] = [];
+  for (const put of command.puts) {
+    const now = work.doc(docId(command.tenant, put.collection, put.name));
+    if (put.rev !== undefined && put.rev !== (now?.rev ?? 0)) return conflict(put, put.rev, now);
+    const next = nextRevision(work, command, put, now);
+    revs.push(next.rev);
+    work.put(next);
+  }
+  for (const drop of command.drops ?? []) {
+    const now = work.doc(docId(command.tenant, drop.collection, drop.name));
+    if (now === null || drop.rev !== now.rev) return conflict(drop, drop.rev, now);
+    work.delete(keyOf(now));
+  }
+  if (command.ask !== undefined && command.ask !== null)
+    work.put({
+      kind: "ask",
+      id: `${command.tenant}/${command.ask.key}`,
+      digest: command.ask.digest,
+      run: `${revisionsPrefix}${revs.join(",")}`,
+      at: work.now,
+    });
+  return { of: "docs", revs, repeated: false };
+}
+
+/** What a put does not mention stays as it was. */
+function nextRevision(work: UnitOfWork, command: WriteDocs, put: DocPut, now: DocRow | null): DocRow {
+  return {
+    kind: "doc",
+    id: docId(command.tenant, put.collection, put.name),
+    tenant: command.tenant,
+    collection: put.collection,
+    rev: (now?.rev ?? 0) + 1,
+    at: work.now,
+    due: put.keepMs !== undefined ? work.now + put.keepMs : put.due === undefined ? (now?.due ?? null) : put.due,
+    sort: put.sort ?? now?.sort ?? "",
+    terms: put.terms?.toLowerCase() ?? now?.terms ?? "",
+    body: put.body,
+  };
+}
+
+function conflict(doc: { readonly collection: string; readonly name: string }, expected: number, now: DocRow | null): Fault {
+  const { collection, name } = doc;
+  const state =
+    now === null ? "does not exist" : expected === 0 ? `exists in revision ${now.rev}` : `is in revision ${now.rev} by now`;
+  const wayOut = now === null || expected === 0 ? "look at what is there first" : "read it again and repeat the change";
+  return fault("E.CONFLICT", `${collection} ${name} ${state}; ${wayOut}`, { collection, name, rev: now?.rev ?? 0, expected });
+}
+
+/**
+ * Whom the entry is about: the first document of the write, the run that guards it, or, without documents, the run, worker or document
+ * that the audit names. Null: there is no such thing of this tenant.
+ */
+function writeSubjectOf(work: UnitOfWork, command: WriteDocs, evenNew = false): AuditSubject | null {
+  const first = command.puts[0] ?? command.drops?.[0];
+  if (first !== undefined) {
+    const key = docKey(command.tenant, first.collection, first.name);
+    if (work.doc(docId(command.tenant, first.collection, first.name)) === null && !evenNew) return null;
+    const [kind, id] = splitKey(rootOf(key));
+    return kind === "run" ? findOwnRun(work, command, id) : key;
+  }
+  const { targetType = "", target = "" } = command.audit ?? {};
+  if (targetType === "run") return findOwnRun(work, command, target);
+  if (targetType === "task") return findOwnRun(work, command, runOf(target));
+  if (targetType === "worker") {
+    const worker = work.worker(`${command.tenant}/${target}`);
+    return worker === null ? null : keyOf(worker);
+  }
+  // Nothing is written to it; it is looked at so that the turn holds what the entry stands under.
+  work.doc(docId(command.tenant, targetType, target));
+  return docKey(command.tenant, targetType, target);
+}
+
+function findOwnRun(work: UnitOfWork, command: WriteDocs, id: RunId): AuditSubject | null {
+  const run = work.run(id);
+  return run !== null && run.tenant === command.tenant ? run : null;
+}
+
+/** A document's time is over: it is gone. For what a worker kept, its run is told; a command that waits for its worker has failed. */
+export function expireDocument(work: UnitOfWork, id: string): void {
+  const doc = work.doc(id);
+  if (doc === null || doc.due === null || doc.due > work.now) return;
+  if (doc.collection === "command" && expireCommand(work, doc)) return;
+  work.delete(keyOf(doc));
+  // What its worker has removed was told then.
+  if (doc.collection !== "artifact" || readArtifact(doc).removed !== undefined) return;
+  const run = work.run(runOfArtifact(doc));
+  const data = { resource: doc.id.slice(doc.tenant.length + "/artifact/".length), reason: "expired" };
+  if (run !== null && run.tenant === doc.tenant) work.recordRunFact(run, "artifact.removed", data);
+  else work.recordFact(doc.tenant, keyOf(doc), "artifact.removed", data);
+}

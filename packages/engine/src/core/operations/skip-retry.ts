@@ -1,0 +1,173 @@
+// What operators do to a node of a run that is under way: leave it out, or try it again now. Moving work to another worker is rebind.ts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { RetryNode, SkipNode } from "../../interface/command.ts";
+import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { releaseAttempt } from "../delivery/held-attempts.ts";
+import { endHost } from "../nodes/end-host.ts";
+import { readMarks, withMarks } from "../nodes/operator-marks.ts";
+import { newFollowUps } from "../nodes/reach.ts";
+import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { handleTaskEnd, runFollowUps } from "../progress/follow-up.ts";
+import { cancelOpenCalls } from "../progress/middleware-chain.ts";
+import { enqueueTask, releaseKey } from "../queueing/task-queue.ts";
+import { lastStep, nodeSlot, scopeOf, slotOf, taskIdAt } from "../rows/slot.ts";
+import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
+
+/** A node that is left out: what waits for it goes on as if it had nothing to say. */
+export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNode): AnswerBody | Fault {
+  const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
+  if (isFault(run)) return run;
+  const target = findTarget(work, context, run, command.node);
+  if (isFault(target)) return target;
+  const rows = targetTasks(work, context, run, target);
+  if (isFault(rows)) return rows;
+  const [only] = rows;
+  if (target.slot !== null && only !== undefined && isEnded(only))
+    return refuseEnded(only, "replay the run from the node after it");
+  if (target.slot !== null && lastStep(target.slot).iteration !== null)
+    return fault("E.TASK.MOVE_REFUSED", `${command.node} is an iteration of a container; skip the container or a node inside`);
+  const steered: AffectedTask[] = [];
+  // What is not reached yet, or waits for more, is left out when its turn comes: those before it still run.
+  const isLater = target.slot === null || only === undefined || only.phase === "waiting";
+  if (isLater) steered.push(...markSkip(work, run, target, command, only));
+  for (const row of rows)
+    if (row.phase !== "waiting") {
+      const now = work.task(row.id) as TaskRow;
+      // One that was skipped before may have ended it.
+      if (!isEnded(now)) steered.push(skipTask(work, context, command, now));
+    }
+  return { of: "steered", run: run.id, tasks: steered };
+}
+
+const refuseEnded = (task: TaskRow, wayOut: string): Fault =>
+  fault("E.TASK.ENDED", `task ${task.id} is ${task.phase}; ${wayOut}`, { task: task.id, phase: task.phase });
+
+function markSkip(
+  work: UnitOfWork,
+  run: RunRow,
+  target: NodeTarget,
+  command: SkipNode,
+  row: TaskRow | undefined,
+): AffectedTask[] {
+  const key = target.slot ?? target.node.id;
+  const skip = { ...readMarks(run).skip, [key]: { by: command.by, reason: command.reason } };
+  work.put(withMarks(run, { skip }));
+  if (target.slot === null) return [];
+  const task = taskIdAt(run.id, target.slot);
+  recordOperation(work, run, task, command, "skip");
+  return [{ task, node: target.node.id, from: null, to: null, sent: "none", phase: row?.phase ?? "waiting" }];
+}
+
+function recordOperation(
+  work: UnitOfWork,
+  run: RunRow,
+  task: string,
+  command: SkipNode | RetryNode,
+  what: "skip" | "retry",
+): void {
+  work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
+}
+
+function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode, task: TaskRow): AffectedTask {
+  const run = work.run(task.run) as RunRow;
+  const node = context.plans.nodeOf(work, run, task);
+  const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
+  recordOperation(work, run, task.id, command, "skip");
+  if (task.phase !== "hosting") {
+    endAsSkipped(work, context, run, task, command.reason);
+    return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
+  }
+  const slot = slotOf(task);
+  const isBehindChain = node.chain.length > 0 && lastStep(slot).call === null;
+  if (isBehindChain) {
+    // A middleware that is skipped ends its host so; the outermost holds all the others.
+    const outermost = work.task(taskIdAt(run.id, nodeSlot(scopeOf(slot), node.chain[0] ?? -1)));
+    if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
+    endAsSkipped(work, context, run, outermost, command.reason);
+    return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
+  }
+  const followUps = newFollowUps();
+  endHost(work, context, run, task, { verdict: "skipped", error: null }, followUps);
+  runFollowUps(work, context, run.id, followUps);
+  // Where there is much inside it is ended some a turn, and stays a host meanwhile.
+  return { ...steered, sent: "none", phase: work.task(task.id)?.phase ?? "skipped" };
+}
+
+/** A task that no other task carries out is over; its worker is told, its key goes on. */
+function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: string): void {
+  const followUps = newFollowUps();
+  const free = cancelOpenCalls(work, context, run, task, followUps);
+  const skipped = withTaskState(applyTaskTransition(free, { type: "skip", result: "{}" }, work.now), { why: reason });
+  work.put(skipped);
+  work.recordRunFact(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
+  if (task.phase === "leased") releaseAttempt(work, context, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
+  releaseKey(work, context, task);
+  handleTaskEnd(work, context, run.id, skipped, followUps);
+}
+
+/** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
+export function retryNode(work: UnitOfWork, context: DecisionContext, command: RetryNode): AnswerBody | Fault {
+  const run = findLiveRun(work, command, "replay it from the node to run it again");
+  if (isFault(run)) return run;
+  const target = findTarget(work, context, run, command.node);
+  if (isFault(target)) return target;
+  const named = targetTasks(work, context, run, target);
+  if (isFault(named)) return named;
+  // A host behind a chain, or a container, is tried again by what carries it out.
+  const rows = named[0]?.phase === "hosting" ? openTasksOf(work, context, run, (node) => node === target.node) : named;
+  if (isFault(rows)) return rows;
+  const movable = rows.filter(isRetryable);
+  if (movable.length === 0) return nothingToRetry(command, rows[0]);
+  return { of: "steered", run: run.id, tasks: movable.map((task) => retryTaskNow(work, context, command, task)) };
+}
+
+const isRetryable = (task: TaskRow): boolean =>
+  task.phase === "leased" || task.phase === "ready" || (task.phase === "parked" && task.line === null);
+
+function nothingToRetry(command: RetryNode, row: TaskRow | undefined): Fault {
+  if (row !== undefined && isEnded(row)) return refuseEnded(row, "replay the run from this node");
+  const why =
+    row === undefined || row.phase === "waiting"
+      ? "has not been reached yet"
+      : row.phase === "parked"
+        ? `waits for concurrency key ${row.key?.slice(row.key.indexOf("/") + 1)}`
+        : "is carried out by other tasks; name one of those";
+  return fault("E.TASK.MOVE_REFUSED", `node ${command.node} ${why}; there is nothing to try again`, {
+    node: command.node,
+    phase: row?.phase ?? "waiting",
+  });
+}
+
+function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: RetryNode, task: TaskRow): AffectedTask {
+  const run = work.run(task.run) as RunRow;
+  const node = context.plans.nodeOf(work, run, task);
+  recordOperation(work, run, task.id, command, "retry");
+  if (task.phase === "parked") enqueueTask(work, context, run, node, task);
+  // An operator's word is no verdict on the worker: it is not counted as a delivery that brought nothing.
+  if (task.phase === "leased")
+    takeBackAttempt(
+      work,
+      context,
+      run,
+      { ...task, deliveries: Math.max(0, task.deliveries - 1) },
+      {
+        unacked: false,
+        code: "E.RUNNER.CANCELLED",
+        message: `taken back by ${command.by}: ${command.reason}`,
+      },
+    );
+  return {
+    task: task.id,
+    node: node.id,
+    from: task.worker,
+    to: null,
+    sent: task.phase === "leased" ? "stop" : "none",
+    phase: work.task(task.id)?.phase ?? task.phase,
+  };
+}

@@ -1,0 +1,114 @@
+// What callers order: start a run, cancel one. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { CancelRun, StartRun } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import type { RunId, RunRow } from "../../storage/rows.ts";
+import { endRunEarly } from "../nodes/end-run.ts";
+import { fanOut } from "../nodes/fan-out.ts";
+import { newFollowUps } from "../nodes/reach.ts";
+import { runFollowUps } from "../progress/follow-up.ts";
+import { isRunEnded } from "../rows/run.ts";
+import { readRunOrigin } from "../rows/run-origin.ts";
+import { topLevel } from "../rows/slot.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { insertPresetTasks } from "./preset-results.ts";
+
+const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
+  of: "run",
+  run: run.id,
+  phase: run.phase,
+  workflow: run.workflow,
+  client: run.client,
+  createdAt: run.createdAt,
+  repeated,
+});
+
+/** `id` was chosen before the turn began, so that the run's row could be taken with the others. */
+export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRun, id: RunId): AnswerBody | Fault {
+  if (command.ask !== null) {
+    const record = work.idempotencyRecord(`${command.tenant}/${command.ask.key}`);
+    if (record !== null) return answerRepeatedStart(work, command, record);
+    if (command.refusal === undefined)
+      work.put({ kind: "ask", id: `${command.tenant}/${command.ask.key}`, digest: command.ask.digest, run: id, at: work.now });
+  }
+  if (command.refusal !== undefined) return fault(command.refusal.code, command.refusal.message, command.refusal.details);
+  const workflow = `${command.tenant}/${command.digest}`;
+  if (work.workflow(workflow) === null) work.put({ kind: "workflow", id: workflow, body: command.body });
+  const timeoutMs = command.timeoutMs ?? context.settings.runTimeoutMs;
+  const blank: RunRow = {
+    kind: "run",
+    id,
+    tenant: command.tenant,
+    phase: "queued",
+    workflow,
+    client: command.client,
+    band: command.priority,
+    open: 0,
+    verdict: null,
+    cursor: null,
+    createdAt: work.now,
+    startedAt: null,
+    endedAt: null,
+    due: timeoutMs === null ? null : work.now + timeoutMs,
+    error: null,
+    label: command.label ?? "",
+    source: command.source ?? "",
+    about: command.about ?? "{}",
+    marks: null,
+    bindings: null,
+  };
+  // Looked at although it cannot be there: only what was taken may be written.
+  if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
+  const plan = context.plans.planOf(work, blank);
+  work.insert(blank);
+  work.recordRunFact(blank, "run.created", {
+    by: command.by,
+    workflow: command.digest,
+    client: command.client,
+    ...startDetails(blank),
+  });
+  const followUps = newFollowUps();
+  const starts =
+    command.presetResults === undefined
+      ? plan.starts
+      : insertPresetTasks(work, context, blank, plan, command.presetResults, followUps);
+  const scopeOfFanOut = { scope: topLevel, plan, starts };
+  followUps.unfinishedFanOuts.push(
+    ...fanOut(work, context, work.run(id) as RunRow, scopeOfFanOut, [{ from: null, at: 0 }], followUps).left,
+  );
+  runFollowUps(work, context, id, followUps, command.presetResults && starts);
+  return runAnswer(work.run(id) as RunRow, false);
+}
+
+/** A start's audit row is its first fact: under which request, and of a run that repeats another, of which, from where and why. */
+function startDetails(run: RunRow): Readonly<Record<string, unknown>> {
+  const { corr, replayOf, from, reason } = readRunOrigin(run);
+  return {
+    ...(corr === undefined ? {} : { corr }),
+    ...(replayOf === undefined ? {} : { repeatOf: replayOf }),
+    ...(from === undefined ? {} : { from }),
+    ...(reason === undefined ? {} : { reason }),
+  };
+}
+
+function answerRepeatedStart(work: UnitOfWork, command: StartRun, record: { digest: string; run: RunId }): AnswerBody | Fault {
+  if (record.digest !== command.ask?.digest)
+    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${command.ask?.key}" was used for another request; use a new key`, {
+      run: record.run,
+    });
+  const run = work.run(record.run);
+  return run === null ? fault("E.NOT_FOUND", `run ${record.run} is gone`) : runAnswer(run, true);
+}
+
+export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRun): AnswerBody | Fault {
+  const run = work.run(command.run);
+  if (run === null || run.tenant !== command.tenant)
+    return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });
+  // Cancelling what has ended, or is being cancelled, changes nothing and is no error.
+  if (isRunEnded(run) || run.phase === "ending") return runAnswer(run, true);
+  work.recordRunFact(run, "run.cancelling", { by: command.by, reason: command.reason });
+  endRunEarly(work, context, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
+  return runAnswer(work.run(command.run) as RunRow, false);
+}

@@ -1,0 +1,84 @@
+// Whom a steering command is about: a node by its id, which may stand for many tasks, or one task by its slot. What is done to them is in
+// steer.ts and rebind.ts.
+
+import type { Plan, PlanNode } from "@astraflow/graph";
+import { Fault, fault } from "@astraflow/protocol";
+import type { RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
+import { isRunEnded } from "../rows/run.ts";
+import { nodeAt, type Slot, taskIdAt } from "../rows/slot.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+export interface NodeTarget {
+  readonly node: PlanNode;
+  /** The one task that is meant, whether or not it is there yet; null where the node may run more than once. */
+  readonly slot: Slot | null;
+}
+
+/** A run that can still be steered. Unknown and another tenant's get one and the same answer. */
+export function findLiveRun(
+  work: UnitOfWork,
+  request: { readonly tenant: Tenant; readonly run: RunId },
+  wayOut: string,
+): RunRow | Fault {
+  const run = work.run(request.run);
+  if (run === null || run.tenant !== request.tenant)
+    return fault("E.NOT_FOUND", `run ${request.run} does not exist`, { run: request.run });
+  if (!isRunEnded(run) && run.phase !== "ending") return run;
+  return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase}; ${wayOut}`, { run: run.id, phase: run.phase });
+}
+
+const slotPattern = /^\d+(?:[~*/]\d+)*$/;
+
+/** `name`: a node's id, a slot, or a whole task id. */
+export function findTarget(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string): NodeTarget | Fault {
+  const plan = context.plans.planOf(work, run);
+  const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
+  if (slotPattern.test(slot)) {
+    const node = nodeAt(plan, slot);
+    if (node !== null) return { node, slot };
+  } else {
+    const node = findNode(plan, name);
+    if (node !== null) {
+      const runsOnce = plan.nodes[node.ordinal] === node && node.host === null;
+      return { node, slot: runsOnce ? String(node.ordinal) : null };
+    }
+  }
+  return fault("E.NOT_FOUND", `run ${run.id} has no node ${name}`, { run: run.id, node: name });
+}
+
+function findNode(plan: Plan, id: string): PlanNode | null {
+  const open = [plan];
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    const found = at.nodes.find((node) => node.id === id);
+    if (found !== undefined) return found;
+    for (const { container } of at.nodes) if (container !== null) open.push(container.body);
+  }
+  return null;
+}
+
+/** The open tasks of a run that fit; a run with more open tasks than one turn looks at is steered task by task. */
+export function openTasksOf(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  fits: (node: PlanNode, task: TaskRow) => boolean,
+): TaskRow[] | Fault {
+  const { tasks, last } = work.openTasks(run.id, "", context.settings.sweepTasksMax);
+  if (last !== null)
+    return fault(
+      "E.REQUEST.TOO_LARGE",
+      `run ${run.id} has more than ${context.settings.sweepTasksMax} open tasks; name the task by its slot`,
+      { run: run.id, open: run.open },
+    );
+  return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(context.plans.nodeOf(work, run, task), task));
+}
+
+/** The tasks that a target stands for now: the one it names, ended or not, or all open ones of its node. */
+export function targetTasks(work: UnitOfWork, context: DecisionContext, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
+  if (target.slot === null) return openTasksOf(work, context, run, (node) => node === target.node);
+  const task = work.task(taskIdAt(run.id, target.slot));
+  return task === null ? [] : [task];
+}
+
+export const isFault = <T>(value: T | Fault): value is Fault => value instanceof Fault;

@@ -1,0 +1,266 @@
+// Where a ready task may go: only to the worker that owns what it refers to, to the one that an operator named, to the one that its
+// affinity key belongs to, or to any. Looked at when a task gets in line and again before it is granted: owners come and go meanwhile.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { FaultData, ResourceRef } from "../../interface/effect.ts";
+import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
+import { docKey } from "../../storage/rows.ts";
+import { mailQueueHint } from "../delivery/worker-mail.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import { findMismatch, readDescription, requirementsOf, versionFor } from "../fleet/route.ts";
+import { preferredWorker } from "../nodes/operator-marks.ts";
+import { failTask } from "../progress/end-attempt.ts";
+import { acquireAffinity, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
+import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
+import { type RequestedResource, resourceRefsOf } from "../queueing/resource-refs.ts";
+import { queueDeadline } from "../queueing/task-queue.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import { readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** A pinned task is looked at this often although nothing was heard of its worker: words about lost workers may have been missed. */
+const pinCheckMs = 60_000;
+
+/** A task and what is known about where it may go. `lost`: a worker whose loss is decided in this very turn, so that no row shows it yet. */
+interface PinRequest {
+  readonly board: UnitOfWork;
+  readonly tools: DecisionContext;
+  readonly run: RunRow;
+  readonly node: PlanNode;
+  readonly task: TaskRow;
+  readonly lostWorker: WorkerId | null;
+}
+
+/** The ready task in the line where it belongs now; null: what it needs is gone and it has failed. */
+export function pinTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  lostWorker: WorkerId | null = null,
+): TaskRow | null {
+  const refs = resourceRefsOf(node, task.params);
+  if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
+  const pin = choosePin({ board: work, tools: context, run, node, task, lostWorker }, refs);
+  if (typeof pin === "object" && pin !== null) {
+    failTask(work, context, run, task, pin, null);
+    return null;
+  }
+  const queue = context.fleet.queueFor(task.route, pin);
+  const isSettled = task.pin === pin && task.line === queue && (pin === null || (task.due !== null && task.due > work.now));
+  if (isSettled) return task;
+  const moved = applyTaskTransition(
+    task,
+    { type: "repin", pin: pin, line: queue, due: pinDeadline(work, context, node, task, pin) },
+    work.now,
+  );
+  work.put(moved);
+  if (pin !== null) notifyOwner(work, context, run, pin, queue);
+  return moved;
+}
+
+/** Whoever holds the worker's socket looks at its line, though every hint of it were lost. */
+function notifyOwner(work: UnitOfWork, context: DecisionContext, run: RunRow, worker: WorkerId, queue: QueueName): void {
+  const row = context.fleet.workers.has(worker) ? null : work.peekWorker(worker);
+  if (row === null) work.changeFleet({ move: "heat", line: queue });
+  else mailQueueHint(work, context, row, run.id, queue);
+}
+
+/** End of its time in queue, or the next look at its pin. */
+function pinDeadline(
+  work: UnitOfWork,
+  context: DecisionContext,
+  node: PlanNode,
+  task: TaskRow,
+  pin: WorkerId | null,
+): Millis | null {
+  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
+  if (pin === null) return queue;
+  // An operator may have sent a task here that would only have preferred to be: its preference is over then, its pin is not.
+  const isPreferring = node.policy.affinity?.mode === "preferred" && preferenceEndsAt(work, task) > work.now;
+  const look = isPreferring ? preferenceEndsAt(work, task) : work.now + pinCheckMs;
+  return queue === null ? look : Math.min(queue, look);
+}
+
+const preferenceEndsAt = (work: UnitOfWork, task: TaskRow): Millis => (task.readyAt ?? work.now) + preferenceMs;
+
+/** What is due of a ready task is its pin and not its time in queue. False: it has waited too long. */
+export function recheckPin(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): boolean {
+  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
+  if (task.phase !== "ready" || task.pin === null || (queue !== null && queue <= work.now)) return false;
+  repinTask(work, context, run, node, task, null);
+  return true;
+}
+
+/** A resource is gone: a task that waits for it fails now, though its worker be busy for long. */
+export function recheckResource(work: UnitOfWork, context: DecisionContext, id: TaskId, resource: string): void {
+  const task = work.task(id);
+  const run = task === null ? null : work.run(task.run);
+  if (task?.phase !== "ready" || task.pin === null || run === null || run.phase === "ending") return;
+  const node = context.plans.nodeOf(work, run, task);
+  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, context, run, node, task, null);
+}
+
+/** The worker that a task waits for was lost. False: it must be looked at again later. */
+export function repinAfterLoss(work: UnitOfWork, context: DecisionContext, task: TaskRow, worker: WorkerRow): boolean {
+  const run = work.run(task.run);
+  if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
+  repinTask(work, context, run, context.plans.nodeOf(work, run, task), task, worker.id);
+  return true;
+}
+
+function repinTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  lostWorker: WorkerId | null,
+): void {
+  const bound = pinTask(work, context, run, node, task, lostWorker);
+  if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
+}
+
+function choosePin(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData | null {
+  if (refs.length > 0) return commonOwner(request, refs);
+  const { board: work, run, node, task, lostWorker } = request;
+  const marked = preferredWorker(run, node);
+  if (marked !== undefined && canServe(request, marked)) return marked;
+  const { affinity } = node.policy;
+  if (affinity === undefined) return task.pin !== null && canServe(request, task.pin) ? task.pin : null;
+  const owner = affinityOwner(work, run.tenant, affinity.key, lostWorker);
+  if (owner === null || affinity.mode !== "preferred") return owner;
+  const row = work.peekWorker(owner);
+  return row?.phase === "online" && !row.draining && preferenceEndsAt(work, task) > work.now ? owner : null;
+}
+
+/** An operator's word does not hold up a task that the worker cannot run, or can no longer run. */
+function canServe(request: PinRequest, worker: WorkerId): boolean {
+  const row = request.board.peekWorker(worker);
+  if (row === null || !isAvailable(request, worker)) return false;
+  return (
+    findMismatch(requirementsOf(request.run.tenant, request.node), { tenant: row.tenant, about: readDescription(row) }) === null
+  );
+}
+
+/** A worker that is away may come back while its lease lasts. */
+function isAvailable({ board: work, lostWorker }: PinRequest, worker: WorkerId): boolean {
+  const phase = worker === lostWorker ? "lost" : work.peekWorker(worker)?.phase;
+  return phase === "online" || phase === "away";
+}
+
+/** The one worker that has all of them, or why there is none. */
+function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData {
+  const { board: work, run } = request;
+  work.requireRows(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
+  let first: { readonly ref: RequestedResource; readonly row: WorkerRow } | null = null;
+  for (const ref of refs) {
+    const row = resourceOwner(request, ref);
+    if ("code" in row) return row;
+    if (first !== null && first.row.id !== row.id)
+      return {
+        code: "E.RESOURCE.CONFLICT",
+        message: `resource ${first.ref.resource} is at worker ${first.row.name} and ${ref.resource} at ${row.name}; no worker has both`,
+        details: {
+          resources: [
+            { resource: first.ref.resource, worker: first.row.name },
+            { resource: ref.resource, worker: row.name },
+          ],
+        },
+      };
+    first ??= { ref, row };
+  }
+  return (first as { row: WorkerRow }).row.id;
+}
+
+function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
+  const { board: work, tools: context, run } = request;
+  if (ref.expiresAt !== undefined && ref.expiresAt <= work.now) return resourceMissing(ref, "its time is over", "expired");
+  const doc = findArtifact(work, run.tenant, ref.resource);
+  const kept = doc === null ? null : readArtifact(doc);
+  if (kept?.removed !== undefined) return resourceMissing(ref, removalText(kept.workerName, kept.removed), kept.removed);
+  const row = doc === null ? findWorkerByName(work, context, run, ref.workerName) : work.peekWorker(readArtifact(doc).worker);
+  if (row === null || row.tenant !== run.tenant)
+    return ref.workerName === null || doc !== null
+      ? resourceMissing(ref, "it expired, was removed or never was", "removed")
+      : resourceMissing(ref, `no worker ${ref.workerName} is known`, "worker-unknown");
+  if (!isAvailable(request, row.id)) return resourceMissing(ref, `its worker ${row.name} is lost`, "worker-lost");
+  return row;
+}
+
+const removalText = (worker: string, reason: string): string =>
+  ({
+    evicted: `worker ${worker} had to make room`,
+    expired: `its time at worker ${worker} is over`,
+    released: `worker ${worker} let it go`,
+    lost: `worker ${worker} came back without it`,
+  })[reason] ?? `worker ${worker} no longer has it`;
+
+/** A resource that was never reported is looked for at the worker its user names, by the name it has here or by its instance id. */
+function findWorkerByName(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string | null): WorkerRow | null {
+  if (name === null) return null;
+  for (const connected of context.fleet.workers.values())
+    if (connected.tenant === run.tenant && connected.name === name) return work.peekWorker(connected.worker);
+  return work.peekWorker(`${run.tenant}/${name}`);
+}
+
+function resourceMissing(ref: RequestedResource, why: string, reason: string): FaultData {
+  return {
+    code: "E.RESOURCE.MISSING",
+    message: `resource ${ref.resource} is gone: ${why}; run the node that makes it again`,
+    details: { resource: ref.resource, reason, ...(ref.workerName === null ? {} : { worker: ref.workerName }) },
+  };
+}
+
+/** What the grant to this seat adds to the row: the version it runs with, the resources it uses, the key it acquires. */
+export function withGrantDetails(
+  work: UnitOfWork,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  connected: ConnectedWorker,
+): TaskRow {
+  const refs = resourceRefsOf(node, task.params);
+  const { affinity } = node.policy;
+  if (node.minVersion === null && affinity === undefined && refs.length === 0) return task;
+  const version = versionFor(node, connected.about);
+  const change: { -readonly [K in keyof TaskState]?: TaskState[K] | undefined } = {};
+  if (version !== node.packageVersion || readTaskState(task).version !== undefined)
+    change.version = version === node.packageVersion ? undefined : version;
+  if (refs.length > 0) change.refs = refs.map((ref) => dispatchedRef(work, run, ref, connected));
+  if (affinity !== undefined)
+    change.affinity = {
+      key: affinity.key,
+      mode: affinity.mode ?? "sticky",
+      until: acquireAffinityKey(work, run, affinity, connected),
+    };
+  return withTaskState(task, change as Parameters<typeof withTaskState>[1]);
+}
+
+function dispatchedRef(work: UnitOfWork, run: RunRow, ref: RequestedResource, connected: ConnectedWorker): ResourceRef {
+  const doc: DocRow | null = findArtifact(work, run.tenant, ref.resource);
+  const known = doc === null ? null : readArtifact(doc);
+  const expiresAt = (doc === null ? ref.expiresAt : renewArtifact(work, doc)) ?? null;
+  return {
+    resource: ref.resource,
+    workerName: connected.name,
+    type: ref.type || known?.type || "resource",
+    ...(ref.scope === undefined ? {} : { scope: ref.scope }),
+    ...(expiresAt === null ? {} : { expiresAt }),
+    ...(ref.metadata === undefined ? {} : { metadata: ref.metadata }),
+  };
+}
+
+/** Until when the key is this worker's; null where it stays another's, because this one was only preferred less. */
+function acquireAffinityKey(
+  work: UnitOfWork,
+  run: RunRow,
+  affinity: NonNullable<PlanNode["policy"]["affinity"]>,
+  connected: ConnectedWorker,
+): Millis | null {
+  const owner = affinityOwner(work, run.tenant, affinity.key);
+  if (owner !== null && owner !== connected.worker) return null;
+  return acquireAffinity(work, run, affinity, connected.worker);
+}

@@ -1,0 +1,353 @@
+// Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
+// only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { Command } from "../../interface/command.ts";
+import {
+  type QueueName,
+  type RunRow,
+  runOf,
+  type TaskId,
+  type TaskRow,
+  type WorkerId,
+  type WorkerRow,
+} from "../../storage/rows.ts";
+import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
+import {
+  type ConnectedWorker,
+  type FleetChange,
+  type LeasedAttempt,
+  noPendingChanges,
+  type PendingChanges,
+  usedSlots,
+} from "../fleet/fleet.ts";
+import { parseQueueName, type TaskRequirements } from "../fleet/route.ts";
+import { avoidedWorker } from "../nodes/operator-marks.ts";
+import { failTask } from "../progress/end-attempt.ts";
+import { boundWorker } from "../queueing/package-bindings.ts";
+import { applyRunTransition } from "../rows/run.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { pinTask, withGrantDetails } from "./pins.ts";
+
+/** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
+const workerProbesMax = 4;
+
+/** What of this turn bears on a seat's room. */
+interface TurnChanges {
+  readonly freedSlots: ReadonlyMap<WorkerId, number>;
+  readonly fleetChanges: readonly FleetChange[];
+}
+
+const noAttempts: readonly LeasedAttempt[] = [];
+
+/** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
+function freeSlotsFor(
+  changes: TurnChanges,
+  pendingChanges: PendingChanges,
+  connected: ConnectedWorker,
+  nodeType: string,
+): number {
+  if (
+    connected.draining ||
+    connected.resourcePressure !== null ||
+    !connected.healthy ||
+    pendingChanges.unsettledWorkers.has(connected.worker)
+  )
+    return 0;
+  const pendingAttempts = pendingChanges.grantedAttempts.get(connected.worker) ?? noAttempts;
+  const free =
+    connected.about.slots - usedSlots(connected) - pendingAttempts.length + (changes.freedSlots.get(connected.worker) ?? 0);
+  const limit = connected.about.perNodeLimits?.[nodeType];
+  if (limit === undefined || free <= 0) return Math.max(0, free);
+  return Math.max(0, Math.min(free, limit - countAttemptsOfType(changes, pendingAttempts, connected, nodeType)));
+}
+
+function countAttemptsOfType(
+  changes: TurnChanges,
+  pendingAttempts: readonly LeasedAttempt[],
+  connected: ConnectedWorker,
+  nodeType: string,
+): number {
+  let count = 0;
+  for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
+  for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
+  for (const change of changes.fleetChanges) {
+    if (change.move === "hold" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
+    if (change.move === "drop" && change.worker === connected.worker && change.wasWaiting !== true)
+      count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
+    if (change.move === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
+      count += change.isWaiting ? -1 : 1;
+  }
+  return count;
+}
+
+/** Slots that the results and the calls among these commands will free, so that the claim can fill them in the same turn. */
+export function slotsFreedBy(commands: readonly Command[]): Map<WorkerId, number> {
+  const freedSlots = new Map<WorkerId, number>();
+  for (const command of commands)
+    if (command.type === "task.result" || command.type === "task.error" || command.type === "task.next")
+      freedSlots.set(command.worker, (freedSlots.get(command.worker) ?? 0) + 1);
+  return freedSlots;
+}
+
+/** Lines worth asking the store for, and how many tasks of each: only for slots this replica can fill. `coming`: slots that results of this batch will free. */
+export function chooseClaims(
+  context: DecisionContext,
+  freedSlots: ReadonlyMap<WorkerId, number>,
+): { line: QueueName; limit: number }[] {
+  const { fleet, settings } = context;
+  const claims: { line: QueueName; limit: number }[] = [];
+  const work = { freedSlots: freedSlots, fleetChanges: [] };
+  for (const queue of fleet.activeQueues) {
+    const target = fleet.stalledQueues.has(queue) ? null : parseQueueName(queue);
+    if (target === null) continue;
+    const nodeType = fleet.routes.get(target.route)?.nodeType ?? "";
+    let limit = 0;
+    for (const connected of candidateWorkers(context, target.route, target.pin))
+      limit += freeSlotsFor(work, fleet.pendingChanges, connected, nodeType);
+    if (limit > 0) claims.push({ line: queue, limit: Math.min(limit, settings.turnCommandsMax) });
+    if (claims.length >= settings.claimLinesMax) break;
+  }
+  return claims;
+}
+
+function candidateWorkers(context: DecisionContext, route: string, pin: WorkerId | null): readonly ConnectedWorker[] {
+  const matching = context.fleet.matchingWorkers(route);
+  return pin === null ? matching : matching.filter((connected) => connected.worker === pin);
+}
+
+/** Each task is placed under a mark of its own (`attempt`): a run that cannot be read never keeps the others from their workers. */
+export function placeTasks(
+  work: UnitOfWork,
+  context: DecisionContext,
+  claimed: ReadonlyMap<QueueName, readonly TaskRow[]>,
+  asked: readonly { line: QueueName; limit: number }[],
+  isolate: IsolateFailure,
+): void {
+  const blocked = new Set<QueueName>();
+  const recheck = new Set<QueueName>();
+  for (const head of queueHeads(claimed))
+    isolate(head.run, () => {
+      const task = work.task(head.id);
+      const bound = task?.phase === "ready" ? pinOrDefer(work, context, task, recheck) : null;
+      if (bound === null || tryGrant(work, context, bound)) return;
+      if (bound.line === task?.line) blocked.add(bound.line as QueueName);
+      // It stands in another line now, which this turn may have found empty.
+      else recheck.add(bound.line as QueueName);
+    });
+  // Room was there and yet they could not be placed: asking again before anything changes would only spin.
+  if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
+    for (const queue of blocked) work.changeFleet({ move: "stall", line: queue });
+  const drained = new Set<QueueName>();
+  for (const { line: queue, limit } of asked)
+    if ((claimed.get(queue)?.length ?? 0) < limit && !blocked.has(queue)) drained.add(queue);
+  for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, context, id, { blocked, drained, recheck }));
+  for (const queue of drained) work.changeFleet({ move: "cool", line: queue });
+  for (const queue of recheck) work.changeFleet({ move: "heat", line: queue });
+}
+
+/** Lines whose head found no seat; that were read to their end; that must be looked at again, whatever else this turn found. */
+interface PlacementQueues {
+  readonly blocked: Set<QueueName>;
+  readonly drained: Set<QueueName>;
+  readonly recheck: Set<QueueName>;
+}
+
+/** A task that became ready in this turn: granted at once when nobody stands before it, otherwise it stays in its line. */
+function placeNewlyReady(
+  work: UnitOfWork,
+  context: DecisionContext,
+  id: TaskId,
+  { blocked, drained, recheck }: PlacementQueues,
+): void {
+  const ready = work.task(id);
+  const task = ready?.phase === "ready" ? pinOrDefer(work, context, ready, recheck) : null;
+  // Not placed because what tells of its pin is in other hands: it stands in its line, and the log says so.
+  if (task === null && work.task(id)?.phase === "ready") recordReady(work, id);
+  if (task === null || task.line === null) return;
+  const { line: queue } = task;
+  // Interned by another scheduler, which told nobody as long as no task stood in its line.
+  const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
+  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: JSON.parse(route.needs) as TaskRequirements });
+  const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
+  if (isFirst && tryGrant(work, context, task)) return;
+  blocked.add(queue);
+  drained.delete(queue);
+  recordReady(work, id);
+  work.changeFleet({ move: "heat", line: queue });
+}
+
+function recordReady(work: UnitOfWork, task: TaskId): void {
+  const run = work.run(runOf(task));
+  if (run !== null) work.recordRunFact(run, "task.ready", { task });
+}
+
+function queueHeads(claimed: ReadonlyMap<QueueName, readonly TaskRow[]>): readonly TaskRow[] {
+  if (claimed.size === 1) return [...claimed.values()][0] as readonly TaskRow[];
+  return [...claimed.values()].flat().sort(byPriority);
+}
+
+/** Lower band first, then rank; equal ranks by id, so the order is total. */
+function byPriority(a: TaskRow, b: TaskRow): number {
+  return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
+}
+
+/**
+ * The task in the line where it belongs; null when it has failed because what it needs is gone, or when what tells of its pin is in another
+ * turn's hands: it then stays where it is, and its line is looked at again.
+ */
+function pinOrDefer(work: UnitOfWork, context: DecisionContext, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
+  const run = work.run(task.run);
+  if (run === null || !isRunActive(run)) return task;
+  try {
+    return pinTask(work, context, run, context.plans.nodeOf(work, run, task), task);
+  } catch (problem) {
+    if (!(problem instanceof RootBusy)) throw problem;
+    if (task.line !== null) recheck.add(task.line);
+    return null;
+  }
+}
+
+/** A condemned run is being swept; its tasks are not worth a worker any more. */
+const isRunActive = (run: RunRow): boolean => run.phase === "queued" || run.phase === "running";
+
+function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): boolean {
+  const run = work.run(task.run);
+  if (run === null || !isRunActive(run)) return false;
+  const node = context.plans.nodeOf(work, run, task);
+  const flaw = findChainContradiction(work, context, run, node, task);
+  if (flaw !== null) {
+    failTask(work, context, run, task, flaw, null);
+    return true;
+  }
+  const connected = pickWorker(work, context, run, task, node);
+  if (connected === null) return false;
+  const timeoutMs = attemptTimeoutMs(context, node);
+  const due = timeoutMs === null ? null : work.now + timeoutMs;
+  const granted = applyTaskTransition(
+    task,
+    { type: "grant", worker: connected.worker, boot: connected.boot, epoch: connected.epoch, due },
+    work.now,
+  );
+  const leased = withGrantDetails(work, run, node, granted, connected);
+  work.put(leased);
+  work.requireWorker(run.id, connected.worker, connected.epoch);
+  if (run.phase === "queued") {
+    work.put(applyRunTransition(run, { type: "start" }, work.now));
+    work.recordRunFact(run, "run.started", {});
+  }
+  work.recordRunFact(run, "task.granted", {
+    task: task.id,
+    worker: connected.worker,
+    fence: leased.fence,
+    attempt: leased.attempt,
+  });
+  work.changeFleet({
+    move: "hold",
+    worker: connected.worker,
+    attempt: {
+      task: task.id,
+      run: run.id,
+      fence: leased.fence,
+      nodeType: node.type,
+      grantedAt: work.now,
+      acked: false,
+      stored: false,
+      recheckFrom: null,
+      isRunningOlder: false,
+    },
+  });
+  sendDispatch(work, context, connected, run, node, leased);
+  return true;
+}
+
+/**
+ * Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The floor is
+ * believed, and the commit fails where it is wrong; only then is the row looked at, here, before the worker gets anything again.
+ */
+function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: ConnectedWorker): boolean {
+  if (work.changedWorkers.has(connected.worker)) return false;
+  if (!context.fleet.unverifiedWorkers.has(connected.worker) || work.verifiedWorkers.has(connected.worker)) return true;
+  let row: WorkerRow | null;
+  try {
+    row = work.worker(connected.worker);
+  } catch (problem) {
+    if (problem instanceof RootBusy) return false;
+    throw problem;
+  }
+  if (row !== null && row.epoch === connected.epoch && row.phase === "online") {
+    if (!row.draining) {
+      work.verifiedWorkers.add(connected.worker);
+      work.changeFleet({ move: "trust", worker: connected.worker });
+      return true;
+    }
+    work.changeFleet({ move: "drain", worker: connected.worker, on: true });
+    work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
+    return false;
+  }
+  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  work.emit({
+    type: "reset",
+    session: connected.session,
+    worker: connected.worker,
+    code: "E.SESSION.SUPERSEDED",
+    reason: "superseded session",
+  });
+  return false;
+}
+
+/**
+ * The worker that this run's package is bound to while it has room; else round-robin from where the last grant of this route stopped, among
+ * a few free seats the one with most room.
+ */
+function pickWorker(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  node: PlanNode,
+): ConnectedWorker | null {
+  const candidates = candidateWorkers(context, task.route, task.pin);
+  const { pendingChanges } = context.fleet;
+  const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;
+  const bound = task.pin === null ? findBoundWorker(context, run, node, candidates) : null;
+  if (
+    bound !== null &&
+    bound.worker !== avoided &&
+    freeSlotsFor(work, pendingChanges, bound, node.type) > 0 &&
+    verifyWorker(work, context, bound)
+  )
+    return bound;
+  const start = context.fleet.roundRobinStart(task.route);
+  let best: ConnectedWorker | null = null;
+  let bestFree = 0;
+  for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
+    const connected = candidates[(start + step) % candidates.length] as ConnectedWorker;
+    const free = connected.worker === avoided ? 0 : freeSlotsFor(work, pendingChanges, connected, node.type);
+    if (free <= 0 || !verifyWorker(work, context, connected)) continue;
+    probes++;
+    if (free > bestFree) [best, bestFree] = [connected, free];
+  }
+  if (best !== null) context.fleet.setRoundRobinStart(task.route, (candidates.indexOf(best) + 1) % candidates.length);
+  return best;
+}
+
+function findBoundWorker(
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  candidates: readonly ConnectedWorker[],
+): ConnectedWorker | null {
+  const worker = run.bindings === null ? null : boundWorker(run, node.packageName);
+  const connected = worker === null ? undefined : context.fleet.workers.get(worker);
+  return connected !== undefined && candidates.includes(connected) ? connected : null;
+}
+
+/** Where an operator does not want the package any more, as long as somebody else here can run it. */
+function avoidedWorkerIn(run: RunRow, node: PlanNode, candidates: readonly ConnectedWorker[]): WorkerId | null {
+  const avoided = run.marks === null ? undefined : avoidedWorker(run, node);
+  return avoided !== undefined && candidates.some((connected) => connected.worker !== avoided) ? avoided : null;
+}

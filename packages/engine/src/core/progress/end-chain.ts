@@ -1,0 +1,181 @@
+// How a host behind a chain ends: with the status of its outermost middleware, with the result of its own last good call, with what the
+// middlewares' output ports say written into it. Inner middlewares get one row each that says what became of them, called or not.
+
+import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
+import type { FaultData } from "../../interface/effect.ts";
+import { type RunRow, type TaskRow, taskKey } from "../../storage/rows.ts";
+import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
+import { errorText } from "../nodes/end-run.ts";
+import { type FollowUps, newTaskFor, TaskOutcome } from "../nodes/reach.ts";
+import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
+import { readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import type { ChainPosition } from "./middleware-chain.ts";
+
+/** The outermost middleware has ended, and with it the host. */
+export function endChain(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  chain: ChainPosition,
+  host: TaskRow,
+  outermost: TaskRow,
+  followUps: FollowUps,
+): void {
+  // An operator was faster: what he made of the host stands.
+  if (host.phase !== "hosting") return;
+  requireCallRows(work, run, chain, host);
+  for (const ordinal of chain.host.chain.slice(1))
+    closeMiddleware(work, context, run, chain, chain.plan.nodes[ordinal] as PlanNode, host);
+  const written = withMiddlewareOutputs(work, run, chain, host, outermost);
+  const event = hostTransition(chain, host, outermost, written.result ?? "{}");
+  const ended = applyTaskTransition({ ...written, result: null }, event, work.now);
+  work.put(ended);
+  const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
+  if (ended.phase === "failed" && error !== null && isFinalFailure(context.plans.planOf(work, run), slotOf(ended)))
+    recordDeadLetter(work, run, chain.host, ended, error);
+  work.recordRunFact(run, `task.${ended.phase}`, {
+    task: ended.id,
+    fence: ended.fence,
+    worker: null,
+    ...(error === null ? {} : { error }),
+  });
+  followUps.pending.push({ type: "ended", row: ended });
+}
+
+/** Asks for all rows of calls that are looked at below, at once. */
+function requireCallRows(work: UnitOfWork, run: RunRow, { scope, host: node }: ChainPosition, host: TaskRow): void {
+  const { called = {}, ran = {} } = readTaskState(host);
+  const calls = [node.ordinal, ...node.chain].flatMap((ordinal) => {
+    const numbers = new Set([called[ordinal], ran[ordinal]].filter((call) => call !== undefined));
+    return [...numbers].map((call) => taskKey(taskIdAt(run.id, callSlot(nodeSlot(scope, ordinal), call))));
+  });
+  work.requireRows(calls);
+}
+
+function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, outermost: TaskRow, result: string): TaskTransition {
+  const { called, skippedBy } = readTaskState(host);
+  switch (outermost.phase) {
+    case "succeeded":
+      // Withheld by the chain, or skipped by one inside and not run since.
+      return called?.[node.ordinal] === undefined || skippedBy !== undefined
+        ? { type: "skip", result }
+        : { type: "succeed", result };
+    case "skipped":
+      return { type: "skip", result };
+    case "failed": {
+      const error = JSON.parse(outermost.error ?? "{}") as FaultData;
+      const middleware = plan.nodes[node.chain[0] ?? -1]?.id;
+      return { type: "fail", error: errorText({ ...error, details: { ...error.details, middleware } }), result: null };
+    }
+    default:
+      return { type: "cancel", error: outermost.error };
+  }
+}
+
+const notCalled = "not called";
+
+/** The row that stands for an inner middleware in the graph: as its last call ended, with its last good result. */
+function closeMiddleware(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  chain: ChainPosition,
+  node: PlanNode,
+  host: TaskRow,
+): void {
+  const slot = nodeSlot(chain.scope, node.ordinal);
+  const { called, ran } = readTaskState(host);
+  const calls = called?.[node.ordinal];
+  const last = calls === undefined ? null : work.task(taskIdAt(run.id, callSlot(slot, calls)));
+  const lastSuccess = lastSuccessfulCall(work, run, chain, node, ran?.[node.ordinal]);
+  const newTask = newTaskFor(work, context, run, slot, node, 0);
+  const seen = { ...newTask, params: (lastSuccess ?? last)?.params ?? null };
+  const result = lastSuccess?.result ?? "{}";
+  const closed =
+    last === null
+      ? applyTaskTransition(withTaskState(seen, { why: notCalled }), { type: "skip", result }, work.now)
+      : applyTaskTransition(
+          applyTaskTransition(seen, { type: "host", params: seen.params }, work.now),
+          transitionOfCall(last, result),
+          work.now,
+        );
+  work.insert(closed);
+  work.recordRunFact(run, `task.${closed.phase}`, {
+    task: closed.id,
+    fence: closed.fence,
+    worker: null,
+    calls: calls ?? 0,
+    ...(last === null && { why: notCalled }),
+    ...(closed.error !== null && { error: JSON.parse(closed.error) as unknown }),
+  });
+}
+
+function transitionOfCall(last: TaskRow, result: string): TaskTransition {
+  if (!isEnded(last)) return { type: "cancel", error: null };
+  switch (last.phase) {
+    case "succeeded":
+      return { type: "succeed", result };
+    case "skipped":
+      return { type: "skip", result };
+    case "failed":
+      return { type: "fail", error: last.error ?? "{}", result };
+    default:
+      return { type: "cancel", error: last.error };
+  }
+}
+
+/** The row of the last call of a node that succeeded. */
+function lastSuccessfulCall(
+  work: UnitOfWork,
+  run: RunRow,
+  chain: ChainPosition,
+  node: PlanNode,
+  call: number | undefined,
+): TaskRow | null {
+  return call === undefined ? null : work.task(taskIdAt(run.id, callSlot(nodeSlot(chain.scope, node.ordinal), call)));
+}
+
+/** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost has the last word. */
+function withMiddlewareOutputs(work: UnitOfWork, run: RunRow, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
+  const { ran } = readTaskState(host);
+  const lastSuccess = lastSuccessfulCall(work, run, chain, chain.host, ran?.[chain.host.ordinal]);
+  let values: WrittenOutputs = { parameters: null, results: null };
+  for (const ordinal of chain.host.chain.toReversed()) {
+    const node = chain.plan.nodes[ordinal] as PlanNode;
+    if (node.outputs === undefined || node.outputs.length === 0) continue;
+    const row = node.chainIndex === 0 ? outermost : lastSuccessfulCall(work, run, chain, node, ran?.[ordinal]);
+    if (row !== null) values = copyOutputs(values, node.outputs, row, host, lastSuccess);
+  }
+  return {
+    ...host,
+    params: values.parameters === null ? host.params : JSON.stringify(values.parameters),
+    result: values.results === null ? (lastSuccess?.result ?? "{}") : JSON.stringify(values.results),
+  };
+}
+
+/** Null while nothing was written: bodies are read only where they change. */
+interface WrittenOutputs {
+  readonly parameters: unknown;
+  readonly results: unknown;
+}
+
+function copyOutputs(
+  values: WrittenOutputs,
+  outputs: readonly BindingPath[],
+  from: TaskRow,
+  host: TaskRow,
+  lastSuccess: TaskRow | null,
+): WrittenOutputs {
+  const source = new TaskOutcome(from);
+  let { parameters, results } = values;
+  for (const { root, steps } of outputs) {
+    const value = valueAt(root === "results" ? source.results : source.params, steps);
+    if (value === undefined) continue;
+    if (root === "results") results = withValueAt(results ?? JSON.parse(lastSuccess?.result ?? "{}"), steps, value);
+    else parameters = withValueAt(parameters ?? JSON.parse(host.params ?? "{}"), steps, value);
+  }
+  return { parameters, results };
+}

@@ -1,0 +1,36 @@
+// Gathering: the outputs of all iterations of a list, in the order of the list, as one result. Read from the rows of the frames, so many a
+// turn; tries that failed are passed over. What becomes of the result is decided in loops.ts.
+
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { loadTasks } from "../nodes/end-host.ts";
+import { iterationSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import type { LoopState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { iterationStateOf, resultBytesMax } from "./iterations.ts";
+
+export type CollectedOutputs =
+  | { readonly result: string }
+  /** There are more frames than a turn may read. */
+  | { readonly loop: LoopState }
+  | "too large";
+
+export function collectOutputs(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  row: TaskRow,
+  loop: LoopState,
+): CollectedOutputs {
+  const from = loop.gathered ?? 0;
+  const to = Math.min(loop.frames, from + context.settings.sweepTasksMax);
+  const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
+  const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationSlot(slotOf(row), from + at)));
+  for (const iteration of loadTasks(work, ids))
+    if (iteration?.phase === "succeeded") items[iterationStateOf(iteration).index] = iteration.result;
+  const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item ?? "") + 1, 0);
+  if (bytes > resultBytesMax) return "too large";
+  if (to < loop.frames) return { loop: { ...loop, gathered: to, items } };
+  // Each output is a JSON text already: read and written again it would be the same text.
+  return { result: `{"items":[${items.map((item) => item ?? "null").join(",")}],"count":${loop.count}}` };
+}

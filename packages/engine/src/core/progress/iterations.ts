@@ -1,0 +1,167 @@
+// Frames: one try of one iteration of a container. A frame is open while any node of its scope is; when the last has ended well its outputs
+// are its result, when one fails everything inside is cancelled first. What the container makes of that is loops.ts.
+
+import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
+import type { FaultData } from "../../interface/effect.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { endHost } from "../nodes/end-host.ts";
+import { fanOut } from "../nodes/fan-out.ts";
+import { iterationParamsText } from "../nodes/iteration-values.ts";
+import { countReachedNode, type FollowUps, hasTurnCapacity, newTaskFor, outcomesIn } from "../nodes/reach.ts";
+import { iterationSlot, type Slot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** A larger result of a container is refused: it would be carried in its row, and into the parameters of whoever follows. */
+export const resultBytesMax = 2 * 1024 * 1024;
+
+export function requireContainer(node: PlanNode): ContainerPlan {
+  if (node.container === null) throw new Error(`node ${node.id} is no container`);
+  return node.container;
+}
+
+export interface NewIteration {
+  readonly number: number;
+  readonly index: number;
+  readonly tries: number;
+  readonly item: unknown;
+  readonly last: unknown;
+}
+
+/** A frame is born with the nodes of its body that wait for nobody; a body without any is over at once. */
+export function openIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  host: TaskRow,
+  node: PlanNode,
+  iteration: NewIteration,
+  followUps: FollowUps,
+): void {
+  const { number, index, tries, item, last } = iteration;
+  const slot = iterationSlot(slotOf(host), number);
+  const blank = { ...newTaskFor(work, context, run, slot, node, 0), key: null };
+  const params = iterationParamsText({ index, item, last });
+  const newTask = withTaskState(applyTaskTransition(blank, { type: "host", params }, work.now), { frame: { index, tries } });
+  countReachedNode(work, followUps);
+  followUps.openedTasks += 1;
+  work.insert(newTask);
+  work.recordRunFact(run, "frame.opened", { task: newTask.id, index });
+  advanceIteration(work, context, run, newTask, node, [{ from: null, at: 0 }], 0, followUps);
+}
+
+/** The nodes of a frame that its fan-outs still owe are reached, as far as this turn has room. */
+export function resumeIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  iteration: TaskRow,
+  node: PlanNode,
+  followUps: FollowUps,
+): void {
+  const { reach } = iterationStateOf(iteration);
+  if (reach === undefined) work.put({ ...iteration, due: null });
+  else if (hasTurnCapacity(work, context, followUps)) advanceIteration(work, context, run, iteration, node, reach, 0, followUps);
+}
+
+/** A node of the frame has ended well: its successors are reached. */
+export function continueIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  ended: number,
+  followUps: FollowUps,
+): void {
+  const iteration = work.task(taskIdAt(run.id, scope));
+  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  const node = context.plans.nodeOf(work, run, iteration);
+  advanceIteration(
+    work,
+    context,
+    run,
+    iteration,
+    node,
+    [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])],
+    -1,
+    followUps,
+  );
+}
+
+/** Reaches what is to be reached, then counts; a frame with nothing open and nothing owed has succeeded. */
+function advanceIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  iteration: TaskRow,
+  node: PlanNode,
+  reach: readonly FanOutCursor[],
+  ended: number,
+  followUps: FollowUps,
+): void {
+  const { body } = requireContainer(node);
+  const scopeOfFanOut = { scope: slotOf(iteration), plan: body, starts: body.starts };
+  const { opened, left: owed } = fanOut(work, context, run, scopeOfFanOut, reach, followUps);
+  const needs = iteration.needs + ended + opened;
+  const { index, tries } = iterationStateOf(iteration);
+  const due = owed.length > 0 ? work.now : null;
+  const walked = withTaskState(
+    { ...iteration, needs, due },
+    { frame: { index, tries, ...(owed.length > 0 && { reach: owed }) } },
+  );
+  work.put(walked);
+  if (needs === 0 && owed.length === 0) completeIteration(work, context, run, walked, node, followUps);
+}
+
+function completeIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  iteration: TaskRow,
+  node: PlanNode,
+  followUps: FollowUps,
+): void {
+  const container = requireContainer(node);
+  const wanted = new Set(container.outputs.map((output) => output.node));
+  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(work, context, run, slotOf(iteration), wanted)));
+  if (Buffer.byteLength(result) > resultBytesMax) {
+    const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
+    return endHost(work, context, run, iteration, { verdict: "failed", error }, followUps);
+  }
+  const endedRow = applyTaskTransition(iteration, { type: "succeed", result }, work.now);
+  work.put(endedRow);
+  work.recordRunFact(run, "frame.ended", { task: endedRow.id, index: iterationStateOf(endedRow).index, status: "succeeded" });
+  followUps.pending.push({ type: "ended", row: endedRow });
+}
+
+export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({
+  code: "E.RESULT.TOO_LARGE",
+  message: `${what} of container ${node.id} exceed ${resultBytesMax} bytes; let its nodes hand on less, or as resources`,
+  details: { task: row.id, node: node.id },
+});
+
+/** A node inside a frame failed, or its worker cancelled it: the frame ends with it. */
+export function failIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  row: TaskRow,
+  error: FaultData,
+  followUps: FollowUps,
+): void {
+  const iteration = work.task(taskIdAt(run.id, scope));
+  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  const container = context.plans.nodeOf(work, run, iteration).id;
+  const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
+  const verdict = row.phase === "failed" ? "failed" : "cancelled";
+  endHost(work, context, run, iteration, { verdict, error: { ...error, details } }, followUps);
+}
+
+export function iterationStateOf(row: TaskRow): IterationState {
+  const { frame: iteration } = readTaskState(row);
+  if (iteration === undefined) throw new Error(`task ${row.id} is no frame`);
+  return iteration;
+}

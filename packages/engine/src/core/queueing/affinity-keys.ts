@@ -1,0 +1,69 @@
+// Affinity keys: which worker a key belongs to, for how long. A document each: acquired with the first grant under the key, kept fresh by
+// use, void once its worker is lost. What a key means for a waiting task is in pins.ts.
+
+import type { PlanNode } from "@astraflow/graph";
+import { type DocRow, docId, type Millis, type RunRow, type TaskRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+type Affinity = NonNullable<PlanNode["policy"]["affinity"]>;
+
+interface AffinityBody {
+  readonly worker: WorkerId;
+  readonly acquiredAt: Millis;
+}
+
+const affinityTtlMs = 3_600_000;
+/** How long a task waits for the worker it would rather have. */
+export const preferenceMs = 2_000;
+
+const affinityTtlOf = ({ ttlSeconds }: Affinity): number => (ttlSeconds === undefined ? affinityTtlMs : ttlSeconds * 1_000);
+const readOwner = (doc: DocRow): WorkerId => (JSON.parse(doc.body) as AffinityBody).worker;
+
+/** The worker a key belongs to; null when it is nobody's, its time is over, or its worker is lost (`lost`: in this very turn). */
+export function affinityOwner(
+  work: UnitOfWork,
+  tenant: Tenant,
+  key: string,
+  lostWorker: WorkerId | null = null,
+): WorkerId | null {
+  const doc = work.doc(docId(tenant, "affinity", key));
+  if (doc === null || (doc.due !== null && doc.due <= work.now)) return null;
+  const owner = readOwner(doc);
+  if (owner === lostWorker) return null;
+  const row = work.peekWorker(owner);
+  return row === null || row.phase === "lost" || row.phase === "enrolled" ? null : owner;
+}
+
+/** The key is this worker's until the instant that is answered. A document that has more than half of its time left is not written again. */
+export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinity, worker: WorkerId): Millis {
+  const id = docId(run.tenant, "affinity", affinity.key);
+  const doc = work.doc(id);
+  const isOwner = doc !== null && readOwner(doc) === worker;
+  const due = work.now + affinityTtlOf(affinity);
+  if (isOwner && doc.due !== null && doc.due >= due - affinityTtlOf(affinity) / 2) return doc.due;
+  const body: AffinityBody = {
+    worker,
+    acquiredAt: isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : work.now,
+  };
+  work.put({
+    kind: "doc",
+    id,
+    tenant: run.tenant,
+    collection: "affinity",
+    rev: (doc?.rev ?? 0) + 1,
+    at: work.now,
+    due,
+    sort: affinity.key,
+    terms: affinity.key.toLowerCase(),
+    body: JSON.stringify(body),
+  });
+  return due;
+}
+
+/** A task ended well under its key: whoever did it keeps the key, unless it has gone to another meanwhile. */
+export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
+  const { affinity } = node.policy;
+  if (affinity === undefined || task.worker === null) return;
+  const owner = affinityOwner(work, run.tenant, affinity.key);
+  if (owner === null || owner === task.worker) acquireAffinity(work, run, affinity, task.worker);
+}

@@ -1,0 +1,117 @@
+// What workers keep under a name after a result: one document each, known by its resource id, with the worker that has it and the time it
+// lives. Tasks that refer to one go to that worker (pins.ts); its end of time is in docs.ts.
+
+import type { ReportedArtifact } from "../../interface/command.ts";
+import {
+  type DocRow,
+  docId,
+  docKey,
+  type Millis,
+  type RunId,
+  type RunRow,
+  type TaskId,
+  type TaskRow,
+  type WorkerId,
+} from "../../storage/rows.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** Body of an artifact's document. */
+export interface ArtifactBody {
+  readonly run: RunId;
+  readonly task: TaskId;
+  readonly node: string;
+  readonly worker: WorkerId;
+  readonly workerName: string;
+  readonly type: string;
+  readonly sizeBytes?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** How long it lives after its last use. */
+  readonly ttlMs: number;
+  /** Its worker keeps it no longer, and why. The document stays for a while, so that whoever refers to it hears the reason. */
+  readonly removed?: string;
+}
+
+export const artifactTtlMs = 3_600_000;
+/** What one result may leave behind; the door counts too. */
+const artifactsMax = 1_000;
+
+export const readArtifact = (doc: DocRow): ArtifactBody => JSON.parse(doc.body) as ArtifactBody;
+
+/** The run that left it. */
+export const runOfArtifact = (doc: DocRow): RunId => readArtifact(doc).run;
+
+/** The document of a resource; one whose time is over counts as gone, although nobody has removed it yet. */
+export function findArtifact(work: UnitOfWork, tenant: string, resource: string): DocRow | null {
+  const doc = work.doc(docId(tenant, "artifact", resource));
+  return doc === null || (doc.due !== null && doc.due <= work.now) ? null : doc;
+}
+
+/** A result says what stays with its worker. What came inline is in the result itself and pins nobody, so nothing is kept of it. */
+export function recordArtifacts(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  artifacts: readonly ReportedArtifact[],
+): void {
+  const { worker } = task;
+  if (worker === null || artifacts.length === 0) return;
+  const kept = artifacts.slice(0, artifactsMax);
+  work.requireRows(kept.filter((one) => one.inline !== true).map((one) => docKey(run.tenant, "artifact", one.resource)));
+  const node = context.plans.nodeOf(work, run, task);
+  const name = context.fleet.workers.get(worker)?.name ?? worker.slice(run.tenant.length + 1);
+  for (const artifact of kept) {
+    const due =
+      artifact.inline === true
+        ? null
+        : storeArtifact(work, run, artifact, { task: task.id, node: node.id, worker, workerName: name });
+    work.recordRunFact(run, "task.artifact", {
+      task: task.id,
+      resource: artifact.resource,
+      type: artifact.type,
+      worker,
+      ...(artifact.sizeBytes === undefined ? {} : { sizeBytes: artifact.sizeBytes }),
+      ...(artifact.inline === undefined ? {} : { inline: artifact.inline }),
+      ...(due === null ? {} : { expiresAt: due }),
+    });
+  }
+}
+
+type ArtifactSource = Pick<ArtifactBody, "task" | "node" | "worker" | "workerName">;
+
+/** Of two that name one resource the later is right: it is the worker's own word about what it has. */
+function storeArtifact(work: UnitOfWork, run: RunRow, artifact: ReportedArtifact, keeper: ArtifactSource): Millis {
+  const id = docId(run.tenant, "artifact", artifact.resource);
+  const due = artifact.expiresAt ?? work.now + artifactTtlMs;
+  const body: ArtifactBody = {
+    run: run.id,
+    ...keeper,
+    type: artifact.type,
+    ...(artifact.sizeBytes === undefined ? {} : { sizeBytes: artifact.sizeBytes }),
+    ...(artifact.metadata === undefined ? {} : { metadata: artifact.metadata }),
+    ttlMs: Math.max(1, due - work.now),
+  };
+  work.put({
+    kind: "doc",
+    id,
+    tenant: run.tenant,
+    collection: "artifact",
+    rev: (work.doc(id)?.rev ?? 0) + 1,
+    at: work.now,
+    due,
+    sort: keeper.task,
+    terms: `${artifact.type} ${keeper.workerName}`.toLowerCase(),
+    body: JSON.stringify(body),
+  });
+  return due;
+}
+
+/** Used: it lives on for its time. One that has more than half of it left is not written again. */
+export function renewArtifact(work: UnitOfWork, doc: DocRow): Millis | null {
+  const { ttlMs } = readArtifact(doc);
+  const due = work.now + ttlMs;
+  if (doc.due === null || doc.due >= due - ttlMs / 2) return doc.due;
+  work.put({ ...doc, rev: doc.rev + 1, due });
+  return due;
+}

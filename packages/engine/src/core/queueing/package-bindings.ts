@@ -1,0 +1,44 @@
+// Which worker last did work of which package for a run: what follows goes there again while it has room, because what it has loaded is
+// warm. A preference, never a promise. The only reader and writer of `RunRow.bindings`.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { Millis, RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { refreshAffinity } from "./affinity-keys.ts";
+
+export interface PackageBinding {
+  readonly worker: WorkerId;
+  readonly at: Millis;
+}
+
+const noBindings: Readonly<Record<string, PackageBinding>> = {};
+const parsedBindings = new WeakMap<RunRow, Readonly<Record<string, PackageBinding>>>();
+
+export function readBindings(run: RunRow): Readonly<Record<string, PackageBinding>> {
+  if (run.bindings === null) return noBindings;
+  let bindings = parsedBindings.get(run);
+  if (bindings === undefined) parsedBindings.set(run, (bindings = JSON.parse(run.bindings) as Record<string, PackageBinding>));
+  return bindings;
+}
+
+export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
+  const bindings = readBindings(run);
+  return Object.hasOwn(bindings, packageName) ? (bindings[packageName]?.worker ?? null) : null;
+}
+
+/** A task ended well at its worker: the package is bound there, and the task's affinity key lives on. */
+export function recordSuccess(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): void {
+  const node = context.plans.nodeOf(work, run, task);
+  recordBinding(work, work.run(run.id) ?? run, node, task);
+  refreshAffinity(work, run, node, task);
+}
+
+/** Written at the first success of a package and when it changes place, so a run is not written for each. */
+function recordBinding(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
+  if (task.worker === null || boundWorker(run, node.packageName) === task.worker) return;
+  const bindings = { ...readBindings(run), [node.packageName]: { worker: task.worker, at: work.now } };
+  const bound = { ...run, bindings: JSON.stringify(bindings) };
+  parsedBindings.set(bound, bindings);
+  work.put(bound);
+}

@@ -1,0 +1,121 @@
+// How a task comes to stand in a line: ready for any fitting worker, parked behind a concurrency key, or parked until its time.
+// A task takes its key before it enters a line of ready tasks, and the release readies the next in the same unit.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { ConcurrencyKeyRow, Millis, RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import { RootBusy, RowsMissing } from "../unit-of-work/root.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+const keyQueueName = (key: string): string => `k|${key}`;
+
+/** `<tenant>/<key>`: two tenants that choose one word never share a key. */
+export const concurrencyKeyOf = (run: RunRow, node: PlanNode): string | null =>
+  node.policy.concurrency === undefined ? null : `${run.tenant}/${node.policy.concurrency.key}`;
+
+export function queueDeadline(context: DecisionContext, node: PlanNode, now: Millis): Millis | null {
+  const ms = node.policy.queueTimeoutMs ?? context.settings.queueTimeoutMs;
+  return ms === null ? null : now + ms;
+}
+
+/** A waiting, parked or newly made task gets in line: takes its key first, or parks behind it. */
+export function enqueueTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  params?: string,
+  isNew = false,
+): void {
+  const put = (row: TaskRow) => (isNew ? work.insert(row) : work.put(row));
+  const due = queueDeadline(context, node, work.now);
+  if (task.key !== null && !acquireKey(work, task.key, node, task)) {
+    put(applyTaskTransition(task, { type: "park", line: keyQueueName(task.key), due, params: params ?? task.params }, work.now));
+    work.recordRunFact(run, "task.parked", { task: task.id, key: task.key });
+    return;
+  }
+  put(
+    applyTaskTransition(
+      task,
+      { type: "ready", line: context.fleet.queueFor(task.route, task.pin), due, params: params ?? task.params },
+      work.now,
+    ),
+  );
+  work.newlyReady.push(task.id);
+}
+
+/** True when the task holds its key now (or did already). */
+function acquireKey(work: UnitOfWork, id: string, node: PlanNode, task: TaskRow): boolean {
+  const limit = node.policy.concurrency?.limit ?? 1;
+  const key = work.concurrencyKey(id) ?? ({ kind: "key", id, limit, holders: [], due: null } satisfies ConcurrencyKeyRow);
+  if (key.holders.includes(task.id)) return true;
+  if (key.holders.length >= limit) return false;
+  // The limit of the task that came last counts: a lowered limit takes effect as holders leave.
+  work.put({ ...key, limit, holders: [...key.holders, task.id] });
+  return true;
+}
+
+/** A task that ends, or waits for its retry, gives its key back; the next in line becomes ready in the same unit. */
+export function releaseKey(work: UnitOfWork, context: DecisionContext, task: TaskRow): void {
+  if (task.key === null) return;
+  const key = work.concurrencyKey(task.key);
+  if (key === null || !key.holders.includes(task.id)) return;
+  const released = { ...key, holders: key.holders.filter((holder) => holder !== task.id) };
+  work.put(released);
+  admitKeyWaiters(work, context, released, 1);
+}
+
+/** Readies waiters while the key has room. A waiter whose run is busy elsewhere makes the key due at once, so nobody is forgotten. */
+export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key: ConcurrencyKeyRow, most: number): void {
+  let now = key.due === null ? key : { ...key, due: null };
+  const undecided = new Set<TaskId>();
+  for (let readied = 0; now.holders.length < now.limit; readied++) {
+    if (readied >= most + undecided.size) {
+      now = { ...now, due: work.now };
+      break;
+    }
+    let waiter: TaskRow | null = null;
+    try {
+      waiter = work.queueHead(keyQueueName(now.id), undecided);
+      if (waiter === null) break;
+      const run = work.run(waiter.run);
+      if (run === null) throw new Error(`task ${waiter.id} has no run`);
+      const node = context.plans.nodeOf(work, run, waiter);
+      now = { ...now, holders: [...now.holders, waiter.id] };
+      work.put(
+        applyTaskTransition(
+          waiter,
+          {
+            type: "ready",
+            line: context.fleet.queueFor(waiter.route, waiter.pin),
+            due: queueDeadline(context, node, work.now),
+            params: waiter.params,
+          },
+          work.now,
+        ),
+      );
+      work.newlyReady.push(waiter.id);
+    } catch (problem) {
+      if (problem instanceof RootBusy) {
+        now = { ...now, due: work.now };
+        break;
+      }
+      // A waiter whose run cannot be read keeps its place and never the key: those behind it, and whoever releases, go on.
+      if (problem instanceof RowsMissing || waiter === null) throw problem;
+      undecided.add(waiter.id);
+    }
+  }
+  work.put(now);
+}
+
+/** A task taken back from its holder without a verdict stands in line again, under a new fence, its key kept. */
+export function requeueTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, task: TaskRow): TaskRow {
+  const due = queueDeadline(context, node, work.now);
+  const moved = applyTaskTransition(task, { type: "requeue", line: context.fleet.queueFor(task.route, task.pin), due }, work.now);
+  const back = context.forgetsFence ? { ...moved, fence: task.fence } : moved;
+  work.put(back);
+  work.newlyReady.push(back.id);
+  return back;
+}

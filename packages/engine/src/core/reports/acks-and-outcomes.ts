@@ -1,0 +1,243 @@
+// What a worker says about an attempt it was granted: ack, result, error; feedback.ts and next.ts hear the others. A word counts only under the current fence and from
+// the session of the incarnation it was granted to; any other is answered and the stale attempt is told to stop.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { findDisconnectedWorker } from "../delivery/find-worker.ts";
+import { releaseAttempt, releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import type { ConnectedWorker, FleetChange } from "../fleet/fleet.ts";
+import { cancelByWorker, completeTask, failAttempt, takeBackAttempt } from "../progress/end-attempt.ts";
+import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
+import { recordArtifacts } from "../queueing/artifacts.ts";
+import { isEnded } from "../rows/task.ts";
+import { readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+type AttemptReport = ReportError | ReportFeedback | RequestNext | ReportResult;
+
+const applied: AnswerBody = { of: "word", applied: true };
+const repeated: AnswerBody = { of: "word", applied: false };
+
+/** One answer for "never was", "another tenant's", "another worker's" and "no longer yours": it tells a stranger nothing. */
+function refuseStale(work: UnitOfWork, report: AttemptReport, connected: ConnectedWorker | null): Fault {
+  if (connected !== null && report.fence !== null)
+    work.emit({
+      type: "stop",
+      session: connected.session,
+      worker: connected.worker,
+      tenant: connected.tenant,
+      run: runOf(report.task),
+      task: report.task,
+      fence: report.fence,
+      code: "E.SESSION.STALE_BINDING",
+      reason: "this attempt is no longer yours",
+    });
+  work.incrementMetric("stale_words_total", { type: report.type });
+  return fault(
+    "E.SESSION.STALE_BINDING",
+    `task ${report.task} is not held by this session under fence ${report.fence ?? "none"}; stop that attempt`,
+    {
+      task: report.task,
+      fence: report.fence,
+    },
+  );
+}
+
+/**
+ * Acks stay in memory: what they tell is only who need not be asked again. Long attempts have theirs stored later. One that names
+ * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
+ */
+export function handleAcks(work: UnitOfWork, context: DecisionContext, report: AckDispatches): AnswerBody {
+  const connected = context.fleet.workerInSession(report.worker, report.session);
+  if (connected === null) return repeated;
+  for (const { task, fence } of report.held)
+    if (connected.attempts.get(task)?.fence === fence)
+      work.changeFleet({ move: "ack", worker: connected.worker, task, fence, stored: false });
+  return applied;
+}
+
+export interface CurrentAttempt {
+  readonly run: RunRow;
+  readonly task: TaskRow;
+  readonly seat: ConnectedWorker;
+}
+
+/**
+ * A worker of an older dialect may be running an attempt that was taken back, when the task is granted to the same process again: it refuses
+ * the newer dispatch as still running there, and its outcome names the older one. That outcome is the newer attempt's: there will be
+ * no other, and the task would stay leased for as long as the worker beats. Such a worker cannot be told to stop.
+ */
+function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskRow, fence: number): boolean {
+  if (!isOlderDialect(connected.about.dialect) || fence >= task.fence) return false;
+  if (isEnded(task)) return true;
+  const attempt = connected.attempts.get(task.id);
+  // Kept over a join and not asked about yet: what it said before the join is forgotten, and it will say it again.
+  if (attempt?.fence !== task.fence) return false;
+  return (
+    attempt.isRunningOlder ||
+    attempt.recheckFrom !== null ||
+    work.fleetChanges.some((change) => reportsOlderRunning(change, task))
+  );
+}
+
+/** Said in this very turn, before the outcome: the floor does not know yet. */
+const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boolean =>
+  change.move === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
+
+/** The attempt a word is about, if it is the sender's and current. */
+export function findAttempt(work: UnitOfWork, context: DecisionContext, report: AttemptReport): CurrentAttempt | Fault | "ended" {
+  // Who has left asks for nothing more.
+  const connected =
+    context.fleet.workerInSession(report.worker, report.session) ??
+    (report.type === "task.next" ? null : findDisconnectedWorker(work, report.worker, report.session));
+  if (connected === null) return refuseStale(work, report, null);
+  const run = work.run(runOf(report.task));
+  const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
+  // An outcome that ended its task may come again from the worker's next process, which found it in its outbox.
+  const isMine =
+    run !== null &&
+    task !== null &&
+    task.worker === report.worker &&
+    (task.boot === connected.boot || (isEnded(task) && task.fence === report.fence));
+  if (
+    !isMine ||
+    (report.fence !== null && task.fence !== report.fence && !countsForNewerAttempt(work, connected, task, report.fence))
+  ) {
+    if (report.fence !== null) releaseStaleAttempt(work, connected, report.task, report.fence);
+    if (run !== null && task !== null) recordRefusal(work, run, task, report, "E.SESSION.STALE_BINDING");
+    return refuseStale(work, report, connected);
+  }
+  if (isEnded(task)) {
+    releaseStaleAttempt(work, connected, task.id, task.fence);
+    return "ended";
+  }
+  // The same process on a newer session, perhaps of another scheduler: nothing the older one says is processed.
+  if (task.epoch !== connected.epoch) return refuseStale(work, report, connected);
+  if (task.phase === "leased" && run.phase === "ending" && report.type === "task.feedback") {
+    // Its attempt is as good as over, and it is told to stop; what it said until then is kept, or what it prints would have a gap.
+    refuseStale(work, report, connected);
+    return { run, task, seat: connected };
+  }
+  if (task.phase !== "leased" || run.phase === "ending") return refuseStale(work, report, connected);
+  return { run, task, seat: connected };
+}
+
+/** Refusals of one task that the log tells; a worker that says the same for ever must not fill it. */
+const refusalsMax = 20;
+
+/** An outcome that came too late is told in the log, beside the one that counts; what else is stale is only counted. */
+function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: AttemptReport, code: string): void {
+  const isOutcome = report.type === "task.result" || report.type === "task.error";
+  // A fence that was never given says nothing about this task.
+  if (!isOutcome || report.fence === null || report.fence <= 0 || report.fence > task.fence) return;
+  const { refused = 0 } = readTaskState(task);
+  if (refused >= refusalsMax) return;
+  work.put(withTaskState(task, { refused: refused + 1 }));
+  work.recordRunFact(run, "task.refused", { task: task.id, fence: report.fence, holds: task.fence, worker: report.worker, code });
+}
+
+const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
+
+export function handleResult(work: UnitOfWork, context: DecisionContext, report: ReportResult): AnswerBody | Fault {
+  const found = findAttempt(work, context, report);
+  if (found === "ended") return answerRepeatedResult(work, report);
+  if (!("task" in found)) return found;
+  const { run } = found;
+  const task = withResultDetails(found.task, report, work.now);
+  const attempt = found.seat.attempts.get(task.id);
+  if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
+  switch (report.status) {
+    case "succeeded": {
+      const unfit = findResultProblem(context.plans.nodeOf(work, run, task), report.result);
+      if (unfit === null) {
+        recordArtifacts(work, context, run, task, report.artifacts ?? []);
+        completeTask(work, context, run, task, "succeed", report.result, durationField(report));
+      } else {
+        releaseAttempt(work, context, task, null);
+        failAttempt(work, context, run, task, unfit, null);
+      }
+      return applied;
+    }
+    case "skipped":
+      recordArtifacts(work, context, run, task, report.artifacts ?? []);
+      completeTask(work, context, run, task, "skip", report.result, durationField(report));
+      return applied;
+    case "failed": {
+      const error = report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
+      releaseAttempt(work, context, task, null);
+      failAttempt(work, context, run, task, error, report.result);
+      return applied;
+    }
+    case "cancelled":
+      cancelByWorker(work, context, run, task);
+      return applied;
+  }
+}
+
+const durationField = ({ durationMs }: ReportResult): object => (durationMs === null ? {} : { durationMs });
+
+/** First result counts. The same again is acknowledged; another under the same fence is refused, and said. */
+function answerRepeatedResult(work: UnitOfWork, report: ReportResult): AnswerBody | Fault {
+  const task = work.task(report.task) as TaskRow;
+  if (task.phase === phaseOfStatus[report.status] && (task.result ?? "{}") === report.result) return repeated;
+  if (task.phase === "cancelled" && task.result === null) return repeated;
+  work.incrementMetric("duplicate_results_total", {});
+  recordRefusal(work, work.run(task.run) as RunRow, task, report, "E.RESULT.DUPLICATE");
+  return fault(
+    "E.RESULT.DUPLICATE",
+    `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,
+    {
+      task: task.id,
+      fence: task.fence,
+      phase: task.phase,
+    },
+  );
+}
+
+export function handleError(work: UnitOfWork, context: DecisionContext, report: ReportError): AnswerBody | Fault {
+  const found = findAttempt(work, context, report);
+  if (found === "ended") return repeated;
+  if (!("task" in found)) return found;
+  const { run, task } = found;
+  const error = {
+    code: report.code,
+    message: report.message,
+    ...(report.details === undefined ? {} : { details: report.details }),
+  };
+  switch (report.code) {
+    case "E.CMD.CONCURRENCY_VIOLATION":
+      // "Still running there": the binding stays as it is.
+      work.changeFleet({
+        move: "ack",
+        worker: report.worker,
+        task: task.id,
+        fence: task.fence,
+        stored: false,
+        isRunningOlder: true,
+      });
+      return applied;
+    case "E.RUNNER.CANCELLED":
+      // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
+      // so that two sides that disagree about slots do not play the task back and forth for ever.
+      takeBackAttempt(
+        work,
+        context,
+        run,
+        found.seat.draining || !found.seat.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
+        {
+          unacked: false,
+          code: report.code,
+          message: report.message,
+        },
+      );
+      return applied;
+    default:
+      releaseAttempt(work, context, task, null);
+      failAttempt(work, context, run, task, error, null);
+      return applied;
+  }
+}

@@ -1,0 +1,145 @@
+// What a node says while it runs: stage, progress, numbers, results that grow, what it prints. Its last words are kept in the task's row,
+// the text in rows of its own, and the log points there. Nothing here ends an attempt.
+
+import { mergeResults } from "@astraflow/graph";
+import type { Fault } from "@astraflow/protocol";
+import type { ReportFeedback } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { findAttempt } from "./acks-and-outcomes.ts";
+import { storeNewChunks } from "./printed-chunks.ts";
+
+const applied: AnswerBody = { of: "word", applied: true };
+const repeated: AnswerBody = { of: "word", applied: false };
+
+/** Results overtake what was logged before them: so long after the end of a task its log is still open. */
+const lateFeedbackMs = 60_000;
+/** Results that feedback may gather in a row, and other words beside them. */
+const resultsLimits = { bytesMax: 256 * 1024, depthMax: 64 };
+const metadataLimits = { bytesMax: 64 * 1024, depthMax: 64 };
+const metricsMax = 256;
+
+export function handleFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody | Fault {
+  const found = findAttempt(work, context, report);
+  if (found === "ended") return handleLateFeedback(work, context, report);
+  if (!("task" in found)) return found;
+  const { run, task, seat: connected } = found;
+  const feedback = parseFeedback(report.data);
+  const { row: printed, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(connected.about.dialect));
+  const reported = mergeProgress(work, readTaskState(printed).said, feedback);
+  const merged =
+    feedback.results === undefined ? null : mergeResults(readTaskState(printed).results, feedback.results, resultsLimits);
+  const row = withTaskState(printed, {
+    ...(reported === null ? {} : { said: reported }),
+    ...(merged === null ? {} : { results: merged.value }),
+  });
+  if (row.state !== task.state) work.put(row);
+  const isDropped = feedback.results !== undefined && merged === null;
+  // The stage it has goes with what it says of itself: whoever follows is told a whole state.
+  const stage =
+    feedback.progress === undefined && feedback.message === undefined ? {} : pickField(reported ?? undefined, "stage");
+  recordFeedback(work, run, task, feedback, {
+    ...stage,
+    ...(chunks === null ? {} : { chunks }),
+    ...(isDropped ? { resultsDropped: true } : {}),
+  });
+  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
+  return applied;
+}
+
+/** Kept under the fence of the attempt that ended the task. It changes nothing of what the node is: terminal is for ever. */
+function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody {
+  const run = work.run(runOf(report.task));
+  const task = work.task(report.task);
+  // Without a fence of its own it may be about an attempt before the last one.
+  if (run === null || task === null || task.fence !== report.fence) return repeated;
+  if (work.now - (task.endedAt ?? 0) > lateFeedbackMs) return repeated;
+  const dialect = context.fleet.workerInSession(report.worker, report.session)?.about.dialect ?? "";
+  const feedback = parseFeedback(report.data);
+  const { row, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(dialect));
+  // Only how far it has printed: else the next late word would be written over this one.
+  if (row !== task) work.put(row);
+  recordFeedback(work, run, task, feedback, { ...(chunks === null ? {} : { chunks }), isLate: true });
+  return applied;
+}
+
+/** The words of one feedback, told apart. */
+interface ParsedFeedback {
+  readonly stage?: string;
+  readonly progress?: number;
+  readonly message?: string;
+  readonly metrics?: Readonly<Record<string, number>>;
+  /** A patch of the results. */
+  readonly results?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly chunks: readonly Readonly<Record<string, unknown>>[];
+  /** The door had to cut it. */
+  readonly truncated?: true;
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+const asObject = (value: unknown): JsonObject | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
+
+function parseFeedback(data: JsonObject): ParsedFeedback {
+  const { results, summary, ...metadata } = asObject(data.metadata) ?? {};
+  const patch = { ...(summary === undefined ? {} : { summary }), ...asObject(results) };
+  const metrics = asObject(data.metrics);
+  return {
+    ...(typeof data.stage === "string" ? { stage: data.stage } : {}),
+    ...(typeof data.progress === "number" ? { progress: data.progress } : {}),
+    ...(typeof data.message === "string" ? { message: data.message } : {}),
+    ...(metrics === undefined ? {} : { metrics: numericFields(metrics) }),
+    ...(Object.keys(patch).length === 0 ? {} : { results: patch }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+    chunks: Array.isArray(data.chunks)
+      ? data.chunks.flatMap((chunk): JsonObject[] => (asObject(chunk) === undefined ? [] : [chunk]))
+      : [],
+    ...(data.truncated === true ? { truncated: true } : {}),
+  };
+}
+
+const numericFields = (bag: JsonObject): Record<string, number> =>
+  Object.fromEntries(Object.entries(bag).flatMap(([key, value]) => (typeof value === "number" ? [[key, value]] : [])));
+
+/** What the node last said of itself; null when this feedback said nothing of that kind. */
+function mergeProgress(
+  work: UnitOfWork,
+  reported: ReportedProgress | undefined,
+  feedback: ParsedFeedback,
+): ReportedProgress | null {
+  const { stage, progress, message, metrics, metadata } = feedback;
+  if ([stage, progress, message, metrics, metadata].every((word) => word === undefined)) return null;
+  const numbers = metrics === undefined ? reported?.metrics : boundedMetrics({ ...reported?.metrics, ...metrics });
+  const bag =
+    metadata === undefined
+      ? reported?.metadata
+      : (mergeResults(reported?.metadata, metadata, metadataLimits)?.value ?? reported?.metadata);
+  return {
+    ...(stage === undefined ? pickField(reported, "stage") : { stage }),
+    ...(progress === undefined ? pickField(reported, "progress") : { progress }),
+    ...(message === undefined ? pickField(reported, "message") : { message }),
+    at: work.now,
+    ...(numbers === undefined ? {} : { metrics: numbers }),
+    ...(bag === undefined || Object.keys(bag).length === 0 ? {} : { metadata: bag }),
+  };
+}
+
+const pickField = <K extends keyof ReportedProgress>(
+  reported: ReportedProgress | undefined,
+  key: K,
+): Pick<ReportedProgress, K> | object => (reported?.[key] === undefined ? {} : { [key]: reported[key] });
+
+const boundedMetrics = (metrics: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
+  Object.keys(metrics).length <= metricsMax ? metrics : Object.fromEntries(Object.entries(metrics).slice(0, metricsMax));
+
+function recordFeedback(work: UnitOfWork, run: RunRow, task: TaskRow, feedback: ParsedFeedback, more: JsonObject): void {
+  const { chunks: _, results, ...fields } = feedback;
+  const patch = results === undefined || more.resultsDropped === true ? {} : { results };
+  work.recordRunFact(run, "task.feedback", { task: task.id, fence: task.fence, ...fields, ...patch, ...more });
+}

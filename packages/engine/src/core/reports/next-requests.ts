@@ -1,0 +1,188 @@
+// A middleware asks for the next of its chain: passed on, changed, asked for again, or refused with the reason. A repeat of a request is
+// answered from the caller's row and runs nothing twice.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { Fault } from "@astraflow/protocol";
+import type { RequestNext } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
+import { sendNextAnswer } from "../delivery/next-answer.ts";
+import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
+import type { ConnectedWorker } from "../fleet/fleet.ts";
+import { isInsideEndedHost } from "../nodes/end-host.ts";
+import { callParams } from "../nodes/node-params.ts";
+import { newFollowUps, nodeParams } from "../nodes/reach.ts";
+import { runFollowUps } from "../progress/follow-up.ts";
+import { type ChainPosition, findChain, startCall } from "../progress/middleware-chain.ts";
+import { concurrencyKeyOf } from "../queueing/task-queue.ts";
+import { isRunEnded } from "../rows/run.ts";
+import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { type CurrentAttempt, findAttempt } from "./acks-and-outcomes.ts";
+
+/** How often one node of a chain is run for one reach of its host: a middleware that never stops asking must not fill the store. */
+const callsMax = 10_000;
+/** Calls of one chain that may be open at once: all of them are stopped in one turn when the outermost is over. */
+const inCallMax = 500;
+
+const applied: AnswerBody = { of: "word", applied: true };
+const repeated: AnswerBody = { of: "word", applied: false };
+
+export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | Fault {
+  const over = refuseIfOver(work, context, report);
+  if (over !== null) return over;
+  const found = findAttempt(work, context, report);
+  if (found === "ended") return repeated;
+  if (!("task" in found)) return found;
+  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
+  const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
+  if (known !== undefined) return answerRepeat(work, context, found, known);
+  return acceptNextRequest(work, context, report, found);
+}
+
+/** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
+const isSameRequest = (call: MiddlewareCall, { task, seat: connected }: CurrentAttempt, report: RequestNext): boolean =>
+  call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
+
+/** The caller's own attempt, or the whole run, is over: said as an answer, because a worker that waits listens for nothing else. */
+function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | null {
+  const connected = context.fleet.workerInSession(report.worker, report.session);
+  const run = connected === null ? null : work.run(runOf(report.task));
+  const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
+  if (connected === null || run === null || task === null || task.worker !== report.worker) return null;
+  if (report.fence !== null && task.fence !== report.fence) return null;
+  if (isRunEnded(run) || run.phase === "ending")
+    return refuseNext(work, context, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
+  if (task.phase === "leased") return null;
+  return refuseNext(
+    work,
+    context,
+    run,
+    connected,
+    report,
+    task,
+    "next_unavailable",
+    `task ${task.id} is ${task.phase}; its attempt is over`,
+  );
+}
+
+/** Nothing is stored of a refusal: the same request may be good a moment later. */
+function refuseNext(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  connected: ConnectedWorker,
+  report: RequestNext,
+  task: TaskRow,
+  code: string,
+  message: string,
+): AnswerBody {
+  const { id } = context.plans.nodeOf(work, run, task);
+  sendNextAnswer(work, connected, task, id, { request: report.request, result: null, error: { code, message }, trace: {} });
+  work.incrementMetric("next_refused_total", { code });
+  return applied;
+}
+
+/** The same request again: answered as it was, or still waiting. */
+function answerRepeat(
+  work: UnitOfWork,
+  context: DecisionContext,
+  { run, task, seat: connected }: CurrentAttempt,
+  call: MiddlewareCall,
+): AnswerBody {
+  if (call.answer !== undefined) {
+    const { id } = context.plans.nodeOf(work, run, task);
+    sendNextAnswer(
+      work,
+      connected,
+      task,
+      id,
+      buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? ""),
+    );
+  }
+  return repeated;
+}
+
+function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext, found: CurrentAttempt): AnswerBody {
+  const { run, task, seat: connected } = found;
+  const node = context.plans.nodeOf(work, run, task);
+  const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
+  if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
+  const chain = findChain(work, context, run, task);
+  if (chain.host.chain[node.chainIndex] !== node.ordinal)
+    return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
+  if (isInsideEndedHost(work, run, slotOf(task)))
+    return refuseWith("next_cancelled", `what surrounds task ${task.id} is being ended`);
+  const host = work.task(taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal)));
+  if (host?.phase !== "hosting")
+    return refuseWith("next_target_not_ready", `host "${chain.host.label}" is ${host?.phase ?? "not there"}`);
+  if (openCalls(task).length >= openCallsMax)
+    return refuseWith("next_unavailable", `task ${task.id} has ${openCallsMax} calls open already; wait for one of them`);
+  const target: PlanNode | undefined = chain.plan.nodes[chain.host.chain[node.chainIndex + 1] ?? chain.host.ordinal];
+  if (target === undefined) return refuseWith("next_invalid_chain", `the chain of "${chain.host.label}" ends in nothing`);
+  if ((readTaskState(host).called?.[target.ordinal] ?? 0) >= callsMax)
+    return refuseWith("next_unavailable", `"${target.label}" was called ${callsMax} times already`);
+  if ((readTaskState(host).inCall ?? 0) >= inCallMax)
+    return refuseWith(
+      "next_unavailable",
+      `the chain of "${chain.host.label}" has ${inCallMax} calls open already; wait for one of them`,
+    );
+  const isHost = target.ordinal === chain.host.ordinal;
+  const base = isHost ? (host.params ?? "{}") : nodeParams(work, context, run, chain.scope, target);
+  const params = callParams(base, task.params, report);
+  if (params === null)
+    return refuseWith("next_unavailable", `the payload for "${target.label}" is larger or deeper than a node may get`);
+  createCall(work, context, report, found, { chain, host, node, target, params });
+  return applied;
+}
+
+interface RequestedCall {
+  readonly chain: ChainPosition;
+  readonly host: TaskRow;
+  /** Who asks, and who is asked for. */
+  readonly node: PlanNode;
+  readonly target: PlanNode;
+  readonly params: string;
+}
+
+function createCall(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: RequestNext,
+  { run, task, seat: connected }: CurrentAttempt,
+  requested: RequestedCall,
+): void {
+  const { chain, host, node, target, params } = requested;
+  const { called } = readTaskState(host);
+  const number = (called?.[target.ordinal] ?? 0) + 1;
+  const inCall = (readTaskState(host).inCall ?? 0) + 1;
+  work.put(withTaskState(host, { called: { ...called, [target.ordinal]: number }, inCall }));
+  const slot = callSlot(nodeSlot(chain.scope, target.ordinal), number);
+  const id = taskIdAt(run.id, slot);
+  const due = report.timeoutMs === null ? null : work.now + report.timeoutMs;
+  const asked: MiddlewareCall = {
+    request: report.request,
+    boot: connected.boot,
+    fence: task.fence,
+    target: id,
+    askedAt: work.now,
+    due,
+  };
+  work.put(withCalls(context, node, task, [...(readTaskState(task).calls ?? []), asked]));
+  setAttemptWaiting(work, context, task, true);
+  work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
+  const caller = { task: task.id, fence: task.fence, request: report.request };
+  const followUps = newFollowUps();
+  const heldKeys = keysHeldByCallers(run, requested);
+  startCall(work, context, run, { slot, node: target, params, state: { caller }, heldKeys }, followUps);
+  runFollowUps(work, context, run.id, followUps);
+}
+
+/** Keys that the callers up the chain hold: what they call runs under them. */
+function keysHeldByCallers(run: RunRow, { chain, node }: RequestedCall): Set<string> {
+  const above = chain.host.chain.slice(0, (node.chainIndex ?? 0) + 1).map((ordinal) => chain.plan.nodes[ordinal]);
+  return new Set(above.flatMap((one) => (one === undefined ? [] : (concurrencyKeyOf(run, one) ?? []))));
+}

@@ -1,0 +1,36 @@
+// A task as it is born: waiting, in no line, with nobody. The one place that lists every field of a new row.
+
+import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
+
+/** Arguments one by one and no object to hold them, because this is called for every task there is. */
+export function newTaskRow(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): TaskRow {
+  return {
+    kind: "task",
+    id,
+    run,
+    phase: "waiting",
+    route,
+    pin: null,
+    line: null,
+    band,
+    rank: null,
+    needs,
+    fence: 0,
+    attempt: 0,
+    deliveries: 0,
+    failures: 0,
+    worker: null,
+    boot: null,
+    epoch: 0,
+    acked: false,
+    key,
+    due: null,
+    readyAt: null,
+    grantedAt: null,
+    endedAt: null,
+    params: null,
+    result: null,
+    error: null,
+    state: null,
+  };
+}

@@ -1,0 +1,143 @@
+// What a task's row knows besides its phase, as data: what the node said of itself, what it waits for, whom it carries. The only reader and
+// writer of `TaskRow.state`.
+
+import type { ReportedArtifact } from "../../interface/command.ts";
+import type { FaultData, ResourceRef } from "../../interface/effect.ts";
+import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
+
+export interface TaskState {
+  /** The last words of the node about itself. */
+  readonly said?: ReportedProgress;
+  /** Results as feedback has merged them so far; the result itself takes their place. */
+  readonly results?: Readonly<Record<string, unknown>>;
+  /** Next chunk of this attempt, and its next line; `fence` says of which attempt. `isOpen`: the last text did not end its line. */
+  readonly printed?: PrintProgress;
+  /** What the result left with the worker. */
+  readonly artifacts?: readonly StoredArtifact[];
+  /** What the node said of its result. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Of a middleware's attempt: what it asked of the next. */
+  readonly calls?: readonly MiddlewareCall[];
+  /** Of a task that was called through a chain: who waits for it. */
+  readonly caller?: { readonly task: TaskId; readonly fence: number; readonly request: string };
+  /** Of a host behind a chain: how often each of the chain was called so far, by ordinal. */
+  readonly called?: Readonly<Record<number, number>>;
+  /** Of such a host: calls of the whole chain that have not ended. */
+  readonly inCall?: number;
+  /** Of such a host: which call of each was the last that succeeded, by ordinal. */
+  readonly ran?: Readonly<Record<number, number>>;
+  /** Of such a host: the middleware that ended as skipped after the last success of the host. */
+  readonly skippedBy?: string;
+  /** Of a container: where it stands. */
+  readonly loop?: LoopState;
+  /** Of a frame. */
+  readonly frame?: IterationState;
+  /** Being ended with all inside: what it will be once nothing inside is open. */
+  readonly ending?: HostEnding;
+  readonly refs?: readonly ResourceRef[];
+  readonly affinity?: { readonly key: string; readonly mode: "sticky" | "preferred"; readonly until: Millis | null };
+  /** Version of the package that the attempt was granted with, where the node left it open. */
+  readonly version?: string;
+  /** Why it was not run: `pin`, `reuse`, `excluded`, or an operator's reason. */
+  readonly why?: string;
+  /** Outcomes that came too late and were told as refused. */
+  readonly refused?: number;
+}
+
+export interface PrintProgress {
+  readonly fence: number;
+  readonly chunks: number;
+  readonly lines: number;
+  readonly isOpen?: true;
+}
+
+export interface ReportedProgress {
+  readonly stage?: string;
+  readonly progress?: number;
+  readonly message?: string;
+  readonly at: Millis;
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface StoredArtifact extends ReportedArtifact {
+  readonly worker: string;
+  /** Why the worker has it no longer. */
+  readonly removed?: string;
+}
+
+export interface MiddlewareCall {
+  readonly request: string;
+  readonly boot: string;
+  readonly fence: number;
+  readonly target: TaskId;
+  readonly askedAt: Millis;
+  readonly due: Millis | null;
+  /** Set once answered: the code of its failure, or null. `isOwed`: no session that is here has been told; the next join is. */
+  readonly answer?: { readonly code: string | null; readonly message?: string; readonly isOwed?: true };
+}
+
+/** A container goes through its iterations; one without a loop has a single one. Each try of an iteration is a frame of its own. */
+export interface LoopState {
+  /** Iterations known so far: all of a list, one more than have ended of a while loop. */
+  readonly count: number;
+  /** Next iteration to open for the first time, next frame number, frames open now. */
+  readonly next: number;
+  readonly frames: number;
+  readonly open: number;
+  /** Iterations that wait to be tried again. */
+  readonly again?: readonly { readonly index: number; readonly tries: number; readonly at: Millis }[];
+  /** The frame that last ended well, where iterations follow each other. */
+  readonly lastFrame?: number;
+  /** Gathering: so many frames have been looked at, and the outputs found in them as JSON texts, by iteration. */
+  readonly gathered?: number;
+  readonly items?: readonly (string | null)[];
+  /** Until when it must be over. */
+  readonly deadline: Millis | null;
+}
+
+export interface IterationState {
+  /** Of its iteration, from 0. */
+  readonly index: number;
+  /** Frames of this iteration that failed before. */
+  readonly tries: number;
+  /** Successors that are still to be reached, where they are too many for a turn. */
+  readonly reach?: readonly FanOutCursor[];
+}
+
+/** A fan-out under way: the successors of `from` (null: the nodes that wait for nobody) are reached up to place `at`. */
+export interface FanOutCursor {
+  readonly from: number | null;
+  readonly at: number;
+}
+
+export interface HostEnding {
+  readonly verdict: "failed" | "cancelled" | "skipped";
+  readonly error: FaultData | null;
+  /** How far this pass over what is inside has come, where that is more than a turn may hold; absent at its start. */
+  readonly cursor?: TaskId;
+  /** Whether this pass has found anything open. */
+  readonly isBusy?: boolean;
+}
+
+const emptyState: TaskState = {};
+const parsedStates = new WeakMap<TaskRow, TaskState>();
+
+export function readTaskState(task: TaskRow): TaskState {
+  if (task.state === null) return emptyState;
+  let state = parsedStates.get(task);
+  if (state === undefined) parsedStates.set(task, (state = JSON.parse(task.state) as TaskState));
+  return state;
+}
+
+/** The row with these parts of its state changed; `undefined` removes a part. */
+export function withTaskState(task: TaskRow, change: { readonly [K in keyof TaskState]: TaskState[K] | undefined }): TaskRow {
+  const state = Object.fromEntries(
+    Object.entries({ ...readTaskState(task), ...change }).filter(([, value]) => value !== undefined),
+  );
+  if (Object.keys(state).length === 0) return task.state === null ? task : { ...task, state: null };
+  const row = { ...task, state: JSON.stringify(state) };
+  // Kept as it is: a chatty task changes its state many times in a turn, and reading it back each time would cost more than the change.
+  parsedStates.set(row, state);
+  return row;
+}

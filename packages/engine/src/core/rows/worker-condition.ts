@@ -1,0 +1,115 @@
+// How a worker is, beyond its lease: one JSON text in its row, written with joins and beats. It shows operators the worker's last words,
+// and tells any replica what the next join is judged by: its session and the boots it had before. This is the one place that reads it.
+
+import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
+import type { Millis } from "../../storage/rows.ts";
+
+/** A command that the worker has not answered yet. */
+export interface OpenCommand {
+  readonly id: string;
+  readonly order: PackageCommand | Extract<ControlCommand, { type: "drain" | "undrain" }>;
+}
+
+export interface WorkerCondition {
+  /** As it last said itself. */
+  readonly healthy: boolean;
+  /** What it has too little of (`memory`, `disk`, `memory disk`), so that it gets nothing new; null when nothing. */
+  readonly strain: string | null;
+  /** Since when it has had no free slot, once that has been said; null while it has one. */
+  readonly saturatedAt: Millis | null;
+  /** The numbers of its last heartbeat, as it sent them. */
+  readonly vitals: Readonly<Record<string, unknown>> | null;
+  readonly beatAt: Millis | null;
+  /** The session of its last join; null when it was kicked, so that nobody resumes it. */
+  readonly session: string | null;
+  /** Boots before the present one, the last ones first. */
+  readonly formerBoots: readonly string[];
+  /** Those of them that came back while the present one was live, and of which that has been said. */
+  readonly clones: readonly string[];
+  /** Commands it was sent and has not answered, oldest first; absent when there is none. */
+  readonly orders?: readonly OpenCommand[];
+}
+
+const emptyCondition: WorkerCondition = {
+  healthy: true,
+  strain: null,
+  saturatedAt: null,
+  vitals: null,
+  beatAt: null,
+  session: null,
+  formerBoots: [],
+  clones: [],
+};
+
+/** A row must not grow with what a worker says of itself. */
+export const conditionBytesMax = 8 * 1024;
+const formerBootsMax = 4;
+
+/** Rows of older versions hold `{}`; whatever cannot be read is as if it had never been said. */
+export function readCondition(text: string): WorkerCondition {
+  if (text === "{}") return emptyCondition;
+  const parsed = parseObject(text);
+  if (parsed === null) return emptyCondition;
+  return {
+    healthy: parsed.healthy !== false,
+    strain: stringOrNull(parsed.strain),
+    saturatedAt: numberOrNull(parsed.saturatedAt),
+    vitals: isObject(parsed.vitals) ? parsed.vitals : null,
+    beatAt: numberOrNull(parsed.beatAt),
+    session: stringOrNull(parsed.session),
+    formerBoots: stringsOf(parsed.formerBoots),
+    clones: stringsOf(parsed.clones),
+    ...(Array.isArray(parsed.orders) && parsed.orders.length > 0 ? { orders: parsed.orders as OpenCommand[] } : {}),
+  };
+}
+
+/** As text within its bound. Too much of it: the vitals go first, then the oldest boots, at last the oldest orders; what decides about a session stays. */
+export function writeCondition(condition: WorkerCondition): string {
+  let text = JSON.stringify(condition);
+  if (Buffer.byteLength(text) <= conditionBytesMax) return text;
+  // Of which clones was said stays while it can: it would be said again with every dial.
+  text = JSON.stringify({ ...condition, vitals: null });
+  if (Buffer.byteLength(text) <= conditionBytesMax) return text;
+  for (let boots = condition.formerBoots.length; boots >= 0; boots--) {
+    const formerBoots = condition.formerBoots.slice(0, boots);
+    text = JSON.stringify({ ...condition, vitals: null, formerBoots, clones: [] });
+    if (Buffer.byteLength(text) <= conditionBytesMax) return text;
+  }
+  const { orders = [], ...rest } = condition;
+  for (let open = orders.length - 1; open >= 0; open--) {
+    text = JSON.stringify({
+      ...rest,
+      vitals: null,
+      formerBoots: [],
+      clones: [],
+      orders: open === 0 ? undefined : orders.slice(-open),
+    });
+    if (Buffer.byteLength(text) <= conditionBytesMax) break;
+  }
+  return text;
+}
+
+/** A heartbeat's numbers; a text that holds no object says nothing. */
+export const readVitals = (text: string): WorkerCondition["vitals"] => parseObject(text);
+
+/** The last boots before `boot`. One that comes back is present again and no longer former. */
+export function formerBootsAtJoin(condition: WorkerCondition, former: string | null, boot: string): string[] {
+  const boots = former === null ? condition.formerBoots : [former, ...condition.formerBoots];
+  return [...new Set(boots)].filter((one) => one !== boot).slice(0, formerBootsMax);
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isObject(parsed) ? parsed : null;
+  } catch (problem) {
+    if (problem instanceof SyntaxError) return null;
+    throw problem;
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const stringOrNull = (value: unknown): string | null => (typeof value === "string" ? value : null);
+const numberOrNull = (value: unknown): number | null => (typeof value === "number" ? value : null);
+const stringsOf = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === "string") : []);

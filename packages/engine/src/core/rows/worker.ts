@@ -1,0 +1,108 @@
+// A worker's boot and its lease, and how alive its session looks: two tables. One lease row per boot covers every attempt the boot holds.
+
+import { Fault, fault } from "@astraflow/protocol";
+import type { Millis, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+
+export type WorkerTransition =
+  | {
+      readonly type: "join";
+      readonly name: string;
+      readonly boot: string;
+      readonly replica: string;
+      readonly replicaEpoch: number;
+      readonly about: string;
+      readonly condition: string;
+      readonly leaseMs: number;
+    }
+  | { readonly type: "beat"; readonly leaseMs: number; readonly condition: string }
+  /** Something about its condition is to be remembered. */
+  | { readonly type: "note"; readonly condition: string }
+  | { readonly type: "describe"; readonly about: string }
+  /** Known again, by its word over REST. */
+  | { readonly type: "enrol"; readonly name: string }
+  | { readonly type: "drain"; readonly on: boolean }
+  | { readonly type: "leave" }
+  /** The lease was not renewed in time. */
+  | { readonly type: "expire"; readonly again: Millis | null }
+  /** The scheduler itself was away: nobody could have renewed. */
+  | { readonly type: "forgive"; readonly until: Millis };
+
+/** online: session up; away: session gone, lease running; lost: lease over, its attempts are taken back. */
+export const workerMoves = {
+  online: {
+    join: ["online"],
+    beat: ["online"],
+    describe: ["online"],
+    drain: ["online"],
+    leave: ["away"],
+    expire: ["lost"],
+    forgive: ["online"],
+    note: ["online"],
+  },
+  away: { join: ["online"], describe: ["away"], drain: ["away"], expire: ["lost"], forgive: ["away"], note: ["away"] },
+  lost: { join: ["online"], describe: ["lost"], enrol: ["enrolled"], drain: ["lost"], expire: ["lost"], note: ["lost"] },
+  enrolled: { join: ["online"], enrol: ["enrolled"], drain: ["enrolled"], describe: ["enrolled"], note: ["enrolled"] },
+} as const satisfies Record<WorkerPhase, Partial<Record<WorkerTransition["type"], readonly WorkerPhase[]>>>;
+
+export function stepWorker(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow | Fault {
+  if (!(event.type in workerMoves[worker.phase]))
+    return fault("E.SESSION.STALE_BINDING", `worker ${worker.id} is ${worker.phase} and cannot ${event.type}; handshake again`, {
+      phase: worker.phase,
+    });
+  switch (event.type) {
+    case "join":
+      return {
+        ...worker,
+        phase: "online",
+        name: event.name,
+        boot: event.boot,
+        replica: event.replica,
+        replicaEpoch: event.replicaEpoch,
+        about: event.about,
+        condition: event.condition,
+        epoch: worker.epoch + 1,
+        joinedAt: now,
+        seenAt: now,
+        due: now + event.leaseMs,
+      };
+    case "beat":
+      return { ...worker, seenAt: now, due: now + event.leaseMs, condition: event.condition };
+    case "note":
+      return { ...worker, condition: event.condition };
+    case "describe":
+      return { ...worker, about: event.about, seenAt: now };
+    case "enrol":
+      return { ...worker, phase: "enrolled", name: event.name, seenAt: now };
+    case "drain":
+      return { ...worker, draining: event.on };
+    case "leave":
+      return { ...worker, phase: "away" };
+    case "expire":
+      return { ...worker, phase: "lost", due: event.again };
+    case "forgive":
+      return { ...worker, due: event.until };
+  }
+}
+
+export function applyWorkerTransition(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow {
+  const moved = stepWorker(worker, event, now);
+  if (moved instanceof Fault) throw moved;
+  return moved;
+}
+
+/** How a session looks from outside, by heartbeats missed in a row: seed thresholds 1x, 2x, 3x. */
+export type SessionLiveness = "fresh" | "warn" | "degraded" | "unhealthy";
+
+export const livenessMoves = {
+  fresh: { beat: ["fresh"], miss: ["warn"] },
+  warn: { beat: ["fresh"], miss: ["degraded"] },
+  degraded: { beat: ["fresh"], miss: ["unhealthy"] },
+  // An unhealthy session is lost; only a new join makes it fresh again.
+  unhealthy: {},
+} as const satisfies Record<SessionLiveness, Partial<Record<"beat" | "miss", readonly SessionLiveness[]>>>;
+
+/** A session's liveness after `silentMs` without a beat; whole periods missed decide, so a clock tick more or less does not. */
+export function livenessAfter(silentMs: number, heartbeatMs: number): SessionLiveness {
+  const missed = Math.floor(silentMs / heartbeatMs);
+  return missed <= 0 ? "fresh" : missed === 1 ? "warn" : missed === 2 ? "degraded" : "unhealthy";
+}

@@ -1,0 +1,196 @@
+// What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
+// Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
+
+import { workerTimings } from "../interface/tenant-settings.ts";
+import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
+import { releaseAttempt, releaseStaleAttempt } from "./delivery/held-attempts.ts";
+import { openCalls } from "./delivery/middleware-calls.ts";
+import { instanceIdOf } from "./fleet/fleet.ts";
+import { cancelOpenTasks } from "./nodes/end-run.ts";
+import { newFollowUps } from "./nodes/reach.ts";
+import { expireDocument } from "./operations/documents.ts";
+import { recheckPin } from "./placement/pins.ts";
+import { explainNoWorker, failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.ts";
+import { resumeHost, resumeRun, runFollowUps } from "./progress/follow-up.ts";
+import { expireCalls } from "./progress/middleware-chain.ts";
+import { admitKeyWaiters, enqueueTask } from "./queueing/task-queue.ts";
+import { applyTaskTransition, attemptPhase } from "./rows/task.ts";
+import { livenessAfter } from "./rows/worker.ts";
+import type { DecisionContext } from "./unit-of-work/decision-context.ts";
+import type { IsolateFailure } from "./unit-of-work/root.ts";
+import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
+import { dueRechecks } from "./workers/recheck.ts";
+import { expireWorker, takeBackFromLostWorker } from "./workers/worker-lifecycle.ts";
+
+export interface ExpiryLimits {
+  /** When the scheduler or its store was last back: meanwhile nobody could have renewed, so no lease ends within its own length of it. */
+  readonly availableSince: number;
+  /** Frames that arrived at this instant or later still wait to be applied; what they may renew must not expire first. */
+  readonly reportsAppliedUntil: number;
+}
+
+/** Rows that the timers of the floor will need at this instant. */
+export function rowsForTimers(context: DecisionContext, now: number): RowKey[] {
+  const { fleet, settings } = context;
+  const rows: RowKey[] = [];
+  for (const timers of [fleet.unackedGrants(now, settings.ackDeadlineMs), fleet.unstoredAcks(now, settings.ackStoreMs)])
+    for (const { task, worker } of timers.slice(0, settings.dueMax))
+      if (!fleet.pendingChanges.concernedWorkers.has(worker)) rows.push(taskKey(task), runKey(runOf(task)));
+  for (const { task } of dueRechecks(context, now)) rows.push(taskKey(task), runKey(runOf(task)));
+  return rows;
+}
+
+export function expireUnackedGrants(
+  work: UnitOfWork,
+  context: DecisionContext,
+  limits: ExpiryLimits,
+  isolate: IsolateFailure,
+): void {
+  const { ackDeadlineMs } = context.settings;
+  for (const timer of context.fleet.unackedGrants(work.now, ackDeadlineMs)) {
+    if (timer.at + ackDeadlineMs >= limits.reportsAppliedUntil) return;
+    if (context.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
+    isolate(runOf(timer.task), () => {
+      const task = work.task(timer.task);
+      const run = task === null ? null : work.run(task.run);
+      const connected = context.fleet.workers.get(timer.worker);
+      if (connected !== undefined && (task === null || task.phase !== "leased" || task.fence !== timer.fence))
+        releaseStaleAttempt(work, connected, timer.task, timer.fence);
+      if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
+        return;
+      if (work.fleetChanges.some((change) => change.move === "ack" && change.task === timer.task && change.fence === timer.fence))
+        return;
+      const name = context.fleet.workers.get(timer.worker)?.name ?? timer.worker;
+      takeBackAttempt(work, context, run, task, {
+        unacked: true,
+        code: "E.TIMEOUT",
+        message: `worker ${name} did not ack within ${ackDeadlineMs} ms`,
+      });
+    });
+  }
+}
+
+/** Attempts that live longer than a moment have their ack stored, so that a restart need not guess; and the log says that they run. */
+export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const timer of context.fleet.unstoredAcks(work.now, context.settings.ackStoreMs)) {
+    if (context.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
+    isolate(runOf(timer.task), () => {
+      const task = work.task(timer.task);
+      const run = task === null ? null : work.run(task.run);
+      if (task !== null && run !== null && task.fence === timer.fence && attemptPhase(task) === "granted") {
+        work.put(applyTaskTransition(task, { type: "ack" }, work.now));
+        work.recordRunFact(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
+      }
+      work.changeFleet({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
+    });
+  }
+}
+
+/** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: said once per change. The lease decides; this only shows. */
+export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const connected of context.fleet.workers.values()) {
+    if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker)) continue;
+    const seen = livenessAfter(
+      work.now - connected.heartbeatAt,
+      workerTimings(context.settings, connected.tenant, connected.about.dialect).heartbeatMs,
+    );
+    if (seen === connected.liveness || seen === "fresh") continue;
+    isolate(workerKey(connected.worker), () => {
+      if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} sits here but has no row`);
+      work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: seen });
+      work.changeFleet({ move: "liveness", worker: connected.worker, liveness: seen });
+      work.incrementMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
+    });
+  }
+}
+
+export function expireDueRows(
+  work: UnitOfWork,
+  context: DecisionContext,
+  due: readonly Row[],
+  limits: ExpiryLimits,
+  isolate: IsolateFailure,
+): void {
+  for (const row of due) {
+    if ("due" in row && row.due !== null && row.due >= limits.reportsAppliedUntil) continue;
+    isolate(row.kind === "task" ? row.run : keyOf(row), () => expireRow(work, context, row, limits, isolate));
+  }
+}
+
+/** The row as it stands now: a command of this turn may have moved its deadline. */
+function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limits: ExpiryLimits, isolate: IsolateFailure): void {
+  switch (loaded.kind) {
+    case "run": {
+      const run = work.run(loaded.id);
+      if (run === null || run.due === null || run.due > work.now) return;
+      if (run.phase === "ending") cancelOpenTasks(work, context, run);
+      else resumeRun(work, context, run);
+      return;
+    }
+    case "task": {
+      const task = work.task(loaded.id);
+      if (task !== null && task.due !== null && task.due <= work.now) expireTask(work, context, task);
+      return;
+    }
+    case "worker": {
+      const worker = work.worker(loaded.id);
+      if (worker === null || worker.due === null || worker.due > work.now) return;
+      const held = expireWorker(work, context, worker, limits.availableSince);
+      let moved = 0;
+      for (const id of held)
+        isolate(runOf(id), () => {
+          if (takeBackFromLostWorker(work, context, id, worker)) moved++;
+        });
+      // All of them are in other hands or in quarantine: trying at once again would only spin.
+      const lost = work.worker(worker.id);
+      if (held.length > 0 && moved === 0 && lost !== null) work.put({ ...lost, due: work.now + context.settings.idleMs });
+      return;
+    }
+    case "key": {
+      const key = work.concurrencyKey(loaded.id);
+      if (key !== null && key.due !== null) admitKeyWaiters(work, context, key, context.settings.sweepTasksMax);
+      return;
+    }
+    case "doc":
+      expireDocument(work, loaded.id);
+      return;
+    default:
+      throw new Error(`${keyOf(loaded)} has no deadline`);
+  }
+}
+
+function expireTask(work: UnitOfWork, context: DecisionContext, task: TaskRow): void {
+  const run = work.run(task.run);
+  if (run === null) throw new Error(`task ${task.id} has no run`);
+  if (run.phase === "ending") return;
+  if (task.phase === "hosting") return resumeHost(work, context, run, task);
+  const node = context.plans.nodeOf(work, run, task);
+  if (task.phase === "parked" && task.line === null) {
+    enqueueTask(work, context, run, node, task);
+    return;
+  }
+  if (task.phase === "leased") {
+    const followUps = newFollowUps();
+    if (openCalls(task).length > 0 && expireCalls(work, context, run, node, task, followUps))
+      return runFollowUps(work, context, run.id, followUps);
+    const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
+    releaseAttempt(work, context, task, { code: error.code, reason: error.message });
+    failAttempt(work, context, run, task, error, null);
+    return;
+  }
+  if (recheckPin(work, context, run, node, task)) return;
+  const waited = work.now - (task.readyAt ?? work.now);
+  const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
+  failTask(
+    work,
+    context,
+    run,
+    task,
+    {
+      code: "E.DISPATCH.UNAVAILABLE",
+      message: `task ${task.id} waited ${waited} ms in queue: ${blocker}`,
+      details: { waitedMs: waited, reasons: explainNoWorker(context, task) },
+    },
+    null,
+  );
+}

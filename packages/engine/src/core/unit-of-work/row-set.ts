@@ -1,0 +1,301 @@
+// The rows of one turn as it sees them: loaded when first looked at, changed in place, written once at its end, and put back where the
+// command that changed them is undone. It reads what the turn holds and knows nothing of facts, effects or the floor.
+
+import type { TaskListQuery, TurnTransaction } from "../../storage/port.ts";
+import {
+  type ConcurrencyKeyRow,
+  type DocRow,
+  type IdempotencyRow,
+  keyOf,
+  type Millis,
+  type QueueName,
+  type RouteRow,
+  type Row,
+  type RowKey,
+  type RunId,
+  type RunRow,
+  rootOf,
+  runOf,
+  splitKey,
+  type TaskId,
+  type TaskRow,
+  type WorkerId,
+  type WorkerRow,
+  type WorkflowRow,
+  workerKey,
+} from "../../storage/rows.ts";
+import { isEnded } from "../rows/task.ts";
+import type { DeletedRow } from "./change-sets.ts";
+import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
+import { RootGroups } from "./root-groups.ts";
+
+/** What a sheet asks of the turn's transaction. */
+export type TurnRows = Pick<TurnTransaction, "row" | "tasks" | "peekWorker" | "now">;
+
+/** How far the rows were when a command began. */
+export interface RowSavepoint {
+  readonly undoSteps: number;
+  readonly written: number;
+  readonly deletions: number;
+}
+
+/** A sheet by itself does nothing for a turn; the board is one that also speaks. */
+export abstract class RowSet {
+  readonly now: Millis;
+  protected readonly rootGroups = new RootGroups();
+  /** Everything written, in order of first writing. */
+  protected readonly written: TrackedRow<Row>[] = [];
+  protected readonly deletions: DeletedRow[] = [];
+  readonly #tx: TurnRows;
+  /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
+  readonly #runs = new Map<RunId, TrackedRow<RunRow>>();
+  readonly #tasks = new Map<TaskId, TrackedRow<TaskRow>>();
+  readonly #others = new Map<RowKey, TrackedRow<Row>>();
+  readonly #undo: { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean }[] = [];
+
+  constructor(tx: TurnRows) {
+    this.#tx = tx;
+    this.now = tx.now;
+  }
+
+  run(id: RunId): RunRow | null {
+    let tracked = this.#runs.get(id);
+    if (tracked === undefined) {
+      tracked = { row: this.#load("run", id) as RunRow | null, root: id, isWritten: false, isInserted: false };
+      this.#runs.set(id, tracked);
+    }
+    return this.#readTracked(tracked);
+  }
+
+  task(id: TaskId): TaskRow | null {
+    let tracked = this.#tasks.get(id);
+    if (tracked === undefined) {
+      tracked = { row: this.#load("task", id) as TaskRow | null, root: runOf(id), isWritten: false, isInserted: false };
+      this.#tasks.set(id, tracked);
+    }
+    return this.#readTracked(tracked);
+  }
+
+  worker(id: WorkerId): WorkerRow | null {
+    return this.#other(workerKey(id)) as WorkerRow | null;
+  }
+  concurrencyKey(id: string): ConcurrencyKeyRow | null {
+    return this.#other(`key/${id}`) as ConcurrencyKeyRow | null;
+  }
+  route(id: string): RouteRow | null {
+    return this.#other(`route/${id}`) as RouteRow | null;
+  }
+  workflow(id: string): WorkflowRow | null {
+    return this.#other(`workflow/${id}`) as WorkflowRow | null;
+  }
+  doc(id: string): DocRow | null {
+    return this.#other(`doc/${id}`) as DocRow | null;
+  }
+  idempotencyRecord(id: string): IdempotencyRow | null {
+    return this.#other(`ask/${id}`) as IdempotencyRow | null;
+  }
+
+  #other(key: RowKey): Row | null {
+    let tracked = this.#others.get(key);
+    if (tracked === undefined) {
+      tracked = { row: this.#load(...splitKey(key)), root: rootOfKey(key), isWritten: false, isInserted: false };
+      this.#others.set(key, tracked);
+    }
+    return this.#readTracked(tracked);
+  }
+
+  #load(kind: Row["kind"], id: string): Row | null {
+    const row = this.#tx.row(kind, id);
+    if (row === undefined) throw new RowsMissing([`${kind}/${id}`], []);
+    if (row === "busy") throw new RootBusy(rootOf(`${kind}/${id}`));
+    return row;
+  }
+
+  /** What this command sees was perhaps made in this turn: if that unit is refused, this one must not go alone. */
+  #readTracked<R extends Row>(tracked: TrackedRow<R>): R | null {
+    if (tracked.isWritten) this.rootGroups.touch(tracked.root);
+    return tracked.row;
+  }
+
+  /**
+   * Tasks of a run that have not ended, as they stand on this board: the store's, with this turn's changes laid over. `last` is how far
+   * the store was read, null when to its end: what this turn has ended makes the list shorter and says nothing about the rest.
+   */
+  openTasks(run: RunId, after: TaskId | "", limit: number): { tasks: TaskRow[]; last: TaskId | null } {
+    return this.#openAmong({ of: "open", run, after, limit });
+  }
+
+  /** The same of a stretch of ids, `after` < id <= `end`: its cost is that of the stretch, whatever else the run has. */
+  openTasksIn(run: RunId, after: TaskId, end: TaskId, limit: number): { tasks: TaskRow[]; last: TaskId | null } {
+    return this.#openAmong({ of: "range", run, after, last: end, limit });
+  }
+
+  #openAmong(list: Extract<TaskListQuery, { of: "open" | "range" }>): { tasks: TaskRow[]; last: TaskId | null } {
+    const { run, after, limit } = list;
+    const loaded = this.#loadedTasks(list);
+    const last = loaded.length < limit ? null : (loaded.at(-1)?.id ?? null);
+    const end = last ?? (list.of === "range" ? list.last : null);
+    const found = new Map<TaskId, TaskRow>();
+    for (const task of loaded) found.set(task.id, task);
+    for (const { row } of this.written)
+      if (row?.kind === "task" && row.run === run && row.id > after && (end === null || row.id <= end)) found.set(row.id, row);
+    const tasks = [...found.values()].filter((task) => !isEnded(task));
+    return { tasks: tasks.sort((a, b) => (a.id < b.id ? -1 : 1)), last };
+  }
+
+  /** Ids of tasks leased to a worker. A look without locks: whoever changes one reads it first. */
+  tasksHeldBy(worker: WorkerId, limit: number): TaskId[] {
+    return this.#loadedTasks({ of: "held", worker, limit }).map((task) => task.id);
+  }
+
+  /** Ids of tasks at the heads of these lines, at most so many. A look without locks, like `heldBy`. */
+  tasksQueuedIn(queues: readonly QueueName[], limit: number): TaskId[] {
+    const lists = queues.map((queue): TaskListQuery => ({ of: "line", line: queue, limit }));
+    const missing = lists.filter((list) => this.#tx.tasks(list) === undefined);
+    if (missing.length > 0) throw new RowsMissing([], missing);
+    return lists.flatMap((list) => this.#loadedTasks(list).map((task) => task.id)).slice(0, limit);
+  }
+
+  /** The task at the head of a line; null when nobody waits there. */
+  queueHead(queue: QueueName, except: ReadonlySet<TaskId>): TaskRow | null {
+    const limit = 64;
+    const loaded = this.#loadedTasks({ of: "line", line: queue, limit });
+    for (const seen of loaded) {
+      const task = except.has(seen.id) ? null : this.task(seen.id);
+      if (task !== null && task.line === queue) return task;
+    }
+    // All that were looked at have left in this turn; there may be more behind them.
+    if (loaded.length === limit) throw new RootBusy(`key/${queue.slice(2)}`);
+    for (const { row } of this.written) if (row?.kind === "task" && row.line === queue && !except.has(row.id)) return row;
+    return null;
+  }
+
+  /** Where a worker's mail goes; null when there is no such worker. */
+  peekWorker(worker: WorkerId): WorkerRow | null {
+    const row = this.#tx.peekWorker(worker);
+    if (row === undefined) throw new RowsMissing([], [], [worker]);
+    return row;
+  }
+
+  requirePeekedWorkers(workers: Iterable<WorkerId>): void {
+    const missing = [...workers].filter((worker) => this.#tx.peekWorker(worker) === undefined);
+    if (missing.length > 0) throw new RowsMissing([], [], missing);
+  }
+
+  /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
+  requireRows(keys: readonly RowKey[]): void {
+    const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
+    if (missing.length > 0) throw new RowsMissing(missing, []);
+  }
+
+  #loadedTasks(list: TaskListQuery): readonly TaskRow[] {
+    const loaded = this.#tx.tasks(list);
+    if (loaded === undefined) throw new RowsMissing([], [list]);
+    return loaded;
+  }
+
+  /** The last image of a row; written once at the end of the turn, however often it changes. */
+  put(row: Row): void {
+    this.#writeRow(row, false);
+  }
+
+  /** A row that did not exist before this turn, as the caller knows without looking. */
+  insert(row: Row): void {
+    this.#writeRow(row, true);
+  }
+
+  #writeRow(row: Row, isBorn: boolean): void {
+    const tracked = this.#trackedRow(row);
+    this.#undo.push({ seen: tracked, before: tracked.row, wasWritten: tracked.isWritten });
+    if (!tracked.isWritten) this.written.push(tracked);
+    tracked.row = row;
+    tracked.isWritten = true;
+    if (isBorn) tracked.isInserted = true;
+    this.rootGroups.touch(tracked.root);
+  }
+
+  #trackedRow(row: Row): TrackedRow<Row> {
+    const rows = (row.kind === "task" ? this.#tasks : row.kind === "run" ? this.#runs : this.#others) as Map<
+      string,
+      TrackedRow<Row>
+    >;
+    const name = row.kind === "task" || row.kind === "run" ? row.id : keyOf(row);
+    let tracked = rows.get(name);
+    if (tracked === undefined) {
+      const root = row.kind === "task" ? row.run : row.kind === "run" ? row.id : rootOfKey(name as RowKey);
+      tracked = { row: null, root, isWritten: false, isInserted: false };
+      rows.set(name, tracked);
+    }
+    return tracked;
+  }
+
+  /** A row that is no more; one that never was is no fault. */
+  delete(key: RowKey): void {
+    const row = this.#other(key);
+    const tracked = this.#others.get(key);
+    if (row === null || tracked === undefined) return;
+    this.#undo.push({ seen: tracked, before: row, wasWritten: tracked.isWritten });
+    if (!tracked.isWritten) this.written.push(tracked);
+    // Whoever looks later in this turn finds nothing, and may write it anew.
+    tracked.row = null;
+    tracked.isWritten = true;
+    this.deletions.push({ root: tracked.root, key });
+    this.rootGroups.touch(tracked.root);
+  }
+
+  /** Earliest deadline this turn writes. */
+  earliestDue(): Millis | null {
+    let least: Millis | null = null;
+    for (const { row } of this.written)
+      if (row !== null && "due" in row && row.due !== null && (least === null || row.due < least)) least = row.due;
+    return least;
+  }
+
+  /** What was dropped and not written again, each once. */
+  protected deletedRows(): DeletedRow[] {
+    const deleted = new Map<RowKey, DeletedRow>();
+    for (const one of this.deletions) if (this.#others.get(one.key)?.row === null) deleted.set(one.key, one);
+    return [...deleted.values()];
+  }
+
+  protected undoStepCount(): number {
+    return this.#undo.length;
+  }
+
+  /** Rows as they were at the mark. */
+  protected rollBackRows(savepoint: RowSavepoint): void {
+    while (this.#undo.length > savepoint.undoSteps) {
+      const {
+        seen: tracked,
+        before,
+        wasWritten,
+      } = this.#undo.pop() as { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean };
+      tracked.row = before;
+      tracked.isWritten = wasWritten;
+      if (!wasWritten) this.#forget(tracked);
+    }
+    this.written.length = savepoint.written;
+    this.deletions.length = savepoint.deletions;
+  }
+
+  /** A row written without having been read is unknown again, not absent. */
+  #forget(tracked: TrackedRow<Row>): void {
+    if (!tracked.isInserted && tracked.row !== null) return;
+    for (const rows of [this.#tasks, this.#runs, this.#others] as Map<string, TrackedRow<Row>>[])
+      for (const [name, one] of rows) if (one === tracked) rows.delete(name);
+  }
+}
+
+/** The root of a row that is neither run nor task, spelled as the board spells roots. */
+function rootOfKey(key: RowKey): RootRef {
+  const root = key.startsWith("doc/") ? rootOf(key) : key;
+  return root.startsWith("run/") ? root.slice(4) : root;
+}
+
+/** One row on the board: its present image, and whether this turn writes it. */
+interface TrackedRow<R extends Row> {
+  row: R | null;
+  readonly root: RootRef;
+  isWritten: boolean;
+  isInserted: boolean;
+}

@@ -1,0 +1,50 @@
+// What the floor's moves of a turn come to before the floor has made them: slots, waits, and workers that get nothing until it has.
+
+import type { TaskId, WorkerId } from "../../storage/rows.ts";
+import type { FleetChange } from "../fleet/fleet.ts";
+
+export class SlotChanges {
+  /** Slots freed (+) and used (-) in this turn, by worker. */
+  readonly freedSlots = new Map<WorkerId, number>();
+  /** Workers whose seat this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
+  readonly changedWorkers = new Set<WorkerId>();
+  /** Attempts that began to wait for what they called in this turn, or went on: the floor does not show it yet. */
+  readonly waitingAttempts = new Map<TaskId, boolean>();
+
+  add(change: FleetChange): void {
+    this.#countSlots(change, 1);
+    this.#noteWait(change);
+    if (change.move === "sit") this.changedWorkers.add(change.connected.worker);
+    if (change.move === "rise" || change.move === "describe" || change.move === "drain") this.changedWorkers.add(change.worker);
+    if (change.move === "beat" && !change.healthy) this.changedWorkers.add(change.worker);
+  }
+
+  /** Takes back the moves from an index on. Whose seat they changed stays out for this turn: it only waits for the next. */
+  revertFrom(changes: readonly FleetChange[], from: number): void {
+    let wasWaiting = false;
+    for (let at = from; at < changes.length; at++) {
+      const change = changes[at] as FleetChange;
+      this.#countSlots(change, -1);
+      if (change.move === "wait" || (change.move === "drop" && change.wasWaiting === true)) wasWaiting = true;
+    }
+    if (!wasWaiting) return;
+    this.waitingAttempts.clear();
+    for (let at = 0; at < from; at++) this.#noteWait(changes[at] as FleetChange);
+  }
+
+  /** `times` is 1 for a move that is made and -1 for one that is taken back. */
+  #countSlots(change: FleetChange, times: 1 | -1): void {
+    if (change.move === "hold") this.#addSlots(change.worker, -times);
+    else if (change.move === "drop" && change.wasWaiting !== true) this.#addSlots(change.worker, times);
+    else if (change.move === "wait") this.#addSlots(change.worker, change.isWaiting ? times : -times);
+  }
+
+  #addSlots(worker: WorkerId, by: number): void {
+    this.freedSlots.set(worker, (this.freedSlots.get(worker) ?? 0) + by);
+  }
+
+  #noteWait(change: FleetChange): void {
+    if (change.move === "wait") this.waitingAttempts.set(change.task, change.isWaiting);
+    else if (change.move === "drop" && change.wasWaiting === true) this.waitingAttempts.delete(change.task);
+  }
+}

@@ -1,0 +1,166 @@
+// Every command about a worker as it is kept: a document under its id, which ends once, and the fact that says so. Which of them still wait
+// for the worker stands in the worker's condition. What each of them does is decided in orders.ts and crew.ts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
+import { type DocRow, docId, type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { applyWorkerTransition } from "../rows/worker.ts";
+import { type OpenCommand, readCondition, writeCondition } from "../rows/worker-condition.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** Commands that one worker may owe an answer for. */
+const openCommandsMax = 32;
+/** They stand in its condition, which drops what is too much: an order that is dropped there would never end. */
+const openBytesMax = 4 * 1024;
+/** So long a command can be looked up after its end; one that has no answer by then has failed. */
+const commandKeptMs = 7 * 24 * 3_600_000;
+
+/** Body of a command's document. */
+export interface WorkerCommandRecord {
+  readonly worker: WorkerId;
+  readonly workerName: string;
+  readonly order: PackageCommand | ControlCommand;
+  readonly by: string;
+  readonly corr?: string;
+  readonly status: "sent" | "acked" | "failed";
+  readonly sentAt: number;
+  readonly endedAt: number | null;
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly error?: WorkerCommandError;
+}
+
+export interface WorkerCommandError {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A command as it was given. */
+export interface IssuedCommand {
+  readonly id: string;
+  readonly order: WorkerCommandRecord["order"];
+  readonly by: string;
+  readonly corr?: string | undefined;
+}
+
+/** How it ended: with an error it has failed. */
+export interface CommandEnd {
+  readonly error?: WorkerCommandError | undefined;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** An id names one command. */
+export function refuseDuplicateId(work: UnitOfWork, tenant: Tenant, id: string): Fault | null {
+  if (work.doc(docId(tenant, "command", id)) === null) return null;
+  return fault("E.CONFLICT", `command ${id} exists already; look it up, or choose another id`, { command: id });
+}
+
+/** A worker that owes too many answers gets no more questions. */
+export function refuseTooManyOpen(row: WorkerRow, order: OpenCommand): Fault | null {
+  const open = [...(readCondition(row.condition).orders ?? []), order];
+  if (open.length <= openCommandsMax && Buffer.byteLength(JSON.stringify(open)) <= openBytesMax) return null;
+  return fault("E.OVERLOADED", `worker ${row.name} owes an answer to ${open.length - 1} commands; wait for some of them`);
+}
+
+/** It waits for the worker's answer from now on. */
+export function openCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedCommand & OpenCommand): WorkerRow {
+  writeRecord(work, row.tenant, issued.id, { ...newRecord(work, row, issued), status: "sent", endedAt: null });
+  const condition = readCondition(row.condition);
+  const orders = [...(condition.orders ?? []), { id: issued.id, order: issued.order }];
+  const moved = applyWorkerTransition(row, { type: "note", condition: writeCondition({ ...condition, orders }) }, work.now);
+  work.put(moved);
+  const { type, ...fields } = redactCommand(issued.order);
+  work.recordFact(row.tenant, workerKey(row.id), "command.sent", { id: issued.id, type, ...fields, by: issued.by });
+  return moved;
+}
+
+/** A command as people are shown it. The address of a package may let in whoever has it: only its place is shown. */
+export function redactCommand<O extends WorkerCommandRecord["order"]>(order: O): O {
+  if (order.type !== "pkg.install" || order.url === undefined) return order;
+  return { ...order, url: order.url.replace(/^([a-z]+:\/*)[^/?#]*@/i, "$1").replace(/[?#].*$/s, "") };
+}
+
+/** It is over as it is written down: nothing has to be waited for. */
+export function recordEndedCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedCommand, end: CommandEnd = {}): void {
+  endCommand(work, row, issued.id, newRecord(work, row, issued), end);
+}
+
+/** Those among the open ones that are over. */
+export function closeCommands(
+  work: UnitOfWork,
+  row: WorkerRow,
+  isOver: (order: OpenCommand) => boolean,
+  end: CommandEnd = {},
+): WorkerRow {
+  const { orders = [], ...rest } = readCondition(row.condition);
+  const over = orders.filter(isOver);
+  if (over.length === 0) return row;
+  work.requireRows(over.map(({ id }) => `doc/${docId(row.tenant, "command", id)}` as const));
+  for (const { id } of over) {
+    const doc = work.doc(docId(row.tenant, "command", id));
+    // Kept as long as it is open: one without a document has been ended by its age.
+    if (doc !== null) endCommand(work, row, id, JSON.parse(doc.body) as WorkerCommandRecord, end);
+  }
+  const left = orders.filter((one) => !over.includes(one));
+  const noted = writeCondition(left.length === 0 ? rest : { ...rest, orders: left });
+  const moved = applyWorkerTransition(row, { type: "note", condition: noted }, work.now);
+  work.put(moved);
+  return moved;
+}
+
+/** A command that nobody answered as long as it was kept has failed, and can be looked up as long again. False: it has ended before. */
+export function expireCommand(work: UnitOfWork, doc: DocRow): boolean {
+  const body = JSON.parse(doc.body) as WorkerCommandRecord;
+  const row = body.status === "sent" ? work.worker(body.worker) : null;
+  if (row === null) return false;
+  const id = doc.id.slice(`${doc.tenant}/command/`.length);
+  const error = { code: "E.TIMEOUT", message: `worker ${row.name} has not answered the command; give it again` };
+  const closed = closeCommands(work, row, (one) => one.id === id, { error });
+  if (closed === row) endCommand(work, row, id, body, { error });
+  return true;
+}
+
+function endCommand(
+  work: UnitOfWork,
+  row: WorkerRow,
+  id: string,
+  body: Omit<WorkerCommandRecord, "status" | "endedAt">,
+  end: CommandEnd,
+): void {
+  const { error, details } = end;
+  const status = error === undefined ? "acked" : "failed";
+  const fields = { ...(error === undefined ? {} : { error }), ...(details === undefined ? {} : { details }) };
+  writeRecord(work, row.tenant, id, { ...body, status, endedAt: work.now, ...fields });
+  work.recordFact(row.tenant, workerKey(row.id), `command.${status}`, { id, ...fields });
+}
+
+function newRecord(
+  work: UnitOfWork,
+  row: WorkerRow,
+  { order, by, corr }: IssuedCommand,
+): Omit<WorkerCommandRecord, "status" | "endedAt"> {
+  return {
+    worker: row.id,
+    workerName: row.name,
+    order,
+    by,
+    ...(corr === undefined ? {} : { corr }),
+    sentAt: work.now,
+  };
+}
+
+function writeRecord(work: UnitOfWork, tenant: Tenant, id: string, body: WorkerCommandRecord): void {
+  const { type } = body.order;
+  const name = "name" in body.order ? ` ${body.order.name}` : "";
+  work.put({
+    kind: "doc",
+    id: docId(tenant, "command", id),
+    tenant,
+    collection: "command",
+    rev: (work.doc(docId(tenant, "command", id))?.rev ?? 0) + 1,
+    at: work.now,
+    due: work.now + commandKeptMs,
+    sort: id,
+    terms: `${body.workerName} ${type}${name}`.toLowerCase(),
+    body: JSON.stringify(body),
+  });
+}

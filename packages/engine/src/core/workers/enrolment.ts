@@ -1,0 +1,108 @@
+// Workers that are known by their word over REST: they are listed, and get nothing before their socket is up. What a live session says of
+// its worker goes before what is said here.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { EnrolWorker, WorkerDescription } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { workerTimings } from "../../interface/tenant-settings.ts";
+import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { findConnectedWorker } from "../delivery/find-worker.ts";
+import { applyWorkerTransition } from "../rows/worker.ts";
+import { readCondition, writeCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { closeFulfilledCommands } from "./issued-commands.ts";
+import { packageChanges } from "./package-changes.ts";
+
+export function enrolWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): AnswerBody | Fault {
+  const row = work.worker(command.worker);
+  if (row !== null && row.tenant !== command.tenant) return unknownWorker(command);
+  if (row === null && command.about === null) return unknownWorker(command);
+  const now = row === null ? insertEnrolledWorker(work, context, command) : updateEnrolledWorker(work, context, command, row);
+  const { dialect = "" } = JSON.parse(now.about) as Partial<WorkerDescription>;
+  return {
+    of: "enrolled",
+    worker: now.id,
+    heartbeatMs: workerTimings(context.settings, now.tenant, dialect).heartbeatMs,
+    isOnline: now.phase === "online",
+  };
+}
+
+const unknownWorker = (command: EnrolWorker): Fault =>
+  fault("E.NOT_FOUND", `worker ${command.worker.slice(command.tenant.length + 1)} does not exist; register it first`);
+
+function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): WorkerRow {
+  const row: WorkerRow = {
+    kind: "worker",
+    id: command.worker,
+    tenant: command.tenant,
+    name: command.name,
+    phase: "enrolled",
+    boot: context.nextId(work.now),
+    epoch: 0,
+    replica: context.self.replica,
+    replicaEpoch: context.self.epoch,
+    draining: false,
+    joinedAt: work.now,
+    seenAt: work.now,
+    due: null,
+    about: JSON.stringify(describedBy(command, null)),
+    condition: withStatus(work, command, "{}"),
+  };
+  work.put(row);
+  recordEnrolled(work, command, row, "{}");
+  return row;
+}
+
+function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker, row: WorkerRow): WorkerRow {
+  const connected = findConnectedWorker(work, context, row);
+  // Its socket is at another scheduler, which knows better what it has.
+  if (row.phase === "online" && connected === null) return row;
+  const before = JSON.parse(row.about) as WorkerDescription;
+  const about =
+    row.phase === "online"
+      ? { ...before, packages: announcedPackages(command) ?? before.packages }
+      : describedBy(command, before);
+  const text = JSON.stringify(about);
+  const noted = applyWorkerTransition(row, { type: "note", condition: withStatus(work, command, row.condition) }, work.now);
+  const moved = applyWorkerTransition(noted, { type: "describe", about: text }, work.now);
+  // A worker that was lost, and whose attempts are all taken back, is known again by its word alone. A sign of life gives no name.
+  const name = command.about === null ? row.name : command.name;
+  const now = row.phase === "lost" && row.due === null ? applyWorkerTransition(moved, { type: "enrol", name }, work.now) : moved;
+  work.put(now);
+  if (command.about !== null && row.phase !== "online") recordEnrolled(work, command, now, row.about);
+  else if (text !== row.about)
+    work.recordFact(row.tenant, workerKey(row.id), "worker.described", {
+      packages: about.packages.length,
+      slots: about.slots,
+      ...packageChanges(row.about, about),
+    });
+  if (connected !== null && text !== row.about) work.changeFleet({ move: "describe", worker: row.id, about });
+  return text === row.about ? now : closeFulfilledCommands(work, now, about);
+}
+
+const announcedPackages = (command: EnrolWorker): WorkerDescription["packages"] | null =>
+  command.packages ?? command.about?.packages ?? null;
+
+function describedBy(command: EnrolWorker, before: WorkerDescription | null): WorkerDescription {
+  const about = command.about ?? before;
+  if (about === null) throw new Error(`worker ${command.worker} announced nothing`);
+  return { ...about, packages: announcedPackages(command) ?? about.packages };
+}
+
+function withStatus(work: UnitOfWork, command: EnrolWorker, condition: string): string {
+  const known = readCondition(condition);
+  const { status } = command;
+  if (status === null) return writeCondition({ ...known, beatAt: work.now });
+  if (typeof status === "string") return writeCondition({ ...known, vitals: { ...known.vitals, status }, beatAt: work.now });
+  const { healthy = known.healthy, metrics = known.vitals?.["metrics"] } = status;
+  return writeCondition({ ...known, healthy, vitals: { ...known.vitals, metrics }, beatAt: work.now });
+}
+
+/** `before`: the text of what was known of it. */
+function recordEnrolled(work: UnitOfWork, command: EnrolWorker, row: WorkerRow, before: string): void {
+  const about = JSON.parse(row.about) as WorkerDescription;
+  const { length: packages } = about.packages;
+  const changes = packageChanges(before, about);
+  work.recordFact(command.tenant, workerKey(row.id), "worker.enrolled", { name: row.name, packages, by: command.by, ...changes });
+}

@@ -1,0 +1,101 @@
+// A heartbeat: one write renews the lease of everything the boot holds and says how the worker is; only differences between what it
+// names, what its seat holds and what the rows show touch attempts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { RecordHeartbeat } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { settingsForTenant, workerTimings } from "../../interface/tenant-settings.ts";
+import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
+import { stopAttempt } from "../delivery/worker-mail.ts";
+import { type ConnectedWorker, instanceIdOf } from "../fleet/fleet.ts";
+import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { stepWorker } from "../rows/worker.ts";
+import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { closeCommands } from "./command-records.ts";
+import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
+
+export const unknownSession = (worker: string): Fault =>
+  fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
+
+export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, command: RecordHeartbeat): AnswerBody | Fault {
+  const connected = context.fleet.workerInSession(command.worker, command.session);
+  const row = connected === null ? null : work.worker(command.worker);
+  if (connected === null || row === null) return unknownSession(command.worker);
+  const limits = settingsForTenant(context.settings, connected.tenant);
+  const pressure = pressureAfter(drainStateAfterTurn(work, connected).strain, command, limits);
+  const timings = workerTimings(context.settings, connected.tenant, connected.about.dialect);
+  const condition = conditionAfterHeartbeat(work, command, row, pressure);
+  const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
+  if (!("kind" in moved) || row.epoch !== connected.epoch) {
+    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+    return unknownSession(command.worker);
+  }
+  work.put(moved);
+  if (connected.liveness !== "fresh")
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: "fresh" });
+  const lateMs = Math.max(0, work.now - connected.heartbeatAt - timings.heartbeatMs);
+  work.observeMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
+  if (!command.healthy)
+    work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
+  if (recordPressureChange(work, connected, row, { said: command, strain: pressure, limits }))
+    closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
+  work.changeFleet({
+    move: "beat",
+    worker: connected.worker,
+    at: work.now,
+    healthy: command.healthy,
+    resourcePressure: pressure,
+  });
+  // Its seat will be another after this turn; what else is decided about it in this turn must not go by the old one.
+  if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
+  stopForeignAttempts(work, connected);
+  if (command.held !== null) compareHeldAttempts(work, context, connected, command, command.held);
+  return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
+}
+
+function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row: WorkerRow, pressure: string | null): string {
+  const known = readCondition(row.condition);
+  const vitals = command.vitals === undefined ? known.vitals : readVitals(command.vitals);
+  return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
+}
+
+/** What the rows no longer show as this worker's was ended or taken back by another scheduler, whose mail may not have come. */
+function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
+  const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
+  for (const attempt of connected.attempts.values())
+    if (!leased.has(attempt.task))
+      stopAttempt(work, connected, attempt.task, attempt.fence, {
+        code: "E.SESSION.STALE_BINDING",
+        reason: "this attempt is no longer yours",
+      });
+}
+
+function compareHeldAttempts(
+  work: UnitOfWork,
+  context: DecisionContext,
+  connected: ConnectedWorker,
+  command: RecordHeartbeat,
+  held: NonNullable<RecordHeartbeat["held"]>,
+): void {
+  const named = new Map(held.map((one) => [one.task, one.fence]));
+  for (const attempt of connected.attempts.values()) {
+    if (named.get(attempt.task) === attempt.fence) continue;
+    // Not named and not acked: the dispatch may still be on its way. The ack deadline looks after it.
+    if (!attempt.acked || work.now - attempt.grantedAt < context.settings.ackDeadlineMs) continue;
+    const task = work.task(attempt.task);
+    const run = task === null ? null : work.run(task.run);
+    if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
+      releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
+    else if (run !== null && run.phase !== "ending")
+      takeBackAttempt(work, context, run, task, {
+        unacked: false,
+        code: "E.WORKER.LOST",
+        message: `worker ${connected.name} no longer names it`,
+      });
+  }
+  for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
+}

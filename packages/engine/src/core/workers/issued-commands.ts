@@ -1,0 +1,151 @@
+// Commands that a worker's session carries out: packages come and go, and a drain is heard of. What the worker says or announces next closes
+// those that wait for it; a new session is told again. How they are kept is command-book.ts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type {
+  AcknowledgeDrain,
+  IssueWorkerCommand,
+  PackageCommand,
+  RecordWorkerCommand,
+  ReportPackageStatus,
+  WorkerDescription,
+} from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { findConnectedWorker, findOwnWorker, findReportingWorker } from "../delivery/find-worker.ts";
+import { mailWorkerCommand } from "../delivery/worker-mail.ts";
+import { type OpenCommand, readCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { closeCommands, openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
+import { unknownSession } from "./heartbeat.ts";
+
+export function issueWorkerCommand(work: UnitOfWork, context: DecisionContext, command: IssueWorkerCommand): AnswerBody | Fault {
+  const row = findOwnWorker(work, command);
+  if (!("kind" in row)) return row;
+  const issued = { id: command.id, order: command.order };
+  const refused = refuseDuplicateId(work, command.tenant, command.id) ?? refuseTooManyOpen(row, issued);
+  if (refused !== null) return refused;
+  const connected = findConnectedWorker(work, context, row);
+  if (connected !== null)
+    work.emit({ type: "order", session: connected.session, worker: row.id, tenant: command.tenant, ...issued });
+  else if (!mailWorkerCommand(work, context, row, issued))
+    return fault("E.SESSION.UNKNOWN", `worker ${row.name} is ${row.phase} and has no session; nothing was sent to it`, {
+      worker: row.name,
+      phase: row.phase,
+    });
+  openCommand(work, row, { ...issued, by: command.by, corr: command.corr });
+  return { of: "order", id: command.id, sent: true };
+}
+
+/** What was carried out by other commands ends as it is written down. */
+export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, command: RecordWorkerCommand): AnswerBody | Fault {
+  const row = findOwnWorker(work, command);
+  if (!("kind" in row)) return row;
+  const taken = refuseDuplicateId(work, command.tenant, command.id);
+  if (taken !== null) return taken;
+  recordEndedCommand(work, row, command, { error: command.error ?? undefined, details: command.details });
+  return { of: "order", id: command.id, sent: false };
+}
+
+/** The worker's word about a package. Where it names no command, all that ask for just this are answered by it. */
+export function handlePackageReport(work: UnitOfWork, context: DecisionContext, report: ReportPackageStatus): AnswerBody | Fault {
+  const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
+  if (row === null) return unknownSession(report.worker);
+  work.recordFact(report.tenant, workerKey(row.id), "worker.package", {
+    name: report.name,
+    version: report.version,
+    status: report.status,
+    ...(report.details === undefined ? {} : { details: report.details }),
+  });
+  const error = report.status === "failed" ? packageFailure(row, report) : undefined;
+  closeCommands(work, row, (one) => isAnsweredBy(report, one), { error, details: report.details });
+  return { of: "word", applied: true };
+}
+
+function packageFailure(row: WorkerRow, { name, version, details }: ReportPackageStatus): { code: string; message: string } {
+  const why = details?.["reason"] ?? details?.["message"] ?? details?.["error"];
+  const issued = typeof why === "string" ? why : "it did not say why";
+  return {
+    code: "E.PKG.INVALID",
+    message: `worker ${row.name} could not carry out the command about ${name} ${version}: ${issued}`,
+  };
+}
+
+function isAnsweredBy(report: ReportPackageStatus, { id, order }: OpenCommand): boolean {
+  const named = report.details?.["command"];
+  if (typeof named === "string") return named === id;
+  if (!isPackageCommand(order) || order.name !== report.name) return false;
+  const isVersion = report.version === "*" || (order.version ?? report.version) === report.version;
+  // A failure may be about the package's going as well as its coming.
+  if (report.status === "failed") return isVersion;
+  return isVersion && order.type === (report.status === "removed" ? "pkg.uninstall" : "pkg.install");
+}
+
+const isPackageCommand = (order: OpenCommand["order"]): order is PackageCommand =>
+  order.type !== "drain" && order.type !== "undrain";
+
+const isInstallOf = (order: PackageCommand, one: { readonly name: string; readonly version: string }): boolean =>
+  order.type === "pkg.install" && order.name === one.name && order.version === one.version;
+
+/**
+ * What it announces answers commands too: what was to come is there, what was to go is not. One that takes back another waits for that:
+ * until the first is carried out the worker looks as if the second already were.
+ */
+export function closeFulfilledCommands(work: UnitOfWork, row: WorkerRow, about: WorkerDescription): WorkerRow {
+  const installed = about.packages.filter(({ status }) => status === "installed");
+  const isDone = (order: PackageCommand): boolean =>
+    order.type === "pkg.install"
+      ? installed.some((one) => isInstallOf(order, one))
+      : !about.packages.some((one) => one.name === order.name && (order.version === null || one.version === order.version));
+  const open: PackageCommand[] = [];
+  return closeCommands(work, row, ({ order }) => {
+    if (!isPackageCommand(order)) return false;
+    const isOver = isDone(order) && !open.some((one) => isOpposite(one, order));
+    if (!isOver) open.push(order);
+    return isOver;
+  });
+}
+
+const isOpposite = (a: PackageCommand, b: PackageCommand): boolean =>
+  a.type !== b.type && a.name === b.name && (a.version === null || b.version === null || a.version === b.version);
+
+/** The worker has heard that it drains, or that it no longer does. */
+export function handleDrainAck(work: UnitOfWork, context: DecisionContext, report: AcknowledgeDrain): AnswerBody | Fault {
+  const connected = context.fleet.workerInSession(report.worker, report.session);
+  const row = connected === null ? null : work.worker(report.worker);
+  if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(report.worker);
+  const closed = closeCommands(work, row, acknowledgedDrains(row, report));
+  return { of: "word", applied: closed !== row };
+}
+
+/**
+ * What it was told before this word it has heard too, or need not hear any more: words that took each other back on their way to it, from
+ * another scheduler, are never sent.
+ */
+function acknowledgedDrains(row: WorkerRow, { on, isToldAgain = false }: AcknowledgeDrain): (order: OpenCommand) => boolean {
+  const drains = (readCondition(row.condition).orders ?? []).filter(({ order }) => !isPackageCommand(order));
+  const isIt = ({ order }: OpenCommand): boolean => order.type === (on ? "drain" : "undrain");
+  const last = isToldAgain ? drains.findIndex(isIt) : drains.findLastIndex(isIt);
+  const acknowledged = new Set(drains.slice(0, last + 1).map(({ id }) => id));
+  return ({ id }) => acknowledged.has(id);
+}
+
+/** Whether it drains is said with every accept: whoever joins has heard it. */
+export const closeDrainCommands = (work: UnitOfWork, row: WorkerRow): WorkerRow =>
+  closeCommands(work, row, ({ order }) => !isPackageCommand(order), { details: { toldAtJoin: true } });
+
+/**
+ * A new session knows nothing of what the last one was told and has not answered; one that goes on may have lost its socket while a letter
+ * was on its way to it. The door sends each command once a session.
+ */
+export function resendCommands(work: UnitOfWork, row: WorkerRow, session: string): void {
+  for (const { id, order } of readCondition(row.condition).orders ?? [])
+    if (isPackageCommand(order)) work.emit({ type: "order", session, worker: row.id, tenant: row.tenant, id, order });
+}
+
+/** Nobody is left who would answer. */
+export const failOpenCommands = (work: UnitOfWork, row: WorkerRow): WorkerRow =>
+  closeCommands(work, row, () => true, {
+    error: { code: "E.WORKER.LOST", message: `worker ${row.name} was lost before it answered; give the command again` },
+  });

@@ -1,0 +1,184 @@
+// A worker's session is up: new, of a restarted process, or the same one on a new socket. Whom we refuse, what its row and its seat
+// become. What it keeps of the attempts it held is decided in reconcile.ts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { JoinWorker } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { settingsForTenant, workerTimings } from "../../interface/tenant-settings.ts";
+import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { mailReset } from "../delivery/worker-mail.ts";
+import { applyWorkerTransition } from "../rows/worker.ts";
+import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./issued-commands.ts";
+import { packageChanges } from "./package-changes.ts";
+import { reconcileAttempts } from "./reconcile.ts";
+
+export function joinWorker(work: UnitOfWork, context: DecisionContext, command: JoinWorker): AnswerBody | Fault {
+  const before = work.worker(command.worker);
+  const refused = command.resumed === undefined ? refuseClone(work, command, before) : refuseResume(work, command, before);
+  if (refused !== null) return refused;
+  // A dialect without boot ids: the process of the last join, or the first there is.
+  const boot = command.boot ?? before?.boot ?? context.nextId(work.now);
+  const timings = workerTimings(context.settings, command.tenant, command.about.dialect);
+  const condition = conditionAtJoin(command, before, boot);
+  const joined = applyWorkerTransition(
+    before ?? newWorkerRow(work, context, command, boot),
+    {
+      type: "join",
+      name: command.name,
+      boot,
+      replica: context.self.replica,
+      replicaEpoch: context.self.epoch,
+      about: JSON.stringify(command.about),
+      condition: writeCondition(condition),
+      leaseMs: timings.leaseMs,
+    },
+    work.now,
+  );
+  work.put(joined);
+  const worker =
+    condition.orders === undefined ? joined : closeDrainCommands(work, closeFulfilledCommands(work, joined, command.about));
+  resendCommands(work, worker, command.session);
+  work.recordFact(command.tenant, workerKey(worker.id), "worker.joined", {
+    name: worker.name,
+    boot: worker.boot,
+    epoch: worker.epoch,
+    slots: command.about.slots,
+    ...(command.resumed === undefined ? {} : { resumed: true }),
+    ...packageChanges(before?.about ?? "{}", command.about),
+  });
+  endOlderSessions(work, context, command, before);
+  const held = reconcileAttempts(work, context, { order: command, before, boot, epoch: worker.epoch });
+  work.changeFleet({
+    move: "sit",
+    connected: {
+      worker: command.worker,
+      tenant: command.tenant,
+      name: command.name,
+      session: command.session,
+      boot,
+      epoch: worker.epoch,
+      about: command.about,
+      draining: worker.draining,
+      healthy: condition.healthy,
+      resourcePressure: condition.strain,
+      liveness: "fresh",
+      heartbeatAt: work.now,
+      fullSince: condition.saturatedAt,
+      isSaturated: condition.saturatedAt !== null,
+      attempts: held,
+    },
+  });
+  const { drainMemPct, drainDiskPct } = settingsForTenant(context.settings, command.tenant);
+  return {
+    of: "join",
+    epoch: worker.epoch,
+    leaseMs: timings.leaseMs,
+    heartbeatMs: timings.heartbeatMs,
+    drainMemPct,
+    drainDiskPct,
+    draining: worker.draining || condition.strain !== null,
+  };
+}
+
+function newWorkerRow(work: UnitOfWork, context: DecisionContext, command: JoinWorker, boot: string): WorkerRow {
+  return {
+    kind: "worker",
+    id: command.worker,
+    tenant: command.tenant,
+    name: command.name,
+    phase: "away",
+    boot,
+    epoch: 0,
+    replica: context.self.replica,
+    replicaEpoch: context.self.epoch,
+    draining: false,
+    joinedAt: work.now,
+    seenAt: work.now,
+    due: null,
+    about: "{}",
+    condition: "{}",
+  };
+}
+
+/** What a session inherits: of the same process what it said last, of another one only which boots there were. */
+function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: string): WorkerCondition {
+  const known = readCondition(before?.condition ?? "{}");
+  const isSameBoot = before?.boot === boot;
+  return {
+    // A new session says itself when it is not well; on a resumed one nothing is said twice.
+    healthy: command.resumed === undefined || known.healthy,
+    strain: isSameBoot ? known.strain : null,
+    saturatedAt: known.saturatedAt,
+    vitals: isSameBoot ? known.vitals : null,
+    beatAt: isSameBoot ? known.beatAt : null,
+    session: command.session,
+    formerBoots: formerBootsAtJoin(known, isSameBoot ? null : (before?.boot ?? null), boot),
+    clones: known.clones.filter((one) => one !== boot),
+    ...(known.orders === undefined ? {} : { orders: known.orders }),
+  };
+}
+
+/**
+ * The same session on a new socket: only what the rows still show as this session's can go on. Anything that came between (another
+ * session, another process, the end of the lease, a kick) means that the worker must register and be compared anew.
+ */
+function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
+  const why =
+    before === null
+      ? "is not known"
+      : before.boot !== command.boot
+        ? "has another process by now"
+        : readCondition(before.condition).session !== command.session
+          ? "has had another session since, or was sent away"
+          : before.phase === "lost" || before.due === null || before.due <= work.now
+            ? "was silent for longer than its lease"
+            : null;
+  if (why === null) return null;
+  return fault("E.SESSION.STALE_BINDING", `worker ${command.name} ${why}; handshake again`, { worker: command.name });
+}
+
+/**
+ * Two processes with one instance id, as a cloned image has them: a boot that was superseded comes back while its successor is live. The
+ * newest keeps its session, or the two would take it from each other for ever. Once that session is gone a former boot may return.
+ */
+function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
+  if (before === null || command.boot === null || before.boot === command.boot || before.phase !== "online") return null;
+  const known = readCondition(before.condition);
+  if (!known.formerBoots.includes(command.boot)) return null;
+  const seconds = Math.round((work.now - before.joinedAt) / 1_000);
+  const message = `another process with the instance id of worker ${command.name} has been live for ${seconds} s; give this one its own id`;
+  work.incrementMetric("worker_cloned_total", { tenant: command.tenant });
+  // It dials again and again: said once, counted always.
+  if (!known.clones.includes(command.boot)) {
+    const condition = writeCondition({ ...known, clones: [...known.clones, command.boot] });
+    work.put(applyWorkerTransition(before, { type: "note", condition }, work.now));
+    work.recordFact(command.tenant, workerKey(before.id), "worker.cloned", {
+      boot: command.boot,
+      live: before.boot,
+      since: before.joinedAt,
+      hostname: command.about.hostname,
+    });
+    work.reportProblem({
+      code: "E.SESSION.DENIED",
+      message,
+      details: { tenant: command.tenant, worker: command.name, boot: command.boot },
+    });
+  }
+  return fault("E.SESSION.DENIED", message, { worker: command.name, since: before.joinedAt });
+}
+
+/** At most one live session: the one before, here or elsewhere, is over. */
+function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
+  const why = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
+  // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
+  const joinedSessions = work.fleetChanges.flatMap((change) =>
+    change.move === "sit" && change.connected.worker === command.worker ? [change.connected.session] : [],
+  );
+  const connectedSession = context.fleet.workers.get(command.worker)?.session;
+  for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))
+    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...why });
+  if (before !== null && before.phase === "online") mailReset(work, context, before, why);
+}

@@ -1,0 +1,23 @@
+// Which packages came, changed or went between two announcements of a worker, for the fact that tells of the second. Pure.
+
+import type { WorkerDescription } from "../../interface/command.ts";
+
+type Package = WorkerDescription["packages"][number];
+
+/** Part of the fact's data: nothing where nothing changed, as with most workers that come back. `before` is the text of the row. */
+export function packageChanges(before: string, after: WorkerDescription): { readonly changed?: readonly Package[] } {
+  const { packages = [] } = JSON.parse(before) as Partial<WorkerDescription>;
+  const had = new Map(packages.map((one) => [packageId(one), one.status]));
+  const has = new Set(after.packages.map(packageId));
+  const came = after.packages.filter((one) => had.get(packageId(one)) !== one.status);
+  const went = packages.filter((one) => !has.has(packageId(one)));
+  if (came.length === 0 && went.length === 0) return {};
+  return {
+    changed: [
+      ...came.map(({ name, version, status }) => ({ name, version, status })),
+      ...went.map(({ name, version }) => ({ name, version, status: "removed" })),
+    ],
+  };
+}
+
+const packageId = ({ name, version }: Package): string => `${name}@${version}`;

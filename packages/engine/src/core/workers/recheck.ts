@@ -1,0 +1,42 @@
+// Attempts that a worker kept over a join without being able to report them. A moment later each that has not ended is sent again, as the
+// very dispatch it was: a worker that still runs it says so, one that has lost it runs it now. Without this a result that got lost with
+// the old connection would leave its task leased for as long as the worker beats.
+
+import { runOf } from "../../storage/rows.ts";
+import { sendDispatch } from "../delivery/dispatch.ts";
+import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import type { AttemptTimer } from "../fleet/attempt-deadlines.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { IsolateFailure } from "../unit-of-work/root.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** Those whose time has come, a turn's worth of them. */
+export function dueRechecks(context: DecisionContext, now: number): AttemptTimer[] {
+  const { fleet, settings } = context;
+  const due = fleet
+    .attemptsToRecheck(now, settings.recheckMs)
+    .filter(({ worker }) => !fleet.pendingChanges.concernedWorkers.has(worker));
+  return due.slice(0, settings.dueMax);
+}
+
+export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const { worker, task: id, fence } of dueRechecks(context, work.now)) {
+    const connected = context.fleet.workers.get(worker);
+    // A beat or a join of this very turn: the floor does not show yet what it means.
+    if (connected === undefined || work.changedWorkers.has(worker)) continue;
+    isolate(runOf(id), () => {
+      if (work.fleetChanges.some((change) => change.move === "drop" && change.task === id && change.fence === fence)) return;
+      const task = work.task(id);
+      const run = task === null ? null : work.run(task.run);
+      if (task === null || run === null || task.phase !== "leased" || task.fence !== fence || task.worker !== worker) {
+        releaseStaleAttempt(work, connected, id, fence);
+        return;
+      }
+      // A run that is ending is swept soon, and the sweep stops the attempt.
+      const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
+      if (isWanted) sendDispatch(work, context, connected, run, context.plans.nodeOf(work, run, task), task);
+      work.changeFleet({ move: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
+      if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
+    });
+  }
+}

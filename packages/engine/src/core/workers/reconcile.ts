@@ -1,0 +1,122 @@
+// What the store thinks a worker runs against what its session says: the attempts that a join keeps, takes back or tells to stop.
+
+import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
+import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
+import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
+import type { LeasedAttempt } from "../fleet/fleet.ts";
+import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+/** A worker holds no more than it has slots for; a join settles all of them in one unit. */
+export const heldAttemptsMax = 4096;
+
+interface JoinedWorker {
+  readonly order: JoinWorker;
+  readonly before: WorkerRow | null;
+  readonly boot: string;
+  readonly epoch: number;
+}
+
+export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, joining: JoinedWorker): Map<TaskId, LeasedAttempt> {
+  const { order: command, before, boot, epoch } = joining;
+  const held = new Map<TaskId, LeasedAttempt>();
+  const reported = new Map(command.running?.map((one) => [one.task, one.fence]));
+  const reason: TakeBackReason = {
+    unacked: false,
+    code: "E.WORKER.LOST",
+    message: `worker ${command.name} came back without it`,
+  };
+  const known = before === null ? [] : work.tasksHeldBy(command.worker, heldAttemptsMax);
+  work.requireRows(known.flatMap((id) => [taskKey(id), runKey(runOf(id))]));
+  for (const id of known) {
+    const task = work.task(id);
+    if (task === null || task.phase !== "leased" || task.worker !== command.worker) continue;
+    const run = work.run(task.run);
+    if (run === null) continue;
+    // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
+    if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
+      takeBackAttempt(work, context, run, task, reason);
+      continue;
+    }
+    const acked = isAcked(work, context, command, task);
+    const node = context.plans.nodeOf(work, run, task);
+    const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked }, work.now);
+    work.put(deliverPendingAnswers(work, context, run, bound, command));
+    // A resumed session is the same one: for whoever reads the run's log nothing has changed, but that an ack is stored with it.
+    if (command.resumed === undefined)
+      work.recordRunFact(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
+    else if (bound.acked && !task.acked)
+      work.recordRunFact(run, "task.running", { task: id, fence: task.fence, worker: task.worker, attempt: task.attempt });
+    held.set(id, {
+      task: id,
+      run: task.run,
+      fence: task.fence,
+      nodeType: node.type,
+      // What a resumed session still owes an ack for gets its whole deadline anew: the frame goes again on the new socket.
+      grantedAt: acked ? (task.grantedAt ?? work.now) : work.now,
+      acked,
+      stored: acked,
+      recheckFrom: isOlderDialect(command.about.dialect) ? work.now : null,
+      isRunningOlder: false,
+      isWaiting: openCalls(task).length > 0,
+    });
+  }
+  for (const [task, fence] of reported) if (!held.has(task)) stopUnknownAttempt(work, command, { task, fence });
+  // Taken back while the session had no socket: its dispatch still waits there, and must not go out on the new one.
+  for (const one of command.resumed?.unacked ?? [])
+    if (held.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
+  return held;
+}
+
+function keepsAttempt(
+  { order: command, before, boot }: JoinedWorker,
+  reported: ReadonlyMap<TaskId, number>,
+  task: TaskRow,
+): boolean {
+  // Nothing was lost between the two ends of a resumed session.
+  if (command.resumed !== undefined) return task.boot === boot;
+  // One that cannot report is asked by its boot, while its lease lasts.
+  if (command.running === null) return task.boot === boot && before?.phase !== "lost";
+  // A new process may name an attempt of the last one whose outcome it found in its outbox.
+  return reported.get(task.id) === task.fence;
+}
+
+/**
+ * Whether the worker has the dispatch. What a full join keeps it has named, or will be asked about. On a resumed session the seat knows
+ * best, while it is there: a dispatch may have been sent after the door looked which ones are unacked.
+ */
+function isAcked(
+  work: UnitOfWork,
+  context: DecisionContext,
+  { resumed, worker, session }: JoinWorker,
+  { id, fence }: TaskRow,
+): boolean {
+  if (resumed === undefined) return true;
+  const attempt = context.fleet.workerInSession(worker, session)?.attempts.get(id);
+  if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);
+  return (
+    attempt.acked || work.fleetChanges.some((change) => change.move === "ack" && change.task === id && change.fence === fence)
+  );
+}
+
+/** The worker names an attempt that is not its own any more. */
+export function stopUnknownAttempt(
+  work: UnitOfWork,
+  request: { readonly session: string; readonly worker: string; readonly tenant: string },
+  one: AttemptRef,
+): void {
+  work.emit({
+    type: "stop",
+    session: request.session,
+    worker: request.worker,
+    tenant: request.tenant,
+    run: runOf(one.task),
+    task: one.task,
+    fence: one.fence,
+    code: "E.SESSION.STALE_BINDING",
+    reason: "this attempt is no longer yours",
+  });
+}

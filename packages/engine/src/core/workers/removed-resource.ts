@@ -1,0 +1,58 @@
+// A worker says that it no longer keeps something: its document says so from now on, the task and the run that left it are told, and what
+// waits for it fails at once. What was never reported, or is another's by now, changes nothing.
+
+import type { Fault } from "@astraflow/protocol";
+import type { ReportResourceRemoved } from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { docId, keyOf, type TaskId, type WorkerRow } from "../../storage/rows.ts";
+import { findReportingWorker } from "../delivery/find-worker.ts";
+import { queueName } from "../fleet/route.ts";
+import { recheckResource } from "../placement/pins.ts";
+import { type ArtifactBody, artifactTtlMs, readArtifact } from "../queueing/artifacts.ts";
+import { readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { unknownSession } from "./heartbeat.ts";
+
+/** Tasks looked at for one resource; those further back in line are looked at in their turn, as every pinned task is. */
+const waitingMax = 100;
+
+export function handleResourceRemoved(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: ReportResourceRemoved,
+): AnswerBody | Fault {
+  const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
+  if (row === null) return unknownSession(report.worker);
+  const { resource, reason } = report;
+  const doc = work.doc(docId(report.tenant, "artifact", resource));
+  const body = doc === null ? null : readArtifact(doc);
+  const isMeant = report.seenAt === undefined || doc?.at === report.seenAt;
+  if (doc === null || body === null || body.worker !== report.worker || body.removed !== undefined || !isMeant)
+    return { of: "word", applied: false };
+  work.put({ ...doc, rev: doc.rev + 1, due: work.now + artifactTtlMs, body: JSON.stringify({ ...body, removed: reason }) });
+  const run = work.run(body.run);
+  const data = { task: body.task, resource, reason, worker: report.worker };
+  if (run !== null && run.tenant === report.tenant) {
+    markArtifactRemoved(work, body, resource, reason);
+    work.recordRunFact(run, "artifact.removed", data);
+  } else work.recordFact(report.tenant, keyOf(doc), "artifact.removed", data);
+  for (const id of tasksPinnedTo(work, context, row, waitingMax)) recheckResource(work, context, id, resource);
+  return { of: "word", applied: true };
+}
+
+/** Whoever reads the run sees what it left and that it is gone. */
+function markArtifactRemoved(work: UnitOfWork, { task: id }: ArtifactBody, resource: string, removed: string): void {
+  const task = work.task(id);
+  const artifacts = task === null ? undefined : readTaskState(task).artifacts;
+  if (task === null || artifacts === undefined) return;
+  work.put(withTaskState(task, { artifacts: artifacts.map((one) => (one.resource === resource ? { ...one, removed } : one)) }));
+}
+
+/** Tasks that stand in line for this worker and no other. */
+export function tasksPinnedTo(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, limit: number): TaskId[] {
+  const queues: string[] = [];
+  for (const [route, requirements] of context.fleet.routes)
+    if (requirements.tenant === worker.tenant) queues.push(queueName(route, worker.id));
+  return work.tasksQueuedIn(queues, limit);
+}

@@ -1,0 +1,49 @@
+// How full the sessions of this floor are. One that every look for a while has found without a free slot is saturated: said once, and once
+// when it has room again. Nothing is decided by it: work without a pin waits in the line of its route, so whoever has a free slot takes it.
+
+import { settingsForTenant } from "../../interface/tenant-settings.ts";
+import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { type ConnectedWorker, usedSlots } from "../fleet/fleet.ts";
+import { applyWorkerTransition } from "../rows/worker.ts";
+import { readCondition, writeCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { IsolateFailure } from "../unit-of-work/root.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+export function updateSaturation(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const connected of context.fleet.workers.values()) {
+    const isFull = usedSlots(connected) > 0 && usedSlots(connected) >= connected.about.slots;
+    if (!isFull && connected.fullSince === null) continue;
+    if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker) || work.changedWorkers.has(connected.worker))
+      continue;
+    const { worker } = connected;
+    if (!isFull) {
+      if (connected.isSaturated) isolate(workerKey(worker), () => recordSaturation(work, connected, null));
+      else work.changeFleet({ move: "full", worker, since: null, isSaturated: false });
+    } else if (connected.fullSince === null) work.changeFleet({ move: "full", worker, since: work.now, isSaturated: false });
+    else {
+      const since = connected.fullSince;
+      if (!connected.isSaturated && work.now - since >= settingsForTenant(context.settings, connected.tenant).saturatedMs)
+        isolate(workerKey(worker), () => recordSaturation(work, connected, since));
+    }
+  }
+}
+
+/** Says that a seat has become saturated (`since` it was full), or that it has a free slot again (null). */
+function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: number | null): void {
+  const row: WorkerRow | null = work.worker(connected.worker);
+  // Taken over by another scheduler: what this floor thinks of it is the past.
+  if (row === null || row.epoch !== connected.epoch || row.phase !== "online") return;
+  const condition = writeCondition({ ...readCondition(row.condition), saturatedAt: since });
+  work.put(applyWorkerTransition(row, { type: "note", condition }, work.now));
+  if (since === null)
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.unsaturated", { slots: connected.about.slots });
+  else {
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.saturated", {
+      slots: connected.about.slots,
+      sinceMs: work.now - since,
+    });
+    work.incrementMetric("worker_saturated_total", { tenant: connected.tenant });
+  }
+  work.changeFleet({ move: "full", worker: connected.worker, since, isSaturated: since !== null });
+}

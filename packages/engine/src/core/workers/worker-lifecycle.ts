@@ -1,0 +1,207 @@
+// Workers changing, leaving, drained, kicked and told something; the end of their boot's lease, and what becomes of the attempts they held.
+// Joins are in join.ts, heartbeats in beat.ts.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type {
+  DescribeWorker,
+  DrainWorker,
+  KickWorker,
+  LeaveWorker,
+  RelayVendorFrame,
+  WorkerDescription,
+} from "../../interface/command.ts";
+import type { AnswerBody } from "../../interface/effect.ts";
+import { workerTimings } from "../../interface/tenant-settings.ts";
+import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
+import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
+import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
+import { readDescription } from "../fleet/route.ts";
+import { repinAfterLoss } from "../placement/pins.ts";
+import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
+import { readCondition, writeCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
+import { unknownSession } from "./heartbeat.ts";
+import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
+import { packageChanges } from "./package-changes.ts";
+import { tasksPinnedTo } from "./removed-resource.ts";
+
+export function describeWorker(work: UnitOfWork, context: DecisionContext, command: DescribeWorker): AnswerBody | Fault {
+  const connected = context.fleet.workerInSession(command.worker, command.session);
+  const row = connected === null ? null : work.worker(command.worker);
+  // A session that the worker has left for one at another scheduler no longer speaks for it.
+  if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(command.worker);
+  const moved = stepWorker(row, { type: "describe", about: JSON.stringify(command.about) }, work.now);
+  if (!("kind" in moved)) return moved;
+  work.put(moved);
+  closeFulfilledCommands(work, moved, command.about);
+  work.recordFact(connected.tenant, workerKey(connected.worker), "worker.described", {
+    packages: command.about.packages.length,
+    slots: command.about.slots,
+    ...packageChanges(row.about, command.about),
+  });
+  work.changeFleet({ move: "describe", worker: connected.worker, about: command.about });
+  return { of: "worker", worker: connected.worker, draining: row.draining };
+}
+
+/** The socket is gone; the lease runs on, and so may the work. */
+export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorker): AnswerBody | Fault {
+  const connected = context.fleet.workerInSession(command.worker, command.session);
+  if (connected === null) return { of: "word", applied: false };
+  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  const row = work.worker(command.worker);
+  if (row !== null && row.phase === "online" && row.epoch === connected.epoch) {
+    work.put(applyWorkerTransition(row, { type: "leave" }, work.now));
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.left", {
+      reason: command.reason,
+      held: connected.attempts.size,
+    });
+  }
+  return { of: "word", applied: true };
+}
+
+export function drainWorker(work: UnitOfWork, context: DecisionContext, command: DrainWorker): AnswerBody | Fault {
+  const row = findOwnWorker(work, command);
+  if (!("kind" in row)) return row;
+  const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
+  if (taken !== null) return taken;
+  const isChange = row.draining !== command.on;
+  const moved = applyWorkerTransition(row, { type: "drain", on: command.on }, work.now);
+  if (isChange) {
+    const connected = findConnectedWorker(work, context, row);
+    work.put(moved);
+    work.recordFact(command.tenant, workerKey(row.id), command.on ? "worker.draining" : "worker.undrained", { by: command.by });
+    work.changeFleet({ move: "drain", worker: row.id, on: command.on });
+    if (connected !== null) sendDrain(work, connected, command.on, `asked by ${command.by}`);
+    else mailDrain(work, context, row, `asked by ${command.by}`);
+  }
+  if (command.command !== undefined) recordDrainCommand(work, moved, { ...command, command: command.command }, isChange);
+  return { of: "worker", worker: row.id, draining: command.on, at: work.now };
+}
+
+/** Open until the worker has heard it, where it says that it has; else it is done: the scheduler keeps to it whatever the worker knows. */
+function recordDrainCommand(
+  work: UnitOfWork,
+  row: WorkerRow,
+  { command, on, by, corr }: DrainWorker & { command: string },
+  isChange: boolean,
+): void {
+  const issued = { id: command, order: { type: on ? "drain" : "undrain" }, by, corr } as const;
+  if (!isChange) return recordEndedCommand(work, row, issued, { details: { unchanged: true } });
+  if (row.phase !== "online") return recordEndedCommand(work, row, issued, { details: { kept: true } });
+  if (willAcknowledgeDrain(row) && refuseTooManyOpen(row, issued) === null) openCommand(work, row, issued);
+  else recordEndedCommand(work, row, issued);
+}
+
+/** One that lacks room drains already and is told nothing. */
+const willAcknowledgeDrain = (row: WorkerRow): boolean =>
+  acknowledgesDrains(readDescription(row)) && readCondition(row.condition).strain === null;
+
+/** Its session ends, wherever its socket is, and cannot be resumed. Its attempts stay its own while the lease lasts: it may come back. */
+export function kickWorker(work: UnitOfWork, context: DecisionContext, command: KickWorker): AnswerBody | Fault {
+  const row = findOwnWorker(work, command);
+  if (!("kind" in row)) return row;
+  const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
+  if (taken !== null) return taken;
+  const why = { code: "E.AUTH.INVALID_TOKEN", reason: `kicked by ${command.by}: ${command.reason}` };
+  const connected = findConnectedWorker(work, context, row);
+  const condition = writeCondition({ ...readCondition(row.condition), session: null });
+  const noted = applyWorkerTransition(row, { type: "note", condition }, work.now);
+  work.put(row.phase === "online" ? applyWorkerTransition(noted, { type: "leave" }, work.now) : noted);
+  work.recordFact(command.tenant, workerKey(row.id), "worker.kicked", { by: command.by, reason: command.reason });
+  if (connected !== null) {
+    work.emit({ type: "reset", session: connected.session, worker: connected.worker, ...why });
+    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  } else if (row.phase === "online") mailReset(work, context, row, why);
+  // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
+  // scheduler with its socket hears before the letter count: the attempts are still its own.
+  if (command.command !== undefined) {
+    const { command: id, by, corr, reason } = command;
+    recordEndedCommand(
+      work,
+      row,
+      { id, order: { type: "kick", reason }, by, corr },
+      { details: { hadSession: row.phase === "online" } },
+    );
+  }
+  return { of: "worker", worker: row.id, draining: row.draining, at: work.now };
+}
+
+/** Nothing is kept of it: a worker that is not connected is not told later. */
+export function relayVendorFrame(work: UnitOfWork, context: DecisionContext, command: RelayVendorFrame): AnswerBody | Fault {
+  const row = findOwnWorker(work, command);
+  if (!("kind" in row)) return row;
+  const connected = findConnectedWorker(work, context, row);
+  if (connected !== null)
+    work.emit({
+      type: "tell",
+      session: connected.session,
+      worker: connected.worker,
+      tenant: connected.tenant,
+      frame: command.frame,
+    });
+  else if (!mailVendorFrame(work, context, row, command.frame))
+    return fault(
+      "E.SESSION.UNKNOWN",
+      `worker ${row.name} is ${row.phase === "lost" ? "lost" : "not connected"}; nothing was sent to it`,
+      {
+        worker: row.name,
+        phase: row.phase,
+      },
+    );
+  return { of: "word", applied: true };
+}
+
+/**
+ * The boot's lease is over. Its attempts are taken back by the sweep, some at a time, and tasks that wait for it alone are looked at again;
+ * the row stays due until none is left.
+ */
+export function expireWorker(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, backAt: number): TaskId[] {
+  const { dialect = "" } = JSON.parse(worker.about) as Partial<WorkerDescription>;
+  const graceUntil = backAt + workerTimings(context.settings, worker.tenant, dialect).leaseMs;
+  if (work.now < graceUntil && worker.phase !== "lost") {
+    work.put(applyWorkerTransition(worker, { type: "forgive", until: graceUntil }, work.now));
+    return [];
+  }
+  const limit = context.settings.sweepTasksMax;
+  const leased = work.tasksHeldBy(worker.id, limit);
+  const held = leased.length < limit ? [...leased, ...tasksPinnedTo(work, context, worker, limit - leased.length)] : leased;
+  const silent = worker.phase === "lost" ? worker : failOpenCommands(work, worker);
+  work.put(applyWorkerTransition(silent, { type: "expire", again: held.length === 0 ? null : work.now }, work.now));
+  if (worker.phase !== "lost") {
+    work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
+    const connected = context.fleet.workers.get(worker.id);
+    if (connected !== undefined) {
+      work.emit({
+        type: "reset",
+        session: connected.session,
+        worker: connected.worker,
+        code: "E.SESSION.STALE_BINDING",
+        reason: "lease expired",
+      });
+      work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+    } else if (worker.phase === "online")
+      mailReset(work, context, worker, { code: "E.SESSION.STALE_BINDING", reason: "lease expired" });
+  }
+  return held;
+}
+
+/** One attempt of a lost worker goes back into line; a task that waited for it goes elsewhere, or fails where it cannot. */
+export function takeBackFromLostWorker(work: UnitOfWork, context: DecisionContext, id: TaskId, worker: WorkerRow): boolean {
+  const task: TaskRow | null = work.task(id);
+  if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, context, task, worker);
+  if (task === null || task.phase !== "leased" || task.worker !== worker.id) return true;
+  // Taken over meanwhile: a worker that joined again has settled its own attempts.
+  if (work.worker(worker.id)?.phase !== "lost") return true;
+  const run = work.run(task.run);
+  if (run === null || run.phase === "ending") return false;
+  takeBackAttempt(work, context, run, task, {
+    unacked: false,
+    code: "E.WORKER.LOST",
+    message: `worker ${worker.name} fell silent`,
+  });
+  return true;
+}

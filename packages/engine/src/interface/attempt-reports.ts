@@ -1,0 +1,75 @@
+// What a worker says about the attempts it was granted.
+
+import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
+import type { AttemptRef } from "./worker-commands.ts";
+
+/** Who says something about an attempt. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
+interface TaskReport {
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly task: TaskId;
+  readonly fence: number | null;
+}
+
+/** The worker has these dispatches: one frame acks many, so one command does. */
+export interface AckDispatches {
+  readonly type: "task.ack";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly held: readonly AttemptRef[];
+}
+
+export interface ReportResult extends TaskReport {
+  readonly type: "task.result";
+  readonly status: "succeeded" | "failed" | "cancelled" | "skipped";
+  /** JSON text of the result object. */
+  readonly result: string;
+  readonly error: {
+    readonly code: string;
+    readonly message: string;
+    readonly details?: Readonly<Record<string, unknown>>;
+  } | null;
+  readonly durationMs: number | null;
+  /** What stays with the worker under a name. */
+  readonly artifacts?: readonly ReportedArtifact[];
+  /** JSON text of what the node says of its result; shown, never decided upon. */
+  readonly metadata?: string;
+}
+
+export interface ReportedArtifact {
+  readonly resource: string;
+  readonly type: string;
+  readonly sizeBytes?: number;
+  readonly inline?: boolean;
+  /** Absent: the default time to live. */
+  readonly expiresAt?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** A middleware asks for the next of its chain to be run. Known by (boot, request): a repeat is answered, not run again. */
+export interface RequestNext extends TaskReport {
+  readonly type: "task.next";
+  readonly request: string;
+  /** Merged over the parameters of what is called, key by key; null removes. JSON text of an object, or null. */
+  readonly payload: string | null;
+  /** JSON texts; handed to what is called under `__next`. */
+  readonly hostCtx: string | null;
+  readonly middlewareCtx: string | null;
+  readonly timeoutMs: number | null;
+}
+
+/** The worker could not run it, or the handler threw. */
+export interface ReportError extends TaskReport {
+  readonly type: "task.error";
+  readonly code: string;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export interface ReportFeedback extends TaskReport {
+  readonly type: "task.feedback";
+  /** What the log keeps of it: stage, progress, message, chunks, metrics, metadata; already bounded by the door. */
+  readonly data: Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,123 @@
+// What callers order, of runs and of documents, and what every order has: who asks, under which request, under which key.
+
+import type { FaultCode } from "@astraflow/protocol";
+import type { RunId, Tenant, WorkerId } from "../storage/rows.ts";
+import type { FaultData } from "./effect.ts";
+
+export interface IdempotencyKey {
+  readonly key: string;
+  readonly digest: string;
+}
+
+/** Who asks for something that is kept in the audit, and under which request id. */
+export interface AuditedRequest {
+  readonly tenant: Tenant;
+  readonly by: string;
+  readonly corr?: string;
+}
+
+/** An order that may come again: under the same key it is answered as the first time, and done once. */
+export interface IdempotentRequest extends AuditedRequest {
+  readonly ask?: IdempotencyKey | null;
+}
+
+export interface StartRun {
+  readonly type: "run.start";
+  readonly tenant: Tenant;
+  /** Who asked, for the log: a user, a token. */
+  readonly by: string;
+  /** Digest of `body`; equal definitions are stored once per tenant. */
+  readonly digest: string;
+  /** The workflow as canonical JSON text, already validated. */
+  readonly body: string;
+  readonly client: string;
+  /** 0..9, lower is sooner. */
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  /** Idempotency-Key and a digest of the whole request: a repeat gives the same run, another request under the key is refused. */
+  readonly ask: IdempotencyKey | null;
+  /** Name of the workflow and its id; absent where the caller has none. */
+  readonly label?: string;
+  readonly source?: string;
+  /** JSON text of how the run came to be; see core/rows/about.ts. */
+  readonly about?: string;
+  /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
+  readonly presetResults?: Readonly<Record<number, PresetResult>>;
+  /** Why the door does not take it, as things are now. What was started under its key before is answered all the same. */
+  readonly refusal?: FaultData & { readonly code: FaultCode };
+}
+
+export interface PresetResult {
+  readonly status: "succeeded" | "skipped";
+  readonly result: string;
+  /** Parameters it ran with, where it did; edges may carry them. */
+  readonly params?: string;
+  /** Why it is not run: `pin`, `reuse`, `excluded`. */
+  readonly why: string;
+}
+
+export interface CancelRun extends IdempotentRequest {
+  readonly type: "run.cancel";
+  readonly run: RunId;
+  readonly reason: string;
+}
+
+/** `node`: a node's id, or a task's slot where the node runs more than once. */
+export interface SkipNode extends IdempotentRequest {
+  readonly type: "run.skip";
+  readonly run: RunId;
+  readonly node: string;
+  readonly reason: string;
+}
+
+/** A live node: its pause before the next attempt is cut short, or its present attempt is taken from its worker. */
+export interface RetryNode extends IdempotentRequest {
+  readonly type: "run.retry";
+  readonly run: RunId;
+  readonly node: string;
+  readonly reason: string;
+}
+
+/** `switch` takes running attempts back, `drain` lets them end; both send what follows to `worker`, or anywhere but where it was. */
+export interface RebindRun extends IdempotentRequest {
+  readonly type: "run.rebind";
+  readonly run: RunId;
+  readonly node: string | null;
+  readonly worker: WorkerId | null;
+  readonly mode: "switch" | "drain";
+}
+
+/** Documents written together or not at all. */
+export interface WriteDocs extends AuditedRequest {
+  readonly type: "docs.write";
+  readonly puts: readonly DocPut[];
+  readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
+  /** What the audit says of it; absent: nothing. */
+  readonly audit?: AuditEntry;
+  /** A repeat under the same key is answered with what the first was answered. */
+  readonly ask?: IdempotencyKey | null;
+}
+
+export interface DocPut {
+  readonly collection: string;
+  readonly name: string;
+  /** The revision that was read; 0 = must not exist yet. Absent: whatever there is. */
+  readonly rev?: number;
+  readonly body: string;
+  /** Each stays as it was where it is absent. */
+  readonly sort?: string;
+  readonly terms?: string;
+  readonly due?: number | null;
+  /** In place of `due`: so long from this write, by the store's clock. */
+  readonly keepMs?: number;
+}
+
+/** An audit entry: what was done to what. Who and when are added by the engine. */
+export interface AuditEntry {
+  readonly action: string;
+  readonly targetType: string;
+  readonly target: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+  /** How it ended, where that was decided elsewhere: the code of a refusal. Absent: as the command itself ends. */
+  readonly outcome?: string;
+}

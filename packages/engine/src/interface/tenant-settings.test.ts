@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { settingsForTenant, settingsProblems, workerTimings } from "./tenant-settings.ts";
+import { defaultSettings, type EngineSettings } from "./world.ts";
+
+const settings: EngineSettings = {
+  ...defaultSettings,
+  tenants: {
+    fast: { heartbeatMs: 2_000, leaseMs: 6_000, drainMemPct: 70 },
+    slow: { quietHeartbeatMs: 60_000, quietLeaseMs: 200_000 },
+  },
+};
+
+describe("thresholds", () => {
+  it("[B30] are the tenant's own where it has some, and everybody's otherwise", () => {
+    expect(settingsForTenant(settings, "fast")).toMatchObject({
+      heartbeatMs: 2_000,
+      drainMemPct: 70,
+      drainDiskPct: 95,
+      saturatedMs: 60_000,
+    });
+    expect(settingsForTenant(settings, "other")).toMatchObject({ heartbeatMs: 10_000, leaseMs: 30_000, drainMemPct: 90 });
+    expect(settingsForTenant(settings, "constructor")).toMatchObject({ heartbeatMs: 10_000 });
+  });
+
+  it("[B30] judge dialects that cannot be told a period by 35 s, with leases of 105 s", () => {
+    for (const dialect of ["first", "v1"])
+      expect(workerTimings(settings, "fast", dialect)).toEqual({ heartbeatMs: 35_000, leaseMs: 105_000 });
+    expect(workerTimings(settings, "slow", "v1")).toEqual({ heartbeatMs: 60_000, leaseMs: 200_000 });
+    expect(workerTimings(settings, "fast", "v2")).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
+  });
+
+  it("[B31] are as they come without a problem", () => {
+    expect(settingsProblems(defaultSettings)).toEqual([]);
+    expect(settingsProblems(settings)).toEqual([]);
+  });
+
+  it("[B31] that make no sense are all named at once, with whose they are", () => {
+    const problems = settingsProblems({
+      ...settings,
+      leaseMs: 19_999,
+      tenants: {
+        acme: { heartbeatMs: 20_000, leaseMs: 30_000, drainMemPct: 130 },
+        beta: { leaseMs: 30_000, quietLeaseMs: 69_999, saturatedMs: 0, heartbeat: 3 } as never,
+      },
+    });
+
+    expect(problems.map((problem) => problem.split(" is less")[0]?.split(" must")[0])).toEqual([
+      "leaseMs 19999",
+      "tenant acme: leaseMs 30000",
+      "tenant acme: drainMemPct",
+      "tenant beta: there is no threshold heartbeat",
+      "tenant beta: saturatedMs",
+      "tenant beta: quietLeaseMs 69999",
+    ]);
+  });
+});

@@ -1,0 +1,200 @@
+// What workers say of themselves, and what is ordered of them or kept about such orders.
+
+import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
+import type { AuditedRequest, IdempotentRequest } from "./caller-commands.ts";
+
+/** What a worker says of itself; routes are matched against this. */
+export interface WorkerDescription {
+  readonly slots: number;
+  readonly perNodeLimits?: Readonly<Record<string, number>>;
+  readonly packages: readonly { readonly name: string; readonly version: string; readonly status: string }[];
+  readonly runtimes: readonly string[];
+  readonly features: readonly string[];
+  readonly payloadTypes: readonly string[];
+  readonly pool: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly hostname: string;
+  readonly version: string;
+  readonly dialect: string;
+  /** What it can run, one entry per node type, bounded by the door; shown to operators, never decided upon. */
+  readonly handlers?: readonly {
+    readonly package: string;
+    readonly version: string;
+    readonly runtime: string;
+    readonly nodeType: string;
+    readonly capabilities: readonly string[];
+  }[];
+}
+
+/** An attempt as a worker names it. */
+export interface AttemptRef {
+  readonly task: TaskId;
+  readonly fence: number;
+}
+
+/**
+ * A worker's session is up and its inventory known. `running: null` = it cannot or need not report.
+ * `boot: null` = this dialect has no boot id, and by its frame counter this is the process of the last join.
+ * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps what the rows say it holds;
+ * `unacked` are the dispatches that it has not acknowledged yet.
+ */
+export interface JoinWorker {
+  readonly type: "worker.join";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly name: string;
+  readonly boot: string | null;
+  readonly session: string;
+  readonly about: WorkerDescription;
+  readonly running: readonly AttemptRef[] | null;
+  readonly resumed?: { readonly unacked: readonly AttemptRef[] };
+}
+
+export interface RecordHeartbeat {
+  readonly type: "worker.beat";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly healthy: boolean;
+  /** Exactly the attempts it holds; null = cannot say, renew all. */
+  readonly held: readonly AttemptRef[] | null;
+  /** Percent of what the worker may use; absent where it did not say. */
+  readonly memPct?: number;
+  readonly diskPct?: number;
+  /** JSON text of the heartbeat's numbers, already bounded by the door; shown to operators, never decided upon. */
+  readonly vitals?: string;
+}
+
+/** The inventory of a live session changed (a package came or went). */
+export interface DescribeWorker {
+  readonly type: "worker.describe";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly about: WorkerDescription;
+}
+
+export interface LeaveWorker {
+  readonly type: "worker.leave";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly reason: string;
+}
+
+export interface DrainWorker extends IdempotentRequest {
+  readonly type: "worker.drain";
+  readonly worker: WorkerId;
+  readonly on: boolean;
+  /** Id under which the command is kept, and the log says how it ended; absent: it is not kept. */
+  readonly command?: string;
+}
+
+/** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
+export interface KickWorker extends IdempotentRequest {
+  readonly type: "worker.kick";
+  readonly worker: WorkerId;
+  readonly reason: string;
+  /** As of a drain. */
+  readonly command?: string;
+}
+
+/** Hand a vendor's frame to a worker, wherever its socket is. Opaque: it is carried and never read. */
+export interface RelayVendorFrame {
+  readonly type: "worker.tell";
+  readonly tenant: Tenant;
+  readonly by: string;
+  readonly worker: WorkerId;
+  readonly frame: VendorFrame;
+}
+
+export interface VendorFrame {
+  /** Begins with `ext.vendor.`. */
+  readonly type: string;
+  readonly id: string;
+  readonly corr: string | null;
+  /** JSON text of an object. */
+  readonly payload: string;
+}
+
+/** A worker makes itself known, or says that it lives, without a socket. */
+export interface EnrolWorker extends IdempotentRequest {
+  readonly type: "worker.enrol";
+  readonly worker: WorkerId;
+  readonly name: string;
+  /** What it announced; null: only a sign of life (a worker that never enrolled is then unknown). */
+  readonly about: WorkerDescription | null;
+  /** How it is, in its own words or as a heartbeat says it; null: as before. */
+  readonly status: string | { readonly healthy?: boolean; readonly metrics?: Readonly<Record<string, number>> } | null;
+  readonly packages: WorkerDescription["packages"] | null;
+}
+
+/** A command for a worker that its session carries out: packages come and go. Kept as a document until the worker has answered. */
+export interface IssueWorkerCommand extends IdempotentRequest {
+  readonly type: "worker.order";
+  readonly worker: WorkerId;
+  readonly id: string;
+  readonly order: PackageCommand;
+}
+
+export type PackageCommand =
+  | {
+      readonly type: "pkg.install";
+      readonly name: string;
+      readonly version: string;
+      readonly url?: string;
+      readonly sha256?: string;
+    }
+  | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
+
+/** A command about a worker that the scheduler carries out itself, with or without a word to the worker. */
+export type ControlCommand =
+  | { readonly type: "drain" }
+  | { readonly type: "undrain" }
+  | { readonly type: "kick"; readonly reason: string }
+  | { readonly type: "rebind"; readonly queue: string };
+
+/** A command that was carried out by other commands: what came of it is kept and said. */
+export interface RecordWorkerCommand extends AuditedRequest {
+  readonly type: "worker.noted";
+  readonly worker: WorkerId;
+  readonly id: string;
+  readonly order: Extract<ControlCommand, { type: "rebind" }>;
+  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+/** The worker acknowledged the frame by which it was told to drain (`on`), or that it need not any more. */
+export interface AcknowledgeDrain {
+  readonly type: "worker.heard";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly on: boolean;
+  /** It was told the same once more since, and has not acknowledged that yet. */
+  readonly isToldAgain?: boolean;
+}
+
+/** The worker's word about a package command (`biz.pkg.event`). */
+export interface ReportPackageStatus {
+  readonly type: "worker.package";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly name: string;
+  readonly version: string;
+  readonly status: "installed" | "failed" | "removed";
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** The worker says that it no longer keeps a resource, or a register did not name it. */
+export interface ReportResourceRemoved {
+  readonly type: "resource.removed";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly resource: string;
+  readonly reason: "evicted" | "expired" | "released" | "lost";
+  /** Of a comparison: when the document that was seen was written; one that came later is about something else. */
+  readonly seenAt?: number;
+}

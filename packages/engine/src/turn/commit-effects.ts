@@ -1,0 +1,58 @@
+// What a turn changes outside the store once it is on disk: the floor moves, the doors hear of it, what was left over waits again.
+
+import type { Fleet } from "../core/fleet/fleet.ts";
+import type { Effect } from "../interface/effect.ts";
+import type { World } from "../interface/world.ts";
+import type { Millis } from "../storage/rows.ts";
+import type { DecidedTurn } from "./pending-turns.ts";
+import type { RouteRegistry } from "./route-registry.ts";
+
+export class CommitEffects {
+  readonly counters = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
+  readonly #world: World;
+  readonly #fleet: Fleet;
+  readonly #routes: RouteRegistry;
+  readonly #idleMs: number;
+  #lastFullCheck: Millis = 0;
+
+  constructor(world: World, fleet: Fleet, routes: RouteRegistry, idleMs: number) {
+    this.#world = world;
+    this.#fleet = fleet;
+    this.#routes = routes;
+    this.#idleMs = idleMs;
+  }
+
+  /** Whether a turn at this instant looks at everything, and not only at what was told. */
+  isFullCheckDue(now: Millis): boolean {
+    return now - this.#lastFullCheck >= this.#idleMs;
+  }
+
+  /** The floor moves. `isAlone`: no other turn is in the air, so nobody decides on the floor as it was. */
+  applyToFleet({ work, decision, routeVersion }: DecidedTurn, isAlone: boolean): void {
+    for (const change of work.fleetChanges) {
+      this.#fleet.apply(change);
+      if (change.move === "heat" && !isAlone) this.#routes.noteActivity(change.line);
+    }
+    this.#routes.endTurn(routeVersion);
+    if (this.isFullCheckDue(work.now)) {
+      this.#lastFullCheck = work.now;
+      // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
+      this.#fleet.activateServedQueues();
+      this.#routes.requestReload();
+    }
+    this.counters.turns++;
+    this.counters.commands += decision.answers.length;
+  }
+
+  /** `first` is each tenant's first position of this turn, where the store has said it. */
+  publish({ work, decision }: DecidedTurn, first: ReadonlyMap<string, number>): void {
+    const effects: Effect[] = [...decision.answers, ...work.effects, ...work.resultLatencies.toMetricSamples()];
+    for (const effect of work.effects) if (effect.type === "dispatch") this.counters.grants++;
+    for (const [tenant, facts] of work.factCountByTenant()) {
+      const from = first.get(tenant);
+      effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
+    }
+    if (effects.length > 0) this.#world.emit(effects);
+    for (const problem of work.problems) this.#world.reportProblem(problem);
+  }
+}

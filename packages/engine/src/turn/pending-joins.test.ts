@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import type { Command } from "../interface/command.ts";
+import type { WaitingCommand } from "./inbox.ts";
+import { PendingJoins } from "./pending-joins.ts";
+
+const item = (type: "worker.join" | "worker.leave", session: string): WaitingCommand => ({
+  ref: 1,
+  command: { type, tenant: "t1", worker: "t1/w", session } as Command,
+  bytes: 256,
+  at: 0,
+  run: null,
+  tries: 0,
+  busyTurns: 0,
+  solo: false,
+  isGone: false,
+});
+
+describe("joins that wait", () => {
+  it("[B26] are over when their session leaves before they were decided, and only those", () => {
+    const [mine, other] = [item("worker.join", "s1"), item("worker.join", "s2")];
+    const joins = new PendingJoins();
+
+    for (const one of [mine, other, item("worker.leave", "s1")]) joins.commandArrived(one);
+
+    expect([mine.isGone, other.isGone]).toEqual([true, false]);
+  });
+
+  it("[B25] of one session that flaps are told apart: the landing of the first leaves the second to its own leave", () => {
+    const [first, second] = [item("worker.join", "s1"), item("worker.join", "s1")];
+    const joins = new PendingJoins();
+    joins.commandArrived(first);
+    joins.commandArrived(second);
+
+    joins.turnCommitted([first]);
+    joins.commandArrived(item("worker.leave", "s1"));
+
+    expect([first.isGone, second.isGone]).toEqual([false, true]);
+  });
+});

@@ -1,0 +1,157 @@
+// Turns that have been decided and whose commits are under way. What they decided about is left alone by the turns that follow until
+// they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
+// off, so the floor moves and the doors hear as if there had been one turn at a time.
+
+import { rowsNeededBy } from "../core/decide.ts";
+import { type FleetChange, type LeasedAttempt, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
+import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
+import type { ChangeSet, CommitOutcome, TurnTransaction } from "../storage/port.ts";
+import { type RowKey, rootOf, type WorkerId } from "../storage/rows.ts";
+import type { Decision } from "./decision.ts";
+import type { WaitingCommand } from "./inbox.ts";
+
+export interface DecidedTurn {
+  readonly decision: Decision;
+  readonly work: UnitOfWork;
+  /** Which tellings of lines this turn could know of. */
+  readonly routeVersion: number;
+  /** Commands left for another turn. */
+  readonly deferred: readonly WaitingCommand[];
+}
+
+export interface PendingTurn extends DecidedTurn {
+  readonly turn: number;
+  readonly tx: TurnTransaction;
+  readonly changeSets: readonly ChangeSet[];
+  /** One root of each unit, at the unit's place. */
+  readonly changeSetRoots: readonly RowKey[];
+  /** What the store said; null while it has not. */
+  outcome: CommitOutcome | null;
+}
+
+export class PendingTurns {
+  readonly #turns: PendingTurn[] = [];
+  /** Known when somebody asked since the last change; with one turn at a time nobody does. */
+  #scope: PendingScope | null = null;
+
+  get size(): number {
+    return this.#turns.length;
+  }
+
+  /** The first that must land. */
+  get first(): PendingTurn | undefined {
+    return this.#turns[0];
+  }
+
+  add(pendingTurn: PendingTurn): void {
+    this.#turns.push(pendingTurn);
+    this.#scope = null;
+  }
+
+  removeFirst(): void {
+    this.#turns.shift();
+    this.#scope = null;
+  }
+
+  /** What the floor must know of these turns; `waiting`: workers whose own commands wait for them to land. */
+  pendingChanges(waiting: ReadonlySet<WorkerId>): PendingChanges {
+    if (this.#turns.length === 0) return noPendingChanges;
+    const { unsettledWorkers, concernedWorkers, grantedAttempts } = this.#pendingScope();
+    return {
+      unsettledWorkers: waiting.size === 0 ? unsettledWorkers : new Set([...unsettledWorkers, ...waiting]),
+      concernedWorkers,
+      grantedAttempts,
+    };
+  }
+
+  /** Decides command by command, in their order, which may go now. */
+  admission(): CommandAdmission {
+    return new CommandAdmission(this.#pendingScope());
+  }
+
+  commands(): WaitingCommand[] {
+    return this.#turns.flatMap(({ decision, deferred }) => [...decision.decided, ...deferred]);
+  }
+
+  #pendingScope(): PendingScope {
+    this.#scope ??= pendingScopeOf(this.#turns);
+    return this.#scope;
+  }
+}
+
+/** What the turns in the air decided about. */
+interface PendingScope extends PendingChanges {
+  readonly roots: ReadonlySet<RowKey>;
+}
+
+function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
+  const roots = new Set<RowKey>();
+  const unsettledWorkers = new Set<WorkerId>();
+  const concernedWorkers = new Set<WorkerId>();
+  const grantedAttempts = new Map<WorkerId, LeasedAttempt[]>();
+  for (const { decision, work, deferred, changeSets } of pendingTurns) {
+    for (const items of [decision.decided, deferred])
+      for (const item of items) for (const root of rootsOfCommand(item)) roots.add(root);
+    for (const unit of changeSets) for (const root of unit.roots) roots.add(root);
+    for (const change of work.fleetChanges) {
+      const worker = workerOfChange(change);
+      if (worker === null) continue;
+      concernedWorkers.add(worker);
+      if (change.move === "hold") {
+        const list = grantedAttempts.get(worker);
+        if (list === undefined) grantedAttempts.set(worker, [change.attempt]);
+        else list.push(change.attempt);
+      } else if (!keepsWorkerReady(change)) unsettledWorkers.add(worker);
+    }
+  }
+  return { roots, unsettledWorkers, concernedWorkers, grantedAttempts };
+}
+
+/** Moves that leave the seat as ready for work as it was. */
+function keepsWorkerReady(one: FleetChange): boolean {
+  const { move } = one;
+  // One that goes on after its wait takes its slot back; one that begins to wait frees it.
+  if (one.move === "wait") return one.isWaiting;
+  return move === "drop" || move === "ack" || move === "trust" || move === "recheck" || move === "full";
+}
+
+function workerOfChange(change: FleetChange): WorkerId | null {
+  return change.move === "sit" ? change.connected.worker : "worker" in change ? change.worker : null;
+}
+
+/** Roots a command is about, as far as is known before it is decided. Workflows never change: all runs of one must not wait for each other. */
+function rootsOfCommand(item: WaitingCommand): RowKey[] {
+  return rowsNeededBy(item.command, item.run)
+    .filter((key) => !key.startsWith("workflow/"))
+    .map(rootOf);
+}
+
+/** A command about the worker itself: a join, a beat, a drain. Its rows and its seat must be what the floor says. */
+function isAboutWorker({ command }: WaitingCommand): boolean {
+  return command.type.startsWith("worker.");
+}
+
+export class CommandAdmission {
+  readonly #scope: PendingScope;
+  /** What commands that were held back are about: nothing overtakes them there. */
+  readonly #heldBackRoots = new Set<RowKey>();
+  /** Workers whose own commands were held back: they get no grants until those have gone, or the commands might wait for ever. */
+  readonly waitingWorkers = new Set<WorkerId>();
+
+  constructor(scope: PendingScope) {
+    this.#scope = scope;
+  }
+
+  admits(item: WaitingCommand): boolean {
+    const roots = rootsOfCommand(item);
+    const worker = "worker" in item.command ? item.command.worker : null;
+    const isClear =
+      !roots.some((root) => this.#scope.roots.has(root) || this.#heldBackRoots.has(root)) &&
+      (worker === null ||
+        (!this.waitingWorkers.has(worker) && !(isAboutWorker(item) && this.#scope.concernedWorkers.has(worker))));
+    if (isClear) return true;
+    for (const root of roots) this.#heldBackRoots.add(root);
+    if (worker !== null && isAboutWorker(item)) this.waitingWorkers.add(worker);
+    return false;
+  }
+}

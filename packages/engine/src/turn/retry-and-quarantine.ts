@@ -1,0 +1,114 @@
+// What becomes of commands and timers that a turn could not bring to an end: whose root is busy, who threw, whose unit the store refused,
+// whose commit failed. Each is tried again as often as makes sense, a suspect alone; then its caller hears why. The others never wait.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { Effect } from "../interface/effect.ts";
+import type { EngineProblem } from "../interface/world.ts";
+import type { RowKey } from "../storage/rows.ts";
+import type { Decision } from "./decision.ts";
+import type { WaitingCommand } from "./inbox.ts";
+import type { DecidedTurn } from "./pending-turns.ts";
+import { refusalAnswer } from "./refusal.ts";
+
+/** A command whose commit failed this often is answered E.STORE.BUSY; one that met only busy roots, this much later. */
+const triesMax = 10;
+const busyTriesMax = 1_000;
+
+interface ProblemReporter {
+  emit(effects: readonly Effect[]): void;
+  reportProblem(problem: EngineProblem): void;
+}
+
+export class RetryAndQuarantine {
+  readonly #reporter: ProblemReporter;
+  /** Roots whose timers threw: once = suspected, twice = left alone until a restart. */
+  readonly #suspects = new Map<RowKey, number>();
+  readonly #quarantine = new Set<RowKey>();
+
+  constructor(outside: ProblemReporter) {
+    this.#reporter = outside;
+  }
+
+  get quarantine(): ReadonlySet<RowKey> {
+    return this.#quarantine;
+  }
+
+  /** What could not be decided; the others go on. Returns the commands for another turn. */
+  deferUndecided(decision: Decision): WaitingCommand[] {
+    const deferred: WaitingCommand[] = [];
+    for (const { root, problem } of decision.failedTimers) this.#suspectRoot(root, problem);
+    // A busy root: the command waits for the next turn, and no turn ever waits for another.
+    for (const { item, root } of decision.busyCommands)
+      if (++item.busyTurns < busyTriesMax) deferred.push(item);
+      else decision.answer(item, refusalAnswer(item.ref, fault("E.STORE.BUSY", `${root} stayed busy; try again`)));
+    for (const { item, problem } of decision.failedCommands) {
+      const { type, tenant } = item.command;
+      if (!item.solo) {
+        item.solo = true;
+        deferred.push(item);
+        continue;
+      }
+      this.#report("E.UNIT.QUARANTINED", `command ${type} cannot be decided`, { type, tenant }, problem);
+      decision.answer(
+        item,
+        refusalAnswer(
+          item.ref,
+          fault("E.UNIT.QUARANTINED", `${type} could not be decided and was set aside; nothing was changed`),
+        ),
+      );
+    }
+    return deferred;
+  }
+
+  /** A row whose timer cannot be decided is tried once more, then left alone, so that it never holds up the others. */
+  #suspectRoot(root: RowKey, problem: unknown): void {
+    // Mail is taken once, readable or not; what it would have said is found out by the next heartbeat.
+    if (root.startsWith("mail/")) return this.#report("E.INTERNAL", `${root} cannot be read and is dropped`, { root }, problem);
+    const times = (this.#suspects.get(root) ?? 0) + 1;
+    this.#suspects.set(root, times);
+    if (times < 2) return;
+    if (!this.#quarantine.has(root))
+      this.#report("E.UNIT.QUARANTINED", `${root} cannot be decided and is left alone until a restart`, { root }, problem);
+    this.#quarantine.add(root);
+  }
+
+  /** Nothing was written. A named unit (by a root of it) is tried alone; the others go again. Returns the commands for another turn. */
+  retryAfterFailedCommit({ decision, work, deferred }: DecidedTurn, root: RowKey | null, problem: Fault): WaitingCommand[] {
+    const blamed = new Set(
+      decision.writers.filter((one) => root !== null && work.changeSetRootOf(one.root) === root).map((one) => one.item),
+    );
+    // Timers and grants that share a unit with a command come after it; the command is suspected first.
+    if (root !== null && ![...blamed].some((item) => item !== null)) this.#suspectRoot(root, problem);
+    const again: WaitingCommand[] = [];
+    for (const item of [...decision.decided, ...deferred]) {
+      item.tries++;
+      if (blamed.has(item) && item.solo) {
+        this.#report(problem.code, problem.message, { type: item.command.type }, problem);
+        const why = `${item.command.type} was refused by the store and set aside; nothing was changed`;
+        this.#reporter.emit([refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why))]);
+      } else if (root !== null || !this.#refuseIfExhausted(item, problem, `the store did not take it: ${problem.message}`)) {
+        if (blamed.has(item)) item.solo = true;
+        again.push(item);
+      }
+    }
+    return again;
+  }
+
+  /** The store did not even begin: the commands wait a little, then their callers hear of it. */
+  retryAfterOutage(batch: readonly WaitingCommand[], problem: Fault): WaitingCommand[] {
+    for (const item of batch) item.tries++;
+    return batch.filter((item) => !this.#refuseIfExhausted(item, problem, `the store is away: ${problem.message}`));
+  }
+
+  #refuseIfExhausted(item: WaitingCommand, problem: Fault, why: string): boolean {
+    if (item.tries < triesMax) return false;
+    // A store that is not durable any more needs an operator, not patience; everything else may pass.
+    const code = problem.code === "E.STORE.DURABILITY" ? problem.code : "E.STORE.BUSY";
+    this.#reporter.emit([refusalAnswer(item.ref, fault(code, `${why}; try again`))]);
+    return true;
+  }
+
+  #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {
+    this.#reporter.reportProblem({ code, message, details, cause });
+  }
+}

@@ -1,0 +1,465 @@
+import type { Workflow } from "@astraflow/protocol";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { compilePlan } from "../plan/plan-compiler.ts";
+import { testContainer, testEdge, testNode, testSubgraph, testUuid, testWorkflow } from "../testing/workflow-fixtures.ts";
+import { checkWorkflow } from "./check-workflow.ts";
+import { checkPackages, type PackageCatalogue, resolveFromCatalogue } from "./package-catalogue.ts";
+
+const messagesOf = (workflow: Workflow, catalogue?: PackageCatalogue) =>
+  checkWorkflow(workflow, catalogue).map((problem) => `${problem.path}: ${problem.message}`);
+
+const objectSchema = (properties: object, rest: object = {}) => ({ type: "object", properties, ...rest });
+
+describe("checkWorkflow on middlewares", () => {
+  it("[G14] finds nothing wrong with a chain and its ports", () => {
+    const workflow = testWorkflow(
+      [
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, { in: {}, middlewares: [testNode(10, { in: { a: "parameters.a" } })] }),
+      ],
+      [testEdge(0, "o", 1, `mw:${testUuid(10)}:input:a`)],
+    );
+
+    expect(messagesOf(workflow)).toEqual([]);
+  });
+
+  it("[G14] names ids used twice, ports a middleware does not have, and edges that go the wrong way", () => {
+    const workflow = testWorkflow(
+      [
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, {
+          middlewares: [testNode(10, { in: { a: "parameters.a" } }), testNode(0), testContainer(11, { subgraphId: "s" })],
+        }),
+        testNode(2, { role: "middleware" }),
+      ],
+      [
+        testEdge(0, "o", 1, `mw:${testUuid(10)}:input:b`),
+        testEdge(0, "o", 1, `mw:${testUuid(77)}:input:a`),
+        testEdge(1, `mw:${testUuid(10)}:input:a`, 2, "i"),
+      ],
+    );
+
+    const problems = checkWorkflow(workflow);
+
+    expect(problems.map((one) => one.path)).toEqual(
+      expect.arrayContaining([
+        "/nodes/1/middlewares/1/id",
+        "/nodes/1/middlewares/2/type",
+        "/nodes/2/role",
+        "/edges/0/target/port",
+        "/edges/1/target/port",
+        "/edges/2/source/port",
+        "/edges/2/target/port",
+      ]),
+    );
+    expect(problems.find((one) => one.path === "/edges/0/target/port")).toMatchObject({ node: testUuid(1), severity: "error" });
+  });
+
+  it("[G14] refuses an edge that names a middleware as its node", () => {
+    const workflow = testWorkflow(
+      [testNode(0, { out: { o: "results.o" }, middlewares: [testNode(10)] })],
+      [testEdge(10, "o", 0, "i")],
+    );
+
+    expect(messagesOf(workflow)[0]).toContain(`/edges/0/source/node: edge 10.o-0.i names node ${testUuid(10)}`);
+  });
+});
+
+describe("checkWorkflow on containers", () => {
+  it("[G15] names unknown subgraphs, wrong fields, and nodes the subgraph does not have", () => {
+    const workflow = testWorkflow(
+      [
+        testContainer(0, { subgraphId: "none" }),
+        testContainer(1, {
+          subgraphId: "s",
+          loop: { mode: "map", items: [], parallelism: 0 },
+          outputs: [{ node: testUuid(44), from: "results.x", to: "results.x" }],
+        }),
+        testNode(2, { role: "container" }),
+      ],
+      [],
+      { subgraphs: [testSubgraph("s", testWorkflow([testNode(5)])), testSubgraph("s", testWorkflow([testNode(6)]))] },
+    );
+
+    expect(checkWorkflow(workflow).map((one) => [one.path, one.node])).toEqual([
+      ["/subgraphs/1/id", undefined],
+      ["/nodes/0/parameters/__container/subgraphId", testUuid(0)],
+      ["/nodes/1/parameters/__container/loop/parallelism", testUuid(1)],
+      ["/nodes/1/parameters/__container/outputs/0/node", testUuid(1)],
+      ["/nodes/2/parameters/__container/subgraphId", testUuid(2)],
+    ]);
+  });
+
+  it("[G15] names cycles and wrong edges inside subgraphs, with their place", () => {
+    const inner = testWorkflow(
+      [
+        testNode(5, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
+        testNode(6, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
+      ],
+      [testEdge(5, "o", 6, "i"), testEdge(6, "o", 5, "i"), testEdge(5, "none", 6, "i")],
+    );
+    const problems = messagesOf(
+      testWorkflow([testContainer(0, { subgraphId: "s" })], [], { subgraphs: [testSubgraph("s", inner)] }),
+    );
+
+    expect(problems[0]).toContain("/subgraphs/0/definition/edges/2/source/port");
+    expect(problems[1]).toContain("/subgraphs/0/definition/edges: the edges of subgraph s form a cycle");
+  });
+
+  it("[G15] refuses a container that contains itself, directly or through others", () => {
+    const direct = testWorkflow([testContainer(0, { subgraphId: "a" })], [], {
+      subgraphs: [testSubgraph("a", testWorkflow([testContainer(5, { subgraphId: "a" })]))],
+    });
+    const round = testWorkflow([testContainer(0, { subgraphId: "a" })], [], {
+      subgraphs: [
+        testSubgraph("a", testWorkflow([testContainer(5, { subgraphId: "b" })])),
+        testSubgraph("b", testWorkflow([testContainer(6, { subgraphId: "a" })])),
+      ],
+    });
+
+    expect(messagesOf(direct)[0]).toContain(
+      `/subgraphs/0/definition/nodes/0/parameters/__container/subgraphId: node ${testUuid(5)} makes subgraph a contain itself: a -> a`,
+    );
+    expect(messagesOf(round)[0]).toMatch(/contain itself: (a -> b -> a|b -> a -> b)/);
+  });
+
+  it("[G15] bounds how deep containers nest and how many nodes they open", () => {
+    const chainOf = (depth: number, width: number) =>
+      testWorkflow([testContainer(0, { subgraphId: "s0" })], [], {
+        subgraphs: Array.from({ length: depth }, (_, at) =>
+          testSubgraph(
+            `s${at}`,
+            testWorkflow(
+              Array.from({ length: width }, (__, n) =>
+                at + 1 < depth ? testContainer(n, { subgraphId: `s${at + 1}` }) : testNode(n),
+              ),
+            ),
+          ),
+        ),
+      });
+
+    expect(messagesOf(chainOf(8, 2))).toEqual([]);
+    expect(messagesOf(chainOf(9, 1))[0]).toContain("containers nest 9 deep");
+    expect(messagesOf(chainOf(6, 8))[0]).toContain("with its containers opened");
+  });
+
+  it("[G7] names aliases that lead nowhere or to several containers, and prefixes that cannot be read", () => {
+    const bound = (prefix: string) =>
+      testWorkflow(
+        [
+          testNode(0, { out: { o: "results.o" } }),
+          testContainer(1, { subgraphId: "s" }, { in: { i: { path: "parameters.x", prefix } } }),
+          testContainer(2, { subgraphId: "s" }),
+        ],
+        [testEdge(0, "o", 1, "i")],
+        { subgraphs: [testSubgraph("s", testWorkflow([testNode(5), testNode(6)]))] },
+      );
+
+    expect(messagesOf(bound(`@s.#${testUuid(5)}`))).toEqual([]);
+    expect(messagesOf(bound("@s"))[0]).toContain("needs a #node");
+    expect(messagesOf(bound(`@other.#${testUuid(5)}`))[0]).toContain('no container called "other"');
+    expect(messagesOf(bound(`@s.#${testUuid(9)}`))[0]).toContain(`subgraph s has no node ${testUuid(9)}`);
+    expect(messagesOf(bound(`#${testUuid(9)}`))[0]).toContain("not in the same graph");
+    expect(messagesOf(bound("strange"))[0]).toContain("/nodes/1/ui/inputPorts/0/binding/prefix: node");
+  });
+
+  it("[G7] sees the cycle that a port bound to another node makes", () => {
+    const workflow = testWorkflow(
+      [
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, { in: { i: { path: "parameters.x", prefix: `#${testUuid(2)}` } } }),
+        testNode(2, { out: { o: "results.o" } }),
+        testNode(3, { in: { i: "parameters.x" } }),
+      ],
+      [testEdge(0, "o", 1, "i"), testEdge(2, "o", 3, "i")],
+    );
+    const round = {
+      ...workflow,
+      edges: [...workflow.edges, { ...testEdge(2, "o", 0, "x"), target: { node: testUuid(0), port: "x" } }],
+    } as Workflow;
+    (round.nodes[0] as { ui: { inputPorts?: unknown } }).ui.inputPorts = undefined;
+
+    expect(messagesOf(round).join()).toContain("form a cycle");
+  });
+});
+
+describe("checkWorkflow on values", () => {
+  it("[G16] refuses an edge between ports whose types cannot fit, and one that writes results", () => {
+    const source = (type: unknown) =>
+      testNode(0, { out: { page: "results.page" }, schema: { results: objectSchema({ page: { type } }) } });
+    const target = testNode(1, {
+      in: { text: "parameters.text", bad: "results.x" },
+      schema: { parameters: objectSchema({ text: { type: "string" } }) },
+    });
+
+    expect(messagesOf(testWorkflow([source("object"), target], [testEdge(0, "page", 1, "text")]))).toEqual([
+      `/edges/0: Port \`page\` (object) of node ${testUuid(0)} does not fit \`text\` (string) of node ${testUuid(1)}.`,
+    ]);
+    expect(messagesOf(testWorkflow([source(["object", "string"]), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
+    expect(messagesOf(testWorkflow([source(undefined), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
+    expect(messagesOf(testWorkflow([source("string"), target], [testEdge(0, "page", 1, "bad")]))[0]).toContain(
+      "edges write parameters alone",
+    );
+  });
+
+  it("[G16] refuses authored parameters that break their schema, unless an edge or a frame writes them", () => {
+    const schema = {
+      parameters: objectSchema(
+        { size: { type: "integer" }, who: objectSchema({ name: { type: "string" } }) },
+        { required: ["size", "other"] },
+      ),
+    };
+    const wrong = { parameters: { size: "big", who: { name: 4 } }, schema };
+    const sized = testNode(1, { ...wrong, in: { i: "parameters.size" } });
+    const inner = testWorkflow([testNode(5, wrong)]);
+    const config = { subgraphId: "s", inputs: [{ from: "item", node: testUuid(5), to: "parameters.who" }] };
+
+    expect(messagesOf(testWorkflow([testNode(0, wrong)]))).toEqual([
+      `/nodes/0/parameters/size: node ${testUuid(0)} (n0): parameters.size must be a whole number`,
+      `/nodes/0/parameters/who/name: node ${testUuid(0)} (n0): parameters.who.name must be a text`,
+    ]);
+    expect(messagesOf(testWorkflow([testNode(0, { out: { o: "results.o" } }), sized], [testEdge(0, "o", 1, "i")]))).toHaveLength(
+      1,
+    );
+    expect(messagesOf(testWorkflow([testContainer(0, config)], [], { subgraphs: [testSubgraph("s", inner)] }))).toEqual([
+      `/subgraphs/0/definition/nodes/0/parameters/size: node ${testUuid(5)} (n5): parameters.size must be a whole number`,
+    ]);
+  });
+
+  it("[G13] is done with a workflow full of schemas that never end", () => {
+    const bomb = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [
+        `a${at}`,
+        { allOf: [{ $ref: `#/$defs/a${at + 1}` }, { $ref: `#/$defs/a${at + 1}` }] },
+      ]),
+    );
+    const schema = { parameters: { properties: { x: { $ref: "#/$defs/a0" } }, $defs: bomb } };
+    const workflow = testWorkflow(Array.from({ length: 300 }, (_, at) => testNode(at, { schema, parameters: { x: 1 } })));
+
+    expect(messagesOf(workflow)).toEqual([
+      expect.stringContaining("too many defaults"),
+      expect.stringContaining("too many steps"),
+    ]);
+    expect(compilePlan(workflow).nodes).toHaveLength(300);
+  });
+});
+
+describe("checkWorkflow with a catalogue", () => {
+  const catalogue: PackageCatalogue = {
+    names: ["demo"],
+    isListed: (name, version) => name === "bare" || (name === "demo" && version === "2.0.0"),
+    versions: (name) => (name === "demo" ? ["1.10.0", "1.9.0"] : []),
+    node: (name, version, type) => {
+      if (name !== "demo" || version === "1.9.0") return null;
+      if (type === "demo.around") return { schema: {}, role: "middleware" };
+      const ports = { inputPorts: [{ key: "i", label: "I", binding: { path: "parameters.a" } }] };
+      return type === "demo.step" ? { schema: { parameters: objectSchema({ a: { default: 1 } }) }, ports } : null;
+    },
+  };
+  const of = (name: string, version: string, rest: object = {}) => ({ package: { name, version }, ...rest });
+
+  it("[G17] refuses an unknown package, version, type or role, naming what there is", () => {
+    const workflow = testWorkflow(
+      [
+        testNode(0, of("later", "1.0.0")),
+        testNode(1, of("demo", "1.0.0")),
+        testNode(2, of("demo", "1.10.0", { type: "demo.none" })),
+        testNode(3, of("demo", "1.10.0", { type: "demo.around" })),
+        testNode(4, of("demo", "1.10.0", { middlewares: [testNode(40, of("demo", "1.10.0"))] })),
+        testNode(5, of("demo", "1.0.0", { policy: { minVersion: "1.2.0" } })),
+        testContainer(6, { subgraphId: "s" }, of("system", "1.0.0")),
+      ],
+      [],
+      { subgraphs: [testSubgraph("s", testWorkflow([testNode(7, of("demo", "1.10.0"))]))] },
+    );
+
+    const problems = checkWorkflow(workflow, catalogue);
+
+    expect(problems.map((one) => [one.path, one.severity])).toEqual([
+      ["/nodes/0/package/name", "error"],
+      ["/nodes/1/package/version", "error"],
+      ["/nodes/2/type", "error"],
+      ["/nodes/3/type", "error"],
+      ["/nodes/4/middlewares/0/type", "error"],
+    ]);
+    expect(problems[1]?.message).toContain("it has 1.9.0, 1.10.0");
+    expect(checkWorkflow(workflow)).toEqual([]);
+  });
+
+  const unknown = (name: string, ...more: Parameters<typeof checkWorkflow>[2][]) =>
+    checkWorkflow(testWorkflow([testNode(0, of(name, "1.0.0"))]), catalogue, ...more).map(({ severity, message }) => [
+      severity,
+      message,
+    ]);
+
+  it("[G25] names an unknown package with its node, the nearest that is known, and the way out", () => {
+    expect(unknown("dem0")).toEqual([
+      [
+        "error",
+        `node ${testUuid(0)}: no worker has brought package dem0 (did you mean demo?); start a worker that brings it, or send allowUnknown: true and the node waits for one`,
+      ],
+    ]);
+    expect(unknown("something else")[0]?.[1]).not.toContain("did you mean");
+    expect(unknown("x".repeat(1_000))[0]?.[1]?.length).toBeLessThan(300);
+  });
+
+  it("[G25] finds it in subgraphs and among middlewares, and leaves containers to the scheduler", () => {
+    const inside = testSubgraph("s", testWorkflow([testNode(7, of("later", "1.0.0"))]));
+    const around = testNode(
+      1,
+      of("demo", "1.10.0", { middlewares: [testNode(10, of("around", "1.0.0", { type: "around.it" }))] }),
+    );
+    const workflow = testWorkflow([testContainer(0, { subgraphId: "s" }, of("system", "1.0.0")), around], [], {
+      subgraphs: [inside],
+    });
+    const places = ["/nodes/1/middlewares/0/package/name", "/subgraphs/0/definition/nodes/0/package/name"];
+
+    expect(checkWorkflow(workflow, catalogue).map(({ path }) => path)).toEqual(places);
+    expect(checkPackages(workflow, catalogue)).toMatchObject([
+      { path: places[0], node: testUuid(10), severity: "error" },
+      { path: places[1], node: testUuid(7), severity: "error" },
+    ]);
+  });
+
+  it("[G26] warns of an unknown package where nobody has brought any, or where it is allowed", () => {
+    const empty: PackageCatalogue = { names: [], isListed: () => false, versions: () => [], node: () => null };
+    const fresh = checkWorkflow(testWorkflow([testNode(0, of("later", "1.0.0"))]), empty);
+
+    expect(fresh).toMatchObject([{ severity: "warning", path: "/nodes/0/package/name" }]);
+    expect(unknown("later", { allowUnknown: true })).toMatchObject([
+      ["warning", expect.stringContaining("waits until one does")],
+    ]);
+  });
+
+  it("[G26] allows nothing else: an unknown version or type of a known package stays refused", () => {
+    const workflow = testWorkflow([testNode(0, of("demo", "3.0.0")), testNode(1, of("demo", "1.10.0", { type: "demo.none" }))]);
+
+    expect(checkWorkflow(workflow, catalogue, { allowUnknown: true }).map(({ severity }) => severity)).toEqual([
+      "error",
+      "error",
+    ]);
+  });
+
+  it("[G27] warns of a package or version that a worker lists without a manifest: its nodes cannot be checked", () => {
+    const listed = checkWorkflow(testWorkflow([testNode(0, of("demo", "2.0.0"))]), catalogue);
+
+    expect(unknown("bare")).toEqual([["warning", expect.stringContaining("nobody has shown a manifest of package bare")]]);
+    expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: testUuid(0) }]);
+  });
+
+  it("[G28] looks for the names that were meant in bounded time", () => {
+    const names = Array.from({ length: 10_000 }, (_, at) => `package.number.${at}.of.many`);
+    const crowd: PackageCatalogue = { ...catalogue, names };
+    const nodes = Array.from({ length: 900 }, (_, at) => testNode(at, of(`package.numbr.${at}.of.many`, "1.0.0")));
+
+    const problems = checkWorkflow(testWorkflow(nodes), crowd);
+
+    expect(problems).toHaveLength(900);
+    expect(problems.filter(({ message }) => message.includes("did you mean"))).toHaveLength(3);
+  });
+
+  it("[G17] warns of patterns and references in schemas that nobody will heed", () => {
+    const schema = {
+      parameters: objectSchema({ a: { pattern: "(?=x)" }, b: { items: [{ $ref: "#/none" }] }, pattern: { type: "string" } }),
+      results: { pattern: "^a+$" },
+    };
+
+    const problems = checkWorkflow(testWorkflow([testNode(0, of("demo", "1.10.0", { schema }))]), catalogue);
+
+    expect(problems.map((one) => [one.path, one.severity])).toEqual([
+      ["/nodes/0/schema/parameters/properties/b/items/0", "warning"],
+      ["/nodes/0/schema/parameters/properties/a", "warning"],
+    ]);
+  });
+
+  it("[G18] fills in what the author left out and overrides nothing", () => {
+    const bare = {
+      ...testNode(0, of("demo", "1.10.0", { middlewares: [testNode(40, of("demo", "1.10.0", { type: "demo.around" }))] })),
+      ui: { outputPorts: [] },
+    };
+    const own = testNode(1, of("demo", "1.10.0", { in: { mine: "parameters.b" }, schema: { parameters: true } }));
+
+    const resolved = resolveFromCatalogue(testWorkflow([bare, own, testNode(2, of("later", "1.0.0"))]), catalogue);
+
+    expect(resolved.nodes[0]?.ui).toEqual({
+      inputPorts: [{ key: "i", label: "I", binding: { path: "parameters.a" } }],
+      outputPorts: [],
+    });
+    expect(resolved.nodes[0]?.middlewares?.[0]?.role).toBe("middleware");
+    expect(resolved.nodes[1]).toEqual(own);
+    expect(resolved.nodes[2]).toEqual(testNode(2, of("later", "1.0.0")));
+    expect(compilePlan(resolved).nodes[0]?.params).toEqual({ a: 1 });
+  });
+});
+
+describe("check and plan together", () => {
+  /** Mostly sound: edges lead forward between nodes that are there; now and then a port speaks for another node, or an edge is wrong. */
+  const anyGraph = (inside: readonly string[]) => {
+    const rarely = <T>(value: fc.Arbitrary<T>) =>
+      fc.oneof({ weight: 8, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value });
+    const prefix = rarely(
+      fc.constantFrom(...inside.map((name) => `@${name}.#${testUuid(0)}`), ...[0, 1, 2].map((n) => `#${testUuid(n)}`), "@b.a"),
+    );
+    const sketch = fc.tuple(prefix, prefix, rarely(fc.constantFrom(...inside, "a")), fc.boolean());
+    const ends = fc.tuple(fc.nat({ max: 5 }), fc.nat({ max: 5 }), fc.boolean(), fc.nat({ max: 30 }));
+    return fc.tuple(fc.array(sketch, { minLength: 1, maxLength: 6 }), fc.array(ends, { maxLength: 6 })).map(([nodes, edges]) =>
+      testWorkflow(
+        nodes.map(([into, out, name, isAround], at) => {
+          const bound = (path: string, scope: string | undefined) => ({ path, ...(scope && { prefix: scope }) });
+          const around = [testNode(at + 50, { in: { i: "parameters.i" }, out: { o: "results.o" } })];
+          const parts = {
+            in: { i: bound("parameters.i", into) },
+            out: { o: bound("results.o", out) },
+            ...(isAround && { middlewares: around }),
+          };
+          return name === undefined || !inside.includes(name)
+            ? testNode(at, parts)
+            : testContainer(at, { subgraphId: name }, parts);
+        }),
+        edges.flatMap(([one, other, isMiddle, luck], at) => {
+          const [low, high] = [Math.min(one, other) % nodes.length, Math.max(one, other) % nodes.length];
+          const [from, to] = luck === 0 ? [one, other] : [Math.min(low, high), Math.max(low, high)];
+          if (from === to && luck > 0) return [];
+          const hasBoth = isMiddle && nodes[from]?.[3] === true && nodes[to]?.[3] === true;
+          const ports = hasBoth ? [`mw:${testUuid(from + 50)}:output:o`, `mw:${testUuid(to + 50)}:input:i`] : ["o", "i"];
+          return [{ ...testEdge(from, ports[0] ?? "", to, ports[1] ?? ""), id: `e${at}` }];
+        }),
+      ),
+    );
+  };
+
+  it("[G19] a plan has an order, whatever graph the check lets through, and both end on whatever it does not", () => {
+    let sound = 0;
+    fc.assert(
+      fc.property(anyGraph(["a", "b"]), anyGraph(["b"]), anyGraph(["b"].slice(1)), (root, a, b) => {
+        const workflow = { ...root, subgraphs: [testSubgraph("a", a), testSubgraph("b", b)] } as Workflow;
+        const problems = checkWorkflow(workflow);
+        const plan = compilePlan(workflow);
+        expect(plan.nodes.slice(0, root.nodes.length).map((one) => one.id)).toEqual(root.nodes.map((one) => one.id));
+        for (const one of plan.nodes) {
+          for (const before of one.before) expect(plan.nodes[before]?.after).toContain(one.ordinal);
+          expect(one.host === null || one.before.length + one.after.length === 0).toBe(true);
+        }
+        if (problems.length > 0) return;
+        sound += root.edges.length > 0 ? 1 : 0;
+        const ended = new Set<number>();
+        const open = [...plan.starts];
+        for (let next = open.pop(); next !== undefined; next = open.pop()) {
+          ended.add(next);
+          for (const after of plan.nodes[next]?.after ?? [])
+            if (plan.nodes[after]?.before.every((before) => ended.has(before))) open.push(after);
+        }
+        expect(ended.size).toBe(root.nodes.length);
+        // What a node reads has ended by then: a middleware with its host, all others before.
+        for (const one of plan.nodes)
+          for (const input of one.inputs) {
+            const source = plan.nodes[input.source];
+            expect(plan.nodes[one.host ?? one.ordinal]?.before).toContain(source?.host ?? source?.ordinal);
+          }
+      }),
+      { numRuns: 300 },
+    );
+    expect(sound).toBeGreaterThan(50);
+  });
+});

@@ -1,0 +1,131 @@
+// Values against schemas, before anything runs: an edge between ports whose types cannot fit, and parameters that were authored wrongly.
+// What edges and frames bring is only known at run time and left to it.
+
+import type { ResolvedEdge } from "../plan/edge-resolution.ts";
+import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";
+import { defaultsStepsMax } from "../plan/plan-compiler.ts";
+import { definitionPathOf, type IndexedGraph, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
+import { findIgnoredRules } from "../schema/ignored-rules.ts";
+import { allowedTypesOf, findSubschema } from "../schema/schema-lookup.ts";
+import type { StepBudget } from "../schema/validator.ts";
+import { isObject } from "../values/binding-path.ts";
+import type { ProblemList } from "./problem-list.ts";
+
+/** Steps for all schemas of one workflow together: a definition has thousands of nodes. */
+const valueCheckStepsMax = 2_000_000;
+
+type EdgesByGraph = ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
+/** First steps under `parameters` that something other than the author writes; `*` stands for all of them. */
+type FedKeys = ReadonlyMap<NodeEntry, ReadonlySet<string>>;
+
+export function checkValues(resolvedEdges: EdgesByGraph, fed: FedKeys, problems: ProblemList): void {
+  const budget = { stepsLeft: valueCheckStepsMax };
+  checkDefaults(resolvedEdges, problems);
+  for (const [graph, edgesOfGraph] of resolvedEdges) {
+    for (const [index, edge] of edgesOfGraph.entries()) checkPortTypes(graph, index, edge, problems);
+    for (const entry of graph.entries) {
+      checkAuthoredParameters(graph, entry, fed.get(entry), budget, problems);
+      if (budget.stepsLeft < 0) return; // said once, of the node whose schema went on and on
+    }
+  }
+}
+
+/** A plan fills in defaults within a budget; here it is seen whether that is enough. */
+function checkDefaults(resolvedEdges: EdgesByGraph, problems: ProblemList): void {
+  const budget = { stepsLeft: defaultsStepsMax };
+  for (const graph of resolvedEdges.keys())
+    for (const entry of graph.entries) {
+      withDefaults(entry.node.schema?.parameters, entry.node.parameters ?? {}, budget);
+      if (budget.stepsLeft > 0) continue;
+      const message = `node ${entry.node.id}: the schemas of the workflow up to this one have too many defaults to fill in; make them simpler`;
+      problems.error(graph, [...definitionPathOf(entry), "schema", "parameters"], message, entry.node.id);
+      return;
+    }
+}
+
+/** Warnings: what a node's schemas say and nobody will heed. */
+export function warnOfIgnoredRules(graph: IndexedGraph, budget: StepBudget, problems: ProblemList): void {
+  for (const entry of graph.entries)
+    for (const root of ["parameters", "results"] as const) {
+      const schema = entry.node.schema?.[root];
+      if (!isObject(schema)) continue;
+      for (const { path, message } of findIgnoredRules(schema, budget)) {
+        const steps = path.split("/").slice(1).map(unescapePointerStep);
+        const sentence = `node ${entry.node.id} (${entry.node.label}): its schema of ${root} ${message}`;
+        problems.warning(graph, [...definitionPathOf(entry), "schema", root, ...steps], sentence, entry.node.id);
+      }
+    }
+}
+
+function checkPortTypes(graph: IndexedGraph, index: number, edge: ResolvedEdge, problems: ProblemList): void {
+  if (edge.transfer === null || edge.crossings.length > 0) return;
+  const { input, target, source, into } = edge.transfer;
+  const from = graph.entries[input.source]?.node;
+  const to = graph.entries[target]?.node;
+  const fromSchema = from?.schema?.[input.from.root];
+  const toSchema = to?.schema?.parameters;
+  const sourceTypes = allowedTypesOf(fromSchema, findSubschema(fromSchema, input.from.steps));
+  const targetTypes = allowedTypesOf(toSchema, findSubschema(toSchema, input.to));
+  if (sourceTypes === null || targetTypes === null || [...sourceTypes].some((type) => targetTypes.has(type))) return;
+  const formatTypes = (types: ReadonlySet<string>) => [...types].join(" or ");
+  const message = `Port \`${source.key}\` (${formatTypes(sourceTypes)}) of node ${from?.id} does not fit \`${into.key}\` (${formatTypes(targetTypes)}) of node ${to?.id}.`;
+  problems.error(graph, ["edges", index], message, to?.id ?? null);
+}
+
+function checkAuthoredParameters(
+  graph: IndexedGraph,
+  entry: NodeEntry,
+  fed: ReadonlySet<string> | undefined,
+  budget: StepBudget,
+  problems: ProblemList,
+): void {
+  const schema = entry.node.schema?.parameters;
+  if (!isObject(schema) || fed?.has("*")) return;
+  // Rules over several properties are left to the run: an edge may bring the one that is missing.
+  const { type, properties, patternProperties, additionalProperties, $defs, definitions } = schema;
+  const perPropertyRules = { type, properties, patternProperties, additionalProperties, $defs, definitions };
+  for (const [key, value] of Object.entries(entry.node.parameters ?? {})) {
+    if (fed?.has(key) || key.startsWith("__")) continue;
+    const problem = findSchemaProblem(perPropertyRules, { [key]: value }, budget);
+    if (problem === null) continue;
+    const steps = problem.path.split("/").slice(1);
+    const field = ["parameters", ...steps].join(".");
+    const message = `node ${entry.node.id} (${entry.node.label}): ${field} ${problem.message}`;
+    problems.error(graph, [...definitionPathOf(entry), "parameters", ...steps.map(unescapePointerStep)], message, entry.node.id);
+    if (budget.stepsLeft < 0) return;
+  }
+}
+
+const unescapePointerStep = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
+
+/** Which parameters edges and frames write, by place. */
+export function collectFedKeys(workflowIndex: WorkflowIndex, resolvedEdges: EdgesByGraph): FedKeys {
+  const fed = new Map<NodeEntry, Set<string>>();
+  const addKey = (entry: NodeEntry | undefined, to: readonly string[]) => {
+    if (entry === undefined) return;
+    const keys = fed.get(entry) ?? new Set();
+    fed.set(entry, keys.add(to[0] ?? "*"));
+  };
+  for (const [graph, edgesOfGraph] of resolvedEdges) {
+    for (const { container } of graph.entries)
+      for (const input of container?.inputs ?? [])
+        addKey(workflowIndex.subgraphs.get(container?.subgraph ?? "")?.byId.get(input.node), input.to);
+    for (const edge of edgesOfGraph) {
+      if (edge.transfer !== null) addKey(graph.entries[edge.transfer.target], edge.transfer.input.to);
+      for (const crossing of edge.crossings)
+        if (crossing.side === "target")
+          addKey(findInnermostNode(workflowIndex, graph.entries[crossing.container], crossing.rest), crossing.path.steps);
+    }
+  }
+  return fed;
+}
+
+function findInnermostNode(
+  workflowIndex: WorkflowIndex,
+  container: NodeEntry | undefined,
+  rest: readonly string[],
+): NodeEntry | undefined {
+  let at = container;
+  for (const id of rest) at = workflowIndex.subgraphs.get(at?.container?.subgraph ?? "")?.byId.get(id);
+  return at;
+}

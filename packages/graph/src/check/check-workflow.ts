@@ -1,0 +1,169 @@
+// What is wrong with a workflow that its schema cannot say. Every problem is named with the node and field; a list without errors means the
+// engine can run it. The order of looking: each graph by itself, then how they contain each other, then what the catalogue knows.
+
+import { limits, type Workflow } from "@astraflow/protocol";
+import { type ResolvedEdge, resolveEdge } from "../plan/edge-resolution.ts";
+import {
+  definitionPathOf,
+  type IndexedGraph,
+  indexWorkflow,
+  type NodeEntry,
+  type WorkflowIndex,
+} from "../plan/workflow-index.ts";
+import { checkContainer, checkPorts, checkRole } from "./check-node.ts";
+import { checkValues, collectFedKeys, warnOfIgnoredRules } from "./check-values.ts";
+import { findCycle } from "./cycle-detection.ts";
+import {
+  checkAgainstCatalogue,
+  type PackageCatalogue,
+  startCatalogueCheck,
+  type WorkflowCheckOptions,
+} from "./package-catalogue.ts";
+import { type GraphProblem, ProblemList } from "./problem-list.ts";
+
+/** Nodes of a plan with every container opened once; loops open more, but one frame after the other is in sight at a time. */
+const planNodesMax = 100_000;
+
+/** Parts of schemas that are looked at for warnings. */
+const schemaStepsMax = 200_000;
+
+/** Without a catalogue the list holds errors alone. */
+export function checkWorkflow(
+  workflow: Workflow,
+  catalogue?: PackageCatalogue,
+  options: WorkflowCheckOptions = {},
+): GraphProblem[] {
+  const workflowIndex = indexWorkflow(workflow);
+  const problems = new ProblemList();
+  const all = [workflowIndex.root, ...workflowIndex.subgraphs.values()];
+  const resolvedEdges = new Map(
+    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => resolveEdge(workflowIndex, graph, edge, index))]),
+  );
+  checkSubgraphIds(workflow, workflowIndex, problems);
+  for (const graph of all) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
+  checkNesting(workflowIndex, problems);
+  checkValues(resolvedEdges, collectFedKeys(workflowIndex, resolvedEdges), problems);
+  if (catalogue === undefined) return problems.list;
+  const catalogueCheck = startCatalogueCheck(workflowIndex, catalogue, problems, options);
+  const budget = { stepsLeft: schemaStepsMax };
+  for (const graph of all) {
+    checkAgainstCatalogue(catalogueCheck, graph);
+    warnOfIgnoredRules(graph, budget, problems);
+  }
+  return problems.list;
+}
+
+function checkSubgraphIds(workflow: Workflow, workflowIndex: WorkflowIndex, problems: ProblemList): void {
+  const seen = new Set<string>();
+  for (const [index, { id }] of (workflow.subgraphs ?? []).entries()) {
+    if (seen.has(id))
+      problems.error(
+        workflowIndex.root,
+        ["subgraphs", index, "id"],
+        `two subgraphs share the id ${id}; give one of them its own`,
+      );
+    seen.add(id);
+  }
+}
+
+function checkGraph(
+  workflowIndex: WorkflowIndex,
+  graph: IndexedGraph,
+  resolvedEdges: readonly ResolvedEdge[],
+  problems: ProblemList,
+): void {
+  for (const entry of graph.entries) {
+    const first = graph.byId.get(entry.node.id);
+    if (first !== undefined && first !== entry)
+      problems.error(graph, [...definitionPathOf(entry), "id"], duplicateIdMessage(first, entry), entry.node.id);
+    checkPorts(graph, entry, problems);
+    checkRole(graph, entry, problems);
+    checkContainer(workflowIndex, graph, entry, problems);
+  }
+  const edges = new Set<string>();
+  for (const [index, { id }] of graph.definition.edges.entries()) {
+    if (edges.has(id)) problems.error(graph, ["edges", index, "id"], `two edges share the id ${id}; give one of them its own`);
+    edges.add(id);
+  }
+  for (const edge of resolvedEdges) for (const { at, node, message } of edge.problems) problems.error(graph, at, message, node);
+  const cycle = findCycle(
+    graph.entries.length,
+    resolvedEdges.flatMap((edge) => edge.dependencies),
+  );
+  if (cycle === null) return;
+  const ids = cycle.map((ordinal) => graph.entries[ordinal]?.node.id ?? String(ordinal));
+  const where = graph.subgraphId === null ? "" : ` of subgraph ${graph.subgraphId}`;
+  problems.error(graph, ["edges"], `the edges${where} form a cycle: ${formatCycle(ids)}; remove one of them`, ids[0] ?? null);
+}
+
+/** A cycle in words; of a long one the beginning and the end. */
+const formatCycle = (ids: readonly string[]): string =>
+  ids.length <= 20
+    ? ids.join(" -> ")
+    : `${ids.slice(0, 10).join(" -> ")} -> (${ids.length - 15} more) -> ${ids.slice(-5).join(" -> ")}`;
+
+function duplicateIdMessage(first: NodeEntry, second: NodeEntry): string {
+  const what = first.host === null && second.host === null ? "nodes" : "nodes or middlewares";
+  return `${what} ${first.ordinal} and ${second.ordinal} share the id ${second.node.id}; give one of them its own`;
+}
+
+/** Containers that contain themselves, nest too deep, or open more nodes than a run may have. */
+function checkNesting(workflowIndex: WorkflowIndex, problems: ProblemList): void {
+  const names = [...workflowIndex.subgraphs.keys()];
+  const numbers = new Map(names.map((name, number) => [name, number]));
+  const pairs: (readonly [number, number])[] = [];
+  for (const [name, graph] of workflowIndex.subgraphs)
+    for (const { container } of graph.entries) {
+      const inner = container === null ? undefined : numbers.get(container.subgraph);
+      const outer = numbers.get(name);
+      if (inner !== undefined && outer !== undefined) pairs.push([outer, inner]);
+    }
+  const cycle = findCycle(names.length, pairs);
+  if (cycle !== null) {
+    const [first = "", second = ""] = cycle.map((number) => names[number] ?? "");
+    const graph = workflowIndex.subgraphs.get(first);
+    const entry = graph?.entries.find((one) => one.container?.subgraph === second);
+    if (graph === undefined || entry === undefined)
+      throw new Error(`subgraph ${first} is on a cycle and has no container for ${second}`);
+    const way = formatCycle(cycle.map((number) => names[number] ?? ""));
+    const message = `node ${entry.node.id} makes subgraph ${first} contain itself: ${way}; point it to another subgraph`;
+    problems.error(graph, [...definitionPathOf(entry), "parameters", "__container", "subgraphId"], message, entry.node.id);
+    return; // sizes have no meaning then
+  }
+  const { nodes, depth } = expandedSizeOf(workflowIndex, workflowIndex.root, new Map());
+  if (depth > limits.subgraphDepthMax)
+    problems.error(
+      workflowIndex.root,
+      ["subgraphs"],
+      `containers nest ${depth} deep; at most ${limits.subgraphDepthMax} is allowed`,
+    );
+  if (nodes > planNodesMax)
+    problems.error(
+      workflowIndex.root,
+      ["nodes"],
+      `the workflow has ${nodes} nodes with its containers opened; at most ${planNodesMax} are allowed`,
+    );
+}
+
+interface ExpandedSize {
+  readonly nodes: number;
+  readonly depth: number;
+}
+
+/** Only for graphs that do not contain themselves. */
+function expandedSizeOf(workflowIndex: WorkflowIndex, graph: IndexedGraph, known: Map<IndexedGraph, ExpandedSize>): ExpandedSize {
+  const found = known.get(graph);
+  if (found !== undefined) return found;
+  let nodes = graph.entries.length;
+  let depth = 0;
+  for (const { container } of graph.entries) {
+    const inner = container === null ? undefined : workflowIndex.subgraphs.get(container.subgraph);
+    if (inner === undefined) continue;
+    const size = expandedSizeOf(workflowIndex, inner, known);
+    nodes += size.nodes;
+    depth = Math.max(depth, size.depth + 1);
+  }
+  const size = { nodes, depth };
+  known.set(graph, size);
+  return size;
+}

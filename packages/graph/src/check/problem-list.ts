@@ -1,0 +1,39 @@
+// What is wrong with a workflow, as a list that is added to while it is looked at.
+
+import type { IndexedGraph } from "../plan/workflow-index.ts";
+import { toJsonPointer } from "../values/binding-path.ts";
+
+export interface GraphProblem {
+  /** JSON pointer into the definition. */
+  readonly path: string;
+  readonly code: "E.WORKFLOW.INVALID" | "E.WORKFLOW.UNSUPPORTED";
+  readonly message: string;
+  /** Id of the node it is about, where it is about one. */
+  readonly node?: string;
+  /** A warning is told and refuses nothing. */
+  readonly severity: "error" | "warning";
+}
+
+/** Enough to work on; a definition made to be wrong everywhere must not make an answer without end. */
+const problemsMax = 1_000;
+
+type DefinitionPath = readonly (string | number)[];
+
+export class ProblemList {
+  readonly list: GraphProblem[] = [];
+
+  /** `at` is a place in the graph's own definition. */
+  error(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null = null): void {
+    this.#add(graph, at, message, node, "error");
+  }
+
+  warning(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null = null): void {
+    this.#add(graph, at, message, node, "warning");
+  }
+
+  #add(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null, severity: GraphProblem["severity"]): void {
+    if (this.list.length >= problemsMax) return;
+    const path = toJsonPointer([...graph.definitionPath, ...at]);
+    this.list.push({ path, code: "E.WORKFLOW.INVALID", message, ...(node !== null && { node }), severity });
+  }
+}

@@ -1,0 +1,178 @@
+// What the edges of one graph mean once ports, middlewares and scopes are resolved: who waits for whom, and which value travels where.
+// Used by the compiler, which takes what resolves, and by the checker, which names what does not.
+
+import type { Edge, NodePort } from "@astraflow/protocol";
+import { type BindingPath, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
+import type { EdgeInput } from "./plan-types.ts";
+import {
+  type IndexedGraph,
+  type NodeEntry,
+  parseBindingScope,
+  resolveContainerPath,
+  type WorkflowIndex,
+} from "./workflow-index.ts";
+
+/** Key of a container's parameters and results under which values for and from nodes inside it travel. */
+export const scopedKey = "__scoped";
+
+type EdgeSide = "source" | "target";
+
+/** A value that has to cross into or out of a container, because a port is bound to a node inside. */
+export interface ContainerCrossing {
+  readonly side: EdgeSide;
+  /** Ordinal of the container. */
+  readonly container: number;
+  /** Containers on the way, by id, then the node. */
+  readonly rest: readonly string[];
+  readonly path: BindingPath;
+}
+
+export interface ResolvedEdge {
+  /** Pairs of ordinals: the second waits for the first. */
+  readonly dependencies: readonly (readonly [number, number])[];
+  /** The value it carries, and the ordinal that takes it; null: it only orders. */
+  readonly transfer: {
+    readonly target: number;
+    readonly input: EdgeInput;
+    readonly source: NodePort;
+    readonly into: NodePort;
+  } | null;
+  readonly crossings: readonly ContainerCrossing[];
+  readonly problems: readonly EdgeProblem[];
+}
+
+export interface EdgeProblem {
+  /** Under the edge, or under the node whose port is bound wrongly. */
+  readonly at: readonly (string | number)[];
+  readonly node: string | null;
+  readonly message: string;
+}
+
+export function resolveEdge(workflowIndex: WorkflowIndex, graph: IndexedGraph, edge: Edge, index: number): ResolvedEdge {
+  const problems: EdgeProblem[] = [];
+  const source = resolveEdgeEnd(workflowIndex, graph, edge, "source", index, problems);
+  const target = resolveEdgeEnd(workflowIndex, graph, edge, "target", index, problems);
+  if (source === null || target === null) return { dependencies: [], transfer: null, crossings: [], problems };
+  const dependencies: [number, number][] = [[source.node, target.node]];
+  const { bound: from } = source;
+  const { bound: to } = target;
+  if (from === null || to === null) return { dependencies, transfer: null, crossings: [], problems };
+  if (to.path.root !== "parameters") {
+    const message = `edge ${edge.id} leads into ${to.port.binding.path} of node ${edge.target.node}; edges write parameters alone`;
+    problems.push({ at: ["edges", index, "target", "port"], node: edge.target.node, message });
+    return { dependencies, transfer: null, crossings: [], problems };
+  }
+  // A port bound to another node moves the value, and with it the waiting: that node must have ended, or must not have begun.
+  const hosts = [hostOrdinalOf(graph, from.ordinal), hostOrdinalOf(graph, to.ordinal)] as const;
+  if (hosts[0] !== source.node) dependencies.push([hosts[0], target.node]);
+  if (hosts[1] !== target.node) dependencies.push([hosts[0], hosts[1]]);
+  const input: EdgeInput = { source: from.ordinal, from: from.path, to: to.path.steps };
+  const crossings = [from.crossing, to.crossing].filter((candidate) => candidate !== null);
+  return { dependencies, transfer: { target: to.ordinal, input, source: from.port, into: to.port }, crossings, problems };
+}
+
+const hostOrdinalOf = (graph: IndexedGraph, ordinal: number): number => graph.entries[ordinal]?.host ?? ordinal;
+
+interface BoundPort {
+  readonly port: NodePort;
+  readonly ordinal: number;
+  readonly path: BindingPath;
+  readonly crossing: ContainerCrossing | null;
+}
+
+/** One end of an edge: the node that is drawn, and where its port really reads or writes. Null: there is no such node. */
+function resolveEdgeEnd(
+  workflowIndex: WorkflowIndex,
+  graph: IndexedGraph,
+  edge: Edge,
+  side: EdgeSide,
+  index: number,
+  problems: EdgeProblem[],
+): { readonly node: number; readonly bound: BoundPort | null } | null {
+  const end = edge[side];
+  const endNode = graph.byId.get(end.node);
+  if (endNode === undefined || endNode.host !== null) {
+    const message = `edge ${edge.id} names node ${end.node}, which ${graph.subgraphId === null ? "this workflow" : `subgraph ${graph.subgraphId}`} does not have`;
+    problems.push({ at: ["edges", index, side, "node"], node: null, message });
+    return null;
+  }
+  const found = findPort(graph, endNode, end.port, side);
+  if (typeof found === "string") {
+    const message = `edge ${edge.id} uses ${found}`;
+    problems.push({ at: ["edges", index, side, "port"], node: end.node, message });
+    return { node: endNode.ordinal, bound: null };
+  }
+  if (found === null) return { node: endNode.ordinal, bound: null };
+  const bound = bindPort(workflowIndex, graph, found.place, found.port, side);
+  if (typeof bound !== "string") return { node: endNode.ordinal, bound };
+  const message = `node ${found.place.node.id}, port ${found.port.key}: ${bound}`;
+  problems.push({ at: ["edges", index, side, "port"], node: found.place.node.id, message });
+  return { node: endNode.ordinal, bound: null };
+}
+
+const portDirections = { source: "output", target: "input" } as const;
+
+/** A node that draws no ports at all takes any edge as an order (null); one that draws ports takes only those. */
+function findPort(
+  graph: IndexedGraph,
+  endNode: NodeEntry,
+  key: string,
+  side: EdgeSide,
+): { place: NodeEntry; port: NodePort } | null | string {
+  const wantedDirection = portDirections[side];
+  const handle = /^mw:([^:]+):(input|output):(.+)$/s.exec(key);
+  if (handle === null) return findPortByKey(endNode, key, side);
+  const [, id = "", direction, inner = ""] = handle;
+  const entry = graph.byId.get(id);
+  if (entry === undefined || entry.host !== endNode.ordinal)
+    return `port "${key}", but node ${endNode.node.id} has no middleware ${id}`;
+  if (direction !== wantedDirection) return `port "${key}" as ${wantedDirection}; it is an ${direction}`;
+  return findPortByKey(entry, inner, side);
+}
+
+function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): { place: NodeEntry; port: NodePort } | null | string {
+  const ports = side === "source" ? entry.node.ui?.outputPorts : entry.node.ui?.inputPorts;
+  if (ports === undefined) return null;
+  const port = ports.find((candidate) => candidate.key === key);
+  if (port !== undefined) return { place: entry, port };
+  const known = ports.length === 0 ? "it has none" : `it has ${ports.map((candidate) => candidate.key).join(", ")}`;
+  return `${portDirections[side]} port "${key}" of node ${entry.node.id}; ${known}`;
+}
+
+/** Null: the binding itself cannot be read, which the checker says of every port, drawn upon or not. */
+function bindPort(
+  workflowIndex: WorkflowIndex,
+  graph: IndexedGraph,
+  owner: NodeEntry,
+  port: NodePort,
+  side: EdgeSide,
+): BoundPort | null | string {
+  const path = parseBindingPath(port.binding.path);
+  const scope = parseBindingScope(port.binding);
+  if (typeof path === "string" || typeof scope === "string") return null;
+  if (scope.kind === "own") return { port, ordinal: owner.ordinal, path, crossing: null };
+  if (scope.kind === "node") {
+    const other = graph.byId.get(scope.node);
+    return other === undefined
+      ? `is bound to node ${scope.node}, which is not in the same graph`
+      : { port, ordinal: other.ordinal, path, crossing: null };
+  }
+  const way = resolveContainerPath(workflowIndex, graph, owner, scope);
+  if (typeof way === "string") return way;
+  if (side === "target" && path.root !== "parameters") return `leads into ${port.binding.path}; edges write parameters alone`;
+  const crossing: ContainerCrossing = { side, container: way.container.ordinal, rest: way.rest, path };
+  return { port, ordinal: way.container.ordinal, path: crossingPath(crossing, way.container), crossing };
+}
+
+/** Where a crossing value stands in the container's own parameters or results. */
+export function crossingPath(crossing: ContainerCrossing, container: NodeEntry): BindingPath {
+  const key = crossingKey(crossing.rest, crossing.path);
+  if (crossing.side === "target") return { root: "parameters", steps: [scopedKey, key] };
+  const mode = container.container?.loop?.mode;
+  // A loop over a list has one value per iteration: they travel as a list.
+  const steps = mode === "forEach" || mode === "map" ? ["items", "*", scopedKey, key] : [scopedKey, key];
+  return { root: "results", steps };
+}
+
+export const crossingKey = (rest: readonly string[], path: BindingPath): string =>
+  `${rest.join("/")}:${toJsonPointer([path.root, ...path.steps])}`;

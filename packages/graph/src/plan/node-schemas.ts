@@ -1,0 +1,124 @@
+// JSON Schemas of nodes at work: does a value fit, and which defaults does it get.
+// Values are judged in schema-judge.ts; schemas come from strangers, so every walk has a budget.
+
+import type { SchemaProblem } from "../schema/keyword.ts";
+import { resolveLocalRef } from "../schema/schema-lookup.ts";
+import { SchemaValidator, type StepBudget } from "../schema/validator.ts";
+import { isObject } from "../values/binding-path.ts";
+import type { PlanNode } from "./plan-types.ts";
+
+/** Null: the value fits, or the schema says nothing. A schema that cannot be worked off within its budget fits nothing. */
+export function findSchemaProblem(schema: unknown, value: unknown, budget?: StepBudget): SchemaProblem | null {
+  return schema === true || schema === undefined ? null : new SchemaValidator(schema, budget).validate(value);
+}
+
+/** The parameters a node is about to run with, against its schema; the message names node and field. */
+export function findParamsProblem(node: PlanNode, params: unknown): SchemaProblem | null {
+  if (node.schema.parameters === true) return null;
+  return describeForNode(node, "parameters", findSchemaProblem(node.schema.parameters, withoutReservedKeys(params)));
+}
+
+/** Keys that begin with two underscores are the house's own words to a node; its schema knows nothing of them. */
+function withoutReservedKeys(params: unknown): unknown {
+  if (!isObject(params)) return params;
+  return Object.fromEntries(Object.entries(params).filter(([key]) => !key.startsWith("__")));
+}
+
+/** What a node returned, against its schema, with authored results and defaults where it returned nothing. */
+export function findResultsProblem(node: PlanNode, results: unknown): SchemaProblem | null {
+  if (node.schema.results === true) return null;
+  return describeForNode(node, "results", findSchemaProblem(node.schema.results, fillResults(node, results)));
+}
+
+/** Results with the authored ones, then the defaults of the schema, wherever the node returned nothing. */
+export function fillResults(node: PlanNode, results: unknown): unknown {
+  const returned = results ?? {};
+  return withDefaults(
+    node.schema.results,
+    isObject(returned) && node.results !== undefined ? mergeOver(node.results, returned) : returned,
+  );
+}
+
+function describeForNode(node: PlanNode, root: "parameters" | "results", problem: SchemaProblem | null): SchemaProblem | null {
+  if (problem === null) return null;
+  const field = [root, ...problem.path.split("/").slice(1)].join(".");
+  const label = node.label === "" || node.label === node.id ? "" : ` (${node.label})`;
+  return { path: `/${root}${problem.path}`, message: `node ${node.id}${label}: ${field} ${problem.message}` };
+}
+
+/** `top` where it says something, else `base`; objects key by key. */
+function mergeOver(base: Readonly<Record<string, unknown>>, top: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const value: Record<string, unknown> = { ...base };
+  for (const [key, item] of Object.entries(top)) {
+    const below = Object.hasOwn(base, key) ? base[key] : undefined;
+    defineField(value, key, isObject(item) && isObject(below) ? mergeOver(below, item) : item);
+  }
+  return value;
+}
+
+/** Assignment would take the key `__proto__` for the prototype. */
+const defineField = (target: Record<string, unknown>, key: string, value: unknown): void =>
+  void Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+
+const defaultsLimits = { stepsMax: 20_000, depthMax: 32 } as const;
+
+/**
+ * The value with the schema's defaults where it says nothing, in nested objects too. What is there stays, null included. A budget that
+ * runs out leaves the rest unfilled.
+ */
+export function withDefaults(
+  schema: unknown,
+  value: unknown,
+  budget: StepBudget = { stepsLeft: defaultsLimits.stepsMax },
+): unknown {
+  if (!isObject(schema)) return value;
+  return fillDefaults(schema, value, { root: schema, budget, refs: new Set() }, defaultsLimits.depthMax);
+}
+
+interface DefaultsContext {
+  readonly root: unknown;
+  readonly budget: StepBudget;
+  /** Followed while making objects that nobody authored: a schema that refers to itself would make them without end. */
+  readonly refs: Set<string>;
+}
+
+function fillDefaults(schema: unknown, value: unknown, context: DefaultsContext, depthLeft: number): unknown {
+  context.budget.stepsLeft -= 1;
+  if (!isObject(schema) || context.budget.stepsLeft <= 0 || depthLeft <= 0) return value;
+  let filled = value;
+  if (filled === undefined && schema["default"] !== undefined) filled = schema["default"];
+  const ref = schema["$ref"];
+  if (typeof ref === "string" && !(filled === undefined && context.refs.has(ref))) {
+    const isFirst = !context.refs.has(ref);
+    context.refs.add(ref);
+    filled = fillDefaults(resolveLocalRef(context.root, ref), filled, context, depthLeft - 1);
+    if (isFirst) context.refs.delete(ref);
+  }
+  if (Array.isArray(schema["allOf"]))
+    for (const part of schema["allOf"]) filled = fillDefaults(part, filled, context, depthLeft - 1);
+  return isObject(schema["properties"]) ? fillPropertyDefaults(schema, schema["properties"], filled, context, depthLeft) : filled;
+}
+
+function fillPropertyDefaults(
+  schema: Record<string, unknown>,
+  properties: Record<string, unknown>,
+  value: unknown,
+  context: DefaultsContext,
+  depthLeft: number,
+): unknown {
+  if (value !== undefined && !isObject(value)) return value;
+  const filled: Record<string, unknown> = { ...value };
+  let isChanged = false;
+  for (const [key, child] of Object.entries(properties)) {
+    const current = Object.hasOwn(filled, key) ? filled[key] : undefined;
+    const next = fillDefaults(child, current, context, depthLeft - 1);
+    if (next === current) continue;
+    defineField(filled, key, next);
+    isChanged = true;
+  }
+  if (!isChanged) return value;
+  // An object nobody authored is only made if it is whole: half of one would be refused where none at all is fine.
+  const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
+  const isWhole = value !== undefined || required.every((key) => typeof key !== "string" || Object.hasOwn(filled, key));
+  return isWhole ? filled : value;
+}

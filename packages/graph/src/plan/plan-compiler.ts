@@ -1,0 +1,206 @@
+// A workflow as the engine runs it: nodes by ordinal, who waits for whom, which values travel along the edges, what is inside a container.
+// Compiled once per definition and cached; checking a definition is check.ts, deciding what runs is the engine's.
+
+import type { Workflow } from "@astraflow/protocol";
+import { type BindingPath, parseBindingPath, withValueAt } from "../values/binding-path.ts";
+import { valueOrRemoteRefAt } from "../values/remote-value.ts";
+import {
+  type ContainerCrossing,
+  crossingKey,
+  crossingPath,
+  type ResolvedEdge,
+  resolveEdge,
+  scopedKey,
+} from "./edge-resolution.ts";
+import { withDefaults } from "./node-schemas.ts";
+import type { ContainerPlan, EdgeInput, IterationInput, IterationOutput, NodeOutcome, Plan, PlanNode } from "./plan-types.ts";
+import {
+  type IndexedGraph,
+  indexWorkflow,
+  minVersionFor,
+  type NodeEntry,
+  parseBindingScope,
+  type WorkflowIndex,
+} from "./workflow-index.ts";
+
+/** Never fails and always ends: what checkWorkflow would refuse is left out. */
+export function compilePlan(workflow: Workflow): Plan {
+  const workflowIndex = indexWorkflow(workflow);
+  const all = [workflowIndex.root, ...workflowIndex.subgraphs.values()];
+  const resolvedEdges = new Map(
+    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => resolveEdge(workflowIndex, graph, edge, index))]),
+  );
+  return new PlanCompiler(workflowIndex, resolvedEdges).compile(workflowIndex.root);
+}
+
+/** Steps for the defaults of all nodes together; a workflow that needs more is refused by its check. */
+export const defaultsStepsMax = 500_000;
+
+/** What crosses the border of one container beside its authored inputs and outputs. */
+interface CrossingPorts {
+  readonly inputs: IterationInput[];
+  readonly outputs: IterationOutput[];
+}
+
+class PlanCompiler {
+  readonly #workflowIndex: WorkflowIndex;
+  readonly #resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
+  readonly #crossingPorts: ReadonlyMap<NodeEntry, CrossingPorts>;
+  readonly #plans = new Map<IndexedGraph, Plan>();
+  readonly #budget = { stepsLeft: defaultsStepsMax };
+
+  constructor(workflowIndex: WorkflowIndex, resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>) {
+    this.#workflowIndex = workflowIndex;
+    this.#resolvedEdges = resolvedEdges;
+    this.#crossingPorts = collectCrossingPorts(workflowIndex, resolvedEdges);
+  }
+
+  compile(graph: IndexedGraph): Plan {
+    const known = this.#plans.get(graph);
+    if (known !== undefined) return known;
+    this.#plans.set(graph, { nodes: [], starts: [] }); // a graph that contains itself finds this
+    const { before, after, inputs } = collectDependencies(graph, this.#resolvedEdges.get(graph) ?? []);
+    const chains = graph.entries.map((): number[] => []);
+    for (const entry of graph.entries) if (entry.host !== null) chains[entry.host]?.push(entry.ordinal);
+    const nodes = graph.entries.map((entry): PlanNode => {
+      const { ordinal, node } = entry;
+      const schema = { parameters: node.schema?.parameters ?? true, results: node.schema?.results ?? true };
+      return {
+        ordinal,
+        id: node.id,
+        type: node.type,
+        label: node.label,
+        packageName: node.package.name,
+        packageVersion: node.package.version,
+        minVersion: minVersionFor(this.#workflowIndex, graph, node),
+        params: withDefaults(schema.parameters, node.parameters ?? {}, this.#budget) as Record<string, unknown>,
+        ...(node.results !== undefined && Object.keys(node.results).length > 0 && { results: node.results }),
+        policy: node.policy ?? {},
+        schema,
+        before: sortedOrdinals(before[ordinal]),
+        after: sortedOrdinals(after[ordinal]),
+        inputs: inputs[ordinal] ?? [],
+        chain: chains[ordinal] ?? [],
+        host: entry.host,
+        chainIndex: entry.chainIndex,
+        ...(entry.host !== null && { outputs: middlewareOutputPaths(entry) }),
+        container: this.#compileContainer(entry),
+      };
+    });
+    const starts = nodes.filter((node) => node.host === null && node.before.length === 0).map((node) => node.ordinal);
+    const plan: Plan = { nodes, starts };
+    this.#plans.set(graph, plan);
+    return plan;
+  }
+
+  #compileContainer(entry: NodeEntry): ContainerPlan | null {
+    const settings = entry.container;
+    if (settings === null) return null;
+    const graph = this.#workflowIndex.subgraphs.get(settings.subgraph);
+    const ordinalOf = (id: string) => graph?.byId.get(id)?.ordinal;
+    const crossing = this.#crossingPorts.get(entry);
+    return {
+      subgraph: settings.subgraph,
+      body: graph === undefined ? { nodes: [], starts: [] } : this.compile(graph),
+      loop: settings.loop,
+      retry: settings.retry,
+      timeoutMs: settings.timeoutMs,
+      inputs: [
+        ...settings.inputs.flatMap(({ from, node: id, to }): IterationInput[] => {
+          const node = ordinalOf(id);
+          return node === undefined ? [] : [{ from, node, to }];
+        }),
+        ...(crossing?.inputs ?? []),
+      ],
+      outputs: [
+        ...settings.outputs.flatMap(({ node: id, from, to }): IterationOutput[] => {
+          const node = ordinalOf(id);
+          return node === undefined ? [] : [{ node, from, to }];
+        }),
+        ...(crossing?.outputs ?? []),
+      ],
+    };
+  }
+}
+
+/** Where a middleware's output ports read in itself; a port bound elsewhere has nothing to say about the host. */
+function middlewareOutputPaths(entry: NodeEntry): BindingPath[] {
+  return (entry.node.ui?.outputPorts ?? []).flatMap(({ binding }) => {
+    const path = parseBindingPath(binding.path);
+    const scope = parseBindingScope(binding);
+    return typeof path === "string" || typeof scope === "string" || scope.kind !== "own" ? [] : [path];
+  });
+}
+
+function collectDependencies(graph: IndexedGraph, resolvedEdges: readonly ResolvedEdge[]) {
+  const before = graph.entries.map(() => new Set<number>());
+  const after = graph.entries.map(() => new Set<number>());
+  const inputs = graph.entries.map((): EdgeInput[] => []);
+  for (const edge of resolvedEdges) {
+    for (const [source, target] of edge.dependencies) {
+      before[target]?.add(source);
+      after[source]?.add(target);
+    }
+    if (edge.transfer !== null) inputs[edge.transfer.target]?.push(edge.transfer.input);
+  }
+  return { before, after, inputs };
+}
+
+/** Every crossing, followed inwards one container at a time. It ends, because each step leaves one id of the way behind. */
+function collectCrossingPorts(
+  workflowIndex: WorkflowIndex,
+  resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>,
+): Map<NodeEntry, CrossingPorts> {
+  const ports = new Map<NodeEntry, CrossingPorts>();
+  const seen = new Map<NodeEntry, Set<string>>();
+  const open: { graph: IndexedGraph; crossing: ContainerCrossing }[] = [];
+  for (const [graph, edgesOfGraph] of resolvedEdges)
+    for (const edge of edgesOfGraph) for (const crossing of edge.crossings) open.push({ graph, crossing });
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { side, container, rest, path } = next.crossing;
+    const entry = next.graph.entries[container];
+    const subgraph = workflowIndex.subgraphs.get(entry?.container?.subgraph ?? "");
+    const [id = "", ...remaining] = rest;
+    const inner = subgraph?.byId.get(id);
+    if (entry === undefined || subgraph === undefined || inner === undefined) continue;
+    const key = crossingKey(rest, path);
+    const known = seen.get(entry) ?? new Set();
+    if (known.has(`${side} ${key}`)) continue;
+    seen.set(entry, known.add(`${side} ${key}`));
+    const innerCrossing: ContainerCrossing | null =
+      remaining.length === 0 ? null : { side, container: inner.ordinal, rest: remaining, path };
+    const at = innerCrossing === null ? path : crossingPath(innerCrossing, inner);
+    const portsOfContainer = ports.get(entry) ?? { inputs: [], outputs: [] };
+    ports.set(entry, portsOfContainer);
+    if (side === "target")
+      portsOfContainer.inputs.push({ from: { root: "parameters", steps: [scopedKey, key] }, node: inner.ordinal, to: at.steps });
+    else portsOfContainer.outputs.push({ node: inner.ordinal, from: at, to: [scopedKey, key] });
+    if (innerCrossing !== null) open.push({ graph: subgraph, crossing: innerCrossing });
+  }
+  return ports;
+}
+
+const sortedOrdinals = (set: Set<number> | undefined): number[] => [...(set ?? [])].sort((a, b) => a - b);
+
+/** The parameters a node runs with: as authored, with the values of its edges written in. A missing source value writes nothing. */
+export function resolveParams(
+  node: PlanNode,
+  outcome: (ordinal: number) => NodeOutcome | null,
+): Readonly<Record<string, unknown>> {
+  return applyInputs(node.params, node, outcome);
+}
+
+export function applyInputs(
+  base: unknown,
+  node: PlanNode,
+  outcome: (ordinal: number) => NodeOutcome | null,
+): Readonly<Record<string, unknown>> {
+  let params = base;
+  for (const input of node.inputs) {
+    const source = outcome(input.source);
+    if (source === null) continue;
+    const value = valueOrRemoteRefAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
+    if (value !== undefined) params = withValueAt(params, input.to, value);
+  }
+  return typeof params === "object" && params !== null && !Array.isArray(params) ? (params as Record<string, unknown>) : {};
+}

@@ -1,0 +1,119 @@
+// A workflow as the engine runs it, as data: nodes by ordinal, who waits for whom, which values travel, what is inside a container.
+// Made by plan.ts, read by everyone; nothing here decides.
+
+import type { Workflow } from "@astraflow/protocol";
+import type { BindingPath } from "../values/binding-path.ts";
+
+export type PlanPolicy = NonNullable<Workflow["nodes"][number]["policy"]>;
+
+/** One value carried into a node: from a finished node's parameters or results into this node's parameters. */
+export interface EdgeInput {
+  /** Ordinal in the same plan; a middleware's own where the edge leaves one of its ports. */
+  readonly source: number;
+  readonly from: BindingPath;
+  readonly to: readonly string[];
+}
+
+export interface PlanNode {
+  /** Place in its plan. Authored nodes first, in their order; then the middlewares of each, outermost first. */
+  readonly ordinal: number;
+  readonly id: string;
+  readonly type: string;
+  readonly label: string;
+  readonly packageName: string;
+  readonly packageVersion: string;
+  /** Any installed version from this one on will do; null: exactly `packageVersion`. */
+  readonly minVersion: string | null;
+  /** As authored, with the defaults of its schema where nothing was authored. */
+  readonly params: Readonly<Record<string, unknown>>;
+  /** Results as authored: what stands in for a key that the node does not return. Absent for most. */
+  readonly results?: Readonly<Record<string, unknown>>;
+  readonly policy: PlanPolicy;
+  /** JSON Schemas; `true` where there is none. */
+  readonly schema: { readonly parameters: unknown; readonly results: unknown };
+  /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+  readonly inputs: readonly EdgeInput[];
+  /** Middlewares around this node, outermost first: ordinals. Empty for most. */
+  readonly chain: readonly number[];
+  /** Of a middleware: its host's ordinal and its place in the chain. Null for all others. */
+  readonly host: number | null;
+  readonly chainIndex: number | null;
+  /** Of a middleware: where its output ports read. These values are written into the host's at the same paths. */
+  readonly outputs?: readonly BindingPath[];
+  /** Null for a node that a worker runs. */
+  readonly container: ContainerPlan | null;
+}
+
+export interface Plan {
+  readonly nodes: readonly PlanNode[];
+  /** Nodes that wait for nobody; middlewares are not among them. */
+  readonly starts: readonly number[];
+}
+
+export interface ContainerPlan {
+  readonly subgraph: string;
+  readonly body: Plan;
+  readonly loop: ContainerLoop | null;
+  readonly retry: ContainerRetry | null;
+  readonly timeoutMs: number | null;
+  readonly inputs: readonly IterationInput[];
+  readonly outputs: readonly IterationOutput[];
+}
+
+export interface ContainerRetry {
+  readonly maxAttempts: number;
+  readonly backoffMs: number;
+  readonly factor: number;
+  readonly backoffMsMax: number;
+}
+
+export interface ContainerLoop {
+  readonly mode: "forEach" | "map" | "while";
+  /** What forEach and map go over: a list in the container's parameters, or one that was authored. Null for while. */
+  readonly items: { readonly path: readonly string[] } | { readonly values: readonly unknown[] } | null;
+  readonly maxIterations: number;
+  /** Frames open at once; 1 for forEach and while. */
+  readonly parallelism: number;
+  /** While: goes on as long as it holds of the last iteration's outputs. */
+  readonly condition: LoopCondition | null;
+}
+
+export interface LoopCondition {
+  readonly path: readonly string[];
+  readonly op: "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "truthy" | "falsy" | "exists" | "missing";
+  readonly value?: unknown;
+  /** Authored as `until`: goes on as long as the rest does not hold. */
+  readonly isNegated?: boolean;
+}
+
+/** A value that enters a frame. */
+export interface IterationInput {
+  readonly from: { readonly root: "parameters" | "item" | "index" | "last"; readonly steps: readonly string[] };
+  /** Ordinal in the body. */
+  readonly node: number;
+  readonly to: readonly string[];
+}
+
+/** A value that leaves a frame, into the outputs of its iteration. */
+export interface IterationOutput {
+  readonly node: number;
+  readonly from: BindingPath;
+  readonly to: readonly string[];
+}
+
+/** What a finished node offers to its edges. */
+export interface NodeOutcome {
+  readonly params: unknown;
+  readonly results: unknown;
+}
+
+/** What a frame offers to the nodes inside. */
+export interface IterationScope {
+  readonly parameters: unknown;
+  readonly item: unknown;
+  readonly index: number;
+  /** Outputs of the iteration before; an empty object at first. */
+  readonly last: unknown;
+}

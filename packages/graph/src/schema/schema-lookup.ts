@@ -1,0 +1,76 @@
+// Parts of a JSON Schema: what a reference points to, what is said about the value at a path, which types it lets through.
+// Judging values is schema.ts.
+
+import { isObject } from "../values/binding-path.ts";
+
+/** A reference inside the same document: `#`, `#/$defs/name`. Undefined: it leads elsewhere, or nowhere. */
+export function resolveLocalRef(root: unknown, ref: string): unknown {
+  if (ref === "#") return root;
+  if (!ref.startsWith("#/")) return undefined;
+  let at = root;
+  for (const part of ref.slice(2).split("/")) {
+    const key = decodeRefPart(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof at !== "object" || at === null || !Object.hasOwn(at, key)) return undefined;
+    at = (at as Record<string, unknown>)[key];
+  }
+  return at;
+}
+
+function decodeRefPart(text: string): string {
+  return /%(?![0-9a-fA-F]{2})/.test(text) ? text : decodeUriOrKeep(text);
+}
+
+function decodeUriOrKeep(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // bytes that are no UTF-8 are meant as written
+  }
+}
+
+/** The schema of what lies at a path, as far as it is said: through properties, items, references and allOf. Undefined: unknown. */
+export function findSubschema(root: unknown, steps: readonly string[]): unknown {
+  let at: unknown = root;
+  for (const step of steps) {
+    at = followRefs(root, at);
+    if (!isObject(at)) return undefined;
+    const properties = isObject(at["properties"]) ? at["properties"] : {};
+    if (Object.hasOwn(properties, step)) at = properties[step];
+    else if (/^\d+$/.test(step) && at["items"] !== undefined && !Array.isArray(at["items"])) at = at["items"];
+    else return undefined;
+  }
+  return followRefs(root, at);
+}
+
+function followRefs(root: unknown, schema: unknown): unknown {
+  let at = schema;
+  for (let hops = 0; hops < 16 && isObject(at) && typeof at["$ref"] === "string"; hops += 1)
+    at = resolveLocalRef(root, at["$ref"]);
+  return at;
+}
+
+const typeNames = ["null", "boolean", "object", "array", "number", "string"] as const;
+type TypeName = (typeof typeNames)[number];
+
+/** The JSON types a schema lets through, `integer` among `number`; null: it does not say, or not in a way that is read here. */
+export function allowedTypesOf(root: unknown, schema: unknown, depthLeft = 2): ReadonlySet<TypeName> | null {
+  const at = followRefs(root, schema);
+  if (!isObject(at) || depthLeft <= 0) return null;
+  if (at["type"] !== undefined) {
+    const names = (Array.isArray(at["type"]) ? at["type"] : [at["type"]]) as unknown[];
+    const types = new Set(names.map((name) => (name === "integer" ? "number" : name)) as TypeName[]);
+    if (at["nullable"] === true) types.add("null");
+    return [...types].every((name) => typeNames.includes(name)) ? types : null;
+  }
+  if (Array.isArray(at["enum"])) return new Set(at["enum"].map(jsonTypeOf));
+  if (at["const"] !== undefined) return new Set([jsonTypeOf(at["const"])]);
+  const forms = at["anyOf"] ?? at["oneOf"];
+  if (!Array.isArray(forms) || forms.length === 0 || forms.length > 16) return null;
+  const each = forms.map((form) => allowedTypesOf(root, form, depthLeft - 1));
+  return each.includes(null) ? null : new Set(each.flatMap((types) => [...(types ?? [])]));
+}
+
+function jsonTypeOf(value: unknown): TypeName {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : (typeof value as TypeName);
+}

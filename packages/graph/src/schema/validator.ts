@@ -1,0 +1,103 @@
+// The judge of values by JSON Schemas: works off the keywords within a budget. A useful part of draft 2020-12 with the older spellings that
+// manifests use; `format` and what is in neither table are annotations.
+
+import { isObject } from "../values/binding-path.ts";
+import { canonicalJson } from "../values/canonical-json.ts";
+import { isRemoteValueRef } from "../values/remote-value.ts";
+import { applicatorKeywords } from "./applicator-keywords.ts";
+import { assertionKeywords } from "./assertion-keywords.ts";
+import { type KeywordCheck, problemAt, type SchemaProblem, type ValidatorContext, type ValuePath } from "./keyword.ts";
+import { compilePattern, type LinearPattern } from "./linear-pattern.ts";
+import { resolveLocalRef } from "./schema-lookup.ts";
+
+const validatorLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
+
+const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map([...assertionKeywords, ...applicatorKeywords]);
+
+/** Steps that may still be taken; several values may share one. */
+export interface StepBudget {
+  stepsLeft: number;
+}
+
+class StepBudgetExceeded extends Error {}
+
+export class SchemaValidator implements ValidatorContext {
+  readonly #root: unknown;
+  readonly #patterns = new Map<string, LinearPattern | null>();
+  readonly #canonicalTexts = new WeakMap<object, string>();
+  readonly #budget: StepBudget;
+  #depth = 0;
+
+  constructor(root: unknown, budget: StepBudget = { stepsLeft: validatorLimits.stepsMax }) {
+    this.#root = root;
+    this.#budget = budget;
+  }
+
+  validate(value: unknown): SchemaProblem | null {
+    try {
+      return this.validateAt(this.#root, value, []);
+    } catch (error) {
+      if (!(error instanceof StepBudgetExceeded)) throw error;
+      return { path: "", message: "cannot be checked: its schema takes too many steps; make the schema simpler" };
+    }
+  }
+
+  validateAt(schema: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
+    this.spendSteps(1);
+    if (schema === false) return problemAt(at, "must not be there");
+    // A value that stays with the worker that made it cannot be judged here; its reference stands for whatever the schema wants.
+    if (!isObject(schema) || isRemoteValueRef(value)) return null;
+    this.#depth += 1;
+    if (this.#depth > validatorLimits.depthMax) throw new StepBudgetExceeded();
+    try {
+      for (const key of Object.keys(schema)) {
+        this.spendSteps(1);
+        const keyword = keywordChecks.get(key);
+        const problem = keyword === undefined ? null : keyword(this, schema[key], value, at, schema);
+        if (problem !== null) return problem;
+      }
+      return null;
+    } finally {
+      this.#depth -= 1;
+    }
+  }
+
+  isValid(schema: unknown, value: unknown): boolean {
+    return this.validateAt(schema, value, []) === null;
+  }
+
+  resolveRef(ref: string): unknown {
+    this.spendSteps(1);
+    return resolveLocalRef(this.#root, ref);
+  }
+
+  spendSteps(steps: number): void {
+    this.#budget.stepsLeft -= steps;
+    if (this.#budget.stepsLeft < 0) throw new StepBudgetExceeded();
+  }
+
+  /** A large value is written out once. */
+  canonicalTextOf(value: unknown): string {
+    if (typeof value !== "object" || value === null) return canonicalJson(value);
+    const known = this.#canonicalTexts.get(value);
+    if (known !== undefined) return known;
+    const text = canonicalJson(value);
+    this.spendSteps(text.length / 20);
+    this.#canonicalTexts.set(value, text);
+    return text;
+  }
+
+  /** A pattern that is not understood matches everything; the checker of workflows has said so. */
+  matchesPattern(source: string, text: string): boolean {
+    let pattern = this.#patterns.get(source);
+    if (pattern === undefined) {
+      const read = compilePattern(source);
+      pattern = typeof read === "string" ? null : read;
+      this.#patterns.set(source, pattern);
+      this.spendSteps(source.length);
+    }
+    if (pattern === null) return true;
+    this.spendSteps((pattern.size * text.length) / 10);
+    return pattern.test(text);
+  }
+}

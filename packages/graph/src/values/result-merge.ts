@@ -1,0 +1,122 @@
+// Results that grow while a node runs: a patch merges into what is there, key by key; null removes.
+// The list of changes is what the event stream tells; where results are kept is the engine's.
+
+import { isObject, toJsonPointer } from "./binding-path.ts";
+
+export interface ResultChange {
+  readonly op: "replace" | "remove";
+  /** JSON pointer into the results. */
+  readonly path: string;
+  readonly value?: unknown;
+}
+
+export interface MergeLimits {
+  /** Size of the merged value as JSON text, in bytes. */
+  readonly bytesMax: number;
+  readonly depthMax: number;
+}
+
+const defaultMergeLimits: MergeLimits = { bytesMax: 256 * 1024, depthMax: 64 };
+
+export interface MergedResults {
+  readonly value: Record<string, unknown>;
+  readonly changes: readonly ResultChange[];
+}
+
+/**
+ * The results with the patch in, and what changed; the arguments stay as they were. Null: the merged value is beyond the limits,
+ * and what is there stands. A patch that is no object changes nothing, nor does a key `__proto__`.
+ */
+export function mergeResults(before: unknown, patch: unknown, limits: MergeLimits = defaultMergeLimits): MergedResults | null {
+  const base = isObject(before) ? before : {};
+  if (!isObject(patch)) return { value: base, changes: [] };
+  const changes: ResultChange[] = [];
+  const value = mergeObjects(base, patch, [], limits.depthMax, changes);
+  if (value === null) return null;
+  if (changes.length > 0 && new TextEncoder().encode(JSON.stringify(value)).length > limits.bytesMax) return null;
+  return { value, changes };
+}
+
+/** The same changes where the value before is not at hand: each leaf of the patch, whether or not it makes a difference. */
+export function listPatchChanges(patch: unknown, limits: MergeLimits = defaultMergeLimits): readonly ResultChange[] {
+  const changes: ResultChange[] = [];
+  return isObject(patch) && collectLeafChanges(patch, [], limits.depthMax, changes) ? changes : [];
+}
+
+function mergeObjects(
+  before: Record<string, unknown>,
+  patch: Record<string, unknown>,
+  at: readonly string[],
+  depthLeft: number,
+  changes: ResultChange[],
+): Record<string, unknown> | null {
+  if (depthLeft <= 0) return null;
+  const value: Record<string, unknown> = { ...before };
+  for (const [key, next] of Object.entries(patch)) {
+    if (key === protoKey || next === undefined) continue;
+    const path = [...at, key];
+    const current = Object.hasOwn(before, key) ? before[key] : undefined;
+    if (next === null) {
+      if (current !== undefined) changes.push({ op: "remove", path: toJsonPointer(path) });
+      delete value[key];
+    } else if (isObject(next)) {
+      const count = changes.length;
+      const inner = mergeObjects(isObject(current) ? current : {}, next, path, depthLeft - 1, changes);
+      if (inner === null) return null;
+      // A key that held no object gets one, even an empty one; the changes inside imply it where there are any.
+      if (!isObject(current) && changes.length === count) changes.push({ op: "replace", path: toJsonPointer(path), value: {} });
+      value[key] = inner;
+    } else {
+      const copy = copyWithinDepth(next, depthLeft - 1);
+      if (copy === tooDeep) return null;
+      changes.push({ op: "replace", path: toJsonPointer(path), value: copy });
+      value[key] = copy;
+    }
+  }
+  return value;
+}
+
+function collectLeafChanges(
+  patch: Record<string, unknown>,
+  at: readonly string[],
+  depthLeft: number,
+  changes: ResultChange[],
+): boolean {
+  if (depthLeft <= 0) return false;
+  for (const [key, next] of Object.entries(patch)) {
+    if (key === protoKey || next === undefined) continue;
+    const path = [...at, key];
+    if (next === null) changes.push({ op: "remove", path: toJsonPointer(path) });
+    else if (isObject(next)) {
+      if (!hasFields(next)) changes.push({ op: "replace", path: toJsonPointer(path), value: {} });
+      else if (!collectLeafChanges(next, path, depthLeft - 1, changes)) return false;
+    } else changes.push({ op: "replace", path: toJsonPointer(path), value: next });
+  }
+  return true;
+}
+
+/** The one key whose assignment would change an object's prototype. */
+const protoKey = "__proto__";
+
+const hasFields = (patch: Record<string, unknown>): boolean =>
+  Object.entries(patch).some(([key, value]) => value !== undefined && key !== protoKey);
+
+const tooDeep = Symbol("too deep");
+
+/** Lists replace as a whole; they are copied without the keys that would reach a prototype. */
+function copyWithinDepth(value: unknown, depthLeft: number): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (depthLeft <= 0) return tooDeep;
+  if (Array.isArray(value)) {
+    const copies = value.map((item) => copyWithinDepth(item, depthLeft - 1));
+    return copies.includes(tooDeep) ? tooDeep : copies;
+  }
+  const copy: Record<string, unknown> = {};
+  for (const [key, item] of Object.entries(value)) {
+    if (key === protoKey) continue;
+    const inner = copyWithinDepth(item, depthLeft - 1);
+    if (inner === tooDeep) return tooDeep;
+    copy[key] = inner;
+  }
+  return copy;
+}

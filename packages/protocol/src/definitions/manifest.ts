@@ -1,0 +1,195 @@
+// The package manifest, in the two forms in which packages exist, and the one normalised form everybody else sees.
+// The older form binds a node to code by runtime, the newer one by adapter and handler. Signatures are checked where bytes are.
+
+import Type, { type Static } from "typebox";
+import { Fault, fault } from "../faults/fault.ts";
+import {
+  idString,
+  type JsonObject,
+  listOf,
+  mapOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+} from "../schema/field-types.ts";
+import { createSchemaReader } from "../schema/schema-reader.ts";
+import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
+
+const packagePath = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 1_024, pattern: "^[^\\u0000-\\u001f\\\\]+$", description });
+const sha256 = () => Type.String({ maxLength: 128 });
+const handlerName = () => Type.String({ pattern: "^[A-Za-z_$][A-Za-z0-9_$]*$", maxLength: 256 });
+
+const AdapterSchema = Type.Object({
+  name: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
+  runtime: optional(nameString("Older form: nodes refer to this word.")),
+  entrypoint: Type.String({
+    pattern: "^[A-Za-z0-9_@.][A-Za-z0-9_@./-]*(?::[A-Za-z_$][A-Za-z0-9_.$]*)?$",
+    maxLength: 1_024,
+    description: "module:attribute (Python) or a file inside the package, optionally :export (Node).",
+  }),
+  capabilities: Type.Array(nameString(), { minItems: 1, maxItems: 10_000 }),
+  description: optional(textString()),
+  idempotency: optional(nameString()),
+  metadata: optional(openObject()),
+});
+
+const ManifestNodeSchema = Type.Object({
+  type: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
+  role: optional(oneOf(nodeRoles)),
+  status: oneOf(nodeStatuses),
+  category: nameString(),
+  label: nameString(),
+  description: optional(textString()),
+  tags: optional(listOf(nameString(), 1_000)),
+  adapter: optional(Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 })),
+  handler: optional(handlerName()),
+  config: optional(openObject()),
+  runtimes: optional(mapOf(Type.Object({ config: optional(openObject()), handler: handlerName() }))),
+  schema: Type.Union([NodeSchemasSchema, Type.Boolean()]),
+  ui: optional(NodeUiSchema),
+  conditions: optional(openObject()),
+  extensions: optional(openObject()),
+  metadata: optional(openObject()),
+});
+
+const RequirementSchema = Type.Object({
+  key: idString(),
+  type: nameString(),
+  actions: optional(listOf(nameString(), 64)),
+  required: optional(Type.Boolean()),
+  description: optional(textString()),
+  metadata: optional(openObject()),
+});
+
+export const ManifestSchema = Type.Object({
+  schemaVersion: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$", maxLength: 64 }),
+  name: Type.String({ pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$", maxLength: 128 }),
+  version: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?$", maxLength: 64 }),
+  description: textString(),
+  adapters: Type.Array(AdapterSchema, { minItems: 1, maxItems: 1_000 }),
+  python: optional(Type.Object({ requires: nameString(), dependencies: optional(listOf(nameString(), 1_000)) })),
+  node: optional(
+    Type.Object({
+      requires: nameString("Range of Node versions."),
+      lockfile: optional(packagePath("Lock file inside the package.")),
+    }),
+  ),
+  nodes: Type.Array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
+  requirements: optional(Type.Object({ resources: optional(listOf(RequirementSchema, 1_000)) })),
+  resources: optional(
+    listOf(Type.Object({ path: packagePath("Inside the package."), type: nameString(), sha256: optional(sha256()) }), 1_000),
+  ),
+  hooks: optional(
+    Type.Object({
+      install: optional(listOf(packagePath("Script inside the package."), 64)),
+      uninstall: optional(listOf(packagePath("Script inside the package."), 64)),
+    }),
+  ),
+  signature: optional(
+    Type.Object({ sha256: optional(sha256()), signedAt: optional(nameString()), signedBy: optional(nameString()) }),
+  ),
+});
+type AuthoredManifest = Static<typeof ManifestSchema>;
+type AuthoredManifestNode = AuthoredManifest["nodes"][number];
+
+/** A node type as the rest of the house sees it: always bound to an adapter and a handler. */
+export type ManifestNode = Omit<AuthoredManifestNode, "adapter" | "handler" | "config" | "role" | "schema"> & {
+  role: (typeof nodeRoles)[number];
+  adapter: string;
+  handler: string;
+  config: JsonObject;
+  schema: Static<typeof NodeSchemasSchema>;
+};
+
+/** A manifest after reading: lists are never absent, every node names its adapter. */
+export interface Manifest extends Omit<AuthoredManifest, "nodes" | "requirements" | "resources" | "hooks"> {
+  nodes: ManifestNode[];
+  requirements: { resources: (Static<typeof RequirementSchema> & { actions: string[]; required: boolean })[] };
+  resources: NonNullable<AuthoredManifest["resources"]>;
+  hooks: { install: string[]; uninstall: string[] };
+}
+
+const manifestReader = createSchemaReader(ManifestSchema, {
+  code: "E.MANIFEST.INVALID",
+  subject: "manifest",
+  unknownKeys: "drop",
+});
+
+/** A manifest in either form, normalised; or a fault that names the field. */
+export function readManifest(value: unknown): Manifest | Fault {
+  const authored = manifestReader.read(value);
+  if (authored instanceof Fault) return authored;
+  const problem = findManifestProblem(authored);
+  if (problem) return problem;
+  const nodes: ManifestNode[] = [];
+  for (const [index, node] of authored.nodes.entries()) {
+    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`);
+    if (resolved instanceof Fault) return resolved;
+    nodes.push(resolved);
+  }
+  return {
+    ...authored,
+    nodes,
+    requirements: {
+      resources: (authored.requirements?.resources ?? []).map((requirement) => ({
+        ...requirement,
+        actions: requirement.actions ?? ["read"],
+        required: requirement.required ?? true,
+      })),
+    },
+    resources: authored.resources ?? [],
+    hooks: { install: authored.hooks?.install ?? [], uninstall: authored.hooks?.uninstall ?? [] },
+  };
+}
+
+const manifestFault = (at: string, expected: string) => fault("E.MANIFEST.INVALID", `${at} ${expected}`, { path: at, expected });
+
+function findManifestProblem(manifest: AuthoredManifest): Fault | undefined {
+  if (!manifest.python && !manifest.node) return manifestFault("manifest", "must have python, node or both");
+  const repeatedAdapter = findDuplicate(manifest.adapters.map((adapter) => adapter.name));
+  if (repeatedAdapter) return manifestFault("manifest.adapters", `must not repeat the name ${repeatedAdapter}`);
+  const repeatedType = findDuplicate(manifest.nodes.map((node) => node.type));
+  if (repeatedType) return manifestFault("manifest.nodes", `must not repeat the type ${repeatedType}`);
+  const paths = [
+    ...manifest.adapters.map((adapter) => ["manifest.adapters", adapter.entrypoint]),
+    ...(manifest.resources ?? []).map((resource) => ["manifest.resources", resource.path]),
+    ...(manifest.hooks?.install ?? []).map((hook) => ["manifest.hooks.install", hook]),
+    ...(manifest.hooks?.uninstall ?? []).map((hook) => ["manifest.hooks.uninstall", hook]),
+    ...(manifest.node?.lockfile ? [["manifest.node.lockfile", manifest.node.lockfile]] : []),
+  ] as [string, string][];
+  const escaping = paths.find(([, file]) => isOutsidePackage(file));
+  return escaping && manifestFault(escaping[0], "must stay inside the package");
+}
+
+function findDuplicate(names: readonly string[]): string | undefined {
+  return names.find((name, index) => names.indexOf(name) !== index);
+}
+
+/** A path that would name something outside the package's own directory. */
+function isOutsidePackage(file: string): boolean {
+  return file.startsWith("/") || /^[A-Za-z]:[\\/]/.test(file) || file.split("/").includes("..");
+}
+
+/** Finds the adapter and handler of a node, in whichever form the manifest says it. */
+function resolveNodeHandler(node: AuthoredManifestNode, manifest: AuthoredManifest, at: string): ManifestNode | Fault {
+  const { adapter, handler, config, role, schema, ...rest } = node;
+  const resolved = {
+    ...rest,
+    role: role ?? "node",
+    schema: typeof schema === "boolean" ? {} : schema,
+  } as const;
+  if (adapter !== undefined && handler !== undefined) {
+    if (!manifest.adapters.some((candidate) => candidate.name === adapter))
+      return manifestFault(`${at}.adapter`, `must name one of the adapters`);
+    return { ...resolved, adapter, handler, config: config ?? {} };
+  }
+  // With several runtimes the first adapter, in the order of the manifest, that serves one of them is the default.
+  for (const candidate of manifest.adapters) {
+    const runtime = node.runtimes?.[candidate.runtime ?? candidate.name];
+    if (runtime) return { ...resolved, adapter: candidate.name, handler: runtime.handler, config: runtime.config ?? {} };
+  }
+  return manifestFault(at, "must have adapter and handler, or a runtime that one of the adapters serves");
+}

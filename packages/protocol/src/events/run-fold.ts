@@ -1,0 +1,346 @@
+// A run as its facts tell it: folded one after the other up to any position of the log, by whoever shows a run as it was. Pure, for doors,
+// console and command line alike. Results, parameters and printed text are not in the facts, and so not here.
+
+import type { ResultError } from "../definitions/workflow.ts";
+import type { NodeStatus, RunStatus } from "../rest/bodies/run-bodies.ts";
+import type { EventData } from "./server-events.ts";
+
+/** One fact of a run as the log keeps it; `at` in ms. */
+export interface RunFact {
+  readonly position: number;
+  readonly at: number;
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Where a task stands; `leased` is with a worker, `hosting` carried out by other tasks. */
+export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "hosting" | "succeeded" | "failed" | "cancelled" | "skipped";
+
+export const nodeStatusByPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
+  waiting: "queued",
+  parked: "queued",
+  ready: "queued",
+  leased: "running",
+  hosting: "running",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "cancelled",
+  skipped: "skipped",
+};
+
+/** What a node's stage is while it says none itself: why it waits, else its status. */
+export const defaultStageOfPhase = (phase: TaskPhase): string => (nodeStatusByPhase[phase] === "running" ? "running" : phase);
+
+/** What a fact makes of its task: its phase, and the status that events say of its node. Null: events say nothing of it. */
+export interface TaskStateChange {
+  readonly phase: TaskPhase;
+  readonly status: EventData<"node.status">["status"] | null;
+}
+
+const taskStateChanges: Readonly<Record<string, TaskStateChange>> = {
+  "task.waiting": { phase: "waiting", status: "queued" },
+  "task.ready": { phase: "ready", status: "queued" },
+  "task.parked": { phase: "parked", status: "queued" },
+  "task.requeued": { phase: "ready", status: "queued" },
+  "task.hosting": { phase: "hosting", status: "running" },
+  "task.granted": { phase: "leased", status: "dispatching" },
+  "task.running": { phase: "leased", status: "running" },
+  "task.rebound": { phase: "leased", status: "running" },
+  "task.succeeded": { phase: "succeeded", status: "completed" },
+  "task.failed": { phase: "failed", status: "failed" },
+  "task.cancelled": { phase: "cancelled", status: "cancelled" },
+  "task.skipped": { phase: "skipped", status: "skipped" },
+  "frame.opened": { phase: "hosting", status: null },
+};
+
+/** Null: the fact leaves its task where it is. */
+export function taskStateChangeOf({ type, data }: Pick<RunFact, "type" | "data">): TaskStateChange | null {
+  if (type === "task.retrying") {
+    // A container that tries an iteration again stays what it is.
+    if (data["frame"] !== undefined) return { phase: "hosting", status: "running" };
+    return { phase: readNumber(data, "delayMs") > 0 ? "parked" : "ready", status: "queued" };
+  }
+  if (type === "frame.ended") return { phase: data["status"] as TaskPhase, status: null };
+  return Object.hasOwn(taskStateChanges, type) ? (taskStateChanges[type] ?? null) : null;
+}
+
+/** What a fact makes of its run; one that is ending still runs. */
+export const runStatusByFact: Readonly<Record<string, RunStatus>> = {
+  "run.created": "queued",
+  "run.started": "running",
+  "run.cancelling": "running",
+  "run.ending": "running",
+  "run.succeeded": "succeeded",
+  "run.failed": "failed",
+  "run.cancelled": "cancelled",
+};
+
+export interface TaskFeedback {
+  readonly stage?: string;
+  readonly progress?: number;
+  readonly message?: string;
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly at: number;
+}
+
+export interface ArtifactSnapshot {
+  readonly resource: string;
+  readonly worker: string;
+  readonly type: string;
+  readonly sizeBytes?: number;
+  readonly inline?: boolean;
+  readonly expiresAt?: number;
+}
+
+export interface TaskSnapshot {
+  readonly id: string;
+  readonly phase: TaskPhase;
+  readonly fence: number;
+  readonly attempt: number;
+  /** Who has it, or had it when it ended. */
+  readonly worker: string | null;
+  /** Whether the ack of its dispatch was stored. */
+  readonly isAcked: boolean;
+  readonly readyAt: number | null;
+  readonly grantedAt: number | null;
+  readonly endedAt: number | null;
+  readonly error: ResultError | null;
+  /** What the present attempt has said of itself. */
+  readonly feedback: TaskFeedback | null;
+  /** Of a frame: which iteration. */
+  readonly iteration: number | null;
+  readonly why: string | null;
+  readonly artifacts: readonly ArtifactSnapshot[];
+}
+
+export interface RunSnapshot {
+  /** Position of the last fact that was folded. */
+  readonly position: number;
+  /** Null before the run was created. */
+  readonly status: RunStatus | null;
+  readonly isEnding: boolean;
+  readonly createdAt: number | null;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly error: ResultError | null;
+  /** Tasks that have not ended. */
+  readonly open: number;
+  readonly tasks: ReadonlyMap<string, TaskSnapshot>;
+  /** Artifacts that are gone, by resource, with the reason. */
+  readonly removed: ReadonlyMap<string, string>;
+}
+
+const emptyRunSnapshot: RunSnapshot = {
+  position: 0,
+  status: null,
+  isEnding: false,
+  createdAt: null,
+  startedAt: null,
+  endedAt: null,
+  error: null,
+  open: 0,
+  tasks: new Map(),
+  removed: new Map(),
+};
+
+const initialTaskSnapshot: Omit<TaskSnapshot, "id"> = {
+  phase: "waiting",
+  fence: 0,
+  attempt: 0,
+  worker: null,
+  isAcked: false,
+  readyAt: null,
+  grantedAt: null,
+  endedAt: null,
+  error: null,
+  feedback: null,
+  iteration: null,
+  why: null,
+  artifacts: [],
+};
+
+/** The run after these facts, which follow those of `before` in the order of their positions. `before` stays as it was. */
+export function foldRun(before: RunSnapshot | null, facts: Iterable<RunFact>): RunSnapshot {
+  const fold = startRunFold(before);
+  fold.add(facts);
+  return fold.finish();
+}
+
+/** A fold that is fed page by page: a large run is copied once, and not once a page. */
+export interface RunFold {
+  add(facts: Iterable<RunFact>): void;
+  /** The run after all that was added; nothing may be added afterwards. */
+  finish(): RunSnapshot;
+  /** About how long the words are that its tasks have said of themselves and failed with: all else of a task is small. */
+  readonly textChars: number;
+}
+
+export function startRunFold(before: RunSnapshot | null): RunFold {
+  const start = before ?? emptyRunSnapshot;
+  const tasks = new Map(start.tasks);
+  const removed = new Map(start.removed);
+  let run: RunSnapshot = { ...start, tasks, removed };
+  let { position, open } = start;
+  let chars = 0;
+  for (const task of tasks.values()) chars += textCharsOf(task);
+
+  const applyFact = (fact: RunFact): void => {
+    ({ position } = fact);
+    run = applyRunFact(run, fact);
+    if (fact.type === "artifact.removed")
+      removed.set(readString(fact.data, "resource") ?? "", readString(fact.data, "reason") ?? "removed");
+    const id = readString(fact.data, "task");
+    if (id === null) return;
+    const known = tasks.get(id);
+    const task = applyTaskFact(known ?? { ...initialTaskSnapshot, id }, fact);
+    if (task === null) return;
+    tasks.set(id, task);
+    chars += textCharsOf(task) - (known === undefined ? 0 : textCharsOf(known));
+    if (known === undefined) open += 1;
+    // What has ended is never folded again, so it is counted once.
+    if (task.endedAt !== null) open -= 1;
+  };
+
+  return {
+    add(facts) {
+      for (const fact of facts) applyFact(fact);
+    },
+    finish: () => ({ ...run, position, open }),
+    get textChars() {
+      return chars;
+    },
+  };
+}
+
+function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {
+  if (feedback === null && error === null && artifacts.length === 0) return 0;
+  let chars = (feedback?.stage?.length ?? 0) + (feedback?.message?.length ?? 0) + artifacts.length * artifactCharsEstimate;
+  if (feedback?.metrics !== undefined) for (const name of Object.keys(feedback.metrics)) chars += name.length;
+  return error === null ? chars : chars + JSON.stringify(error).length;
+}
+
+/** Of one artifact, names and all. */
+const artifactCharsEstimate = 200;
+
+/** What a fact says of the run itself. */
+function applyRunFact(run: RunSnapshot, { type, at, data }: RunFact): RunSnapshot {
+  const status = Object.hasOwn(runStatusByFact, type) ? (runStatusByFact[type] ?? null) : null;
+  if (status === null) return run;
+  const isOver = status === "succeeded" || status === "failed" || status === "cancelled";
+  const error = readError(data);
+  return {
+    ...run,
+    status,
+    isEnding: type === "run.ending",
+    ...(type === "run.created" && { createdAt: at }),
+    ...(type === "run.started" && { startedAt: at }),
+    ...(isOver && { endedAt: at }),
+    ...(error !== null && { error }),
+  };
+}
+
+/** Null: the fact says nothing of what the task is. What is said after its end changes nothing any more. */
+function applyTaskFact(task: TaskSnapshot, fact: RunFact): TaskSnapshot | null {
+  if (task.endedAt !== null) return null;
+  const change = taskStateChangeOf(fact);
+  // Told again where it stands in another line, as after a rebind: it is ready since the first time.
+  if (fact.type === "task.ready" && task.phase === "ready") return task;
+  if (change !== null) return applyStateChange({ ...task, phase: change.phase }, fact);
+  if (fact.type === "task.feedback") return applyFeedback(task, fact);
+  if (fact.type === "task.artifact") return { ...task, artifacts: [...task.artifacts, readArtifact(fact.data)] };
+  return null;
+}
+
+const endPhases: ReadonlySet<TaskPhase> = new Set<TaskPhase>(["succeeded", "failed", "cancelled", "skipped"]);
+
+function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): TaskSnapshot {
+  if (endPhases.has(task.phase))
+    return { ...task, endedAt: at, error: readError(data) ?? task.error, why: readString(data, "why") };
+  switch (type) {
+    case "task.granted":
+      return {
+        ...task,
+        fence: readNumber(data, "fence"),
+        attempt: readNumber(data, "attempt"),
+        worker: readString(data, "worker"),
+        isAcked: false,
+        // Granted in the turn in which it became ready, it was never told as ready.
+        readyAt: task.readyAt ?? at,
+        grantedAt: at,
+      };
+    case "task.running":
+    case "task.rebound":
+      return { ...task, isAcked: true };
+    case "task.requeued":
+      return releaseTask(task, readNumber(data, "fence"), at);
+    case "task.retrying":
+      return data["frame"] === undefined ? releaseTask(task, readNumber(data, "nextFence"), at) : task;
+    case "frame.opened":
+      return { ...task, readyAt: at, iteration: readNumber(data, "index") };
+    case "task.waiting":
+      return task;
+    default:
+      return { ...task, readyAt: at };
+  }
+}
+
+/** Taken from its holder: the next attempt begins with nothing said. */
+const releaseTask = (task: TaskSnapshot, fence: number, at: number): TaskSnapshot => ({
+  ...task,
+  fence: Math.max(fence, task.fence),
+  worker: null,
+  isAcked: false,
+  readyAt: at,
+  feedback: null,
+});
+
+/** What a node said while it ran; what a result has overtaken is told as late, and changes nothing. */
+function applyFeedback(task: TaskSnapshot, { at, data }: RunFact): TaskSnapshot | null {
+  if (data["isLate"] === true) return null;
+  const { stage, progress, message, metrics, metadata } = data;
+  if ([stage, progress, message, metrics, metadata].every((field) => field === undefined)) return task;
+  const mergedMetrics =
+    metrics === undefined ? task.feedback?.metrics : mergeMetrics(task.feedback?.metrics, metrics as MetricValues);
+  return {
+    ...task,
+    feedback: {
+      ...task.feedback,
+      ...(typeof stage === "string" && { stage }),
+      ...(typeof progress === "number" && { progress }),
+      ...(typeof message === "string" && { message }),
+      ...(mergedMetrics !== undefined && { metrics: mergedMetrics }),
+      at,
+    },
+  };
+}
+
+type MetricValues = Readonly<Record<string, number>>;
+
+/** As many as the engine keeps. */
+const metricsMax = 256;
+
+function mergeMetrics(before: MetricValues | undefined, more: MetricValues): MetricValues {
+  const all = Object.entries({ ...before, ...more });
+  return Object.fromEntries(all.slice(0, metricsMax));
+}
+
+function readArtifact(data: RunFact["data"]): ArtifactSnapshot {
+  return {
+    resource: readString(data, "resource") ?? "",
+    worker: readString(data, "worker") ?? "",
+    type: readString(data, "type") ?? "",
+    ...(typeof data["sizeBytes"] === "number" && { sizeBytes: data["sizeBytes"] }),
+    ...(typeof data["inline"] === "boolean" && { inline: data["inline"] }),
+    ...(typeof data["expiresAt"] === "number" && { expiresAt: data["expiresAt"] }),
+  };
+}
+
+const readString = (data: RunFact["data"], name: string): string | null => {
+  const value = data[name];
+  return typeof value === "string" ? value : null;
+};
+const readNumber = (data: RunFact["data"], name: string): number => {
+  const value = data[name];
+  return typeof value === "number" ? value : 0;
+};
+const readError = (data: RunFact["data"]): ResultError | null => (data["error"] as ResultError | null | undefined) ?? null;

@@ -1,0 +1,72 @@
+// Outgoing frames as text: the dialect's spelling, absent fields left out, never a null in the envelope.
+// Numbers, windows and retries belong to the session room; this only writes what it is told.
+
+import type { Dialect } from "./envelope.ts";
+import { type FrameType, frameDefinitions, toWireType } from "./frame-definitions.ts";
+
+/** One end of a connection: what is the same in every frame it sends, written once. */
+export interface EnvelopeTemplate {
+  readonly dialect: Dialect;
+  readonly fixedFields: string;
+}
+
+export interface OutgoingFrame {
+  /** A v2 name or `ext.vendor.*`; the dialect's own spelling is put in its place. */
+  readonly type: FrameType | `ext.vendor.${string}`;
+  readonly id: string;
+  readonly ts: string;
+  /** An object, or its JSON text where the caller has it already (then in the words of the dialect). */
+  readonly payload: object | string;
+  readonly corr?: string | undefined;
+  /** Transport number; not for control frames. */
+  readonly number?: number | undefined;
+  /** Number within the run; only the older dialects carry it. */
+  readonly runSeq?: number | undefined;
+  readonly ackFor?: string | undefined;
+  readonly ackRequest?: boolean | undefined;
+}
+
+export function createEnvelopeTemplate(template: {
+  dialect: Dialect;
+  tenant: string;
+  sender: { role: "scheduler" | "worker"; id: string };
+}): EnvelopeTemplate {
+  const fixedFields = `,"tenant":${JSON.stringify(template.tenant)},"sender":${JSON.stringify({ role: template.sender.role, id: template.sender.id })}`;
+  return { dialect: template.dialect, fixedFields };
+}
+
+/** The text of a frame. A type that the dialect does not have is a mistake of the caller, so it throws. */
+export function encodeFrame(template: EnvelopeTemplate, frame: OutgoingFrame): string {
+  const { dialect } = template;
+  const type = toWireType(dialect, frame.type);
+  if (type === undefined) throw new Error(`${frame.type} does not exist in dialect ${dialect}`);
+  let text = `{"type":"${type}","id":${JSON.stringify(frame.id)},"ts":"${frame.ts}"${template.fixedFields}`;
+  if (frame.corr !== undefined) text += `,"corr":${JSON.stringify(frame.corr)}`;
+  const seq = dialect === "v2" ? frame.number : frame.runSeq;
+  if (seq !== undefined) text += `,"seq":${seq}`;
+  if (dialect === "first" && frame.number !== undefined) text += `,"session_seq":${frame.number}`;
+  if (frame.ackFor !== undefined) text += `,"ack":{"for":${JSON.stringify(frame.ackFor)}}`;
+  else if (frame.ackRequest) text += `,"ack":{"request":true}`;
+  return `${text},"payload":${encodePayload(dialect, frame)}}`;
+}
+
+function encodePayload(dialect: Dialect, frame: OutgoingFrame): string {
+  if (typeof frame.payload === "string") return frame.payload;
+  return JSON.stringify(toDialectPayload(dialect, frame.type, frame.payload));
+}
+
+/** A payload of ours in the words of the dialect. The older ones drop a frame with a field they do not know, so those go. */
+export function toDialectPayload(dialect: Dialect, type: string, payload: object): object {
+  if (dialect === "v2") return payload;
+  const row = frameDefinitions[dialect][type as FrameType];
+  if (row === undefined) return payload;
+  const converted = row.toDialect ? row.toDialect(payload as never) : payload;
+  return row.reader.dropUnknownFields(converted) as object;
+}
+
+/** Puts values that are JSON text already into an object's text, without parsing them: stored bodies leave as they came. */
+export function insertRawJson(object: object, rawValues: Readonly<Record<string, string>>): string {
+  const open = JSON.stringify(object).slice(0, -1);
+  const rawFields = Object.entries(rawValues).map(([key, text]) => `${JSON.stringify(key)}:${text}`);
+  return rawFields.length === 0 ? `${open}}` : `${open}${open === "{" ? "" : ","}${rawFields.join(",")}}`;
+}

@@ -1,0 +1,113 @@
+// How much of anything a door takes, in one table. Crossing a limit is a fault, never a surprise.
+// The numbers that are a matter of policy per tenant or per worker are settings and do not live here.
+
+import type { FaultCode } from "../faults/fault-codes.ts";
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/** What readJson() checks before and after parsing. */
+export interface JsonLimits {
+  readonly bytesMax: number;
+  readonly depthMax: number;
+  /** Members of objects and arrays together: each costs memory far beyond its bytes. */
+  readonly itemsMax: number;
+  /** Keys in all objects: an object of many unlike keys is the slowest thing a parser builds. */
+  readonly keysMax: number;
+  readonly stringCharsMax: number;
+  readonly numberCharsMax: number;
+  readonly tooLarge: FaultCode;
+  readonly invalid: FaultCode;
+}
+
+/** Bytes that one frame or body may have, by who sends it. */
+const byteLimits = {
+  /** From a peer that has not authenticated yet. */
+  unauthenticatedFrameBytesMax: 64 * KiB,
+  /** From an authenticated worker; a field worker's register carries whole manifests. */
+  frameBytesMax: 16 * MiB,
+  /** To a worker of the older dialects: its library closes the socket above this. */
+  legacyFrameBytesMax: 1 * MiB,
+  /** Body of a REST request. */
+  requestBytesMax: 8 * MiB,
+  /** One feedback frame is cut at this size. */
+  feedbackBytesMax: 64 * KiB,
+  /** A larger result travels as an artifact. */
+  resultInlineBytesMax: 256 * KiB,
+  /** A manifest.json inside a package. */
+  manifestBytesMax: 1 * MiB,
+} as const;
+
+const frameCodes = { tooLarge: "E.FRAME.TOO_LARGE", invalid: "E.FRAME.INVALID" } as const;
+const requestCodes = { tooLarge: "E.REQUEST.TOO_LARGE", invalid: "E.REQUEST.INVALID" } as const;
+
+const jsonLimits = {
+  unauthenticated: {
+    bytesMax: byteLimits.unauthenticatedFrameBytesMax,
+    depthMax: 16,
+    itemsMax: 1_000,
+    keysMax: 500,
+    stringCharsMax: 16 * KiB,
+    numberCharsMax: 128,
+    ...frameCodes,
+  },
+  frame: {
+    bytesMax: byteLimits.frameBytesMax,
+    depthMax: 64,
+    itemsMax: 200_000,
+    keysMax: 100_000,
+    stringCharsMax: byteLimits.frameBytesMax,
+    numberCharsMax: 128,
+    ...frameCodes,
+  },
+  request: {
+    bytesMax: byteLimits.requestBytesMax,
+    depthMax: 64,
+    // A workflow with as many nodes and edges as it may have is a request of half a million members, nearly all of them keys.
+    itemsMax: 1_000_000,
+    keysMax: 1_000_000,
+    stringCharsMax: byteLimits.requestBytesMax,
+    numberCharsMax: 128,
+    ...requestCodes,
+  },
+  manifest: {
+    bytesMax: byteLimits.manifestBytesMax,
+    depthMax: 32,
+    itemsMax: 50_000,
+    keysMax: 25_000,
+    stringCharsMax: 64 * KiB,
+    numberCharsMax: 128,
+    tooLarge: "E.MANIFEST.INVALID",
+    invalid: "E.MANIFEST.INVALID",
+  },
+} as const satisfies Record<string, JsonLimits>;
+
+export const limits = {
+  ...byteLimits,
+  json: jsonLimits,
+  /** Dispatches or results in one batch frame. */
+  batchItemsMax: 64,
+  /** Bits of `ack_bitmap` that a JSON number carries without rounding. */
+  bitmapNumberBitsMax: 53,
+  /** Window of a session: frames in flight towards our own worker. */
+  windowMax: 1_024,
+  /** Hex digits of `ack_bitmap` for the largest window. */
+  bitmapHexCharsMax: 256,
+  /** Attempts named in one heartbeat, register or inventory. */
+  heldTasksMax: 4_096,
+  /** Resources named in one register. */
+  registeredResourcesMax: 4_096,
+  /** Task ids of nested containers are chains of ids. */
+  idCharsMax: 1_024,
+  nameCharsMax: 256,
+  textCharsMax: 64 * KiB,
+  tokenCharsMax: 8 * KiB,
+  packagesMax: 1_000,
+  chunksMax: 1_000,
+  pageItemsMax: 200,
+  pageItemsDefault: 50,
+  idempotencyKeyCharsMax: 64,
+  workflowNodesMax: 10_000,
+  workflowEdgesMax: 50_000,
+  subgraphDepthMax: 8,
+} as const;

@@ -1,0 +1,209 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Fault } from "../faults/fault.ts";
+import type { JsonObject } from "../schema/field-types.ts";
+import { limits } from "./limits.ts";
+import { readJson } from "./read-json.ts";
+
+const small = {
+  ...limits.json.frame,
+  bytesMax: 100,
+  depthMax: 3,
+  itemsMax: 5,
+  keysMax: 3,
+  stringCharsMax: 10,
+  numberCharsMax: 8,
+};
+const code = (text: string | Uint8Array, bounds = limits.json.frame as typeof small) => {
+  const read = readJson(text, bounds);
+  return read instanceof Fault ? read.code : "ok";
+};
+
+const isJson = (text: string): boolean => {
+  try {
+    return JSON.parse(text) !== undefined;
+  } catch (cause) {
+    return !(cause instanceof SyntaxError);
+  }
+};
+
+/** The same value as JSON carries it: no -0, halves of characters replaced. */
+const roundTripped = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value), (_, item: unknown) =>
+    typeof item === "string" ? item.toWellFormed() : item === 0 ? 0 : item,
+  );
+
+describe("reading JSON", () => {
+  it("[J1] reads every value that JSON can carry", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+        const text = JSON.stringify(value);
+        fc.pre(!/"(__proto__|constructor|prototype|[^"]*\\u(d|0000)[^"]*)":/.test(text));
+        expect(readJson(text)).toEqual(roundTripped(value));
+      }),
+    );
+  });
+
+  it("[J1] gives the same from bytes as from text", () => {
+    const text = '{"a":"grün 🌊","b":[1,2.5,-3e2,true,null]}';
+
+    expect(readJson(new TextEncoder().encode(text))).toEqual(JSON.parse(text));
+  });
+
+  it("[J1] never throws, whatever the text", () => {
+    const anything = fc.oneof(
+      fc.string({ unit: "binary" }),
+      fc
+        .array(fc.constantFrom("{", "}", "[", "]", '"', "\\", ":", ",", "1", "-", "e", "\\u0000", " ", "a"))
+        .map((parts) => parts.join("")),
+    );
+    fc.assert(
+      fc.property(anything, (text) => {
+        const read = readJson(text);
+        expect(isJson(text) || read instanceof Fault).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each(["", "{", '{"a":}', "[1,]", "nul", "NaN", "Infinity", "'a'", '"a', "01", "1 2", '"\u0000"', '{"a":1}x', '"\\x"'])(
+    "[J1] refuses the wrong text %j and does not quote it",
+    (text) => {
+      const read = readJson(text);
+
+      expect(read).toMatchObject({ code: "E.FRAME.INVALID", message: "the message is not JSON" });
+    },
+  );
+});
+
+describe("limits before parsing", () => {
+  it.each([
+    ["bytes", `"${"a".repeat(99)}"`],
+    ["bytes in UTF-8", `"${"ü".repeat(5)}"${" ".repeat(89)}`],
+    ["levels", "[[[[1]]]]"],
+    ["members", "[1,2,3,4,5,6,7]"],
+    ["keys", '{"a":1,"b":2,"c":3,"d":4}'],
+    ["characters in a string", '"12345678901"'],
+    ["characters in a number", "123456789"],
+  ])("[J2] refuses more %s than the door takes", (_, text) => {
+    expect(code(text, small)).toBe("E.FRAME.TOO_LARGE");
+  });
+
+  it.each([["[[[1]]]"], ["[1,2,3,4]"], ['{"a":1,"b":2,"c":3}'], ['"1234567890"'], ["12345678"], ['"[[[[{{,,::"']])(
+    "[J2] takes %s, which is just within",
+    (text) => {
+      expect(code(text, small)).toBe("ok");
+    },
+  );
+
+  it("[J2] counts a byte limit in bytes for text and for bytes alike", () => {
+    const four = '"🌊🌊"';
+    const bounds = { ...limits.json.frame, bytesMax: 10 };
+
+    expect(code('"€€€"', { ...bounds, bytesMax: 11 } as never)).toBe("ok");
+    expect(code('"€€€"', bounds as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(code(four, bounds as never)).toBe("ok");
+    expect(code(new TextEncoder().encode(four), bounds as never)).toBe("ok");
+    expect(code(four, { ...bounds, bytesMax: 9 } as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(code(new TextEncoder().encode(four), { ...bounds, bytesMax: 9 } as never)).toBe("E.FRAME.TOO_LARGE");
+  });
+
+  it.each([
+    ["long strings with escaped quotes", `"${'a\\"'.repeat(50)}"`],
+    ["long strings that end in backslashes", `["${"a".repeat(80)}\\\\",{"b":"${"\\\\".repeat(60)}"}]`],
+    ["long strings with brackets", `["${"[{".repeat(60)}"]`],
+    ["long strings with a quote and brackets after it", `["${"a".repeat(100)}\\":[[[[{{","x"]`],
+    ["lists beside each other", "[[1],[2],[3],[4],[5]]"],
+    ["an escape across the place where the search changes", `["${"a".repeat(63)}\\"]]]]","x"]`],
+  ])("[J2] sees the end of %s as the parser does", (_, text) => {
+    expect(readJson(text, { ...limits.json.frame, depthMax: 2 })).toEqual(JSON.parse(text));
+  });
+
+  it.each([
+    ["a frame of 16 MiB in one string", `"${"a".repeat(16 * 1024 * 1024 - 2)}"`, "ok"],
+    ["a million keys", `{${Array.from({ length: 1_000_000 }, (_, i) => `"k${i}":1`).join(",")}}`, "E.FRAME.TOO_LARGE"],
+    ["a depth of a hundred thousand", "[".repeat(100_000), "E.FRAME.TOO_LARGE"],
+    ["16 MiB of digits", "1".repeat(16 * 1024 * 1024), "E.FRAME.TOO_LARGE"],
+    ["a million empty objects", `[${"{},".repeat(1_000_000)}{}]`, "E.FRAME.TOO_LARGE"],
+    ["8 MiB of backslashes", `"${"\\\\".repeat(4 * 1024 * 1024)}`, "E.FRAME.INVALID"],
+  ])("[J3] answers %s without standing still", (_, text, expected) => {
+    text.charCodeAt(0); // joins the pieces that the repetition left apart
+    const before = performance.now();
+
+    expect(code(text)).toBe(expected);
+    expect(performance.now() - before).toBeLessThan(1_000); // 30 ms here; the bound allows for a machine under load
+  });
+
+  it("[J3] gives a stranger at most 64 KiB and a shallow message", () => {
+    expect(code(`"${"a".repeat(65_536)}"`, limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(code("[".repeat(17), limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(limits.json.frame.bytesMax).toBe(16 * 1024 * 1024);
+    expect(limits.legacyFrameBytesMax).toBe(1024 * 1024);
+  });
+
+  it("[J3] answers with the codes of the door that asked", () => {
+    expect(code("[".repeat(100), limits.json.request as never)).toBe("E.REQUEST.TOO_LARGE");
+    expect(code("[", limits.json.request as never)).toBe("E.REQUEST.INVALID");
+  });
+});
+
+describe("what two parsers would disagree on", () => {
+  it.each(['{"a":1,"a":2}', '{"b":[{"a":1,"\\u0061":2}]}', '{"":1,"":1}'])("[J4] refuses the duplicate key in %s", (text) => {
+    expect(readJson(text)).toMatchObject({ code: "E.FRAME.INVALID", message: expect.stringContaining("twice") });
+  });
+
+  it("[J4] takes the same key in different objects", () => {
+    expect(code('{"a":{"a":1},"b":[{"a":1},{"a":":,{"}]}')).toBe("ok");
+  });
+
+  it.each(["\ufeff{}", "\ufeff"])("[J4] refuses a byte order mark", (text) => {
+    expect(code(text)).toBe("E.FRAME.INVALID");
+    expect(code(new TextEncoder().encode(text))).toBe("E.FRAME.INVALID");
+  });
+
+  it("[J4] refuses bytes that are not UTF-8", () => {
+    expect(code(new Uint8Array([0x22, 0xff, 0x22]))).toBe("E.FRAME.INVALID");
+    expect(code(new Uint8Array([0x22, 0xed, 0xa0, 0x80, 0x22]))).toBe("E.FRAME.INVALID");
+  });
+
+  it.each(["1e999", "-1e999", '{"a":[1e400]}'])("[J4] refuses %s, which no double holds", (text) => {
+    expect(code(text)).toBe("E.FRAME.INVALID");
+  });
+
+  it("[J4] reads -0 as 0, at any place", () => {
+    expect(Object.is(readJson("-0"), 0)).toBe(true);
+    expect(readJson('{"a":[-0.0]}')).toEqual({ a: [0] });
+  });
+
+  it("[J4] makes half a character in a value whole, and refuses it in a key", () => {
+    expect(readJson('["\\ud83c", "\\ud83c\\udf0a"]')).toEqual(["\ufffd", "🌊"]);
+    expect(code('{"\\ud800":1}')).toBe("E.FRAME.INVALID");
+  });
+
+  it("[J4] keeps an escaped NUL in a value, and refuses it in a key", () => {
+    expect(readJson('"a\\u0000b"')).toBe("a\u0000b");
+    expect(code('{"a\\u0000":1}')).toBe("E.FRAME.INVALID");
+  });
+});
+
+describe("keys that reach prototypes", () => {
+  const poisons = [
+    '"__proto__":{"polluted":1}',
+    '"\\u005f_proto__":{"polluted":1}',
+    '"__proto__":1',
+    '"constructor":{"prototype":{"polluted":1}}',
+  ];
+  const places = (poison: string) => [`{${poison}}`, `{"a":{${poison}}}`, `[[{"b":[{${poison}}]}]]`];
+
+  it.each([...poisons, '"con\\u0073tructor":{"a":1}', '"prototype":{"a":1}'].flatMap(places))("[J5] refuses %s", (text) => {
+    expect(code(text)).toBe("E.FRAME.INVALID");
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  it("[J5] keeps constructor and prototype where they are plain data", () => {
+    const read = readJson('{"constructor":"McLaren","prototype":3}') as JsonObject;
+
+    expect(read["constructor"]).toBe("McLaren");
+    expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
+  });
+});

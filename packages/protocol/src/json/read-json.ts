@@ -1,0 +1,191 @@
+// Reading JSON from strangers. One linear scan bounds size, depth, items and lengths before anything is built;
+// one walk over the parsed value settles what only the value can show: duplicate keys, poisoned keys, numbers beyond double.
+// What the value means is read elsewhere.
+
+import { Fault, fault } from "../faults/fault.ts";
+import type { JsonValue } from "../schema/field-types.ts";
+import { type JsonLimits, limits } from "./limits.ts";
+
+const QUOTE = 34;
+const COMMA = 44;
+const MINUS = 45;
+const ZERO = 48;
+const NINE = 57;
+const COLON = 58;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
+const BOM = 0xfeff;
+
+/** Never throws and never builds anything larger than the limits allow. */
+export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits.json.frame): JsonValue | Fault {
+  const text = typeof input === "string" ? checkByteLimit(input, bounds) : decodeUtf8(input, bounds);
+  if (text instanceof Fault) return text;
+  if (text.charCodeAt(0) === BOM) return invalidJsonFault(bounds, "begins with a byte order mark");
+  const keys = scanWithinLimits(text, bounds);
+  if (keys instanceof Fault) return keys;
+  let value: JsonValue;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // The parser's own words quote the input, which may hold secrets; ours do not.
+    return invalidJsonFault(bounds, "is not JSON");
+  }
+  const walk: ValueWalk = { keys: 0, problem: undefined };
+  value = checkAndCleanValue(value, walk);
+  if (walk.problem !== undefined) return invalidJsonFault(bounds, walk.problem);
+  // A duplicate key was written but is not in the value: the counts differ exactly then.
+  if (walk.keys !== keys) return invalidJsonFault(bounds, "has the same key twice in one object");
+  return value;
+}
+
+let decoder: { decode(bytes: Uint8Array): string } | undefined;
+
+function checkByteLimit(text: string, bounds: JsonLimits): string | Fault {
+  return exceedsBytes(text, bounds.bytesMax) ? tooLargeFault(bounds, "bytes", bounds.bytesMax) : text;
+}
+
+function decodeUtf8(bytes: Uint8Array, bounds: JsonLimits): string | Fault {
+  if (bytes.byteLength > bounds.bytesMax) return tooLargeFault(bounds, "bytes", bounds.bytesMax);
+  decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    // Fatal decoding has one failure only, and it says nothing more than this.
+    return invalidJsonFault(bounds, "is not UTF-8");
+  }
+}
+
+const tooLargeFault = (bounds: JsonLimits, what: string, max: number) =>
+  fault(bounds.tooLarge, `the message has more than ${max} ${what}`, { limit: max, what });
+
+const invalidJsonFault = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `the message ${problem}`);
+
+/** Counts UTF-8 bytes only where the answer is not clear from the number of UTF-16 units. */
+function exceedsBytes(text: string, bytesMax: number): boolean {
+  if (text.length > bytesMax) return true;
+  if (text.length * 3 <= bytesMax || !/[^\0-\x7f]/.test(text)) return false;
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    // A surrogate pair is four bytes, two for each of its units.
+    if (unit > 0x7f) bytes += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
+  }
+  return bytes > bytesMax;
+}
+
+/** Bounds what parsing would build and returns the number of keys written. Wrong syntax is left to the parser. */
+function scanWithinLimits(text: string, bounds: JsonLimits): number | Fault {
+  const { depthMax, itemsMax, keysMax, stringCharsMax, numberCharsMax } = bounds;
+  const length = text.length;
+  let depth = 0;
+  let items = 0;
+  let keys = 0;
+  for (let i = 0; i < length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit === QUOTE) {
+      const end = endOfString(text, i + 1);
+      if (end - i - 1 > stringCharsMax) return tooLargeFault(bounds, "characters in a string", stringCharsMax);
+      i = end;
+    } else if (unit === COLON) {
+      keys += 1;
+      if (keys > keysMax) return tooLargeFault(bounds, "keys", keysMax);
+    } else if (unit === COMMA) {
+      items += 1;
+      if (items > itemsMax) return tooLargeFault(bounds, "members", itemsMax);
+    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
+      depth += 1;
+      items += 1;
+      if (depth > depthMax) return tooLargeFault(bounds, "levels", depthMax);
+      if (items > itemsMax) return tooLargeFault(bounds, "members", itemsMax);
+    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth -= 1;
+    else if ((unit >= ZERO && unit <= NINE) || unit === MINUS) {
+      const end = endOfNumber(text, i + 1, i + numberCharsMax + 1);
+      if (end - i > numberCharsMax) return tooLargeFault(bounds, "characters in a number", numberCharsMax);
+      i = end - 1;
+    }
+  }
+  return keys;
+}
+
+/** The place of the closing quote, or the end of the text. Most strings are short; long ones are searched natively. */
+function endOfString(text: string, from: number): number {
+  let i = from;
+  const near = Math.min(text.length, from + 64);
+  for (; i < near; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit === QUOTE) return i;
+    if (unit === BACKSLASH) i += 1;
+  }
+  let quote = text.indexOf('"', i);
+  while (quote > i) {
+    // A quote after an odd number of backslashes is part of the string.
+    let before = quote;
+    while (before > i && text.charCodeAt(before - 1) === BACKSLASH) before -= 1;
+    if ((quote - before) % 2 === 0) return quote;
+    i = quote + 1;
+    quote = text.indexOf('"', i);
+  }
+  return quote === -1 ? text.length : quote;
+}
+
+/** The first place that cannot belong to a number (digits, point, sign, exponent), or where it has become too long. */
+function endOfNumber(text: string, from: number, furthest: number): number {
+  let i = from;
+  for (; i < text.length && i < furthest; i += 1) {
+    const unit = text.charCodeAt(i);
+    const isPart = (unit >= ZERO && unit <= NINE) || unit === 46 || unit === 43 || unit === MINUS || unit === 69 || unit === 101;
+    if (!isPart) return i;
+  }
+  return i;
+}
+
+interface ValueWalk {
+  keys: number;
+  problem: string | undefined;
+}
+
+/** Depth is bounded by the scan, so recursion is safe. Returns the value, with halves of characters made whole. */
+function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
+  if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed();
+  if (typeof value === "number") {
+    if (!Number.isFinite(value)) walk.problem = "has a number that no double can hold";
+    return value === 0 ? 0 : value; // -0 is 0 everywhere else
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i += 1) {
+      const item = value[i] as JsonValue;
+      const cleaned = checkAndCleanValue(item, walk);
+      if (cleaned !== item || cleaned === 0) value[i] = cleaned;
+    }
+    return value;
+  }
+  const keys = Object.keys(value);
+  walk.keys += keys.length;
+  for (const key of keys) {
+    const item = value[key] as JsonValue;
+    const problem = describeUnsafeKey(key, item);
+    if (problem !== undefined) {
+      walk.problem = problem;
+      return value;
+    }
+    const cleaned = checkAndCleanValue(item, walk);
+    if (cleaned !== item || cleaned === 0) value[key] = cleaned;
+  }
+  return value;
+}
+
+/**
+ * Keys through which a careless merge would reach the prototype of every object. `constructor` and `prototype` can do that only
+ * by holding an object; as plain values they are data (a racing team is a constructor) and stay.
+ */
+function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
+  if (key === "__proto__") return "has the key __proto__";
+  if ((key === "constructor" || key === "prototype") && typeof item === "object" && item !== null)
+    return `has an object under the key ${key}`;
+  if (!key.isWellFormed() || key.includes("\u0000")) return "has a key with half a character or NUL in it";
+  return undefined;
+}

@@ -1,0 +1,134 @@
+import { readFileSync } from "node:fs";
+import Schema from "typebox/schema";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import sample from "../../fixtures/workflow.sample.json" with { type: "json" };
+import { faultCodes } from "../faults/fault-codes.ts";
+import { type Route, routes } from "../rest/routes/route-table.ts";
+import { buildOpenapiDocument } from "./openapi-document.ts";
+
+const document = buildOpenapiDocument();
+const byName = Object.entries(routes) as [string, Route][];
+
+describe("routes", () => {
+  /** What the specification and the field's API name, under /api/v1. */
+  const named = [
+    "auth/login POST",
+    "runs GET POST",
+    "runs/{runId} GET",
+    "runs/{runId}/cancel POST",
+    "runs/{runId}/definition GET",
+    "runs/{runId}/events GET",
+    "runs/{runId}/logs GET",
+    "runs/{runId}/bindings GET",
+    "runs/{runId}/nodes/{nodeId}/placement GET",
+    "scheduler/runs/{runId}/rebind POST",
+    "workflows GET POST",
+    "workflows/{workflowId} GET DELETE",
+    "workflows/{workflowId}/preview GET PUT",
+    "workflows/{workflowId}/publish POST",
+    "workflows/{workflowId}/draft PATCH",
+    "workflow-packages GET",
+    "workflow-packages/{packageId} GET DELETE",
+    "workflow-packages/{packageId}/versions GET",
+    "workflow-packages/{packageId}/clone POST",
+    "packages GET",
+    "packages/{packageName} GET",
+    "catalog/nodes/search GET",
+    "workers GET",
+    "workers/{workerId} GET",
+    "workers/{workerName}/commands POST",
+    "events GET",
+    "resources GET POST",
+    "resources/{resourceId} GET DELETE",
+    "resources/{resourceId}/download GET",
+    "resources/uploads POST",
+    "resources/uploads/{uploadId} GET DELETE",
+    "resources/uploads/{uploadId}/parts/{partNumber} PUT",
+    "resources/uploads/{uploadId}/complete POST",
+    "resource-grants GET POST",
+    "resource-grants/{grantId} GET DELETE",
+    "users GET POST",
+    "users/me GET PATCH",
+    "users/{userId}/password POST",
+    "users/{userId}/roles POST",
+    "users/{userId}/roles/{role} DELETE",
+    "users/{userId}/status PATCH",
+    "audit-events GET",
+    "audit GET",
+    "scaling GET",
+    "dead-letters GET",
+    "queues GET",
+  ];
+  it.each(named)("[C13] has %s, as the specification names it", (row) => {
+    const [path = "", ...methods] = row.split(" ");
+    const there = byName.filter(([, route]) => route.path === `/api/v1/${path}`).map(([, route]) => route.method);
+    expect(there).toEqual(expect.arrayContaining(methods));
+  });
+  it("[C13] has the routes by which a worker enrols, its probes and its numbers outside of /api/v1, and no path twice", () => {
+    const paths = byName.map(([, route]) => `${route.method} ${route.path}`);
+    expect(paths).toEqual(
+      expect.arrayContaining([
+        "POST /api/workers/register",
+        "POST /api/workers/heartbeat",
+        "GET /healthz",
+        "GET /readyz",
+        "GET /metrics",
+      ]),
+    );
+    expect(new Set(paths).size).toBe(paths.length);
+  });
+  it.each(byName)("[C13] %s declares each parameter of its path, and a key where it changes something", (_, route) => {
+    expect([...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])).toEqual(Object.keys(route.params ?? {}));
+    const isChanging = route.method === "POST" && route.isOpen !== true && route.grant !== "read";
+    expect("Idempotency-Key" in (route.headers ?? {})).toBe(isChanging);
+  });
+});
+
+describe("OpenAPI document", () => {
+  it("[C14] has every route, its answers and its faults by status", () => {
+    for (const [name, route] of byName) {
+      const operation = document.paths[route.path]?.[route.method.toLowerCase()] as {
+        operationId: string;
+        responses: Record<string, { description: string }>;
+      };
+      expect(operation.operationId).toBe(name);
+      expect(operation.responses).toHaveProperty(String(route.status));
+      for (const code of route.faults) expect(operation.responses[faultCodes[code].http]?.description).toContain(code);
+    }
+  });
+
+  it("[C14] has no reference that leads nowhere and no name that nobody defines", () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
+
+    expect(references.length).toBeGreaterThan(50);
+    for (const reference of references) {
+      expect(reference).toMatch(/^#\/components\/schemas\//);
+      expect(document.components.schemas).toHaveProperty([reference.slice("#/components/schemas/".length)]);
+    }
+  });
+
+  it("[C14] has every body of the API by its name", () => {
+    const wanted =
+      `RunStartRequest RunRef Run RunStatus RunNodeStatus RunArtifact ResultError Error WorkflowNodeState Worker WorkerPackage
+      WorkerCommand PackageSummary PackageDetail CatalogNode WorkflowPublishRequest WorkflowPackageSummary WorkflowPackageDetail
+      WorkflowPackageVersion Resource ResourceUploadInitRequest ResourceUploadSession ResourceUploadPart ResourceGrant
+      ResourceGrantCreateRequest UserSummary AuditEvent Workflow Event WorkerDetail WorkerDiagnostics WorkerKickRequest
+      ExtensionRequest ExtensionRef ExtensionFrame Scaling`.split(/\s+/);
+
+    expect(wanted.filter((name) => !(name in document.components.schemas))).toEqual([]);
+  });
+
+  it("[C14] is in the repository as the sources say", () => {
+    const file = new URL("../../../../docs/api/v1/openapi.yaml", import.meta.url);
+
+    expect(parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(JSON.stringify(document)));
+  });
+
+  it("[C14] describes bodies as the readers check them", () => {
+    const bundled = { ...document.components.schemas["RunStartRequest"], components: document.components };
+
+    expect(Schema.Compile(bundled).Check({ workflow: sample, clientId: "c" })).toBe(true);
+    expect(Schema.Compile(bundled).Check({ workflow: { ...sample, id: "x" }, clientId: "c" })).toBe(false);
+  });
+});

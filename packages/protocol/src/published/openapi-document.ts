@@ -1,0 +1,169 @@
+// The OpenAPI 3.1 document, written from the route table. Nothing is described here that the table does not say.
+
+import type { TSchema } from "typebox";
+import { ManifestSchema } from "../definitions/manifest.ts";
+import { NodePolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "../definitions/workflow.ts";
+import { EventSchema, eventDataSchemas } from "../events/server-events.ts";
+import { type FaultCode, faultCodes } from "../faults/fault-codes.ts";
+import { catalogSchemas } from "../rest/bodies/catalog-bodies.ts";
+import { resourceSchemas } from "../rest/bodies/resource-bodies.ts";
+import { ErrorSchema, runSchemas } from "../rest/bodies/run-bodies.ts";
+import { runOperationSchemas } from "../rest/bodies/run-operation-bodies.ts";
+import { runPartSchemas } from "../rest/bodies/run-part-bodies.ts";
+import { viewSchemas } from "../rest/bodies/saved-view-bodies.ts";
+import { userSchemas } from "../rest/bodies/user-bodies.ts";
+import { workerSchemas } from "../rest/bodies/worker-bodies.ts";
+import { enrolmentSchemas } from "../rest/bodies/worker-enrolment-bodies.ts";
+import { workflowSchemas } from "../rest/bodies/workflow-bodies.ts";
+import { type Route, routes } from "../rest/routes/route-table.ts";
+import { type JsonSchemaObject, toJsonSchema } from "../schema/json-schema.ts";
+
+/** Schemas that get a name in the document; wherever one of these objects is used, a reference stands. */
+function collectNamedSchemas(): ReadonlyMap<TSchema, string> {
+  const documents = {
+    Workflow: WorkflowSchema,
+    WorkflowNodeState: WorkflowNodeStateSchema,
+    Policy: NodePolicySchema,
+    ResultError: ResultErrorSchema,
+    Manifest: ManifestSchema,
+    ManifestNode: ManifestSchema.properties.nodes.items,
+    Event: EventSchema,
+  };
+  const events = Object.fromEntries(Object.entries(eventDataSchemas).map(([type, schema]) => [`Event.${type}`, schema]));
+  const all: Record<string, TSchema> = {
+    ...runSchemas,
+    ...runPartSchemas,
+    ...runOperationSchemas,
+    ...workerSchemas,
+    ...userSchemas,
+    ...resourceSchemas,
+    ...enrolmentSchemas,
+    ...workflowSchemas,
+    ...catalogSchemas,
+    ...viewSchemas,
+    ...documents,
+    ...events,
+  };
+  return new Map(Object.entries(all).map(([name, schema]) => [schema, name]));
+}
+
+export interface OpenapiDocument {
+  openapi: "3.1.0";
+  info: { title: string; version: string; description: string; license: { name: string; identifier: string } };
+  servers: { url: string }[];
+  security: Record<string, string[]>[];
+  paths: Record<string, Record<string, unknown>>;
+  components: { schemas: Record<string, JsonSchemaObject>; securitySchemes: Record<string, unknown> };
+}
+
+export function buildOpenapiDocument(): OpenapiDocument {
+  const named = collectNamedSchemas();
+  const refs = { root: "#/components/schemas/", named };
+  const paths: OpenapiDocument["paths"] = {};
+  for (const [operationId, route] of Object.entries(routes) as [string, Route][]) {
+    const path = (paths[route.path] ??= {});
+    path[route.method.toLowerCase()] = buildOperation(operationId, route, (schema) => toJsonSchema(schema, refs));
+  }
+  const schemas = Object.fromEntries([...named].map(([schema, name]) => [name, toJsonSchema(schema, { ...refs, self: schema })]));
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "AstraFlow scheduler",
+      version: "1.0.0",
+      description:
+        "Start, follow and cancel runs; look after workers. Every error has the body Error, whose code is one of docs/faults.md.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }],
+    paths,
+    components: { schemas, securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+  };
+}
+
+function buildOperation(
+  operationId: string,
+  route: Route,
+  toSchema: (schema: TSchema) => JsonSchemaObject,
+): Record<string, unknown> {
+  const parameters = [
+    ...Object.entries(route.params ?? {}).map(([name, schema]) => ({
+      name,
+      in: "path",
+      required: true,
+      schema: toSchema(schema),
+    })),
+    ...Object.entries(route.query ?? {}).map(([name, query]) => ({
+      name,
+      in: "query",
+      required: false,
+      ...(query.description && { description: query.description }),
+      schema: query.default === undefined ? toSchema(query.schema) : { ...toSchema(query.schema), default: query.default },
+    })),
+    ...Object.entries(route.headers ?? {}).map(([name, schema]) => ({
+      name,
+      in: "header",
+      required: false,
+      schema: toSchema(schema),
+    })),
+  ];
+  const content =
+    route.status === 204
+      ? undefined
+      : route.response
+        ? { "application/json": { schema: toSchema(route.response) } }
+        : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
+  return {
+    operationId,
+    summary: route.summary,
+    ...(route.isOpen && { security: [] }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(route.request && {
+      requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: toSchema(route.request) } } },
+    }),
+    ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileUploadSchema } } } }),
+    responses: {
+      [String(route.status)]: { description: "Done as asked.", ...(content && { content }) },
+      ...buildOtherResponses(route, toSchema),
+      ...buildErrorResponses(route.faults, toSchema),
+    },
+  };
+}
+
+/** A form whose part `file` is the file. */
+const fileUploadSchema = {
+  type: "object",
+  required: ["file"],
+  properties: { file: { type: "string", format: "binary" } },
+} as const;
+
+function buildOtherResponses({ also = {} }: Route, toSchema: (schema: TSchema) => JsonSchemaObject): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(also).map(([status, schema]) => [
+      status,
+      schema === null
+        ? { description: "Nothing has changed." }
+        : { description: "What would be done; nothing is.", content: { "application/json": { schema: toSchema(schema) } } },
+    ]),
+  );
+}
+
+/** One answer per status, naming the codes that come with it. */
+function buildErrorResponses(
+  codes: readonly FaultCode[],
+  toSchema: (schema: TSchema) => JsonSchemaObject,
+): Record<string, unknown> {
+  const byStatus = new Map<number, FaultCode[]>();
+  for (const code of codes) byStatus.set(faultCodes[code].http, [...(byStatus.get(faultCodes[code].http) ?? []), code]);
+  return Object.fromEntries(
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, codesOfStatus]) => [
+        String(status),
+        {
+          description: codesOfStatus.map((code) => `${code}: ${faultCodes[code].cause}`).join("\n"),
+          content: { "application/json": { schema: toSchema(ErrorSchema) } },
+        },
+      ]),
+  );
+}

@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import sample from "../../../fixtures/workflow.sample.json" with { type: "json" };
+import { fault } from "../../faults/fault.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./run-bodies.ts";
+
+describe("bodies", () => {
+  const start = { workflow: sample, clientId: "c-1", priority: 0, timeoutMs: 1_000 };
+
+  it("[C15] of a start are read with their workflow, unknown keys dropped", () => {
+    expect(readRunStartRequest({ ...start, tenant: "other", status: "succeeded" })).toEqual(start);
+  });
+
+  it.each([
+    [{ ...start, clientId: "" }, "E.REQUEST.INVALID"],
+    [{ ...start, priority: 10 }, "E.REQUEST.INVALID"],
+    [{ ...start, timeoutMs: 0 }, "E.REQUEST.INVALID"],
+    [{ ...start, workflow: undefined }, "E.REQUEST.INVALID"],
+    [{ ...start, workflow: { ...sample, nodes: [] } }, "E.WORKFLOW.INVALID"],
+    [[], "E.REQUEST.INVALID"],
+  ])("[C15] of a start that are wrong say whether the request or the workflow is (case %#)", (body, code) => {
+    expect(readRunStartRequest(body)).toMatchObject({ code });
+  });
+
+  it("[C15] of a run show dispatches that wait for their acknowledgement, and skipped nodes", () => {
+    const run: Run = {
+      runId: "r-1",
+      status: "running",
+      definitionHash: "abc",
+      clientId: "c-1",
+      nodes: [
+        {
+          nodeId: "n-1",
+          taskId: "t-1",
+          status: "running",
+          pendingAck: true,
+          dispatchId: "d-1",
+          ackDeadline: "2026-01-05T09:00:05Z",
+          workerName: "w1",
+          attempt: 1,
+          fence: 7,
+        },
+        { nodeId: "n-2", taskId: "t-2", status: "skipped" },
+      ],
+    };
+    const reader = createSchemaReader(RunSchema, { code: "E.INTERNAL", subject: "run", unknownKeys: "refuse" });
+
+    expect(reader.read(run)).toEqual(run);
+    expect(reader.read({ ...run, status: "skipped" })).toMatchObject({ details: { path: "run.status" } });
+  });
+
+  it("[C15] of an error are what a fault turns into", () => {
+    const reader = createSchemaReader(ErrorSchema, { code: "E.INTERNAL", subject: "error", unknownKeys: "refuse" });
+    const body = { ...fault("E.NOT_FOUND", "no run r-1", { runId: "r-1" }).toJSON(), requestId: "q-1" };
+
+    expect(reader.read(body)).toEqual(body);
+    expect(reader.read({ ...body, error: "not_found" })).toMatchObject({ details: { path: "error.error" } });
+  });
+});

@@ -1,0 +1,201 @@
+// Bodies of steering: what an operator asks of a run that is under way or over, what was done to whom, why a node waits, what waits where,
+// dead letters, and changes of many runs at once.
+
+import Type, { type Static } from "typebox";
+import type { Fault } from "../../faults/fault.ts";
+import {
+  allowUnknownFlag,
+  idString,
+  instantString,
+  integer,
+  listOf,
+  mapOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+} from "../../schema/field-types.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { pageOf, RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
+
+const asOf = integer(0, undefined, "Position of the log at which this is true.");
+
+export const SteerRequestSchema = Type.Object({ reason: optional(textString("For the log and the audit.")) });
+export type SteerRequest = Static<typeof SteerRequestSchema>;
+
+const dryRunFlag = () => optional(Type.Boolean({ description: "Answer the plan, start nothing." }));
+const workflowVersionChoice = () =>
+  optional(
+    Type.Union([oneOf(["same", "latest", "draft"]), integer(1)], { description: "Of the workflow; the same by default." }),
+  );
+
+export const RetryRequestSchema = Type.Object({ ...SteerRequestSchema.properties, dryRun: dryRunFlag() });
+export type RetryRequest = Static<typeof RetryRequestSchema>;
+
+export const ReplayRequestSchema = Type.Object({
+  from: optional(idString("Run this node and all that follows anew; absent: what did not succeed.")),
+  version: workflowVersionChoice(),
+  allowUnknown: optional(allowUnknownFlag()),
+  dryRun: dryRunFlag(),
+});
+export type ReplayRequest = Static<typeof ReplayRequestSchema>;
+
+export const RebindRequestSchema = Type.Object({
+  node: optional(idString("Only this node; absent: all that is open.")),
+  worker: optional(idString("Instance id or name of the worker to use; absent: any but where it is.")),
+  mode: optional(oneOf(["switch", "drain"], "switch takes running attempts back, drain lets them end.")),
+});
+export type RebindRequest = Static<typeof RebindRequestSchema>;
+
+const SteeredTaskSchema = Type.Object({
+  taskId: idString(),
+  nodeId: idString(),
+  from: optional(nameString("Worker that had it.")),
+  to: optional(nameString("Worker that it goes to.")),
+  sent: oneOf(["stop", "none"], "What that worker was told."),
+  status: nameString(),
+});
+export const SteeredSchema = Type.Object({
+  runId: idString(),
+  tasks: listOf(SteeredTaskSchema),
+  newRun: optional(RunRefSchema),
+});
+export type Steered = Static<typeof SteeredSchema>;
+
+export const PlacementSchema = Type.Object({
+  runId: idString(),
+  nodeId: idString(),
+  taskId: optional(idString()),
+  status: nameString(),
+  summary: textString("One sentence: why it is where it is."),
+  reasons: listOf(Type.Object({ code: nameString(), facts: openObject() })),
+  workers: listOf(
+    Type.Object({
+      workerId: idString(),
+      workerName: nameString(),
+      code: nameString("The first rule by which this worker does not take it; fits: none."),
+      facts: openObject(),
+    }),
+  ),
+  fixes: listOf(nameString("What would help, the nearest first.")),
+  asOf,
+});
+export type Placement = Static<typeof PlacementSchema>;
+
+const QueueSchema = Type.Object({
+  queue: idString(),
+  waiting: integer(0, undefined, "Tasks that could run now; counted up to a limit."),
+  isPartial: Type.Boolean(),
+  oldestWaitMs: optional(integer(0)),
+  needs: Type.Object({
+    package: idString(),
+    version: idString(),
+    nodeType: idString(),
+    pool: optional(idString()),
+    tags: optional(mapOf(nameString())),
+    worker: optional(idString("Only this worker may take them.")),
+  }),
+  workers: Type.Object({
+    fitting: integer(0, undefined, "Workers that could take them now."),
+    blocked: mapOf(integer(0)),
+  }),
+});
+export const QueueListSchema = Type.Object({ items: listOf(QueueSchema), asOf });
+export type QueueList = Static<typeof QueueListSchema>;
+
+/** What KEDA's metrics-api scaler reads by `valueLocation: value`. */
+export const KedaMetricSchema = Type.Object({
+  value: integer(0, undefined, "Slots wanted: waiting and running tasks."),
+  queued: integer(0),
+  running: integer(0),
+  slots: integer(0),
+  asOf,
+});
+
+const DeadLetterSchema = Type.Object({
+  taskId: idString(),
+  runId: idString(),
+  nodeId: idString(),
+  label: nameString(),
+  code: idString(),
+  message: textString(),
+  attempts: integer(0),
+  failures: integer(0),
+  at: instantString(),
+  workerName: optional(nameString()),
+  status: oneOf(["open", "requeued", "dismissed"]),
+  newRun: optional(idString("The run that took it up again.")),
+});
+export type DeadLetter = Static<typeof DeadLetterSchema>;
+export const DeadLetterListSchema = pageOf(DeadLetterSchema);
+
+const bulkActions = ["cancel", "retry", "replay", "dismiss"] as const;
+const BulkFilterSchema = Type.Object({
+  status: optional(listOf(RunStatusSchema, 5)),
+  workflowId: optional(idString()),
+  clientId: optional(idString()),
+  since: optional(instantString()),
+  until: optional(instantString()),
+  q: optional(textString()),
+  runIds: optional(listOf(idString(), 1_000)),
+});
+export type BulkFilter = Static<typeof BulkFilterSchema>;
+export const BulkRequestSchema = Type.Object({
+  action: oneOf(
+    bulkActions,
+    "retry starts each run anew with what succeeded, replay also with another version or from a node on; dismiss closes the dead letters of the runs.",
+  ),
+  filter: BulkFilterSchema,
+  from: optional(idString("Of a replay: the node, in each of the runs, that runs anew with all that follows.")),
+  version: workflowVersionChoice(),
+  reason: optional(textString()),
+  dryRun: optional(Type.Boolean({ description: "Count, change nothing." })),
+});
+export type BulkRequest = Static<typeof BulkRequestSchema>;
+export const BulkSchema = Type.Object({
+  bulkId: idString(),
+  action: oneOf(bulkActions),
+  status: oneOf(["running", "done", "planned"]),
+  matched: integer(0, undefined, "Runs looked at so far that match."),
+  changed: integer(0),
+  unchanged: integer(0, undefined, "Runs that needed nothing; of a dry run, as far as their states tell."),
+  refused: integer(0),
+  refusals: listOf(Type.Object({ runId: idString(), code: idString(), message: textString() })),
+  started: optional(listOf(Type.Object({ runId: idString(), newRun: idString() }), 200)),
+  isPartial: optional(Type.Boolean({ description: "Of a dry run: more match than were counted." })),
+  createdAt: instantString(),
+  updatedAt: instantString(),
+  asOf: optional(asOf),
+});
+export type Bulk = Static<typeof BulkSchema>;
+
+/** By the names they have in the OpenAPI document. */
+export const runOperationSchemas = {
+  SteerRequest: SteerRequestSchema,
+  RetryRequest: RetryRequestSchema,
+  ReplayRequest: ReplayRequestSchema,
+  RebindRequest: RebindRequestSchema,
+  Steered: SteeredSchema,
+  Placement: PlacementSchema,
+  Queue: QueueSchema,
+  QueueList: QueueListSchema,
+  KedaMetric: KedaMetricSchema,
+  DeadLetter: DeadLetterSchema,
+  DeadLetterList: DeadLetterListSchema,
+  BulkRequest: BulkRequestSchema,
+  Bulk: BulkSchema,
+} as const;
+
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const steerReader = createSchemaReader(SteerRequestSchema, bodyReaderOptions);
+const retryReader = createSchemaReader(RetryRequestSchema, bodyReaderOptions);
+const replayReader = createSchemaReader(ReplayRequestSchema, bodyReaderOptions);
+const rebindReader = createSchemaReader(RebindRequestSchema, bodyReaderOptions);
+const bulkReader = createSchemaReader(BulkRequestSchema, bodyReaderOptions);
+
+export const readSteerRequest = (value: unknown): SteerRequest | Fault => steerReader.read(value);
+export const readRetryRequest = (value: unknown): RetryRequest | Fault => retryReader.read(value);
+export const readReplayRequest = (value: unknown): ReplayRequest | Fault => replayReader.read(value);
+export const readRebindRequest = (value: unknown): RebindRequest | Fault => rebindReader.read(value);
+export const readBulkRequest = (value: unknown): BulkRequest | Fault => bulkReader.read(value);

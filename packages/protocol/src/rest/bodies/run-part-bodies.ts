@@ -1,0 +1,112 @@
+// Bodies of the parts of a run: its nodes page by page, one node's value, what nodes printed, bindings and artifacts.
+
+import Type, { type Static } from "typebox";
+import { WorkflowSchema } from "../../definitions/workflow.ts";
+import { anyJson, idString, instantString, integer, listOf, nameString, optional, textString } from "../../schema/field-types.ts";
+import { pageOf, RunArtifactSchema, RunNodeStatusSchema } from "./run-bodies.ts";
+
+const asOf = integer(0, undefined, "Position of the log at which this is true.");
+
+const atPosition = optional(integer(0, undefined, "The position that was asked for: what is shown is as it was then."));
+
+export const RunNodeListSchema = Type.Object({ ...pageOf(RunNodeStatusSchema).properties, at: atPosition });
+
+const ByteRangeSchema = Type.Object({
+  from: integer(0, undefined, "First byte."),
+  to: integer(0, undefined, "Behind the last byte: where to go on."),
+  total: integer(0),
+});
+export type ByteRange = Static<typeof ByteRangeSchema>;
+
+export const RunNodeSchema = Type.Object({
+  node: RunNodeStatusSchema,
+  parameters: optional(anyJson("As it was, or will be, dispatched.")),
+  value: optional(anyJson("At the path that was asked for, whole.")),
+  text: optional(
+    Type.String({ description: "In place of value, where a stretch was asked for or all would be too large: of its JSON text." }),
+  ),
+  range: optional(ByteRangeSchema),
+  at: atPosition,
+  asOf,
+});
+
+const LedgerFiguresSchema = Type.Object({
+  accepted: integer(0, undefined, "Tasks that were given to a worker for the first time."),
+  finished: integer(0, undefined, "Tasks that came to an end after they were given to a worker."),
+  open: Type.Integer({
+    description: "accepted less finished; of a stretch that begins in the middle of things it may be below zero.",
+  }),
+  attempts: integer(0, undefined, "Dispatches."),
+  repeated: integer(0, undefined, "Dispatches that were not the first of their task."),
+  refusedLate: integer(
+    0,
+    undefined,
+    "Outcomes that came after another was accepted, or under an older fence; at most 20 a task.",
+  ),
+  lost: integer(0, undefined, "Tasks given to a worker whose run has ended without their end."),
+  twice: integer(0, undefined, "Outcomes of a task that were accepted beside its first."),
+});
+const ledgerFields = {
+  figures: LedgerFiguresSchema,
+  from: integer(0, undefined, "Position of the first fact that was looked at."),
+  to: integer(0, undefined, "Position of the last fact that was looked at; from less one where there was none."),
+  asOf,
+};
+export const RunLedgerSchema = Type.Object({ runId: idString(), ...ledgerFields });
+export type RunLedger = Static<typeof RunLedgerSchema>;
+export const LedgerSchema = Type.Object({
+  ...ledgerFields,
+  next: Type.Union([integer(0), Type.Null()], { description: "Go on with this as after; null at the end of the log." }),
+});
+export type Ledger = Static<typeof LedgerSchema>;
+
+const RunBindingSchema = Type.Object({
+  package: idString(),
+  workerId: idString("Instance id."),
+  workerName: nameString(),
+  queue: nameString("The worker's own channel."),
+  at: instantString(),
+});
+export const RunBindingListSchema = Type.Object({ items: listOf(RunBindingSchema), asOf });
+
+export const RunArtifactListSchema = pageOf(RunArtifactSchema);
+
+/** The workflow as the run executes it. */
+export const RunDefinitionSchema = Type.Intersect([WorkflowSchema, Type.Object({ asOf: optional(asOf) })]);
+export type RunDefinition = Static<typeof RunDefinitionSchema>;
+
+const LogLineSchema = Type.Object({
+  nodeId: idString(),
+  taskId: idString(),
+  fence: optional(integer(0, undefined, "Of the attempt that printed it; the node shows the one of its last attempt.")),
+  line: integer(0, undefined, "Number within the attempt."),
+  at: instantString(),
+  channel: nameString(),
+  text: textString(),
+  mimeType: optional(nameString("Of bytes, which are base64 text here.")),
+});
+export type LogLine = Static<typeof LogLineSchema>;
+export const RunLogSchema = Type.Object({
+  items: listOf(LogLineSchema),
+  nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end of what was printed so far." }),
+  hits: optional(integer(0, undefined, "Lines that hold the words of q, counted up to a limit.")),
+  isHitsPartial: optional(Type.Boolean()),
+  asOf,
+});
+export type RunLog = Static<typeof RunLogSchema>;
+
+/** By the names they have in the OpenAPI document. */
+export const runPartSchemas = {
+  RunDefinition: RunDefinitionSchema,
+  RunNode: RunNodeSchema,
+  RunNodeList: RunNodeListSchema,
+  ByteRange: ByteRangeSchema,
+  LedgerFigures: LedgerFiguresSchema,
+  RunLedger: RunLedgerSchema,
+  Ledger: LedgerSchema,
+  RunBinding: RunBindingSchema,
+  RunBindingList: RunBindingListSchema,
+  RunArtifactList: RunArtifactListSchema,
+  LogLine: LogLineSchema,
+  RunLog: RunLogSchema,
+} as const;

@@ -1,0 +1,91 @@
+// Bodies of the REST API about saved views: what of a list somebody wants to see again. What a page makes of a query is the page's business.
+
+import Type, { type Static } from "typebox";
+import { Fault, fault } from "../../faults/fault.ts";
+import { limits } from "../../json/limits.ts";
+import { idString, instantString, integer, listOf, mapOf, oneOf, optional } from "../../schema/field-types.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { pageOf } from "./run-bodies.ts";
+
+/** The lists that a view can be of. */
+export const viewPages = ["runs", "workers", "workflows", "queues", "letters", "audit", "events"] as const;
+
+export const viewLimits = {
+  /** Of all its people and tokens together. */
+  perTenantMax: 1_000,
+  queryKeysMax: 64,
+  /** As JSON, in UTF-8. */
+  queryBytesMax: 4_096,
+  columnsMax: 64,
+} as const;
+
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
+const singleLine = (minLength: number, maxLength: number) =>
+  Type.String({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
+const viewName = () => singleLine(1, limits.nameCharsMax);
+const viewQuery = () =>
+  Type.Union([singleLine(0, viewLimits.queryBytesMax), mapOf(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
+    description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
+  });
+const viewColumns = () => listOf(viewName(), viewLimits.columnsMax);
+const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";
+
+export const ViewRequestSchema = Type.Object({
+  name: viewName(),
+  page: oneOf(viewPages),
+  query: viewQuery(),
+  columns: optional(viewColumns()),
+  shared: optional(Type.Boolean({ description: `${sharedDescription} False where it is left out.` })),
+});
+export type ViewRequest = Static<typeof ViewRequestSchema>;
+
+const viewFields = {
+  viewId: idString(),
+  name: viewName(),
+  page: oneOf(viewPages),
+  query: viewQuery(),
+  columns: optional(viewColumns()),
+  shared: Type.Boolean({ description: sharedDescription }),
+  ownerId: idString("A user's id or a token's name."),
+  revision: integer(1, undefined, "Raised by every change, and its ETag."),
+  createdAt: instantString(),
+  updatedAt: instantString(),
+};
+const SavedViewSchema = Type.Object(viewFields);
+export type SavedView = Static<typeof SavedViewSchema>;
+export const ViewDetailSchema = Type.Object({ ...viewFields, asOf });
+export const ViewListSchema = Type.Object({ ...pageOf(SavedViewSchema).properties, asOf });
+
+/** By the names they have in the OpenAPI document. */
+export const viewSchemas = {
+  ViewRequest: ViewRequestSchema,
+  SavedView: SavedViewSchema,
+  ViewDetail: ViewDetailSchema,
+  ViewList: ViewListSchema,
+} as const;
+
+const viewReader = createSchemaReader(ViewRequestSchema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
+
+/** A view as somebody wants it, or the fault to answer. */
+export function readViewRequest(value: unknown): ViewRequest | Fault {
+  const body = viewReader.read(value);
+  if (body instanceof Fault) return body;
+  const { queryKeysMax, queryBytesMax } = viewLimits;
+  const tooMuch = (expected: string): Fault =>
+    fault("E.REQUEST.INVALID", `body.query ${expected}`, { path: "body.query", expected });
+  if (typeof body.query === "object" && Object.keys(body.query).length > queryKeysMax)
+    return tooMuch(`must have at most ${queryKeysMax} names`);
+  if (countUtf8Bytes(JSON.stringify(body.query)) > queryBytesMax)
+    return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
+  return body;
+}
+
+/** Counted by hand: this room knows neither Node nor a browser. */
+function countUtf8Bytes(text: string): number {
+  let bytes = 0;
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
+  }
+  return bytes;
+}

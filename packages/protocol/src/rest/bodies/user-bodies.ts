@@ -1,0 +1,114 @@
+// Bodies of the REST API about people: signing in, users and their roles, the audit. What a role may do is in the doors.
+
+import Type, { type Static } from "typebox";
+import type { Fault } from "../../faults/fault.ts";
+import { limits } from "../../json/limits.ts";
+import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { pageOf } from "./run-bodies.ts";
+
+/** What people are given; each stands for a few grants. */
+export const userRoles = ["admin", "workflow.editor", "workflow.viewer", "run.viewer"] as const;
+export type UserRole = (typeof userRoles)[number];
+
+export const passwordLimits = { charsMin: 12, charsMax: 1_024 } as const;
+
+const RoleSchema = oneOf(userRoles);
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
+/** Letters, digits and a few signs, compared without regard to case: two users must not look alike. */
+const username = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
+const displayName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
+const newPassword = () =>
+  Type.String({
+    minLength: passwordLimits.charsMin,
+    maxLength: passwordLimits.charsMax,
+    description: "Any characters; a sentence is better than a riddle.",
+  });
+
+const userFields = {
+  userId: idString(),
+  username: nameString(),
+  displayName: nameString(),
+  roles: listOf(RoleSchema, userRoles.length),
+  isActive: Type.Boolean({ description: "Who is not active cannot sign in, and tokens given out before open nothing." }),
+};
+const UserSummarySchema = Type.Object(userFields);
+export type UserSummary = Static<typeof UserSummarySchema>;
+export const UserDetailSchema = Type.Object({ ...userFields, asOf });
+export const UserListSchema = Type.Object({ ...pageOf(UserSummarySchema).properties, asOf });
+
+export const UserCreateRequestSchema = Type.Object({
+  username: username(),
+  password: newPassword(),
+  displayName: optional(displayName()),
+  roles: optional(listOf(RoleSchema, userRoles.length)),
+});
+export const UserChangeRequestSchema = Type.Object({ displayName: displayName() });
+export const UserPasswordRequestSchema = Type.Object({ password: newPassword() });
+export const OwnPasswordRequestSchema = Type.Object({
+  currentPassword: Type.String({ maxLength: passwordLimits.charsMax }),
+  password: newPassword(),
+});
+export const UserRoleRequestSchema = Type.Object({ role: RoleSchema });
+export const UserStatusRequestSchema = Type.Object({ isActive: Type.Boolean() });
+
+export const AuthLoginRequestSchema = Type.Object({
+  username: nameString(),
+  password: Type.String({ maxLength: passwordLimits.charsMax }),
+  tenant: optional(idString("The tenant that the user belongs to; default where it is left out.")),
+});
+export const AuthLoginResponseSchema = Type.Object({
+  accessToken: Type.String(),
+  tokenType: Type.Literal("Bearer"),
+  expiresIn: integer(0, undefined, "Seconds."),
+  user: UserSummarySchema,
+});
+
+const AuditEventSchema = Type.Object({
+  eventId: idString(),
+  createdAt: instantString(),
+  action: nameString("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
+  targetType: nameString(),
+  actorId: optional(idString("A user's id or a token's name; absent where the scheduler acted by itself.")),
+  targetId: optional(idString()),
+  metadata: optional(openObject("The outcome's code, the request id as corr, and what else belongs to the action.")),
+});
+export type AuditEvent = Static<typeof AuditEventSchema>;
+export const AuditEventListSchema = Type.Object({ ...pageOf(AuditEventSchema).properties, asOf });
+
+/** By the names they have in the OpenAPI document. */
+export const userSchemas = {
+  UserSummary: UserSummarySchema,
+  UserDetail: UserDetailSchema,
+  UserList: UserListSchema,
+  UserCreateRequest: UserCreateRequestSchema,
+  UserChangeRequest: UserChangeRequestSchema,
+  UserPasswordRequest: UserPasswordRequestSchema,
+  OwnPasswordRequest: OwnPasswordRequestSchema,
+  UserRoleRequest: UserRoleRequestSchema,
+  UserStatusRequest: UserStatusRequestSchema,
+  AuthLoginRequest: AuthLoginRequestSchema,
+  AuthLoginResponse: AuthLoginResponseSchema,
+  AuditEvent: AuditEventSchema,
+  AuditEventList: AuditEventListSchema,
+} as const;
+
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const userRequestReaders = {
+  login: createSchemaReader(AuthLoginRequestSchema, bodyReaderOptions),
+  create: createSchemaReader(UserCreateRequestSchema, bodyReaderOptions),
+  change: createSchemaReader(UserChangeRequestSchema, bodyReaderOptions),
+  password: createSchemaReader(UserPasswordRequestSchema, bodyReaderOptions),
+  ownPassword: createSchemaReader(OwnPasswordRequestSchema, bodyReaderOptions),
+  role: createSchemaReader(UserRoleRequestSchema, bodyReaderOptions),
+  status: createSchemaReader(UserStatusRequestSchema, bodyReaderOptions),
+} as const;
+
+type UserRequestReaders = typeof userRequestReaders;
+/** The body of one of the routes about people. */
+export function readUserRequest<K extends keyof UserRequestReaders>(
+  of: K,
+  value: unknown,
+): Exclude<ReturnType<UserRequestReaders[K]["read"]>, Fault> | Fault {
+  return userRequestReaders[of].read(value) as never;
+}

@@ -1,0 +1,213 @@
+// Bodies of the REST API about workers: who is there and how well, what one of them holds and can do, words to it, and the wish for more of them.
+
+import Type, { type Static } from "typebox";
+import type { Fault } from "../../faults/fault.ts";
+import { limits } from "../../json/limits.ts";
+import {
+  idString,
+  instantString,
+  integer,
+  listOf,
+  mapOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+} from "../../schema/field-types.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { pageOf } from "./run-bodies.ts";
+
+const WorkerPackageSchema = Type.Object({
+  name: idString(),
+  version: idString(),
+  status: oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
+});
+export type WorkerPackage = Static<typeof WorkerPackageSchema>;
+
+const LivenessSchema = oneOf(
+  ["fresh", "warn", "degraded", "unhealthy"],
+  "By heartbeat periods without a word: none, one, two, three or more.",
+);
+export type Liveness = Static<typeof LivenessSchema>;
+
+const workerFields = {
+  id: idString("The worker's name; instanceId is its identity."),
+  lastHeartbeatAt: instantString(),
+  queues: listOf(nameString()),
+  hostname: optional(nameString()),
+  packages: optional(listOf(WorkerPackageSchema)),
+  meta: optional(openObject()),
+  status: optional(
+    oneOf(
+      ["online", "away", "lost", "enrolled"],
+      "away: no session, and its lease lasts still; lost: the lease has ended too; enrolled: known over REST alone.",
+    ),
+  ),
+  liveness: optional(LivenessSchema),
+  connected: optional(Type.Boolean()),
+  registered: optional(Type.Boolean()),
+  draining: optional(Type.Boolean({ description: "It gets nothing new; drainedBy says why." })),
+  drainedBy: optional(listOf(oneOf(["operator", "strain"]), 2)),
+  strain: optional(textString("What there is too much of, while memory or disk is above its threshold.")),
+  saturated: optional(Type.Boolean({ description: "It has held as much as it takes for longer than its tenant's threshold." })),
+  saturatedSince: optional(instantString()),
+  tenant: optional(idString()),
+  instanceId: optional(idString()),
+  bootId: optional(idString()),
+  version: optional(nameString()),
+  capabilities: optional(
+    Type.Object({
+      concurrency: Type.Object({ maxParallel: integer(1), perNodeLimits: optional(mapOf(integer(1))) }),
+      runtimes: listOf(nameString()),
+      features: listOf(nameString()),
+      pool: optional(idString()),
+      tags: optional(mapOf(nameString())),
+    }),
+  ),
+  payloadTypes: optional(listOf(nameString())),
+  heartbeat: optional(
+    Type.Object({
+      healthy: Type.Boolean(),
+      metrics: optional(
+        Type.Object(
+          {
+            cpuPct: optional(Type.Number()),
+            memPct: optional(Type.Number()),
+            diskPct: optional(Type.Number()),
+            inflight: optional(integer(0)),
+            latencyMs: optional(integer(0)),
+          },
+          { additionalProperties: true },
+        ),
+      ),
+      packages: optional(Type.Object({ drift: optional(Type.Boolean()) })),
+    }),
+  ),
+};
+export const WorkerSchema = Type.Object(workerFields);
+export type Worker = Static<typeof WorkerSchema>;
+export const WorkerListSchema = pageOf(WorkerSchema);
+export type WorkerList = Static<typeof WorkerListSchema>;
+
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
+export const WorkerDetailSchema = Type.Object({ ...workerFields, asOf });
+export type WorkerDetail = Static<typeof WorkerDetailSchema>;
+
+const WorkerAttemptSummarySchema = Type.Object({
+  taskId: idString(),
+  runId: idString(),
+  nodeId: optional(idString()),
+  nodeType: optional(nameString()),
+  fence: integer(0),
+  attempt: integer(0),
+  pendingAck: Type.Boolean({ description: "The worker has not acknowledged the dispatch yet." }),
+  since: optional(instantString()),
+});
+export type WorkerAttemptSummary = Static<typeof WorkerAttemptSummarySchema>;
+
+const WorkerHandlerSchema = Type.Object({
+  package: idString(),
+  version: idString(),
+  runtime: optional(nameString()),
+  nodeType: optional(nameString("Absent where the worker sent no manifest of the package.")),
+  capabilities: optional(listOf(nameString())),
+});
+export type WorkerHandler = Static<typeof WorkerHandlerSchema>;
+
+export const WorkerDiagnosticsSchema = Type.Object({
+  worker: WorkerSchema,
+  session: Type.Object({
+    phase: oneOf(["online", "away", "lost", "enrolled"]),
+    dialect: optional(nameString()),
+    epoch: integer(0, undefined, "Raised by every join."),
+    replica: nameString("The scheduler that holds its socket, or held it last."),
+    joinedAt: instantString(),
+    leaseUntil: optional(instantString("What it holds is given to others after this, unless it is heard.")),
+  }),
+  liveness: Type.Object({
+    level: LivenessSchema,
+    silentMs: integer(0, undefined, "Since its last heartbeat."),
+    heartbeatMs: integer(1, undefined, "How often one is expected."),
+  }),
+  attempts: listOf(WorkerAttemptSummarySchema),
+  hasMoreAttempts: Type.Boolean(),
+  handlers: listOf(WorkerHandlerSchema),
+  resources: mapOf(Type.Number()),
+  outbox: optional(integer(0, undefined, "Outcomes on its disk that no scheduler has acknowledged.")),
+  vitals: optional(openObject("The numbers of its last heartbeat, as it sent them.")),
+  asOf,
+});
+export type WorkerDiagnostics = Static<typeof WorkerDiagnosticsSchema>;
+
+export const CommandRefSchema = Type.Object({ commandId: idString(), workerName: nameString(), acceptedAt: instantString() });
+export type CommandRef = Static<typeof CommandRefSchema>;
+
+export const WorkerKickRequestSchema = Type.Object({ reason: optional(Type.String({ maxLength: limits.nameCharsMax })) });
+export type WorkerKickRequest = Static<typeof WorkerKickRequestSchema>;
+
+export const ExtensionRequestSchema = Type.Object({
+  workerId: idString("Instance id of the worker."),
+  payload: openObject("Handed to the worker as it is."),
+  corr: optional(idString("Id of the frame that this one answers.")),
+});
+export type ExtensionRequest = Static<typeof ExtensionRequestSchema>;
+
+export const ExtensionRefSchema = Type.Object({
+  id: idString("Id of the frame; a worker that sees one twice has it twice."),
+  workerId: idString(),
+  type: idString(),
+  acceptedAt: instantString(),
+});
+export type ExtensionRef = Static<typeof ExtensionRefSchema>;
+
+/** One frame of a worker, as the events of an extension carry it. */
+const ExtensionFrameSchema = Type.Object({
+  id: idString("Of the frame: after a reset of the worker's session the same one may come again."),
+  type: idString(),
+  corr: optional(idString()),
+  workerId: idString(),
+  at: instantString(),
+  payload: openObject(),
+});
+export type ExtensionFrame = Static<typeof ExtensionFrameSchema>;
+
+/** Of the caller's tenant. */
+export const ScalingSchema = Type.Object({
+  queued: integer(0, undefined, "Tasks that could run now and have no worker."),
+  running: integer(0, undefined, "Tasks that a worker holds."),
+  isPartial: Type.Boolean({ description: "Not every open task was counted: queued and running are at least this." }),
+  slots: integer(0, undefined, "What the workers that get work take together."),
+  free: integer(0, undefined, "slots - running, at least 0: what draining and absent workers hold counts against it."),
+  workers: Type.Object(
+    { online: integer(0), away: integer(0), lost: integer(0), saturated: integer(0), draining: integer(0) },
+    { description: "Saturated and draining ones are online too." },
+  ),
+  wantedSlots: integer(0, undefined, "queued + running."),
+  asOf,
+});
+export type Scaling = Static<typeof ScalingSchema>;
+
+/** By the names they have in the OpenAPI document. */
+export const workerSchemas = {
+  WorkerPackage: WorkerPackageSchema,
+  Worker: WorkerSchema,
+  WorkerList: WorkerListSchema,
+  WorkerDetail: WorkerDetailSchema,
+  WorkerDiagnostics: WorkerDiagnosticsSchema,
+  CommandRef: CommandRefSchema,
+  WorkerKickRequest: WorkerKickRequestSchema,
+  ExtensionRequest: ExtensionRequestSchema,
+  ExtensionRef: ExtensionRefSchema,
+  ExtensionFrame: ExtensionFrameSchema,
+  Scaling: ScalingSchema,
+} as const;
+
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const kickReader = createSchemaReader(WorkerKickRequestSchema, bodyReaderOptions);
+const extensionReader = createSchemaReader(ExtensionRequestSchema, bodyReaderOptions);
+
+/** The body of POST /api/v1/workers/{workerId}/kick. */
+export const readWorkerKickRequest = (value: unknown): WorkerKickRequest | Fault => kickReader.read(value);
+/** The body of POST /api/v1/extensions/{type}. */
+export const readExtensionRequest = (value: unknown): ExtensionRequest | Fault => extensionReader.read(value);

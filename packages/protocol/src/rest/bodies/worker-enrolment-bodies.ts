@@ -1,0 +1,139 @@
+// Bodies of the REST routes by which a worker makes itself known without a socket, and of commands to workers.
+
+import Type, { type Static } from "typebox";
+import { ResultErrorSchema } from "../../definitions/workflow.ts";
+import type { Fault } from "../../faults/fault.ts";
+import { limits } from "../../json/limits.ts";
+import {
+  idString,
+  instantString,
+  integer,
+  listOf,
+  mapOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+} from "../../schema/field-types.ts";
+import { createSchemaReader } from "../../schema/schema-reader.ts";
+
+const packageList = () =>
+  listOf(
+    Type.Object({ name: idString(), version: idString(), status: optional(nameString("installed where it is left out.")) }),
+    limits.packagesMax,
+  );
+
+export const WorkerEnrolRequestSchema = Type.Object({
+  workerId: idString("Instance id of the worker: the one it will say in its handshake."),
+  name: optional(idString("How people call it; the instance id where it is left out.")),
+  capabilities: optional(
+    Type.Union(
+      [
+        Type.Object({
+          concurrency: optional(Type.Object({ maxParallel: optional(integer(1)), perNodeLimits: optional(mapOf(integer(1))) })),
+          runtimes: optional(listOf(nameString())),
+          features: optional(listOf(nameString())),
+          payloadTypes: optional(listOf(nameString())),
+          pool: optional(idString()),
+          tags: optional(mapOf(nameString())),
+          hostname: optional(nameString()),
+          version: optional(nameString()),
+        }),
+        listOf(nameString()),
+      ],
+      { description: "A list is that of its features." },
+    ),
+  ),
+  packages: optional(packageList()),
+  runtimes: optional(listOf(nameString())),
+});
+export type WorkerEnrolRequest = Static<typeof WorkerEnrolRequestSchema>;
+
+export const WorkerSignRequestSchema = Type.Object({
+  workerId: idString(),
+  status: optional(
+    Type.Union([
+      nameString("In the worker's own words."),
+      Type.Object({ healthy: optional(Type.Boolean()), metrics: optional(mapOf(Type.Number())) }),
+    ]),
+  ),
+  packages: optional(packageList()),
+});
+export type WorkerSignRequest = Static<typeof WorkerSignRequestSchema>;
+
+export const WorkerEnrolmentSchema = Type.Object({
+  instanceId: idString(),
+  wsUrl: Type.String({ description: "Where its socket goes; it gets no work before it is up." }),
+  heartbeatIntervalMs: integer(1),
+  connected: Type.Boolean({ description: "Its socket is up." }),
+});
+
+const packageName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
+const versionString = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
+/** Read by its type: whatever else is there is refused, so that a slip does not become another command. */
+const commandSchemas = {
+  drain: Type.Object({ type: Type.Literal("drain") }),
+  rebind: Type.Object({ type: Type.Literal("rebind"), queue: idString() }),
+  "pkg.install": Type.Object({
+    type: Type.Literal("pkg.install"),
+    name: packageName(),
+    version: optional(versionString()),
+    url: optional(Type.String({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
+    sha256: optional(Type.String({ pattern: "^[A-Fa-f0-9]{64}$" })),
+  }),
+  "pkg.uninstall": Type.Object({ type: Type.Literal("pkg.uninstall"), name: packageName(), version: optional(versionString()) }),
+} as const;
+export const WorkerCommandSchema = Type.Union([
+  commandSchemas.drain,
+  commandSchemas.rebind,
+  commandSchemas["pkg.install"],
+  commandSchemas["pkg.uninstall"],
+]);
+export type WorkerCommand = Static<typeof WorkerCommandSchema>;
+const commandTypes = Object.keys(commandSchemas) as (keyof typeof commandSchemas)[];
+
+export const CommandDetailSchema = Type.Object({
+  commandId: idString(),
+  workerName: nameString(),
+  workerId: idString(),
+  type: nameString(),
+  status: oneOf(["sent", "acked", "failed"], "sent: the worker has not answered yet."),
+  acceptedAt: instantString(),
+  finishedAt: optional(instantString()),
+  request: optional(openObject("The command as it was given.")),
+  result: optional(openObject("What the worker or the scheduler said of it.")),
+  error: optional(ResultErrorSchema),
+  asOf: integer(0, undefined, "Position of the tenant's log that this is true at."),
+});
+export type CommandDetail = Static<typeof CommandDetailSchema>;
+
+/** By the names they have in the OpenAPI document. */
+export const enrolmentSchemas = {
+  WorkerEnrolRequest: WorkerEnrolRequestSchema,
+  WorkerSignRequest: WorkerSignRequestSchema,
+  WorkerEnrolment: WorkerEnrolmentSchema,
+  WorkerCommand: WorkerCommandSchema,
+  CommandDetail: CommandDetailSchema,
+} as const;
+
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const enrolReader = createSchemaReader(WorkerEnrolRequestSchema, bodyReaderOptions);
+const heartbeatReader = createSchemaReader(WorkerSignRequestSchema, bodyReaderOptions);
+const commandTypeReader = createSchemaReader(Type.Object({ type: oneOf(commandTypes) }), bodyReaderOptions);
+const commandReaders = new Map(
+  commandTypes.map(
+    (type) => [type, createSchemaReader(commandSchemas[type], { ...bodyReaderOptions, unknownKeys: "refuse" })] as const,
+  ),
+);
+
+/** The body of POST /api/workers/register. */
+export const readWorkerEnrolRequest = (value: unknown): WorkerEnrolRequest | Fault => enrolReader.read(value);
+/** The body of POST /api/workers/heartbeat. */
+export const readWorkerHeartbeatRequest = (value: unknown): WorkerSignRequest | Fault => heartbeatReader.read(value);
+/** The body of POST /api/v1/workers/{workerName}/commands. */
+export function readWorkerCommand(value: unknown): WorkerCommand | Fault {
+  const typed = commandTypeReader.read(value);
+  const { type } = typed as { type?: keyof typeof commandSchemas };
+  const reader = type === undefined ? undefined : commandReaders.get(type);
+  return reader === undefined ? (typed as Fault) : (reader.read(value) as WorkerCommand | Fault);
+}

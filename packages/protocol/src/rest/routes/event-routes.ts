@@ -1,0 +1,47 @@
+// The streams of events.
+
+import Type from "typebox";
+import { idString, integer, nameString, optional } from "../../schema/field-types.ts";
+import { type Route, readFaults } from "./route.ts";
+
+export const eventRoutes = {
+  streamEvents: {
+    method: "GET",
+    path: "/api/v1/events",
+    summary:
+      "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
+      "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
+      "log: every heartbeat of a worker, and, for who names the topic wire and may operate, the frames of workers at this scheduler.",
+    query: {
+      clientSessionId: {
+        schema: idString(),
+        description: "Only runs that were started with this clientId, and what is about no run.",
+      },
+      runId: { schema: idString() },
+      nodeId: { schema: idString() },
+      hostNodeId: { schema: idString(), description: "Only middlewares of this host." },
+      chainIndex: { schema: integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: idString(), description: "Only hosts that have this middleware in their chain." },
+      workerName: { schema: nameString() },
+      topics: {
+        schema: Type.String({ maxLength: 1_024 }),
+        description:
+          "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat. Without it all but wire.",
+      },
+      frameType: {
+        schema: idString(),
+        description: "With the topic wire: only frames of this type, or whose type begins so: biz.exec, control.ack.",
+      },
+      after: { schema: idString(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
+    },
+    headers: {
+      "Last-Event-ID": optional(
+        Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Go on after this event, without a gap." }),
+      ),
+    },
+    media: "text/event-stream",
+    status: 200,
+    faults: [...readFaults, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
+    grant: "view",
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,40 @@
+// What a call of a route takes and gives, as types that follow from the table: clients are typed by it, nothing is written twice.
+// The table itself is routes.ts.
+
+import type { Static, TSchema } from "typebox";
+import type { RouteName, routes } from "./route-table.ts";
+
+type RouteRow<N extends RouteName> = (typeof routes)[N];
+type RouteField<R, K extends string> = R extends { readonly [P in K]: infer V } ? V : Record<never, never>;
+
+type PathParams<R> = { -readonly [K in keyof RouteField<R, "params">]: Static<Extract<RouteField<R, "params">[K], TSchema>> };
+type QueryValueOf<Q> = Q extends { readonly schema: infer S extends TSchema } ? Static<S> : never;
+type QueryParams<R> = { -readonly [K in keyof RouteField<R, "query">]?: QueryValueOf<RouteField<R, "query">[K]> | undefined };
+
+/** A body that is not JSON is handed on as it is. */
+export type RawBody = FormData | Blob | Uint8Array<ArrayBuffer> | string;
+type RequestBody<R> = R extends { readonly takes: string }
+  ? { body: RawBody }
+  : R extends { readonly request: infer S extends TSchema }
+    ? R extends { readonly isBodyOptional: true }
+      ? { body?: Static<S> | undefined }
+      : { body: Static<S> }
+    : Record<never, never>;
+
+/** Parameters of the path, of the query and the body, side by side: no route uses one name twice. */
+export type RouteInput<N extends RouteName> = Flatten<
+  PathParams<RouteRow<N>> & QueryParams<RouteRow<N>> & RequestBody<RouteRow<N>>
+>;
+type Flatten<T> = { [K in keyof T]: T[K] };
+
+type OtherAnswers<R> = R extends { readonly also: infer A }
+  ? { [K in keyof A]: A[K] extends TSchema ? Static<A[K]> : never }[keyof A]
+  : never;
+
+/** Routes whose answer is not JSON give the response itself. */
+export type RouteAnswer<N extends RouteName> =
+  RouteRow<N> extends { readonly response: infer S extends TSchema }
+    ? Static<S> | OtherAnswers<RouteRow<N>>
+    : RouteRow<N> extends { readonly media: string }
+      ? Response
+      : undefined;

@@ -1,0 +1,64 @@
+// The routes of saved views. Every person has lists to look at, and so has a token that is granted view; that rule is no single grant, so the
+// door asks for it.
+
+import Type from "typebox";
+import { idString, oneOf, optional } from "../../schema/field-types.ts";
+import { ViewDetailSchema, ViewListSchema, ViewRequestSchema, viewPages } from "../bodies/saved-view-bodies.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
+
+const viewIdParam = { viewId: idString() };
+const ifMatchHeader = {
+  "If-Match": optional(Type.String({ maxLength: 256, description: "ETag that was read; refused where the view has moved on." })),
+};
+
+export const viewRoutes = {
+  listViews: {
+    method: "GET",
+    path: "/api/v1/views",
+    summary: "The caller's own views and those that are shared, by name. A page may be short, or empty, although more follows.",
+    query: { ...pagingQuery, page: { schema: oneOf(viewPages), description: "Views of this list alone." } },
+    response: ViewListSchema,
+    status: 200,
+    faults: readFaults,
+  },
+  createView: {
+    method: "POST",
+    path: "/api/v1/views",
+    summary:
+      "Keep a view of a list: for everybody who has signed in, and for tokens granted view. Nobody has two of one name on one page.",
+    headers: idempotencyKeyHeader,
+    request: ViewRequestSchema,
+    response: ViewDetailSchema,
+    status: 201,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.LIMIT.REACHED"],
+  },
+  getView: {
+    method: "GET",
+    path: "/api/v1/views/{viewId}",
+    summary: "One view, with its revision as ETag. A private one of somebody else is not found.",
+    params: viewIdParam,
+    response: ViewDetailSchema,
+    status: 200,
+    faults: [...readFaults, "E.NOT_FOUND"],
+  },
+  replaceView: {
+    method: "PUT",
+    path: "/api/v1/views/{viewId}",
+    summary: "Replace a view as a whole; its owner stays. Only for its owner and admins.",
+    params: viewIdParam,
+    headers: ifMatchHeader,
+    request: ViewRequestSchema,
+    response: ViewDetailSchema,
+    status: 200,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+  },
+  deleteView: {
+    method: "DELETE",
+    path: "/api/v1/views/{viewId}",
+    summary: "Remove a view. Only for its owner and admins.",
+    params: viewIdParam,
+    headers: ifMatchHeader,
+    status: 204,
+    faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,60 @@
+// The routes a worker enrols by, and commands to workers.
+
+import { idString } from "../../schema/field-types.ts";
+import { CommandRefSchema } from "../bodies/worker-bodies.ts";
+import {
+  CommandDetailSchema,
+  WorkerCommandSchema,
+  WorkerEnrolmentSchema,
+  WorkerEnrolRequestSchema,
+  WorkerSignRequestSchema,
+} from "../bodies/worker-enrolment-bodies.ts";
+import { idempotencyKeyHeader, type Route, readFaults, writeFaults } from "./route.ts";
+
+export const enrolmentRoutes = {
+  enrolWorker: {
+    method: "POST",
+    path: "/api/workers/register",
+    summary: "A worker makes itself known, or says anew what it is. It is listed, and gets no work before its socket is up.",
+    headers: idempotencyKeyHeader,
+    request: WorkerEnrolRequestSchema,
+    response: WorkerEnrolmentSchema,
+    status: 200,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
+    grant: "worker",
+  },
+  signWorker: {
+    method: "POST",
+    path: "/api/workers/heartbeat",
+    summary: "A worker that has registered says that it lives, and which packages it has.",
+    headers: idempotencyKeyHeader,
+    request: WorkerSignRequestSchema,
+    response: WorkerEnrolmentSchema,
+    status: 200,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
+    grant: "worker",
+  },
+  commandWorker: {
+    method: "POST",
+    path: "/api/v1/workers/{workerName}/commands",
+    summary:
+      "Tell a worker, by name or instance id, to drain, to install or remove a package, or to leave what follows of its runs to the worker of another queue.",
+    params: { workerName: idString("Name or instance id; of several of one name, the one that is connected.") },
+    headers: idempotencyKeyHeader,
+    request: WorkerCommandSchema,
+    response: CommandRefSchema,
+    status: 202,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
+    grant: "operate",
+  },
+  getCommand: {
+    method: "GET",
+    path: "/api/v1/commands/{commandId}",
+    summary: "What became of a command.",
+    params: { commandId: idString() },
+    response: CommandDetailSchema,
+    status: 200,
+    faults: [...readFaults, "E.NOT_FOUND"],
+    grant: "view",
+  },
+} as const satisfies Record<string, Route>;

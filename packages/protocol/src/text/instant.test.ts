@@ -1,0 +1,23 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parseInstant } from "../schema/field-types.ts";
+
+describe("readInstant", () => {
+  it("[C25] reads an instant with its zone as the clock would have written it", () => {
+    const years = { min: new Date("0001-01-01T00:00:00Z"), max: new Date("9999-12-31T23:59:59Z"), noInvalidDate: true };
+    fc.assert(
+      fc.property(fc.date(years), (date) => {
+        expect(parseInstant(date.toISOString())).toBe(date.getTime());
+      }),
+    );
+    expect(parseInstant("2026-01-31T12:00:00.5+02:30")).toBe(Date.parse("2026-01-31T09:30:00.500Z"));
+    expect(parseInstant("2024-02-29T00:00:00-01:00")).toBe(Date.parse("2024-02-29T01:00:00Z"));
+  });
+
+  it.each(["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "2026-13-01T00:00:00Z", "2026-01-01T25:00:00Z"])(
+    "[C25] takes %j for none",
+    (text) => {
+      expect(parseInstant(text)).toBeNull();
+    },
+  );
+});

@@ -1,0 +1,89 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Fault } from "../faults/fault.ts";
+import { closestMatch } from "./closest-match.ts";
+import { formatQuery, parseQuery, type QueryableList, queryCharsMax, queryKeys, resolveInstant } from "./query-filter.ts";
+
+const valuesOf = (line: string, page: QueryableList = "runs") => {
+  const read = parseQuery(line, page);
+  return read instanceof Fault ? read.message : read.values;
+};
+
+describe("a query line", () => {
+  it("[L22] is keys with values, quoted where they hold spaces, and words without a key are text", () => {
+    expect(valuesOf('status:failed workflow:"Smoke test" worker:w-2 since:1h text:"timed out"')).toEqual({
+      status: "failed",
+      workflow: "Smoke test",
+      worker: "w-2",
+      since: "1h",
+      text: "timed out",
+    });
+    expect(valuesOf('  timeout "on w-2"  STATUS:failed,queued status:running ')).toEqual({
+      text: "timeout on w-2",
+      status: "failed,queued,running",
+    });
+    expect(valuesOf('text:"a \\"quoted\\" back\\\\slash"')).toEqual({ text: 'a "quoted" back\\slash' });
+    expect(valuesOf("")).toEqual({});
+  });
+
+  it("[L22] says where each term stands", () => {
+    const read = parseQuery('status:failed "a b"', "runs");
+
+    expect(read).toMatchObject({
+      terms: [
+        { key: "status", from: 0, to: 13 },
+        { key: "text", value: "a b", from: 14, to: 19 },
+      ],
+    });
+  });
+
+  it("[L22] refuses what it does not know and names the nearest", () => {
+    expect(valuesOf("stauts:failed")).toMatch(/no filter "stauts" here.*Did you mean status\?/);
+    expect(valuesOf("http://x")).toMatch(/write "http:\/\/x" in quotes/);
+    expect(valuesOf("status:faild")).toMatch(/status is one of queued, .*"faild" is none of them. Did you mean failed\?/);
+    expect(valuesOf("since:yesterday")).toMatch(/is no time; write how long ago/);
+    expect(valuesOf("status:")).toMatch(/status: has no value/);
+    expect(valuesOf('text:"open')).toMatch(/quote that opens at character 6 is not closed/);
+    expect(valuesOf("client:a client:b")).toMatch(/client: stands here twice \(a and b\)/);
+    expect(valuesOf("word", "events")).toMatch(/"word" has no key; say one of topic, run/);
+    expect(valuesOf("constructor:x")).toMatch(/no filter "constructor"/);
+    expect(valuesOf("x".repeat(queryCharsMax + 1))).toMatch(/at most 4096 characters/);
+  });
+
+  it("[L22] written and read again is the same, whatever the values hold", () => {
+    const value = fc.string({ minLength: 1, maxLength: 40, unit: "grapheme" });
+    const values = fc.record({ workflow: value, client: value, worker: value, text: value }, { requiredKeys: [] });
+
+    fc.assert(
+      fc.property(values, (given) => {
+        expect(valuesOf(formatQuery(given))).toEqual(given);
+      }),
+    );
+  });
+
+  it("[L22] reads any text without breaking, and each list has keys that are read", () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 80 }), fc.constantFrom(...(Object.keys(queryKeys) as QueryableList[])), (line, page) => {
+        const read = parseQuery(line, page);
+        const isSound = read instanceof Fault ? read.code === "E.REQUEST.INVALID" : read.terms.every(({ from, to }) => to > from);
+        expect(isSound).toBe(true);
+      }),
+    );
+  });
+
+  it("[L22] times are how long ago, a day, or an instant", () => {
+    const now = Date.parse("2026-02-01T00:00:00Z");
+
+    expect(resolveInstant("1h", now)).toBe(now - 3_600_000);
+    expect(resolveInstant("2d", now)).toBe(now - 172_800_000);
+    expect([resolveInstant("99999d", now), resolveInstant("999999999d", now)]).toEqual([0, 0]);
+    expect(resolveInstant("2026-01-31", now)).toBe(now - 86_400_000);
+    expect(resolveInstant("2026-01-31T12:00:00+12:00", now)).toBe(now - 86_400_000);
+    expect(resolveInstant("soon", now)).toBeNull();
+  });
+});
+
+it("[L22] the nearest word is a slip away, or none", () => {
+  expect(closestMatch("recipeint", ["subject", "recipient"])).toBe("recipient");
+  expect(closestMatch("x", ["subject"])).toBeNull();
+});

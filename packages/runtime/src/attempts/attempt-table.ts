@@ -1,0 +1,232 @@
+// The link's own table of attempts: what this worker holds, which slots and concurrency keys are taken, which fences it has seen.
+// An attempt enters before its dispatch is acked, so the inventory never lacks what the scheduler believes to be here.
+// The table decides; calling handlers and speaking to the scheduler is the business of others.
+
+import type { DispatchPayload } from "@astraflow/protocol";
+import { createAttempt, type LocalAttempt } from "./attempt.ts";
+import { FifoQueue } from "./fifo-queue.ts";
+
+export interface AttemptTableSettings {
+  /** Handlers that may run at once. */
+  readonly slotsMax: number;
+  /** How long a taken attempt may wait for a slot that a stopped handler does not give back. */
+  readonly slotWaitMs: number;
+  /** Tasks whose last fence is remembered after they left the table. */
+  readonly rememberedFencesMax: number;
+}
+
+export type DispatchDecision =
+  | { readonly verdict: "start"; readonly attempt: LocalAttempt; readonly superseded: LocalAttempt | undefined }
+  /** Taken, but every slot is occupied, or an older attempt of the same task or under the same key has not come back yet. */
+  | { readonly verdict: "wait"; readonly attempt: LocalAttempt; readonly superseded: LocalAttempt | undefined }
+  /** The same grant once more: nothing new happens. */
+  | { readonly verdict: "repeat" }
+  | { readonly verdict: "stale"; readonly fence: number; readonly knownFence: number }
+  | { readonly verdict: "key-taken"; readonly fence: number; readonly keyHolder: LocalAttempt }
+  | { readonly verdict: "full"; readonly fence: number };
+
+export interface HeldAttemptRef {
+  readonly task_id: string;
+  readonly fence: number;
+}
+
+export class AttemptTable {
+  readonly #settings: AttemptTableSettings;
+  readonly #byTask = new Map<string, LocalAttempt>();
+  readonly #byConcurrencyKey = new Map<string, LocalAttempt>();
+  readonly #fenceCache: FenceCache;
+  readonly #waitingForSlot = new FifoQueue<LocalAttempt>();
+  #occupiedSlots = 0;
+  /** Of those, the ones that wait for the next of their chain. */
+  #suspendedCount = 0;
+
+  constructor(settings: AttemptTableSettings) {
+    this.#settings = settings;
+    this.#fenceCache = new FenceCache(settings.rememberedFencesMax);
+  }
+
+  /** Attempts that are this worker's to answer for: waiting, running, or finished and not yet acked. */
+  get heldCount(): number {
+    return this.#byTask.size;
+  }
+
+  /** Handlers that have been called and have not come back, stopped ones included. */
+  get occupiedSlots(): number {
+    return this.#occupiedSlots;
+  }
+
+  heldAttempts(): HeldAttemptRef[] {
+    const all: HeldAttemptRef[] = [];
+    for (const attempt of this.#byTask.values()) all.push({ task_id: attempt.task, fence: attempt.fence });
+    return all;
+  }
+
+  /** Every attempt held, for those who look. */
+  listAttempts(): LocalAttempt[] {
+    return [...this.#byTask.values()];
+  }
+
+  /** Attempts whose handler runs or will run. */
+  unfinishedAttempts(): LocalAttempt[] {
+    return [...this.#byTask.values()].filter((attempt) => attempt.phase !== "finished");
+  }
+
+  findAttempt(task: string, fence: number | undefined): LocalAttempt | undefined {
+    const attempt = this.#byTask.get(task);
+    return attempt !== undefined && (fence === undefined || attempt.fence === fence) ? attempt : undefined;
+  }
+
+  /** Takes a dispatch in, or says why not. */
+  admitDispatch(dispatch: DispatchPayload, now: number): DispatchDecision {
+    const current = this.#byTask.get(dispatch.task_id);
+    const known = this.#fenceCache.get(dispatch.task_id);
+    // A scheduler without fences can only mean: the attempt you have, or else a new one.
+    const fence = dispatch.fence ?? current?.fence ?? (known ?? -1) + 1;
+    if (known !== undefined && fence === known) return { verdict: "repeat" };
+    if (known !== undefined && fence < known) return { verdict: "stale", fence, knownFence: known };
+
+    const keyHolder = dispatch.concurrency_key === undefined ? undefined : this.#byConcurrencyKey.get(dispatch.concurrency_key);
+    // One that is over for the scheduler and whose handler has not come back is waited for: the key was given on the moment it was over.
+    const isKeyTaken = keyHolder?.phase === "running" && keyHolder.task !== dispatch.task_id;
+    if (isKeyTaken) return { verdict: "key-taken", fence, keyHolder: keyHolder };
+    if (this.#waitingForSlot.size >= this.#settings.slotsMax) this.#pruneWaitingQueue();
+    if (this.#waitingForSlot.size >= this.#settings.slotsMax) return { verdict: "full", fence };
+
+    const superseded = current === undefined ? undefined : this.discardAttempt(current);
+    const attempt = createAttempt(dispatch, fence, now + this.#settings.slotWaitMs, now);
+    this.#byTask.set(attempt.task, attempt);
+    this.#fenceCache.set(attempt.task, attempt.fence);
+    if (this.#canStart(attempt)) {
+      this.#occupySlot(attempt);
+      return { verdict: "start", attempt, superseded };
+    }
+    this.#waitingForSlot.push(attempt);
+    return { verdict: "wait", attempt, superseded };
+  }
+
+  /** An attempt of an earlier process whose outcome is known and not acked. Of several of one task only the last is held. */
+  restoreFinished(attempt: LocalAttempt): void {
+    attempt.phase = "finished";
+    const current = this.#byTask.get(attempt.task);
+    if (current !== undefined && current.fence > attempt.fence) return;
+    this.#byTask.set(attempt.task, attempt);
+    this.#fenceCache.set(attempt.task, attempt.fence);
+  }
+
+  /** Its outcome is known. It stays held until the scheduler has acked the word about it. */
+  markFinished(attempt: LocalAttempt): void {
+    if (attempt.phase !== "dropped") attempt.phase = "finished";
+  }
+
+  /** The scheduler has acked its outcome. */
+  removeAttempt(attempt: LocalAttempt): void {
+    if (this.#byTask.get(attempt.task) === attempt) this.#byTask.delete(attempt.task);
+  }
+
+  /** Nobody wants its outcome any more. A running handler keeps its slot and key until it comes back. */
+  discardAttempt(attempt: LocalAttempt): LocalAttempt {
+    attempt.phase = "dropped";
+    this.removeAttempt(attempt);
+    return attempt;
+  }
+
+  /** The handler has come back: its slot and key are free. Gives the attempts that can start now, already occupying. */
+  releaseSlot(attempt: LocalAttempt): LocalAttempt[] {
+    if (!attempt.isOccupyingSlot) return [];
+    this.resumeAttempt(attempt, attempt.pendingCalls);
+    attempt.isOccupyingSlot = false;
+    this.#occupiedSlots--;
+    if (attempt.concurrencyKey !== null && this.#byConcurrencyKey.get(attempt.concurrencyKey) === attempt)
+      this.#byConcurrencyKey.delete(attempt.concurrencyKey);
+    return this.#waitingForSlot.size === 0 ? [] : this.#startWaitingAttempts();
+  }
+
+  /**
+   * It waits for the next of its chain: its slot may be needed for that very call, so it is free meanwhile. Gives the attempts that can
+   * start now, already occupying.
+   */
+  suspendAttempt(attempt: LocalAttempt): LocalAttempt[] {
+    attempt.pendingCalls++;
+    if (attempt.pendingCalls > 1 || !attempt.isOccupyingSlot) return [];
+    this.#suspendedCount++;
+    return this.#waitingForSlot.size === 0 ? [] : this.#startWaitingAttempts();
+  }
+
+  /** So many of its calls are over. It goes on at once, also where its slot was given away: those two share it until one ends. */
+  resumeAttempt(attempt: LocalAttempt, calls = 1): void {
+    if (attempt.pendingCalls === 0) return;
+    attempt.pendingCalls = Math.max(0, attempt.pendingCalls - calls);
+    if (attempt.pendingCalls === 0 && attempt.isOccupyingSlot) this.#suspendedCount--;
+  }
+
+  /** Attempts that have waited too long for a slot; they are no longer held. */
+  expireSlotWaits(now: number): LocalAttempt[] {
+    if (this.#waitingForSlot.size === 0) return [];
+    const expired: LocalAttempt[] = [];
+    for (const attempt of this.#waitingForSlot.drain()) {
+      if (attempt.phase !== "waiting") continue;
+      if (attempt.slotWaitEndsAt <= now) expired.push(this.discardAttempt(attempt));
+      else this.#waitingForSlot.push(attempt);
+    }
+    return expired;
+  }
+
+  /** When the next wait for a slot ends. */
+  get nextSlotWaitEndsAt(): number {
+    return this.#waitingForSlot.peek()?.slotWaitEndsAt ?? Number.POSITIVE_INFINITY;
+  }
+
+  #canStart(attempt: LocalAttempt): boolean {
+    if (this.#occupiedSlots - this.#suspendedCount >= this.#settings.slotsMax) return false;
+    return attempt.concurrencyKey === null || !this.#byConcurrencyKey.has(attempt.concurrencyKey);
+  }
+
+  #occupySlot(attempt: LocalAttempt): void {
+    attempt.phase = "running";
+    attempt.isOccupyingSlot = true;
+    this.#occupiedSlots++;
+    if (attempt.concurrencyKey !== null) this.#byConcurrencyKey.set(attempt.concurrencyKey, attempt);
+  }
+
+  #startWaitingAttempts(): LocalAttempt[] {
+    const started: LocalAttempt[] = [];
+    for (const attempt of this.#waitingForSlot.drain()) {
+      if (attempt.phase !== "waiting") continue;
+      if (this.#canStart(attempt)) {
+        this.#occupySlot(attempt);
+        started.push(attempt);
+      } else this.#waitingForSlot.push(attempt);
+    }
+    return started;
+  }
+
+  #pruneWaitingQueue(): void {
+    for (const attempt of this.#waitingForSlot.drain()) if (attempt.phase === "waiting") this.#waitingForSlot.push(attempt);
+  }
+}
+
+/**
+ * Highest fence seen per task, for the last tasks only. Two generations instead of one list that forgets its oldest entry: a Map
+ * that loses its first key at every step has to walk over all the holes to find the next one.
+ */
+class FenceCache {
+  readonly #generationMax: number;
+  #currentGeneration = new Map<string, number>();
+  #previousGeneration = new Map<string, number>();
+
+  constructor(tasksMax: number) {
+    this.#generationMax = Math.ceil(tasksMax / 2);
+  }
+
+  get(task: string): number | undefined {
+    return this.#currentGeneration.get(task) ?? this.#previousGeneration.get(task);
+  }
+
+  set(task: string, fence: number): void {
+    if (this.#currentGeneration.size >= this.#generationMax) {
+      this.#previousGeneration = this.#currentGeneration;
+      this.#currentGeneration = new Map();
+    }
+    this.#currentGeneration.set(task, fence);
+  }
+}

@@ -1,0 +1,32 @@
+import type { JsonObject } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { AttemptContext, type AttemptContextOptions } from "./attempt-context.ts";
+
+const contextOf = (parameters: JsonObject): AttemptContext =>
+  new AttemptContext({
+    attempt: { dispatch: { parameters } },
+    settings: {},
+    config: {},
+    leased: [],
+    ports: {},
+  } as unknown as AttemptContextOptions);
+
+describe("what a handler is given of granted resources", () => {
+  it("[D136] is what the dispatch says, by key, and which of them are missing", () => {
+    const smtp = { resourceId: "r1", type: "file", filename: "a", mimeType: null, sizeBytes: 1, metadata: null, value: "x" };
+    const errors = [{ key: "logo", error: "missing_grant" }];
+
+    const context = contextOf({ to: "ann", __resourceBindings: { smtp }, __resourceBindingErrors: errors });
+
+    expect(context.resourceBindings["smtp"]?.value).toBe("x");
+    expect(context.resourceBindingErrors).toEqual(errors);
+  });
+
+  it("[D136] is empty where the dispatch says nothing, or something else", () => {
+    for (const parameters of [{}, { __resourceBindings: null, __resourceBindingErrors: {} }, { __resourceBindings: [1] }]) {
+      const context = contextOf(parameters);
+
+      expect([context.resourceBindings, context.resourceBindingErrors]).toEqual([{}, []]);
+    }
+  });
+});

@@ -1,0 +1,144 @@
+// What a handler is given for one attempt, made cheaply: directories, signals and process groups cost more than a light handler, so each
+// is made when first asked for. Who calls the handler, and what becomes of what it returns, is executor.ts.
+
+import type { ChildProcess, SpawnOptions } from "node:child_process";
+import { createHash } from "node:crypto";
+import path from "node:path";
+import type { JsonObject } from "@astraflow/protocol";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import type { FeedbackInput } from "../attempts/feedback.ts";
+import type { KeptResource } from "../resources/resource.ts";
+import { ChildProcesses, type ChildProcessPorts } from "../system/child-processes.ts";
+import { createDirectory } from "../system/create-directory.ts";
+import type { DispatchedResourceRef, FeedbackSender, HandlerContext, HandlerResources } from "./handler.ts";
+import { callNext, type NextCallPorts } from "./next-call.ts";
+import type { HandlerVendorFrames } from "./vendor-frames.ts";
+
+export interface AttemptContextPorts extends NextCallPorts, ChildProcessPorts {
+  sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void;
+}
+
+export interface AttemptContextSettings {
+  readonly tenant: string;
+  readonly ext: HandlerVendorFrames;
+  readonly resources: HandlerResources;
+  /** Parent of the attempts' own directories. */
+  readonly workRoot: string;
+}
+
+export interface AttemptContextOptions {
+  readonly attempt: LocalAttempt;
+  readonly settings: AttemptContextSettings;
+  readonly config: JsonObject;
+  readonly leased: readonly KeptResource[];
+  readonly ports: AttemptContextPorts;
+}
+
+const workDirNameCharsMax = 120;
+
+export class AttemptContext implements HandlerContext {
+  readonly runId: string;
+  readonly taskId: string;
+  readonly nodeId: string;
+  readonly nodeType: string;
+  readonly packageName: string;
+  readonly packageVersion: string;
+  readonly tenant: string;
+  readonly attempt: number;
+  readonly params: HandlerContext["params"];
+  readonly config: HandlerContext["config"];
+  readonly hostNodeId: string | undefined;
+  readonly middlewareChain: readonly string[];
+  readonly chainIndex: number | undefined;
+  readonly resourceRefs: HandlerContext["resourceRefs"];
+  readonly leased: readonly KeptResource[];
+  readonly resources: HandlerResources;
+  readonly feedback: FeedbackSender;
+  readonly ext: HandlerVendorFrames;
+  readonly #attempt: LocalAttempt;
+  readonly #ports: AttemptContextPorts;
+  readonly #workRoot: string;
+  #createdWorkDir: string | undefined;
+  #childProcesses: ChildProcesses | undefined;
+
+  constructor({ attempt, settings, config, leased, ports }: AttemptContextOptions) {
+    const { dispatch } = attempt;
+    this.runId = dispatch.run_id;
+    this.taskId = dispatch.task_id;
+    this.nodeId = dispatch.node_id;
+    this.nodeType = dispatch.node_type;
+    this.packageName = dispatch.package_name;
+    this.packageVersion = dispatch.package_version;
+    this.tenant = settings.tenant;
+    this.attempt = dispatch.attempt ?? 1;
+    this.params = dispatch.parameters;
+    this.config = config;
+    this.hostNodeId = dispatch.host_node_id;
+    this.middlewareChain = dispatch.middleware_chain ?? emptyList;
+    this.chainIndex = dispatch.chain_index;
+    this.resourceRefs = (dispatch.resource_refs as readonly DispatchedResourceRef[] | undefined) ?? emptyList;
+    this.leased = leased;
+    this.resources = settings.resources;
+    this.ext = settings.ext;
+    this.#attempt = attempt;
+    this.#ports = ports;
+    this.#workRoot = settings.workRoot;
+    this.feedback = {
+      send: (input) => ports.sendFeedback(attempt, input),
+      emitText: (text, { channel = "log", ...rest } = {}) =>
+        ports.sendFeedback(attempt, { ...rest, chunks: [{ channel, text }] }),
+    };
+  }
+
+  get resourceBindings(): HandlerContext["resourceBindings"] {
+    const bound = this.params["__resourceBindings"];
+    return isObject(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
+  }
+
+  get resourceBindingErrors(): HandlerContext["resourceBindingErrors"] {
+    const errors = this.params["__resourceBindingErrors"];
+    return Array.isArray(errors) ? (errors as unknown as HandlerContext["resourceBindingErrors"]) : emptyList;
+  }
+
+  get signal(): AbortSignal {
+    return this.#attempt.stopSignal.signal;
+  }
+
+  next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject> {
+    return callNext(this.#attempt, this.#ports, { payload, hostCtx, middlewareCtx, timeoutMs });
+  }
+
+  spawn(command: string, args: readonly string[] = [], options: SpawnOptions = {}): ChildProcess {
+    this.#childProcesses ??= new ChildProcesses(this.signal, this.#ports);
+    return this.#childProcesses.spawn(command, args, options);
+  }
+
+  get workDir(): string {
+    if (this.#createdWorkDir === undefined) {
+      const dir = path.join(this.#workRoot, workDirName(this.#attempt));
+      createDirectory(dir);
+      this.#createdWorkDir = dir;
+    }
+    return this.#createdWorkDir;
+  }
+
+  get createdWorkDir(): string | undefined {
+    return this.#createdWorkDir;
+  }
+
+  /** The handler has come back: what it started and did not wait for ends now. */
+  killChildProcesses(): void {
+    this.#childProcesses?.killAll();
+  }
+}
+
+const emptyList: readonly never[] = [];
+const emptyRecord: Readonly<Record<string, never>> = Object.freeze({});
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** One plain name inside the work root, whatever a scheduler put into the ids; long ones are told apart by a digest. */
+function workDirName(attempt: LocalAttempt): string {
+  const exact = `${attempt.run}/${attempt.task}/${attempt.fence}`;
+  const digest = createHash("sha256").update(exact).digest("hex").slice(0, 16);
+  return `${attempt.task.replace(/[^A-Za-z0-9-]/g, "_").slice(0, workDirNameCharsMax)}_${digest}`;
+}

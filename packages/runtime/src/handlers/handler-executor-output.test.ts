@@ -1,0 +1,117 @@
+// What an executor makes of what a handler says and returns beyond its outputs: places in chains, artifacts, secrets, references.
+
+import type { DispatchPayload } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { executorHarness } from "../../test/executor-harness.ts";
+import type { NodeHandler } from "./handler.ts";
+
+describe("executor", () => {
+  it("[W188] does the same whatever its place in a chain says; the fields are there to be read", () => {
+    const trace = { host_node_id: "h", middleware_chain: ["n", "m"], chain_index: 0 };
+    const handler: NodeHandler = ({ params, attempt, signal }) => ({ params, attempt, isStopped: signal.aborted });
+    const places: Partial<DispatchPayload>[] = [{}, trace, { ...trace, chain_index: 7 }, { middleware_chain: [] }];
+
+    const seen = places.map((part) => {
+      const b = executorHarness(handler, part);
+      b.executor.start(b.attempt);
+      return { log: b.log, outcomes: b.outcomes, timers: b.timers.length, key: b.attempt.concurrencyKey };
+    });
+
+    for (const one of seen) expect(one).toEqual(seen[0]);
+    let place: unknown;
+    const b = executorHarness(({ hostNodeId, middlewareChain, chainIndex }) => {
+      place = { hostNodeId, middlewareChain, chainIndex };
+      return {};
+    }, trace);
+    b.executor.start(b.attempt);
+    expect(place).toEqual({ hostNodeId: "h", middlewareChain: ["n", "m"], chainIndex: 0 });
+  });
+
+  it("[W187] an artifact whose data nobody keeps is inline: the result is all there is of it", () => {
+    const b = executorHarness(({ resources }) => {
+      resources.register({ id: "kept", type: "model" });
+      const said = [
+        { resource_id: "elsewhere", worker_name: "other", type: "t" },
+        { resource_id: "said", type: "t", inline: false },
+      ];
+      return { text: "hi", artifacts: [{ resource_id: "text", type: "t" }, { resource_id: "kept", type: "t" }, ...said] };
+    });
+
+    b.executor.start(b.attempt);
+
+    expect(b.outcomes[0]).toMatchObject({
+      artifacts: [
+        { resource_id: "text", worker_name: "w", inline: true },
+        { resource_id: "kept", worker_name: "w" },
+        { resource_id: "elsewhere", worker_name: "other" },
+        { resource_id: "said", inline: false },
+      ],
+    });
+    expect((b.outcomes[0] as { artifacts?: object[] }).artifacts?.filter((one) => "inline" in one)).toHaveLength(2);
+    expect(b.resources.referencedIds()).toEqual(["kept"]);
+  });
+
+  it("[W182] what went before its result was said is told of again behind it", () => {
+    const b = executorHarness(({ resources }) => {
+      resources.register({ id: "m", type: "model" });
+      const artifact = resources.artifact("m");
+      resources.drop("m");
+      return { outputs: {}, artifacts: [artifact] };
+    });
+
+    b.executor.start(b.attempt);
+
+    expect(b.log).toEqual(["m released", "finished", "settled", "m lost"]);
+  });
+
+  it("[W189] says nothing of the secrets that its task was granted: not while it runs, not in its result, not in its error", async () => {
+    const secret = "open-sesame-9f2c";
+    const parameters = {
+      __resourceBindings: { door: { resourceId: "r", value: secret } },
+    } as unknown as DispatchPayload["parameters"];
+    const b = executorHarness(
+      (context) => {
+        context.feedback.send({ message: `it is ${secret}` });
+        context.feedback.emitText("it is open-");
+        context.feedback.emitText("sesame-9f2c, open-");
+        return { mine: context.resourceBindings["door"]?.value };
+      },
+      { parameters },
+    );
+    b.executor.start(b.attempt);
+    const thrower = executorHarness(
+      async () => {
+        throw new Error(`refused ${secret}`);
+      },
+      { parameters },
+    );
+    thrower.executor.start(thrower.attempt);
+    await thrower.settled;
+
+    expect(JSON.stringify([b.said, b.outcomes, thrower.outcomes])).not.toContain("sesame");
+    const texts = b.said.flatMap(({ chunks = [] }) => chunks.map(({ text }) => text));
+    expect(texts.join("")).toBe("it is ***, open-");
+    expect(b.outcomes).toMatchObject([{ status: "SUCCEEDED", result: { mine: "***" } }]);
+    expect(b.log).toEqual([
+      "the result of task r.1 held a secret that was granted to it, and says *** instead",
+      "finished",
+      "settled",
+    ]);
+    expect(thrower.outcomes).toMatchObject([{ type: "error", message: "refused ***" }]);
+  });
+
+  it("[W164] keeps what a task refers to for as long as the scheduler says that this use makes it live", () => {
+    const until = (ms: number) => [{ resource_id: "m", worker_name: "w", type: "model", expires_at: new Date(ms).toISOString() }];
+    for (const [said, expected] of [
+      [7_200_000, 7_200_000],
+      [1_000, 3_600_000],
+    ] as const) {
+      const b = executorHarness(() => ({}), { resource_refs: until(said) } as Partial<DispatchPayload>);
+      b.resources.register({ id: "m", type: "model" });
+
+      b.executor.start(b.attempt);
+
+      expect(b.resources.get("m")?.expiresAt).toBe(expected);
+    }
+  });
+});

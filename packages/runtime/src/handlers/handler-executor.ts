@@ -1,0 +1,229 @@
+// Runs handlers inside this thread: calls, limits in time, and says how each one ended. Nothing here knows the session.
+// Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
+
+import { rm } from "node:fs/promises";
+import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import {
+  type AttemptOutcome,
+  errorOutcome,
+  type HandlerOutcome,
+  type OutcomeContext,
+  readReturnedOutcome,
+  readThrownOutcome,
+} from "../attempts/outcome.ts";
+import type { KeptResource } from "../resources/resource.ts";
+import type { ResourceRegistry } from "../resources/resource-registry.ts";
+import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "./attempt-context.ts";
+import type { DispatchedResourceRef, HandlerRegistry, NodeHandler } from "./handler.ts";
+import { createSecretMask, maskFeedback, maskOutcome, type SecretMask } from "./secret-mask.ts";
+
+export interface HandlerExecutorPorts extends AttemptContextPorts {
+  /** Milliseconds of a clock that never jumps. */
+  now(): number;
+  /** The outcome of an attempt is known. Exactly once per start. */
+  attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void;
+  /** Its handler has come back, after `finished` or at once. Exactly once per start, unless the handler never comes back. */
+  handlerReturned(attempt: LocalAttempt): void;
+  /** Something went wrong that no caller hears of. */
+  reportProblem(problem: { message: string; cause: unknown }): void;
+}
+
+export interface HandlerExecutorSettings extends AttemptContextSettings {
+  readonly handlers: HandlerRegistry;
+  readonly resources: ResourceRegistry;
+}
+
+/** setTimeout takes no more; longer limits are the scheduler's to keep. */
+const timerMsMax = 2 ** 31 - 1;
+
+export class HandlerExecutor {
+  readonly #ports: HandlerExecutorPorts;
+  readonly #settings: HandlerExecutorSettings;
+  readonly #outcomeContext: OutcomeContext;
+
+  constructor(ports: HandlerExecutorPorts, settings: HandlerExecutorSettings) {
+    const { resources } = settings;
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#outcomeContext = { workerName: resources.settings.workerName, isKeptResource: (id) => resources.get(id) !== undefined };
+  }
+
+  start(attempt: LocalAttempt): void {
+    const { package_name, package_version, node_type } = attempt.dispatch;
+    const found = this.#settings.handlers.findHandler(package_name, package_version, node_type);
+    if (found === undefined) {
+      const message = `package ${package_name} ${package_version} has no handler for ${node_type} on this worker`;
+      this.#ports.attemptFinished(attempt, errorOutcome(message, "worker.runner", "E.CMD.UNKNOWN"));
+      this.#ports.handlerReturned(attempt);
+      return;
+    }
+    const leased = this.#leaseResources(attempt);
+    if (leased instanceof Fault) {
+      this.#ports.attemptFinished(attempt, errorOutcome(leased.message, "worker.resources", leased.code));
+      this.#ports.handlerReturned(attempt);
+      return;
+    }
+    const mask = createSecretMask(attempt.dispatch.parameters, found.nonSecretKeys);
+    const call = new HandlerCall(attempt, this.#ports, mask);
+    const ports = mask === null ? this.#ports : this.#portsWithMask(mask);
+    const context = new AttemptContext({ attempt, settings: this.#settings, config: found.config, leased, ports });
+    this.#runHandler(attempt, found.handler, call, context);
+  }
+
+  /** Only where the task was granted a secret: all others say what they say at no cost. */
+  #portsWithMask(mask: SecretMask): HandlerExecutorPorts {
+    const ports = this.#ports;
+    return {
+      ...ports,
+      sendFeedback(attempt, input) {
+        try {
+          const clean = maskFeedback(mask, input);
+          if (clean !== null) ports.sendFeedback(attempt, clean);
+        } catch (cause) {
+          ports.reportProblem({ message: `feedback of task ${attempt.task} cannot be written as JSON and was dropped`, cause });
+        }
+      },
+    };
+  }
+
+  #runHandler(attempt: LocalAttempt, handler: NodeHandler, call: HandlerCall, context: AttemptContext): void {
+    let named: readonly ResultArtifact[] = noResources;
+    const read = (value: unknown): HandlerOutcome => {
+      const outcome = readReturnedOutcome(value, call.elapsedMs, this.#outcomeContext);
+      if (outcome.type === "result" && outcome.artifacts !== undefined) {
+        named = outcome.artifacts.filter(
+          ({ inline, worker_name }) => inline !== true && worker_name === this.#outcomeContext.workerName,
+        );
+        for (const { resource_id } of named) this.#settings.resources.markReferenced(resource_id);
+      }
+      return outcome;
+    };
+    const settleCall = (): void => {
+      this.#cleanUp(attempt, context);
+      // What went before its result was said is only known with it.
+      for (const { resource_id } of named) this.#settings.resources.reportIfLost(resource_id);
+    };
+    try {
+      const returned = handler(context);
+      if (isThenable(returned)) {
+        const settle = (outcome: (value: unknown) => HandlerOutcome) => (value: unknown) => {
+          call.finish(() => outcome(value));
+          settleCall();
+        };
+        returned.then(settle(read), settle(readThrownOutcome));
+        return;
+      }
+      call.finish(() => read(returned));
+    } catch (thrown) {
+      call.finish(() => readThrownOutcome(thrown));
+    }
+    settleCall();
+  }
+
+  /** All that the task refers to, or why it cannot run here. What is leased is neither evicted nor expires while it runs. */
+  #leaseResources(attempt: LocalAttempt): readonly KeptResource[] | Fault {
+    const refs = attempt.dispatch.resource_refs as readonly DispatchedResourceRef[] | undefined;
+    if (refs === undefined || refs.length === 0) return noResources;
+    const { resources } = this.#settings;
+    const leased: KeptResource[] = [];
+    try {
+      for (const { resource_id, worker_name, expires_at } of refs) {
+        if (worker_name !== resources.settings.workerName)
+          throw resourceElsewhere(resource_id, worker_name, resources.settings.workerName);
+        const resource = resources.lease(resource_id);
+        leased.push(resource);
+        // The scheduler counts its life from this use on.
+        const until = expires_at === undefined ? Number.NaN : Date.parse(expires_at);
+        if (until > resource.expiresAt) resources.touch(resource_id, until);
+      }
+      return leased;
+    } catch (thrown) {
+      for (const { id } of leased) resources.release(id);
+      if (thrown instanceof Fault) return thrown;
+      throw thrown;
+    }
+  }
+
+  #cleanUp(attempt: LocalAttempt, context: AttemptContext): void {
+    context.killChildProcesses();
+    for (const { id } of context.leased) this.#settings.resources.release(id);
+    this.#ports.handlerReturned(attempt);
+    const dir = context.createdWorkDir;
+    if (dir === undefined) return;
+    rm(dir, { recursive: true, force: true }).catch((cause: unknown) =>
+      this.#ports.reportProblem({ message: `the work directory of task ${attempt.task} could not be removed`, cause }),
+    );
+  }
+}
+
+/** One call of a handler: its outcome is said once, by the handler or by the clock. */
+class HandlerCall {
+  readonly #attempt: LocalAttempt;
+  readonly #ports: HandlerExecutorPorts;
+  readonly #startedAt: number;
+  readonly #mask: SecretMask | null;
+  #clearTimer: (() => void) | undefined;
+  #isFinished = false;
+
+  constructor(attempt: LocalAttempt, ports: HandlerExecutorPorts, mask: SecretMask | null) {
+    this.#attempt = attempt;
+    this.#mask = mask;
+    this.#ports = ports;
+    this.#startedAt = ports.now();
+    const timeoutMs = attempt.dispatch.constraints.timeout_ms;
+    if (timeoutMs !== undefined) this.#clearTimer = ports.after(Math.min(timeoutMs, timerMsMax), () => this.#timeOut(timeoutMs));
+  }
+
+  get elapsedMs(): number {
+    return this.#ports.now() - this.#startedAt;
+  }
+
+  finish(read: () => HandlerOutcome): void {
+    if (this.#isFinished) return;
+    this.#isFinished = true;
+    this.#clearTimer?.();
+    const outcome = readOutcomeSafely(read);
+    this.#ports.attemptFinished(this.#attempt, this.#mask === null ? outcome : this.#maskSecrets(this.#mask, outcome));
+  }
+
+  /** What it said last and was held back goes before its outcome. */
+  #maskSecrets(mask: SecretMask, outcome: HandlerOutcome): AttemptOutcome {
+    const chunks = mask.takeHeldChunks();
+    if (chunks.length > 0) this.#ports.sendFeedback(this.#attempt, { chunks });
+    const clean = readOutcomeSafely(() => maskOutcome(mask, outcome));
+    if (clean !== outcome && clean.type === "result") {
+      const message = `the result of task ${this.#attempt.task} held a secret that was granted to it, and says *** instead`;
+      this.#ports.reportProblem({ message, cause: "what a handler returns is stored" });
+    }
+    return clean;
+  }
+
+  #timeOut(timeoutMs: number): void {
+    const message = `the task did not end within its ${timeoutMs} ms`;
+    this.#clearTimer = undefined;
+    this.finish(() => errorOutcome(message, "worker.runner", "E.TIMEOUT"));
+    this.#attempt.stopSignal.stop(new Error(message));
+  }
+}
+
+/** What a handler returned may run code of its own when it is looked at (getters, proxies). */
+function readOutcomeSafely(read: () => HandlerOutcome): HandlerOutcome {
+  try {
+    return read();
+  } catch (thrown) {
+    return errorOutcome(
+      `what the handler returned cannot be read: ${thrown instanceof Error ? thrown.message : "it throws"}`,
+      "worker.runner",
+    );
+  }
+}
+
+const noResources: readonly never[] = [];
+
+const resourceElsewhere = (resource: string, named: string, own: string): Fault =>
+  fault("E.RESOURCE.MISSING", `resource ${resource} is at worker ${named}, and this is ${own}`);
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}

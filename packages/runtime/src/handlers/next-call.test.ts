@@ -1,0 +1,90 @@
+// What a middleware's handler sees of its call: the promise, its error, its end with the task and with its time.
+import type { DispatchPayload } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
+import { callNext, type NextCallAnswer, NextError } from "./next-call.ts";
+
+function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
+  const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "x", package_name: "p", package_version: "1.0.0" };
+  const attempt = createAttempt({ ...names, parameters: {}, constraints: {}, ...part }, 1, 0);
+  const asked: string[] = [];
+  const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
+  let answer: (answer: NextCallAnswer) => void = () => {};
+  let forgotten = 0;
+  const ports = {
+    after(ms: number, call: () => void) {
+      const timer = { ms, call, isCancelled: false };
+      timers.push(timer);
+      return () => {
+        timer.isCancelled = true;
+      };
+    },
+    callNext(_: LocalAttempt, draft: { argumentsJson: string }, hear: typeof answer) {
+      asked.push(draft.argumentsJson);
+      answer = hear;
+      return () => {
+        forgotten++;
+      };
+    },
+  };
+  return { attempt, ports, asked, timers, answer: (one: NextCallAnswer) => answer(one), forgotten: () => forgotten };
+}
+
+describe("next", () => {
+  it("[W156] gives the result, and takes its own time limit away with it", async () => {
+    const p = play();
+    const result = callNext(p.attempt, p.ports, { payload: { a: 1 }, timeoutMs: 100 });
+
+    p.answer({ result: { echo: "hi" } });
+
+    expect(await result).toEqual({ echo: "hi" });
+    expect(p.asked).toEqual(['{"payload":{"a":1},"timeoutMs":100}']);
+    expect(p.timers).toMatchObject([{ ms: 5_100, isCancelled: true }]);
+    p.attempt.stopSignal.stop(new Error("late"));
+    expect(p.forgotten()).toBe(0);
+  });
+
+  it("[W156] throws an error with the code of what was called", async () => {
+    const p = play();
+    const result = callNext(p.attempt, p.ports, {});
+
+    p.answer({ error: { code: "next_failed", message: "it threw" }, trace: { target: "h" } });
+
+    await expect(result).rejects.toMatchObject({ name: "NextError", code: "next_failed", trace: { target: "h" } });
+    await expect(result).rejects.toBeInstanceOf(NextError);
+  });
+
+  it("[W156] is for middlewares, takes objects only, and a whole number of milliseconds", async () => {
+    const environment = play({});
+    await expect(callNext(environment.attempt, environment.ports, {})).rejects.toMatchObject({ code: "next_no_chain" });
+    const p = play();
+    await expect(callNext(p.attempt, p.ports, { payload: [] as never })).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
+    await expect(callNext(p.attempt, p.ports, { timeoutMs: 0.5 })).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
+
+    expect([...environment.asked, ...p.asked]).toEqual([]);
+  });
+
+  it("[W154] ends when the task is stopped, and is never begun afterwards", async () => {
+    const p = play();
+    const result = callNext(p.attempt, p.ports, { timeoutMs: 100 });
+
+    p.attempt.stopSignal.stop(new Error("cancelled by the scheduler"));
+    p.answer({ result: {} });
+
+    await expect(result).rejects.toThrow("cancelled by the scheduler");
+    expect(p.forgotten()).toBe(1);
+    expect(p.timers[0]?.isCancelled).toBe(true);
+    await expect(callNext(p.attempt, p.ports, {})).rejects.toThrow("cancelled by the scheduler");
+    expect(p.asked).toHaveLength(1);
+  });
+
+  it("[W156] gives up by itself where the scheduler cannot be reached", async () => {
+    const p = play();
+    const result = callNext(p.attempt, p.ports, { timeoutMs: 100 });
+
+    p.timers[0]?.call();
+
+    await expect(result).rejects.toMatchObject({ code: "next_timeout" });
+    expect(p.forgotten()).toBe(1);
+  });
+});

@@ -1,0 +1,103 @@
+// A middleware's call of the next of its chain, as its handler sees it: what is asked, what comes back, what can go wrong. How the question
+// travels and when it is asked again is calls.ts; what is run for it, the scheduler decides.
+
+import { fault, type JsonObject, limits } from "@astraflow/protocol";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+
+/** A question that wants to leave: the text of a JSON object with all that is not a name. */
+export interface NextCallDraft {
+  readonly argumentsJson: string;
+}
+
+export type NextCallAnswer =
+  | { readonly result: JsonObject }
+  | { readonly error: { readonly code: string; readonly message: string }; readonly trace: JsonObject };
+
+/** What `next` throws: the inner call failed, was cancelled or skipped, ran out of time, or could not be made. */
+export class NextError extends Error {
+  override readonly name = "NextError";
+  /** `next_failed`, `next_timeout` and their like, or the code that the inner call failed with. */
+  readonly code: string;
+  readonly trace: JsonObject;
+
+  constructor(code: string, message: string, trace: JsonObject = {}) {
+    super(message);
+    this.code = code;
+    this.trace = trace;
+  }
+}
+
+export interface NextCallPorts {
+  after(ms: number, call: () => void): () => void;
+  /** Asks; the answer is said at most once. What is returned takes the question back. */
+  callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
+}
+
+export interface NextCallArguments {
+  readonly payload?: JsonObject | undefined;
+  readonly hostCtx?: JsonObject | undefined;
+  readonly middlewareCtx?: JsonObject | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+/** The scheduler keeps the time; only one that cannot be reached is not waited for longer than this beyond it. */
+const schedulerLatenessMs = 5_000;
+const timerMsMax = 2 ** 31 - 1;
+/** Room for the envelope and the names. */
+const argumentsBytesMax = limits.frameBytesMax - 16 * 1024;
+
+export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: NextCallArguments): Promise<JsonObject> {
+  const { chain_index, node_id } = attempt.dispatch;
+  if (chain_index === undefined)
+    return Promise.reject(new NextError("next_no_chain", `node ${node_id} is no middleware of a chain, so nothing comes next`));
+  return new Promise((resolve, reject) => {
+    const draft = encodeArguments(args);
+    const { signal } = attempt.stopSignal;
+    signal.throwIfAborted();
+    let isDone = false;
+    let cancelTimer = (): void => {};
+    // Asking may end the attempt: what leaves can find the session gone.
+    let forget = (): void => {};
+    const done = (settle: () => void): void => {
+      if (isDone) return;
+      isDone = true;
+      cancelTimer();
+      signal.removeEventListener("abort", stop);
+      settle();
+    };
+    const stop = (): void => giveUp(signal.reason as Error);
+    const giveUp = (why: Error): void => {
+      done(() => reject(why));
+      forget();
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    const takeBack = ports.callNext(attempt, draft, (answer) =>
+      done(() =>
+        "error" in answer ? reject(new NextError(answer.error.code, answer.error.message, answer.trace)) : resolve(answer.result),
+      ),
+    );
+    if (signal.aborted) takeBack();
+    else forget = takeBack;
+    const { timeoutMs } = args;
+    if (timeoutMs === undefined || isDone) return;
+    cancelTimer = ports.after(Math.min(timeoutMs + schedulerLatenessMs, timerMsMax), () =>
+      giveUp(new NextError("next_timeout", `nothing came back within ${timeoutMs} ms, nor word of it from the scheduler`)),
+    );
+  });
+}
+
+function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: NextCallArguments): NextCallDraft {
+  for (const [name, value] of Object.entries({ payload, hostCtx, middlewareCtx }))
+    if (value !== undefined && (typeof value !== "object" || value === null || Array.isArray(value)))
+      throw fault("E.FRAME.INVALID", `${name} of next must be an object`);
+  if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && timeoutMs >= 1))
+    throw fault("E.FRAME.INVALID", "timeoutMs of next must be a whole number of milliseconds above 0");
+  const json = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });
+  const bytes = Buffer.byteLength(json);
+  if (bytes > argumentsBytesMax)
+    throw fault(
+      "E.FRAME.TOO_LARGE",
+      `${bytes} bytes for the next of the chain are more than the ${argumentsBytesMax} of a frame`,
+    );
+  return { argumentsJson: json };
+}

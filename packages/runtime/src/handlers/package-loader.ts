@@ -1,0 +1,211 @@
+// The packages of a worker: found on disk, read, imported, offered. A bad one is reported and left out; it never stops the others.
+// Installing, verifying and removing packages will come beside this and call `loadPackage` for what they put in place.
+
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { Fault, fault, isSecretType, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
+import type { WorkerCapabilities } from "../scheduler-link/link-ports.ts";
+import { importAdapter, isFileMissing } from "./entrypoint.ts";
+import { HandlerRegistry, type PackageSetup, type RegisteredHandler } from "./handler.ts";
+import { VendorFrameHub } from "./vendor-frames.ts";
+
+export interface LoadedPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly dir: string;
+  /** The manifest as it was written: this is what the scheduler is told. */
+  readonly manifestJson: JsonObject;
+  readonly manifest: Manifest;
+  readonly handlers: readonly { readonly nodeType: string; readonly registration: RegisteredHandler }[];
+}
+
+/** A package that is not offered, or a node of it that cannot be run, and why. */
+export interface PackageProblem {
+  readonly dir: string;
+  readonly fault: Fault;
+}
+
+export interface LoadedPackages {
+  readonly packages: readonly LoadedPackage[];
+  readonly problems: readonly PackageProblem[];
+  readonly handlers: HandlerRegistry;
+  /** Where the packages listen to vendors' frames; absent where none of them can. */
+  readonly vendorFrames?: VendorFrameHub;
+}
+
+/** How long a `setup` may take before its handlers are offered without it having ended. */
+const setupTimeoutMs = 10_000;
+const manifestName = "manifest.json";
+
+/** Loads `<root>/<name>/<version>/manifest.json` and `<root>/<name>/manifest.json`. Names come from the manifests. */
+export async function loadPackages(root: string): Promise<LoadedPackages> {
+  const packages: LoadedPackage[] = [];
+  const problems: PackageProblem[] = [];
+  const handlers = new HandlerRegistry();
+  const vendorFrames = new VendorFrameHub();
+  for (const dir of await findPackageDirs(root)) {
+    const loaded = await loadPackage(dir, vendorFrames);
+    if (loaded instanceof Fault) {
+      problems.push({ dir, fault: loaded });
+      continue;
+    }
+    const twin = packages.find((one) => one.name === loaded.package.name && one.version === loaded.package.version);
+    if (twin !== undefined) {
+      problems.push({ dir, fault: fault("E.PKG.INVALID", `${twin.name} ${twin.version} is already loaded from ${twin.dir}`) });
+      continue;
+    }
+    problems.push(...loaded.problems.map((one) => ({ dir, fault: one })));
+    packages.push(loaded.package);
+    const { name: packageName, version: packageVersion } = loaded.package;
+    for (const { nodeType, registration: found } of loaded.package.handlers)
+      handlers.add({ packageName, packageVersion, nodeType }, found);
+  }
+  return { packages, problems, handlers, vendorFrames };
+}
+
+/** What register says about the packages. */
+export function describePackagesForRegister(loadedPackages: {
+  readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "manifestJson">[];
+}): Pick<WorkerCapabilities, "packages" | "manifests"> {
+  return {
+    packages: loadedPackages.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
+    manifests: loadedPackages.packages.map(({ name, version, manifestJson: written }) => ({ name, version, manifest: written })),
+  };
+}
+
+/** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
+export async function loadPackage(
+  dir: string,
+  vendorFrames: VendorFrameHub = new VendorFrameHub(),
+): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
+  const written = await readManifestFile(path.join(dir, manifestName));
+  if (written instanceof Fault) return written;
+  const manifest = readManifest(written);
+  if (manifest instanceof Fault) return manifest;
+  const loaded = await loadHandlers(dir, manifest, vendorFrames);
+  if (loaded.handlers.length === 0) {
+    return loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${manifest.name} ${manifest.version} has no adapter for Node`);
+  }
+  const { name, version } = manifest;
+  return {
+    package: { name, version, dir, manifestJson: written, manifest, handlers: loaded.handlers },
+    problems: loaded.problems,
+  };
+}
+
+async function loadHandlers(
+  dir: string,
+  manifest: Manifest,
+  vendorFrames: VendorFrameHub,
+): Promise<{ handlers: LoadedPackage["handlers"]; problems: Fault[] }> {
+  const handlers: { nodeType: string; registration: RegisteredHandler }[] = [];
+  const problems: Fault[] = [];
+  const setups = new Set<PackageSetup>();
+  const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
+  const nonSecretKeys = new Set(needs.map(({ key }) => key));
+  for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
+    const imported = await importAdapter(dir, adapter.entrypoint);
+    if (imported instanceof Fault) {
+      problems.push(imported);
+      continue;
+    }
+    // Containers are listed for editors and carried out by the scheduler.
+    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name && one.role !== "container");
+    // A node may have called its handler `setup` before the word meant anything.
+    const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
+    if (setup !== undefined && !setups.has(setup)) {
+      setups.add(setup);
+      const failed = await runSetup(setup, manifest, vendorFrames, adapter.entrypoint);
+      if (failed !== null) {
+        problems.push(failed);
+        continue;
+      }
+    }
+    for (const node of nodes) {
+      const handler = imported.findHandler(node.handler);
+      if (handler !== undefined)
+        handlers.push({ nodeType: node.type, registration: { handler, config: node.config, nonSecretKeys } });
+      else
+        problems.push(
+          fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),
+        );
+    }
+  }
+  return { handlers, problems };
+}
+
+/** Gives why the package cannot work without it. One that takes too long goes on by itself. */
+async function runSetup(
+  setup: PackageSetup,
+  manifest: Manifest,
+  vendorFrames: VendorFrameHub,
+  entrypoint: string,
+): Promise<Fault | null> {
+  const { name: packageName, version: packageVersion } = manifest;
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, setupTimeoutMs);
+  try {
+    await Promise.race([setup({ packageName, packageVersion, ext: vendorFrames.handlerApi }), late.promise]);
+    return null;
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    return fault("E.PKG.INVALID", `setup of ${entrypoint} failed: ${reason}`, undefined, thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The older manifests name a runtime, the newer ones only have a `node` or a `python` section; a script file speaks for itself. */
+function isForNode(adapter: Manifest["adapters"][number], manifest: Manifest): boolean {
+  if (adapter.runtime === "node" || adapter.runtime === "python") return adapter.runtime === "node";
+  if (manifest.node !== undefined && manifest.python === undefined) return true;
+  return manifest.node !== undefined && /\.[cm]?[jt]s(:|$)/.test(adapter.entrypoint);
+}
+
+async function readManifestFile(file: string): Promise<JsonObject | Fault> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readFile(file);
+  } catch (thrown) {
+    return fault("E.MANIFEST.INVALID", `${manifestName} cannot be read`, undefined, thrown);
+  }
+  const value = readJson(bytes, limits.json.manifest);
+  if (value instanceof Fault) return value;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  return fault("E.MANIFEST.INVALID", `${manifestName} must hold an object`);
+}
+
+/** Directories with a manifest, one or two levels below the root, in the order of their names. A missing root holds none. */
+async function findPackageDirs(root: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const outer of await listDirs(root)) {
+    if (await hasManifest(outer)) found.push(outer);
+    for (const inner of await listDirs(outer)) if (await hasManifest(inner)) found.push(inner);
+  }
+  return found;
+}
+
+async function listDirs(dir: string): Promise<string[]> {
+  try {
+    const entries = await readdir(dir, { withFileTypes: true });
+    const dirs = entries.filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."));
+    return dirs.map((entry) => path.join(dir, entry.name)).sort();
+  } catch (thrown) {
+    if (isFileMissing(thrown)) return [];
+    throw thrown;
+  }
+}
+
+async function hasManifest(dir: string): Promise<boolean> {
+  const entries = await listFileNames(dir);
+  return entries.includes(manifestName);
+}
+
+async function listFileNames(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (thrown) {
+    if (isFileMissing(thrown)) return [];
+    throw thrown;
+  }
+}

@@ -1,0 +1,107 @@
+import { limits } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { type VendorFrameDraft, VendorFrameHub } from "./vendor-frames.ts";
+
+function connected(isTaken = true) {
+  const hub = new VendorFrameHub();
+  const sent: VendorFrameDraft[] = [];
+  const listening: (readonly string[])[] = [];
+  const reports: string[] = [];
+  hub.connect({
+    sendFrame: async (draft) => {
+      sent.push(draft);
+      return isTaken;
+    },
+    listenedTypesChanged: (types) => listening.push(types),
+    reportProblem: ({ message, cause }) => reports.push(`${message}: ${(cause as Error).message}`),
+  });
+  return { hub, sent, listening, reports };
+}
+
+const frame = (type: string) => ({ type, id: "f-1", corr: "c", payload: { n: 1 } });
+
+describe("vendors' frames in package code", () => {
+  it("[W126] hands a frame to the link as text, with its correlation, and says whether it was taken", async () => {
+    const { hub, sent } = connected();
+
+    expect(await hub.handlerApi.send("ext.vendor.acme.hello", { n: 1 }, { corr: "c-1" })).toBe(true);
+    expect(await connected(false).hub.handlerApi.send("ext.vendor.acme.hello", {})).toBe(false);
+
+    expect(sent).toEqual([{ type: "ext.vendor.acme.hello", corr: "c-1", payload: '{"n":1}' }]);
+  });
+
+  it("[W126] takes nothing before there is a link, and then says what is listened to already", async () => {
+    const hub = new VendorFrameHub();
+    hub.handlerApi.on("ext.vendor.acme.early", () => {});
+
+    expect(await hub.handlerApi.send("ext.vendor.acme.hello", {})).toBe(false);
+    const told: (readonly string[])[] = [];
+    hub.connect({ sendFrame: async () => true, listenedTypesChanged: (types) => told.push(types), reportProblem: () => {} });
+
+    expect(told).toEqual([["ext.vendor.acme.early"]]);
+  });
+
+  it("[W126] gives a frame to every listener of its type and to no other, until they are taken back", () => {
+    const { hub, listening } = connected();
+    const heard: string[] = [];
+    const listener = () => heard.push("a");
+    const stops = [hub.handlerApi.on("ext.vendor.acme.a", listener), hub.handlerApi.on("ext.vendor.acme.a", listener)];
+    hub.handlerApi.on("ext.vendor.acme.b", () => heard.push("b"));
+
+    expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(true);
+    expect(hub.deliver(frame("ext.vendor.acme.none"))).toBe(false);
+    for (const stop of [...stops, ...stops]) stop();
+
+    expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(false);
+    expect(heard).toEqual(["a", "a"]);
+    expect(listening.at(-1)).toEqual(["ext.vendor.acme.b"]);
+  });
+
+  it("[W126] reports a listener that throws or whose promise fails, and lets the others hear", async () => {
+    const { hub, reports } = connected();
+    const heard: string[] = [];
+    hub.handlerApi.on("ext.vendor.acme.a", () => {
+      throw new Error("broken");
+    });
+    hub.handlerApi.on("ext.vendor.acme.a", (async () => {
+      throw new Error("rejected");
+    }) as () => void);
+    hub.handlerApi.on("ext.vendor.acme.a", ({ id }) => void heard.push(id));
+
+    hub.deliver(frame("ext.vendor.acme.a"));
+    await Promise.resolve();
+    await Promise.resolve();
+
+    expect(heard).toEqual(["f-1"]);
+    expect(reports).toEqual([
+      "a listener to ext.vendor.acme.a failed on frame f-1: broken",
+      "a listener to ext.vendor.acme.a failed on frame f-1: rejected",
+    ]);
+  });
+
+  it("[W127] refuses types that are no vendor's, and payloads that are no object or too large", async () => {
+    const { hub, sent } = connected();
+    const circular: Record<string, unknown> = {};
+    circular["self"] = circular;
+    const large = { text: "x".repeat(limits.resultInlineBytesMax) };
+    const bad: [string, unknown, { corr?: string }?][] = [
+      ["biz.exec.result", {}],
+      ["ext.vendor.", {}],
+      ["ext.vendor.a\nb", {}],
+      [`ext.vendor.${"x".repeat(limits.idCharsMax)}`, {}],
+      ["ext.vendor.acme.a", []],
+      ["ext.vendor.acme.a", null],
+      ["ext.vendor.acme.a", "text"],
+      ["ext.vendor.acme.a", { toJSON: () => "text" }],
+      ["ext.vendor.acme.a", circular],
+      ["ext.vendor.acme.a", {}, { corr: "" }],
+    ];
+
+    for (const [type, payload, options] of bad)
+      await expect(hub.handlerApi.send(type, payload as never, options)).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
+    await expect(hub.handlerApi.send("ext.vendor.acme.a", large)).rejects.toMatchObject({ code: "E.FRAME.TOO_LARGE" });
+    expect(() => hub.handlerApi.on("control.ack", () => {})).toThrow("begins with ext.vendor.");
+
+    expect(sent).toEqual([]);
+  });
+});

@@ -1,0 +1,128 @@
+// Frames of vendors (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent. Whether a frame may
+// leave, its numbers and its repeats are the link's business; the other end is whoever subscribed at the scheduler.
+
+import { Fault, fault, type JsonObject, limits } from "@astraflow/protocol";
+import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
+
+/** A frame that wants to leave: the payload is the text of a JSON object. */
+export interface VendorFrameDraft {
+  readonly type: string;
+  readonly corr: string | undefined;
+  readonly payload: string;
+}
+
+/** What handlers and `setup` are given. */
+export interface HandlerVendorFrames {
+  /**
+   * Hands a frame to the session; it is delivered at least once, over new connections if it must. False: too much waits already, or
+   * the worker is not connected to anything yet; try again later. Rejects where the type or the payload can never be sent.
+   */
+  send(type: string, payload: JsonObject, options?: { readonly corr?: string }): Promise<boolean>;
+  /**
+   * Hears frames of exactly this type until the answer is called. A type nobody listens to is refused to its sender. One may come
+   * twice across a new session: its id tells.
+   */
+  on(type: string, listener: (frame: IncomingVendorFrame) => void): () => void;
+}
+
+export interface VendorFramePorts {
+  sendFrame(draft: VendorFrameDraft): Promise<boolean>;
+  /** All types that are listened to now; said after each change. */
+  listenedTypesChanged(types: readonly string[]): void;
+  /** A listener failed; nobody else hears of it. */
+  reportProblem(problem: { message: string; cause: unknown }): void;
+}
+
+const vendorTypePattern = /^ext\.vendor\.[^\p{Cc}]+$/u;
+
+export class VendorFrameHub {
+  readonly #listeners = new Map<string, Set<(frame: IncomingVendorFrame) => void>>();
+  #ports: VendorFramePorts | null = null;
+
+  readonly handlerApi: HandlerVendorFrames = {
+    send: async (type, payload, { corr } = {}) => {
+      const draft = validateDraft(type, payload, corr);
+      if (draft instanceof Fault) throw draft;
+      return this.#ports === null ? false : await this.#ports.sendFrame(draft);
+    },
+    on: (type, listener) => {
+      const problem = validateFrameType(type);
+      if (problem !== null) throw problem;
+      return this.#addListener(type, listener);
+    },
+  };
+
+  /** There is a link from now on. */
+  connect(ports: VendorFramePorts): void {
+    this.#ports = ports;
+    if (this.#listeners.size > 0) this.#publishListenedTypes();
+  }
+
+  get listenedTypes(): readonly string[] {
+    return [...this.#listeners.keys()];
+  }
+
+  /** Gives false where nobody listens. Listeners that throw, or whose promise fails, are reported and disturb nobody else. */
+  deliver(frame: IncomingVendorFrame): boolean {
+    const listeners = this.#listeners.get(frame.type);
+    if (listeners === undefined) return false;
+    for (const listener of [...listeners]) void this.#callListener(listener, frame);
+    return true;
+  }
+
+  async #callListener(listener: (frame: IncomingVendorFrame) => unknown, frame: IncomingVendorFrame): Promise<void> {
+    try {
+      await listener(frame);
+    } catch (cause) {
+      this.#ports?.reportProblem({ message: `a listener to ${frame.type} failed on frame ${frame.id}`, cause });
+    }
+  }
+
+  #addListener(type: string, listener: (frame: IncomingVendorFrame) => void): () => void {
+    const listeners = this.#listeners.get(type) ?? new Set();
+    const isNew = listeners.size === 0;
+    // Wrapped, so that the same function may listen twice and be taken back one by one.
+    const one = (frame: IncomingVendorFrame): unknown => listener(frame);
+    listeners.add(one);
+    this.#listeners.set(type, listeners);
+    if (isNew) this.#publishListenedTypes();
+    return () => {
+      if (!listeners.delete(one) || listeners.size > 0) return;
+      this.#listeners.delete(type);
+      this.#publishListenedTypes();
+    };
+  }
+
+  #publishListenedTypes(): void {
+    this.#ports?.listenedTypesChanged(this.listenedTypes);
+  }
+}
+
+function validateDraft(type: string, payload: unknown, corr: string | undefined): VendorFrameDraft | Fault {
+  const problem = validateFrameType(type);
+  if (problem !== null) return problem;
+  if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax))
+    return fault("E.FRAME.INVALID", `corr must be a text of 1 to ${limits.idCharsMax} characters`);
+  if (typeof payload !== "object" || payload === null || Array.isArray(payload))
+    return fault("E.FRAME.INVALID", `the payload of ${type} must be an object`);
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(payload);
+  } catch (cause) {
+    return fault("E.FRAME.INVALID", `the payload of ${type} cannot be written as JSON`, undefined, cause);
+  }
+  // An object may write itself as something else (toJSON).
+  if (text?.startsWith("{") !== true) return fault("E.FRAME.INVALID", `the payload of ${type} must be an object`);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > limits.resultInlineBytesMax)
+    return fault("E.FRAME.TOO_LARGE", `${bytes} bytes of ${type} are more than the ${limits.resultInlineBytesMax} it may have`);
+  return { type, corr, payload: text };
+}
+
+function validateFrameType(type: unknown): Fault | null {
+  if (typeof type === "string" && vendorTypePattern.test(type) && type.length <= limits.idCharsMax) return null;
+  return fault(
+    "E.FRAME.INVALID",
+    `the type of a vendor's frame begins with ext.vendor. and has at most ${limits.idCharsMax} characters`,
+  );
+}

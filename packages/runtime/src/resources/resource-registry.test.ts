@@ -1,0 +1,217 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { type ResourceSettings, resourceDefaults } from "./resource.ts";
+import { ResourceFiles } from "./resource-files.ts";
+import { ResourceRegistry } from "./resource-registry.ts";
+
+const roots: string[] = [];
+afterEach(() => {
+  for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
+});
+
+function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.join(tmpdir(), "resources-"))) {
+  roots.push(root);
+  const workDir = path.join(root, "work", "a");
+  mkdirSync(workDir, { recursive: true });
+  const time = { now: 1_000_000 };
+  const timers: { ms: number; call: () => void }[] = [];
+  const reports: string[] = [];
+  const told: string[] = [];
+  const registry = new ResourceRegistry(
+    {
+      wallClock: () => time.now,
+      after(ms, call) {
+        timers.push({ ms, call });
+        return () => {};
+      },
+      reportProblem: ({ message }) => reports.push(message),
+      resourceReferenced: (id) => told.push(`announced ${id}`),
+      resourceRemoved: (id, reason) => told.push(`${id} ${reason}`),
+    },
+    new ResourceFiles(path.join(root, "kept"), path.join(root, "work")),
+    { ...resourceDefaults, workerName: "box", ...settings },
+  );
+  const makeFile = (name: string, text: string, dir = workDir) => {
+    const file = path.join(dir, name);
+    writeFileSync(file, text);
+    return file;
+  };
+  return { registry, root, time, timers, reports, told, makeFile, kept: () => readdirSync(path.join(root, "kept")) };
+}
+
+describe("the resources of a worker", () => {
+  it("[W160] are leased by name and given back; one that nobody knows is missing", () => {
+    const { registry } = open();
+    const session = { page: 1 };
+    registry.register({ id: "s", type: "browser", scope: "run-1", value: session, sizeBytes: 10 });
+
+    expect(registry.lease("s")).toMatchObject({ value: session, inUse: 1, state: "leased" });
+    registry.release("s");
+    registry.release("s");
+
+    expect(registry.get("s")).toMatchObject({ inUse: 0, state: "idle", expiresAt: 1_000_000 + 3_600_000 });
+    expect(() => registry.lease("t")).toThrow(expect.objectContaining({ code: "E.RESOURCE.MISSING" }));
+    expect(registry.list({ scope: "run-1" })).toHaveLength(1);
+    expect(registry.list({ type: "file" })).toEqual([]);
+  });
+
+  it("[W160] end with their time, unless leased or touched; the look for that is asked for only while there are any", () => {
+    const { registry, time, timers } = open({ ttlMs: 100, gcIntervalMs: 60 });
+    expect(timers).toEqual([]);
+    const gone: string[] = [];
+    for (const id of ["idle", "leased", "touched"])
+      registry.register({ id, type: "x", onDrop: (reason) => void gone.push(`${id} ${reason}`) });
+    registry.lease("leased");
+    registry.touch("touched", time.now + 500);
+    expect(timers).toHaveLength(1);
+
+    time.now += 100;
+    timers[0]?.call();
+    expect(gone).toEqual(["idle expired"]);
+    expect(registry.get("idle")).toBeUndefined();
+    registry.release("leased");
+    expect(registry.get("leased")).toBeUndefined();
+    time.now += 500;
+    timers.at(-1)?.call();
+
+    expect(registry.size).toBe(0);
+    expect(gone).toEqual(["idle expired", "leased expired", "touched expired"]);
+    expect(timers).toHaveLength(2);
+  });
+
+  it("[W161] a file of an attempt moves in and is removed with its entry; any other file stays where it is", () => {
+    const { registry, makeFile, root, kept } = open();
+    const own = makeFile("picture.png", "pixels");
+    const foreign = makeFile("model.bin", "weights", root);
+
+    const picture = registry.registerFile("p", own, { metadata: { width: 3 } });
+    registry.registerFile("m", foreign);
+    expect(existsSync(own)).toBe(false);
+    expect(readFileSync(picture.path ?? "", "utf8")).toBe("pixels");
+    expect(kept()).toHaveLength(2);
+    expect(registry.artifact("p")).toEqual({
+      resource_id: "p",
+      worker_name: "box",
+      type: "file",
+      size_bytes: 6,
+      inline: false,
+      expires_at: new Date(4_600_000).toISOString(),
+      metadata: { width: 3 },
+    });
+    registry.drop("p");
+    registry.drop("m");
+
+    expect(kept()).toEqual([]);
+    expect(existsSync(foreign)).toBe(true);
+  });
+
+  it("[W161] files outlive the process; what has no readable note does not", () => {
+    const { registry, makeFile, root, kept } = open();
+    registry.registerFile("p", makeFile("a", "one"), { scope: "s" });
+    registry.registerJson("j", '{"a":1}');
+    registry.registerFile("old", makeFile("b", "two"), { expiresAt: 1_000_001 });
+    writeFileSync(path.join(root, "kept", "stray"), "x");
+
+    const next = open({}, root);
+    next.time.now = 2_000_000;
+    next.registry.restoreFiles();
+
+    expect(
+      next.registry
+        .list()
+        .map(({ id }) => id)
+        .sort(),
+    ).toEqual(["j", "p"]);
+    expect(next.registry.get("p")).toMatchObject({ scope: "s", sizeBytes: 3, createdAt: 1_000_000 });
+    expect(next.registry.readJson("j")).toEqual({ a: 1 });
+    expect(kept()).toHaveLength(4);
+  });
+
+  it("[W162] beyond their limit the idle ones give way, longest unused first; what is in use never does", () => {
+    const { registry, time } = open({ memBytesMax: 100 });
+    for (const id of ["a", "b", "c"]) {
+      time.now++;
+      registry.register({ id, type: "x", sizeBytes: 30 });
+    }
+    time.now++;
+    registry.lease("a");
+    registry.release("a");
+
+    registry.register({ id: "d", type: "x", sizeBytes: 35 });
+    expect(registry.list().map(({ id }) => id)).toEqual(["a", "c", "d"]);
+    for (const id of ["a", "c", "d"]) registry.lease(id);
+
+    expect(() => registry.register({ id: "e", type: "x", sizeBytes: 50 })).toThrow(
+      expect.objectContaining({ code: "E.RESOURCE.FULL" }),
+    );
+    expect(registry.list()).toHaveLength(3);
+  });
+
+  it("[W162] of a scope go together; one that is still leased goes when it is given back", () => {
+    const { registry } = open();
+    const gone: string[] = [];
+    for (const id of ["a", "b"]) registry.register({ id, type: "x", scope: "s", onDrop: () => void gone.push(id) });
+    registry.register({ id: "c", type: "x" });
+    registry.lease("a");
+
+    expect(registry.releaseScope("s")).toBe(2);
+    expect(gone).toEqual(["b"]);
+    expect(registry.get("a")).toBeUndefined();
+    registry.register({ id: "a", type: "x" });
+    registry.release("a");
+
+    expect(gone).toEqual(["b", "a"]);
+    expect(registry.list().map(({ id }) => id)).toEqual(["c", "a"]);
+  });
+
+  it("[W163] are told in numbers, and not at all where there are none", () => {
+    const { registry, time, makeFile } = open();
+    expect(registry.metrics()).toEqual({});
+    registry.register({ id: "m", type: "model", sizeBytes: 50 });
+    registry.registerFile("f", makeFile("f", "12345"));
+    registry.lease("m");
+    time.now += 7_000;
+
+    expect(registry.metrics()).toEqual({
+      "resource.disk_bytes_in_use": 5,
+      "resource.mem_bytes_in_use": 50,
+      "resource.sessions_active": 1,
+      "resource.eviction_candidates": 1,
+      "resource.last_gc_seconds": 7,
+    });
+  });
+
+  it("[W182] that a result has named are told of when they go, with the reason; others come and go without a word", () => {
+    const { registry, time, told } = open({ ttlMs: 100, memBytesMax: 10 });
+    for (const id of ["a", "b", "c", "unnamed"]) registry.register({ id, type: "model", scope: id, sizeBytes: 2 });
+    for (const id of ["a", "b", "c"]) registry.artifact(id);
+    registry.artifact("a");
+    registry.lease("b");
+
+    registry.drop("unnamed");
+    registry.releaseScope("b");
+    registry.register({ id: "c", type: "model", sizeBytes: 2 });
+    time.now += 1;
+    registry.register({ id: "large", type: "model", sizeBytes: 6 });
+    expect(registry.referencedIds()).toEqual(["c"]);
+    time.now += 100;
+    registry.collectExpired();
+
+    expect(told).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
+  });
+
+  it("[W182] that are files of an earlier process count as named", () => {
+    const { registry, root, makeFile } = open();
+    registry.registerFile("f", makeFile("f.txt", "text"));
+
+    registry.registerFile("old", makeFile("old.txt", "text"), { expiresAt: 1 });
+    const again = open({}, root);
+    again.registry.restoreFiles();
+
+    expect(again.registry.referencedIds()).toEqual(["f"]);
+    again.registry.drop("f");
+    expect(again.told).toEqual(["f released"]);
+  });
+});

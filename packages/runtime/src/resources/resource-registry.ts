@@ -1,0 +1,311 @@
+// What a worker keeps under a name for tasks to come: files, sessions, models. Counted, leased, limited in size and time; what is idle
+// gives way, oldest first. It lives where the handlers run. Its files on disk are resource-folder.ts; what the scheduler makes of a name
+// is not decided here.
+
+import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
+import {
+  type KeptResource,
+  type ResourceDraft,
+  type ResourceEntry,
+  type ResourcePorts,
+  type ResourceRemovedReason,
+  type ResourceSettings,
+  toKeptResource,
+} from "./resource.ts";
+import type { ResourceFiles } from "./resource-files.ts";
+
+export class ResourceRegistry {
+  readonly settings: ResourceSettings;
+  readonly #ports: ResourcePorts;
+  readonly #files: ResourceFiles;
+  readonly #entries = new Map<string, ResourceEntry>();
+  /** Dropped while leased: their names are free, their files are not yet. */
+  readonly #droppedInUse = new Set<ResourceEntry>();
+  #lastGcAt: number;
+  #isGcScheduled = false;
+
+  constructor(ports: ResourcePorts, folder: ResourceFiles, settings: ResourceSettings) {
+    this.#ports = ports;
+    this.#files = folder;
+    this.settings = settings;
+    this.#lastGcAt = ports.wallClock();
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Files that an earlier process has kept here: they are as good as before. */
+  restoreFiles(): void {
+    for (const file of this.#files.loadStoredFiles())
+      this.#addEntry(file, { isOnDisk: true, isFileOwned: true, createdAt: file.createdAt });
+    if (this.size > 0) this.collectExpired();
+    // Which of them were named in results nobody has written down: to say too much does no harm. What went just now is not named by the
+    // next register, so it need not be told.
+    for (const entry of this.#entries.values()) entry.isReferenced = true;
+  }
+
+  register(draft: ResourceDraft): KeptResource {
+    return toKeptResource(this.#addEntry(draft, { isOnDisk: draft.path !== undefined, isFileOwned: false }));
+  }
+
+  /** A file from an attempt's own directory moves in, since that is removed; any other stays where it is, and stays when its entry goes. */
+  registerFile(
+    id: string,
+    file: string,
+    more: Omit<ResourceDraft, "id" | "type" | "path" | "value"> & { type?: string } = {},
+  ): KeptResource {
+    const { type = "file", ...rest } = more;
+    const kept = this.#files.storeFile(
+      { id, type, createdAt: this.#ports.wallClock(), expiresAt: this.#expiryOrDefault(rest.expiresAt), ...rest },
+      file,
+    );
+    return toKeptResource(this.#addEntry({ ...rest, ...kept.file }, { isOnDisk: true, isFileOwned: kept.isFileOwned }));
+  }
+
+  /** A value that is too large to travel, as a file of JSON. */
+  registerJson(id: string, text: string, more: Pick<ResourceDraft, "scope" | "metadata"> = {}): KeptResource {
+    const sizeBytes = Buffer.byteLength(text);
+    this.#makeRoom({ disk: sizeBytes, mem: 0 });
+    const details = {
+      id,
+      type: "json",
+      createdAt: this.#ports.wallClock(),
+      expiresAt: this.#expiryOrDefault(undefined),
+      ...more,
+    };
+    return toKeptResource(this.#addEntry(this.#files.storeText(details, text), { isOnDisk: true, isFileOwned: true }));
+  }
+
+  get(id: string): KeptResource | undefined {
+    const entry = this.#findLive(id);
+    return entry === undefined ? undefined : toKeptResource(entry);
+  }
+
+  /** What a `json` resource holds. */
+  readJson(id: string): unknown {
+    const entry = this.#findLive(id);
+    if (entry?.path === undefined) throw this.#missingFault(id);
+    return JSON.parse(this.#files.readText(entry.path));
+  }
+
+  /** Nothing that is leased is evicted or expires. */
+  lease(id: string): KeptResource {
+    const entry = this.#findLive(id);
+    if (entry === undefined) throw this.#missingFault(id);
+    entry.inUse++;
+    entry.usedAt = this.#ports.wallClock();
+    return toKeptResource(entry);
+  }
+
+  /** Gives one lease back. */
+  release(id: string): void {
+    const leaving = [...this.#droppedInUse].filter((one) => one.id === id);
+    const entry = [this.#entries.get(id), ...leaving].find((one) => one !== undefined && one.inUse > 0);
+    if (entry === undefined) return;
+    entry.inUse--;
+    entry.usedAt = this.#ports.wallClock();
+    if (entry.inUse === 0 && this.#droppedInUse.delete(entry)) this.#cleanUp(entry, "dropped");
+  }
+
+  /** Lives on until then; without an instant for the usual time from now. */
+  touch(id: string, expiresAt?: number): boolean {
+    const entry = this.#findLive(id);
+    if (entry === undefined) return false;
+    entry.expiresAt = this.#expiryOrDefault(expiresAt);
+    entry.usedAt = this.#ports.wallClock();
+    if (entry.isFileOwned && entry.path !== undefined) this.#files.writeMetadata({ ...entry, path: entry.path });
+    return true;
+  }
+
+  drop(id: string, reason = "dropped"): boolean {
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) this.#removeEntry(entry, "released", { dropReason: reason });
+    return entry !== undefined;
+  }
+
+  /** Lets all of a scope go. Gives how many there were. */
+  releaseScope(scope: string): number {
+    const all = [...this.#entries.values()].filter((entry) => entry.scope === scope);
+    for (const entry of all) this.#removeEntry(entry, "released", { dropReason: `scope ${scope} was released` });
+    return all.length;
+  }
+
+  list(which: { readonly scope?: string; readonly type?: string } = {}): KeptResource[] {
+    const { scope, type } = which;
+    return [...this.#entries.values()]
+      .filter((entry) => (scope === undefined || entry.scope === scope) && (type === undefined || entry.type === type))
+      .map(toKeptResource);
+  }
+
+  /** Drops what has expired and is idle. Gives how many went. */
+  collectExpired(): number {
+    const now = this.#ports.wallClock();
+    this.#lastGcAt = now;
+    const expired = [...this.#entries.values()].filter((entry) => entry.inUse === 0 && entry.expiresAt <= now);
+    for (const entry of expired) this.#removeEntry(entry, "expired");
+    this.#scheduleGc();
+    return expired.length;
+  }
+
+  /** Those that results have named and that are still here. */
+  referencedIds(): string[] {
+    return [...this.#entries.values()].flatMap((entry) => (entry.isReferenced ? [entry.id] : []));
+  }
+
+  /** A result names it. */
+  markReferenced(id: string): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || entry.isReferenced) return;
+    entry.isReferenced = true;
+    this.#ports.resourceReferenced?.(id);
+  }
+
+  /** A result has named it: where it went before that, the word of it came too early to mean anything. */
+  reportIfLost(id: string): void {
+    if (!this.#entries.has(id)) this.#ports.resourceRemoved?.(id, "lost");
+  }
+
+  /** How a result names it. */
+  artifact(id: string, { inline = false }: { readonly inline?: boolean } = {}): ResultArtifact {
+    const entry = this.#findLive(id);
+    if (entry === undefined) throw this.#missingFault(id);
+    if (!inline) this.markReferenced(id);
+    return {
+      resource_id: id,
+      worker_name: this.settings.workerName,
+      type: entry.type,
+      size_bytes: entry.sizeBytes,
+      inline,
+      expires_at: new Date(entry.expiresAt).toISOString(),
+      ...(Object.keys(entry.metadata).length > 0 && { metadata: entry.metadata }),
+    };
+  }
+
+  /** For the heartbeat; empty where nothing is kept. */
+  metrics(): Record<string, number> {
+    if (this.#entries.size === 0 && this.#droppedInUse.size === 0) return {};
+    const all = [...this.#entries.values()];
+    const { disk, mem } = this.#usedBytes();
+    return {
+      "resource.disk_bytes_in_use": disk,
+      "resource.mem_bytes_in_use": mem,
+      "resource.sessions_active": all.filter((entry) => entry.inUse > 0).length,
+      "resource.eviction_candidates": all.filter((entry) => entry.inUse === 0).length,
+      "resource.last_gc_seconds": Math.max(0, Math.round((this.#ports.wallClock() - this.#lastGcAt) / 1_000)),
+    };
+  }
+
+  #addEntry(
+    draft: ResourceDraft,
+    about: Pick<ResourceEntry, "isOnDisk" | "isFileOwned"> & { createdAt?: number },
+  ): ResourceEntry {
+    const { id, type } = draft;
+    if (typeof id !== "string" || id === "" || id.length > limits.idCharsMax || typeof type !== "string" || type === "")
+      throw fault("E.FRAME.INVALID", `a resource needs an id of 1 to ${limits.idCharsMax} characters and a type`);
+    const now = this.#ports.wallClock();
+    const sizeBytes = Math.max(0, Math.round(draft.sizeBytes ?? 0));
+    const before = this.#entries.get(id);
+    if (before !== undefined) this.#removeEntry(before, "replaced", { newPath: draft.path });
+    this.#makeRoom(about.isOnDisk ? { disk: sizeBytes, mem: 0 } : { disk: 0, mem: sizeBytes });
+    const entry: ResourceEntry = {
+      ...draft,
+      metadata: draft.metadata ?? {},
+      sizeBytes,
+      createdAt: about.createdAt ?? now,
+      isOnDisk: about.isOnDisk,
+      isFileOwned: about.isFileOwned,
+      expiresAt: this.#expiryOrDefault(draft.expiresAt),
+      usedAt: now,
+      inUse: 0,
+      isDropped: false,
+      // Under a name that others know already it is what they will find.
+      isReferenced: before?.isReferenced === true,
+    };
+    this.#entries.set(id, entry);
+    this.#scheduleGc();
+    return entry;
+  }
+
+  #expiryOrDefault(expiresAt: number | undefined): number {
+    return expiresAt !== undefined && Number.isFinite(expiresAt) ? expiresAt : this.#ports.wallClock() + this.settings.ttlMs;
+  }
+
+  #findLive(id: string): ResourceEntry | undefined {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || entry.inUse > 0 || entry.expiresAt > this.#ports.wallClock()) return entry;
+    this.#removeEntry(entry, "expired");
+    return undefined;
+  }
+
+  #missingFault(id: string): Fault {
+    return fault(
+      "E.RESOURCE.MISSING",
+      `resource ${id} is not at worker ${this.settings.workerName}: it never was, or it has gone`,
+    );
+  }
+
+  #usedBytes(): { disk: number; mem: number } {
+    const used = { disk: 0, mem: 0 };
+    for (const entry of [...this.#entries.values(), ...this.#droppedInUse])
+      used[entry.isOnDisk ? "disk" : "mem"] += entry.sizeBytes;
+    return used;
+  }
+
+  /** What is idle gives way, that which was used longest ago first. */
+  #makeRoom(need: { readonly disk: number; readonly mem: number }): void {
+    const { diskBytesMax, memBytesMax } = this.settings;
+    this.#evict("disk", need.disk, diskBytesMax);
+    this.#evict("mem", need.mem, memBytesMax);
+  }
+
+  #evict(where: "disk" | "mem", needBytes: number, bytesMax: number): void {
+    if (needBytes === 0) return;
+    let over = this.#usedBytes()[where] + needBytes - bytesMax;
+    if (over <= 0) return;
+    const idle = [...this.#entries.values()]
+      .filter((entry) => entry.inUse === 0 && entry.isOnDisk === (where === "disk"))
+      .sort((a, b) => a.usedAt - b.usedAt);
+    for (const entry of idle) {
+      if (over <= 0) return;
+      over -= entry.sizeBytes;
+      this.#removeEntry(entry, "evicted");
+    }
+    if (over > 0)
+      throw fault(
+        "E.RESOURCE.FULL",
+        `${needBytes} bytes more than the ${bytesMax} that worker ${this.settings.workerName} may keep ${where === "disk" ? "on disk" : "in memory"}; what is left is in use`,
+      );
+  }
+
+  #removeEntry(
+    entry: ResourceEntry,
+    reason: ResourceRemovedReason | "replaced",
+    { dropReason: words = reason, newPath }: { readonly dropReason?: string; readonly newPath?: string | undefined } = {},
+  ): void {
+    this.#entries.delete(entry.id);
+    entry.isDropped = true;
+    if (entry.isReferenced && reason !== "replaced") this.#ports.resourceRemoved?.(entry.id, reason);
+    if (entry.inUse > 0) this.#droppedInUse.add(entry);
+    else if (entry.path === undefined || entry.path !== newPath) this.#cleanUp(entry, words);
+  }
+
+  #cleanUp(entry: ResourceEntry, reason: string): void {
+    try {
+      if (entry.isFileOwned && entry.path !== undefined) this.#files.removeFile(entry.path);
+      entry.onDrop?.(reason);
+    } catch (cause) {
+      this.#ports.reportProblem({ message: `resource ${entry.id} could not be cleaned up`, cause });
+    }
+  }
+
+  /** Asked for only while there is something to look at: a worker that keeps nothing needs no timer. */
+  #scheduleGc(): void {
+    if (this.#isGcScheduled || this.#entries.size === 0) return;
+    this.#isGcScheduled = true;
+    this.#ports.after(this.settings.gcIntervalMs, () => {
+      this.#isGcScheduled = false;
+      this.collectExpired();
+    });
+  }
+}

@@ -1,0 +1,276 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { DispatchPayload } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { resourceDefaults } from "../resources/resource.ts";
+import { type HandlerThreadHandle, spawnHandlerThread } from "./spawn-handler-thread.ts";
+import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
+
+const greeter = fileURLToPath(new URL("../../../../examples/extensions", import.meta.url));
+const endings: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** Handlers that do what user code does to a thread; `gate` is shared memory, so that a test can let a blocked one go. */
+const code = `
+  const wait = (gate) => Atomics.wait(gate, 0, 0);
+  export const quick = (ctx) => ({ n: ctx.params.n, junk: () => 1 });
+  export const block = (ctx) => { ctx.feedback.send({ stage: "blocking" }); wait(ctx.params.gate); return { was: "blocked" }; };
+  export const mute = (ctx) => { Atomics.wait(ctx.params.gate, 0, 0, ctx.params.ms); return {}; };
+  export const patient = async (ctx) => { await new Promise((go) => ctx.signal.addEventListener("abort", go)); throw ctx.signal.reason; };
+  export const spin = () => { for (;;) {} };
+  export const chatty = (ctx) => { const loop = {}; loop.loop = loop; ctx.feedback.send({ metadata: loop }); return {}; };
+  export const crash = async () => { setImmediate(() => { throw new TypeError("nobody catches this"); }); await new Promise(() => {}); };
+  export const exit = () => process.exit(7);
+  export const around = async (ctx) => ({ inner: await ctx.next({ text: "x" }, undefined, undefined, 60_000), at: ctx.chainIndex });
+  export const large = () => ({ text: "x".repeat(3_000_000), n: 1 });
+  export const parent = async (ctx) => { ctx.spawn("sleep", ["600"], { stdio: "ignore" }); await new Promise(() => {}); };
+  export const hoard = () => { const all = []; for (;;) all.push(new Array(100_000).fill(Math.random())); };
+`;
+const types = ["quick", "block", "mute", "patient", "spin", "chatty", "crash", "exit", "hoard", "around", "large", "parent"];
+
+function makePackages(source = code): string {
+  const root = mkdtempSync(path.join(tmpdir(), "host-"));
+  endings.push(() => rm(root, { recursive: true, force: true }));
+  mkdirSync(path.join(root, "rough"));
+  const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
+  const manifest = {
+    schemaVersion: "1.0.0",
+    name: "rough",
+    version: "1.0.0",
+    description: "",
+    adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["rough"] }],
+    node: { requires: ">=22" },
+    nodes: types.map((handler) => ({ ...usual, type: `rough.${handler}`, label: handler, handler })),
+  };
+  writeFileSync(path.join(root, "rough", "manifest.json"), JSON.stringify(manifest));
+  writeFileSync(path.join(root, "rough", "main.mjs"), source);
+  return root;
+}
+
+/** A real thread, and all it says, in order. */
+class ThreadRecorder {
+  readonly heard: FromHandlerThread[] = [];
+  readonly thread: HandlerThreadHandle;
+  readonly ended: Promise<string>;
+  #wake = () => {};
+
+  constructor(packagesDir: string) {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.ended = promise;
+    this.thread = spawnHandlerThread(
+      {
+        tenant: "acme",
+        packagesDir,
+        workRoot: packagesDir,
+        heapMbMax: 32,
+        resources: { ...resourceDefaults, workerName: "w" },
+        resourceDir: path.join(packagesDir, "kept"),
+      },
+      {
+        messagesReceived: (messages) => {
+          this.heard.push(...messages);
+          this.#wake();
+        },
+        threadExited: resolve,
+      },
+    );
+    endings.push(() => this.thread.terminate());
+  }
+
+  /** The first word of this type, now or later. */
+  async first<T extends FromHandlerThread["type"]>(type: T, task?: string): Promise<Extract<FromHandlerThread, { type: T }>> {
+    for (;;) {
+      const found = this.heard.find(
+        (message) => message.type === type && (task === undefined || ("task" in message && message.task === task)),
+      );
+      if (found !== undefined) return found as Extract<FromHandlerThread, { type: T }>;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
+
+async function open(packagesDir = makePackages()): Promise<ThreadRecorder> {
+  const ear = new ThreadRecorder(packagesDir);
+  await ear.first("loaded");
+  return ear;
+}
+
+function start(type: string, task = type, part: object = {}): ToHandlerThread {
+  const [name, handler] = type.includes(".") ? [type.split(".")[0], type] : ["rough", `rough.${type}`];
+  const names = { run_id: "r", task_id: task, node_id: "n", node_type: handler, package_name: name, package_version: "1.0.0" };
+  return { type: "start", fence: 3, dispatch: { ...names, parameters: {}, constraints: {}, ...part } as DispatchPayload };
+}
+
+describe("the thread of the handlers", () => {
+  it("[W121] says what it loaded, and each outcome as the text that will travel, with the end of its handler in one word", async () => {
+    const ear = await open();
+
+    ear.thread.sendMessages([start("quick", "t1", { parameters: { n: 1 } })]);
+
+    const { outcome: written, isSettled, fence } = await ear.first("finished");
+    expect((await ear.first("loaded")).packages.packages).toMatchObject([
+      { name: "rough", nodeTypes: types.map((type) => `rough.${type}`) },
+    ]);
+    expect({ isSettled, fence, frame: written.frameType }).toEqual({ isSettled: true, fence: 3, frame: "biz.exec.result" });
+    expect(JSON.parse(written.payload)).toMatchObject({
+      run_id: "r",
+      task_id: "t1",
+      fence: 3,
+      status: "SUCCEEDED",
+      result: { n: 1 },
+    });
+    expect(ear.heard.filter(({ type }) => type === "settled")).toEqual([]);
+  });
+
+  it("[W120] a handler that blocks holds up neither what it said before nor the results of those called before it", async () => {
+    const ear = await open();
+    const gate = new Int32Array(new SharedArrayBuffer(4));
+
+    ear.thread.sendMessages([start("quick"), start("block", "b", { parameters: { gate } })]);
+    await ear.first("feedback", "b");
+    await ear.first("finished", "quick");
+    expect(ear.heard.some((message) => message.type === "finished" && message.task === "b")).toBe(false);
+    Atomics.store(gate, 0, 1);
+    Atomics.notify(gate, 0);
+
+    expect(JSON.parse((await ear.first("finished", "b")).outcome.payload)).toMatchObject({ result: { was: "blocked" } });
+  });
+
+  it("[W120] a kind of handler that was seen blocking is not called before the results of others have left", async () => {
+    const ear = await open();
+    const gate = new Int32Array(new SharedArrayBuffer(4));
+    ear.thread.sendMessages([start("mute", "seen", { parameters: { gate, ms: 10 } })]);
+    await ear.first("finished", "seen");
+
+    ear.thread.sendMessages([start("quick"), start("mute", "m", { parameters: { gate } })]);
+    await ear.first("finished", "quick");
+    expect(ear.heard.some((message) => message.type === "finished" && message.task === "m")).toBe(false);
+    Atomics.store(gate, 0, 1);
+    Atomics.notify(gate, 0);
+
+    expect((await ear.first("finished", "m")).isSettled).toBe(true);
+  });
+
+  it("[W121] a stop aborts the signal of the attempt it names; an attempt out of time is said before its handler is back", async () => {
+    const ear = await open();
+
+    ear.thread.sendMessages([start("patient", "a"), start("patient", "b", { constraints: { timeout_ms: 1 } })]);
+    const late = await ear.first("finished", "b");
+    ear.thread.sendMessages([{ type: "stop", task: "a", fence: 2, reason: "another fence" }]);
+    ear.thread.sendMessages([{ type: "stop", task: "a", fence: 3, reason: "cancelled" }]);
+    const stopped = await ear.first("finished", "a");
+    await ear.first("settled", "b");
+
+    expect(JSON.parse(late.outcome.payload)).toMatchObject({ code: "E.TIMEOUT" });
+    expect(late.isSettled).toBe(false);
+    expect(JSON.parse(stopped.outcome.payload)).toMatchObject({ code: "E.RUNNER.FAILURE", message: "cancelled" });
+  });
+
+  it("[W121] reports feedback that cannot be written and goes on", async () => {
+    const ear = await open();
+
+    ear.thread.sendMessages([start("chatty")]);
+
+    expect((await ear.first("report")).message).toBe("feedback of task chatty cannot be written as JSON and was dropped");
+    expect((await ear.first("finished")).outcome.frameType).toBe("biz.exec.result");
+  });
+
+  it("[W122] an error nobody catches, an exit and a full heap end this thread only, after its last words", async () => {
+    for (const [type, reason] of [
+      ["crash", "TypeError: nobody catches this"],
+      ["exit", "it ended with code 7"],
+      ["hoard", expect.stringContaining("memory")],
+    ] as const) {
+      const ear = await open();
+
+      ear.thread.sendMessages([start("quick"), start(type)]);
+
+      expect(await ear.ended).toEqual(reason);
+      expect(ear.heard.map((message) => message.type)).toContain(type === "hoard" ? "loaded" : "finished");
+    }
+  });
+
+  it("[W124] a handler that never comes back is ended with its thread", async () => {
+    const ear = await open();
+
+    ear.thread.sendMessages([start("spin")]);
+    await ear.thread.terminate();
+
+    expect(await ear.ended).toBe("it ended with code 1");
+  });
+
+  it("[W125] a package that ends the thread while it is loaded is told by its end", async () => {
+    expect(await new ThreadRecorder(makePackages("process.exit(3);")).ended).toBe("it ended with code 3");
+  });
+
+  it("[W126] packages listen without a running task, and send from a listener and from a handler", async () => {
+    const ear = await open(greeter);
+    const frame = { type: "ext.vendor.greeter.ask", id: "f-1", corr: undefined, payload: { name: "Ada" } };
+    expect((await ear.first("listening")).types).toEqual(["ext.vendor.greeter.ask"]);
+
+    ear.thread.sendMessages([{ type: "ext", frame }]);
+    const asked = await ear.first("ext");
+    ear.thread.sendMessages([{ type: "ext-answer", ticket: asked.ticket, isTaken: true }]);
+    ear.heard.length = 0;
+    ear.thread.sendMessages([start("greeter.announce", "t1", { parameters: { name: "Bob" } })]);
+    const said = await ear.first("ext");
+    ear.thread.sendMessages([{ type: "ext-answer", ticket: said.ticket, isTaken: false }]);
+
+    expect(asked.draft).toEqual({ type: "ext.vendor.greeter.answer", corr: "f-1", payload: '{"text":"Hello, Ada!"}' });
+    expect(said.draft).toEqual({ type: "ext.vendor.greeter.said", corr: "r", payload: '{"text":"Hello, Bob!","task":"t1"}' });
+    expect(JSON.parse((await ear.first("finished")).outcome.payload)).toMatchObject({ result: { isTaken: false } });
+  });
+
+  it("[W158] a middleware's call and its answer cross the seam, and the call ends with the task", async () => {
+    const ear = await open();
+    const chain = { chain_index: 0, middleware_chain: ["n"], host_node_id: "h" };
+
+    ear.thread.sendMessages([start("around", "a", chain), start("around", "b", chain)]);
+    const asked = await ear.first("next", "a");
+    expect(JSON.parse(asked.draft.argumentsJson)).toEqual({ payload: { text: "x" }, timeoutMs: 60_000 });
+    ear.thread.sendMessages([{ type: "next-answer", ticket: asked.ticket, answer: { result: { echo: "hi" } } }]);
+    const { outcome: written } = await ear.first("finished", "a");
+    const { ticket } = await ear.first("next", "b");
+    ear.thread.sendMessages([{ type: "stop", task: "b", fence: 3, reason: "cancelled" }]);
+
+    expect(JSON.parse(written.payload)).toMatchObject({ result: { inner: { echo: "hi" }, at: 0 } });
+    expect((await ear.first("next-forget")).ticket).toBe(ticket);
+    expect((await ear.first("finished", "b")).outcome.frameType).toBe("biz.exec.error");
+  });
+
+  it("[W166] a large result stays in a file that outlives the thread, and is told in numbers", async () => {
+    const packagesDir = makePackages();
+    const ear = await open(packagesDir);
+    ear.thread.sendMessages([start("large", "r.7")]);
+    const said = JSON.parse((await ear.first("finished")).outcome.payload) as {
+      result: { text: object; n: number };
+      artifacts: object[];
+    };
+    const id = "r.7#3/results.text";
+    expect(said.result).toEqual({ text: { resourceRef: { resourceId: id, workerName: "w", type: "json" } }, n: 1 });
+    expect(said.artifacts).toMatchObject([{ resource_id: id, worker_name: "w", size_bytes: 3_000_002, inline: false }]);
+    await ear.thread.terminate();
+
+    const next = await open(packagesDir);
+    next.thread.sendMessages([{ type: "ping", ping: 1 }]);
+
+    expect((await next.first("pong")).resources).toMatchObject({ "resource.disk_bytes_in_use": 3_000_002 });
+  });
+
+  it("[W165] says which processes its handlers started, for whoever must end them after it", async () => {
+    const ear = await open();
+
+    ear.thread.sendMessages([start("parent", "p")]);
+    const { pid } = await ear.first("spawned");
+    ear.thread.sendMessages([{ type: "stop", task: "p", fence: 3, reason: "cancelled" }]);
+
+    expect((await ear.first("reaped")).pid).toBe(pid);
+  });
+});

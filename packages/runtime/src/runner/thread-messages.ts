@@ -1,0 +1,115 @@
+// What the link's thread and the handlers' thread say to each other: plain data, many words in one message. An attempt is named by task
+// and fence on both sides; what its handler returned crosses as text, because only that thread can read it.
+
+import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
+import type { EncodedOutcome } from "../attempts/outcome.ts";
+import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { VendorFrameDraft } from "../handlers/vendor-frames.ts";
+import type { ResourceRemovedReason, ResourceSettings } from "../resources/resource.ts";
+import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
+
+export interface AttemptKey {
+  readonly task: string;
+  readonly fence: number;
+}
+
+export type ToHandlerThread =
+  | { readonly type: "start"; readonly fence: number; readonly dispatch: DispatchPayload }
+  | ({ readonly type: "stop"; readonly reason: string } & AttemptKey)
+  | { readonly type: "ext"; readonly frame: IncomingVendorFrame }
+  | { readonly type: "ext-answer"; readonly ticket: number; readonly isTaken: boolean }
+  | { readonly type: "next-answer"; readonly ticket: number; readonly answer: NextCallAnswer }
+  /** Answered with the same number as soon as the thread gets to it. */
+  | { readonly type: "ping"; readonly ping: number }
+  /** Nothing more is wanted: the thread may end once its handlers have let go. */
+  | { readonly type: "end" };
+
+export type FromHandlerThread =
+  /** `kept`: resources that results have named and that outlived an earlier thread. */
+  | { readonly type: "loaded"; readonly packages: LoadedPackagesSummary; readonly referencedResources: readonly string[] }
+  /** `isSettled`: its handler came back with it, as most do. */
+  | ({ readonly type: "finished"; readonly outcome: EncodedOutcome; readonly isSettled: boolean } & AttemptKey)
+  | ({ readonly type: "settled" } & AttemptKey)
+  | ({ readonly type: "feedback"; readonly input: string } & AttemptKey)
+  | { readonly type: "listening"; readonly types: readonly string[] }
+  | { readonly type: "ext"; readonly ticket: number; readonly draft: VendorFrameDraft }
+  | ({ readonly type: "next"; readonly ticket: number; readonly draft: NextCallDraft } & AttemptKey)
+  | { readonly type: "next-forget"; readonly ticket: number }
+  /** Groups of processes that must not outlive the thread. */
+  | { readonly type: "spawned"; readonly pid: number }
+  | { readonly type: "reaped"; readonly pid: number }
+  /** A resource of the thread is named in a result; one of those is gone. */
+  | { readonly type: "announced"; readonly resource: string }
+  | { readonly type: "removed"; readonly resource: string; readonly reason: ResourceRemovedReason }
+  /** With what the thread keeps, in numbers. */
+  | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
+  | { readonly type: "report"; readonly message: string; readonly cause: string };
+
+/** The packages as the link's side knows them: what is offered, and what can be called, without the code. */
+export interface LoadedPackagesSummary {
+  readonly packages: readonly {
+    readonly name: string;
+    readonly version: string;
+    readonly dir: string;
+    readonly manifestJson: JsonObject;
+    readonly nodeTypes: readonly string[];
+  }[];
+  readonly problems: readonly { readonly dir: string; readonly code: string; readonly message: string }[];
+}
+
+export interface HandlerThreadSettings {
+  readonly tenant: string;
+  readonly packagesDir: string;
+  /** Parent of the attempts' own directories. */
+  readonly workRoot: string;
+  readonly resources: ResourceSettings;
+  readonly resourceDir: string;
+  /** What the thread's heap may grow to; absent: as Node decides. One that outgrows it ends the thread, not the process. */
+  readonly heapMbMax?: number;
+}
+
+export const attemptKeyText = ({ task, fence }: AttemptKey): string => `${fence} ${task}`;
+
+/** Gathers the words of one tick into one message: waking the other thread costs far more than a word. */
+export class MessageBatcher<W> {
+  readonly #postMessages: (messages: readonly W[]) => void;
+  readonly #defer: (call: () => void) => void;
+  #pending: W[] = [];
+  #isFlushScheduled = false;
+  #hasFlushedEarly = false;
+
+  constructor(post: (messages: readonly W[]) => void, defer: (call: () => void) => void) {
+    this.#postMessages = post;
+    this.#defer = defer;
+  }
+
+  add(message: W): void {
+    this.#pending.push(message);
+    this.#scheduleFlush();
+  }
+
+  /** The first of a tick leaves at once, with all that waits: whoever says it may be about to block. More of them gather. */
+  addUrgent(message: W): void {
+    this.add(message);
+    if (this.#hasFlushedEarly) return;
+    this.#hasFlushedEarly = true;
+    this.flush();
+  }
+
+  flush(): void {
+    const messages = this.#pending;
+    if (messages.length === 0) return;
+    this.#pending = [];
+    this.#postMessages(messages);
+  }
+
+  #scheduleFlush(): void {
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    this.#defer(() => {
+      this.#isFlushScheduled = false;
+      this.#hasFlushedEarly = false;
+      this.flush();
+    });
+  }
+}

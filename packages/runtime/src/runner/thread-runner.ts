@@ -1,0 +1,358 @@
+// The handlers' thread as the link's side sees it: hands attempts over, tells what came back, and starts it anew when it dies. Attempts
+// that died with it are answered for; how often it may die is decided here. The thread itself is host-thread.ts.
+
+import type { JsonValue } from "@astraflow/protocol";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import type { FeedbackInput } from "../attempts/feedback.ts";
+import { errorOutcome } from "../attempts/outcome.ts";
+import { createSecretMask } from "../handlers/secret-mask.ts";
+import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
+import { killProcessGroup } from "../system/child-processes.ts";
+import type { WorkerEnvironment } from "../system/environment.ts";
+import type { ProcessWatchdog } from "../system/process-watchdog.ts";
+import type { HandlerRunner, HandlerRunnerListener } from "./handler-runner.ts";
+import type { HandlerThreadHandle, HandlerThreadListener } from "./spawn-handler-thread.ts";
+import {
+  attemptKeyText,
+  type FromHandlerThread,
+  type LoadedPackagesSummary,
+  MessageBatcher,
+  type ToHandlerThread,
+} from "./thread-messages.ts";
+
+export interface ThreadRunnerPorts {
+  readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
+  spawnThread(listener: HandlerThreadListener): HandlerThreadHandle;
+  /** Ends the handlers' processes where this process cannot any more. */
+  readonly watchdog?: ProcessWatchdog;
+}
+
+export const threadRestartPolicy = {
+  /** So many ends within the window are a loop: the worker says that it is not well. */
+  crashesMax: 5,
+  crashWindowMs: 60_000,
+  /** Pause before the second start within the window; doubles up to the second. The first start is at once. */
+  restartDelayMs: 250,
+  restartDelayMsMax: 30_000,
+  /** How long handlers may take to let go once nothing more is wanted of them. */
+  shutdownWaitMs: 300,
+  /** How long a thread that was told to stop may take: only a call into the system can hold it up. */
+  terminateWaitMs: 1_000,
+} as const;
+
+const ignoringListener: HandlerRunnerListener = {
+  attemptFinished: () => {},
+  handlerReturned: () => {},
+  feedbackReceived: () => {},
+  nextCalled: () => () => {},
+  vendorFrameSent: () => false,
+  resourceRemoved: () => {},
+  problemReported: () => {},
+  healthChanged: () => {},
+};
+
+export class ThreadRunner implements HandlerRunner {
+  readonly #ports: ThreadRunnerPorts;
+  readonly #attempts = new Map<string, LocalAttempt>();
+  #listener = ignoringListener;
+  #thread: HandlerThreadHandle | null = null;
+  #outgoing: MessageBatcher<ToHandlerThread> | null = null;
+  /** Attempts whose start waits for a thread that has loaded its packages. */
+  #queuedUntilLoaded: ToHandlerThread[] = [];
+  #loadedPackages: LoadedPackagesSummary = { packages: [], problems: [] };
+  #listenedVendorTypes: ReadonlySet<string> = new Set();
+  /** When it died, within the window. */
+  #crashTimes: number[] = [];
+  #heapPct: number | null = null;
+  #isHeapRequested = false;
+  /** The ping that is not answered, and when it left. */
+  #pendingPing: { readonly ping: number; readonly at: number } | null = null;
+  #pingCount = 0;
+  /** What the thread keeps, as it said last. */
+  #metrics: Readonly<Record<string, number>> = {};
+  /** What it keeps of what results have named. */
+  readonly #referencedResources = new Set<string>();
+  /** Groups of processes of its handlers. */
+  readonly #processGroups = new Set<number>();
+  /** Takes back calls that are not answered yet, by their ticket. */
+  readonly #cancelNextCall = new Map<number, () => void>();
+  #cancelRestart = () => {};
+  #isClosed = false;
+  readonly #firstLoad = Promise.withResolvers<LoadedPackagesSummary>();
+  readonly #threadExit = Promise.withResolvers<void>();
+
+  constructor(ports: ThreadRunnerPorts) {
+    this.#ports = ports;
+  }
+
+  /** Starts the thread; resolves with what it has loaded. Rejects where it dies over that: nobody could tell which package does it. */
+  startThread(): Promise<LoadedPackagesSummary> {
+    this.#spawnThread();
+    return this.#firstLoad.promise;
+  }
+
+  setListener(listener: HandlerRunnerListener): void {
+    this.#listener = listener;
+  }
+
+  /** What the thread has loaded last. */
+  get loadedPackages(): LoadedPackagesSummary {
+    return this.#loadedPackages;
+  }
+
+  /** Of the thread's memory, as last heard; asks again for the next time. */
+  get heapPct(): number | null {
+    if (!this.#isHeapRequested && this.#thread !== null) {
+      this.#isHeapRequested = true;
+      void this.#thread.heapPct().then((pct) => {
+        this.#isHeapRequested = false;
+        this.#heapPct = pct;
+      });
+    }
+    return this.#heapPct;
+  }
+
+  /** For how long the thread has not got to a question asked of it: 0 while it answers. The next question is asked by this. */
+  get lagMs(): number {
+    const at = this.#ports.environment.now();
+    if (this.#pendingPing !== null) return at - this.#pendingPing.at;
+    this.#sendPing(at);
+    return 0;
+  }
+
+  #sendPing(at: number): void {
+    if (this.#pendingPing !== null || this.#outgoing === null) return;
+    this.#pendingPing = { ping: this.#pingCount++, at };
+    this.#outgoing.add({ type: "ping", ping: this.#pendingPing.ping });
+  }
+
+  start(attempt: LocalAttempt): void {
+    const { task, fence, dispatch } = attempt;
+    this.#attempts.set(attemptKeyText(attempt), attempt);
+    this.#sendToThread({ type: "start", fence, dispatch });
+    attempt.stopSignal.onStop = ({ message }) => this.#sendToThread({ type: "stop", task, fence, reason: message });
+  }
+
+  deliverVendorFrame(frame: IncomingVendorFrame): boolean {
+    if (!this.#listenedVendorTypes.has(frame.type)) return false;
+    this.#sendToThread({ type: "ext", frame });
+    return true;
+  }
+
+  get problems(): readonly string[] {
+    const crashes = this.#countRecentCrashes();
+    return crashes < threadRestartPolicy.crashesMax
+      ? []
+      : [`the thread of the handlers ended ${crashes} times within ${threadRestartPolicy.crashWindowMs / 1_000} s`];
+  }
+
+  /** As last heard; asks again for the next time. */
+  get metrics(): Readonly<Record<string, number>> {
+    this.#sendPing(this.#ports.environment.now());
+    return this.#metrics;
+  }
+
+  get referencedResources(): ReadonlySet<string> {
+    return this.#referencedResources;
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#cancelRestart();
+    await this.#shutDownThread();
+    this.#ports.watchdog?.close();
+  }
+
+  async #shutDownThread(): Promise<void> {
+    const thread = this.#thread;
+    if (thread === null) return;
+    if (this.#outgoing !== null) {
+      // Behind the stops that are on their way: handlers whose signal was aborted may remove what they made.
+      this.#outgoing.add({ type: "end" });
+      this.#outgoing.flush();
+      await this.#waitAtMost(threadRestartPolicy.shutdownWaitMs, this.#threadExit.promise);
+    }
+    if (this.#thread !== null) await this.#waitAtMost(threadRestartPolicy.terminateWaitMs, thread.terminate());
+  }
+
+  /** Closed, and still there: only the end of the process ends it. */
+  get isStuck(): boolean {
+    return this.#isClosed && this.#thread !== null;
+  }
+
+  async #waitAtMost(ms: number, what: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#ports.environment.after(ms, late.resolve);
+    await Promise.race([what, late.promise]);
+    cancel();
+  }
+
+  #spawnThread(): void {
+    const thread = this.#ports.spawnThread({
+      messagesReceived: (messages) => {
+        for (const message of messages) this.#handleMessage(message, thread);
+      },
+      threadExited: (reason) => this.#handleThreadExit(reason),
+    });
+    this.#thread = thread;
+  }
+
+  #sendToThread(message: ToHandlerThread): void {
+    if (this.#outgoing === null) this.#queuedUntilLoaded.push(message);
+    else this.#outgoing.add(message);
+  }
+
+  #handleMessage(message: FromHandlerThread, thread: HandlerThreadHandle): void {
+    switch (message.type) {
+      case "loaded":
+        this.#handleLoaded(message.packages, thread);
+        this.#reconcileResources(message.referencedResources);
+        return;
+      case "finished":
+        this.#withAttempt(message, (attempt) => {
+          this.#listener.attemptFinished(attempt, { type: "written", ...message.outcome });
+          if (message.isSettled) this.#completeAttempt(attempt);
+        });
+        return;
+      case "settled":
+        this.#withAttempt(message, (attempt) => this.#completeAttempt(attempt));
+        return;
+      case "feedback":
+        this.#withAttempt(message, (attempt) =>
+          this.#listener.feedbackReceived(attempt, JSON.parse(message.input) as FeedbackInput & JsonValue),
+        );
+        return;
+      case "listening":
+        this.#listenedVendorTypes = new Set(message.types);
+        return;
+      case "ext":
+        this.#sendToThread({
+          type: "ext-answer",
+          ticket: message.ticket,
+          isTaken: this.#listener.vendorFrameSent(message.draft),
+        });
+        return;
+      case "next":
+        this.#handleNextCall(message);
+        return;
+      case "next-forget":
+        this.#cancelNextCall.get(message.ticket)?.();
+        this.#cancelNextCall.delete(message.ticket);
+        return;
+      case "spawned":
+        this.#processGroups.add(message.pid);
+        this.#ports.watchdog?.watchGroup(message.pid);
+        return;
+      case "reaped":
+        this.#processGroups.delete(message.pid);
+        this.#ports.watchdog?.unwatchGroup(message.pid);
+        return;
+      case "announced":
+        this.#referencedResources.add(message.resource);
+        return;
+      case "removed":
+        this.#referencedResources.delete(message.resource);
+        this.#listener.resourceRemoved(message.resource, message.reason);
+        return;
+      case "pong":
+        this.#metrics = message.resources;
+        if (message.ping === this.#pendingPing?.ping) this.#pendingPing = null;
+        return;
+      case "report":
+        this.#listener.problemReported(message);
+    }
+  }
+
+  #handleNextCall(message: Extract<FromHandlerThread, { type: "next" }>): void {
+    const { ticket, draft } = message;
+    const attempt = this.#attempts.get(attemptKeyText(message));
+    // It is over on this side; its handler hears that by its signal.
+    if (attempt === undefined) return;
+    let isAnswered = false;
+    const forget = this.#listener.nextCalled(attempt, draft, (answer) => {
+      isAnswered = true;
+      this.#cancelNextCall.delete(ticket);
+      this.#sendToThread({ type: "next-answer", ticket, answer });
+    });
+    if (!isAnswered) this.#cancelNextCall.set(ticket, forget);
+  }
+
+  #handleLoaded(loadedPackages: LoadedPackagesSummary, thread: HandlerThreadHandle): void {
+    this.#loadedPackages = loadedPackages;
+    this.#outgoing = new MessageBatcher((messages) => thread.sendMessages(messages), this.#ports.environment.defer);
+    for (const message of this.#queuedUntilLoaded.splice(0)) this.#outgoing.add(message);
+    this.#firstLoad.resolve(loadedPackages);
+  }
+
+  /** What the thread before kept in memory went with it. */
+  #reconcileResources(recalled: readonly string[]): void {
+    const still = new Set(recalled);
+    const lost = [...this.#referencedResources].filter((resource) => !still.has(resource));
+    this.#referencedResources.clear();
+    for (const resource of recalled) this.#referencedResources.add(resource);
+    for (const resource of lost) this.#listener.resourceRemoved(resource, "lost");
+  }
+
+  #withAttempt(name: { task: string; fence: number }, call: (attempt: LocalAttempt) => void): void {
+    const attempt = this.#attempts.get(attemptKeyText(name));
+    if (attempt !== undefined) call(attempt);
+  }
+
+  #completeAttempt(attempt: LocalAttempt): void {
+    this.#attempts.delete(attemptKeyText(attempt));
+    attempt.stopSignal.onStop = null;
+    this.#listener.handlerReturned(attempt);
+  }
+
+  #handleThreadExit(reason: string): void {
+    this.#thread = null;
+    this.#outgoing = null;
+    this.#heapPct = null;
+    this.#pendingPing = null;
+    this.#listenedVendorTypes = new Set();
+    this.#metrics = {};
+    this.#cancelNextCall.clear();
+    // A thread that was ended by force could not do it.
+    for (const pid of this.#processGroups) {
+      killProcessGroup(pid, "SIGKILL");
+      this.#ports.watchdog?.unwatchGroup(pid);
+    }
+    this.#processGroups.clear();
+    if (this.#isClosed) return this.#threadExit.resolve();
+    this.#firstLoad.reject(new Error(`the thread of the handlers ended while it loaded the packages: ${reason}`));
+    this.#listener.problemReported({ message: "the thread of the handlers ended and is started anew", cause: reason });
+    this.#crashTimes.push(this.#ports.environment.now());
+    const crashes = this.#countRecentCrashes();
+    const doubled = threadRestartPolicy.restartDelayMs * 2 ** Math.min(Math.max(0, crashes - 2), 20);
+    const pauseMs = crashes <= 1 ? 0 : Math.min(threadRestartPolicy.restartDelayMsMax, doubled);
+    this.#cancelRestart = this.#ports.environment.after(pauseMs, () => this.#spawnThread());
+    this.#failLostAttempts(reason);
+    if (crashes === threadRestartPolicy.crashesMax) this.#listener.healthChanged();
+  }
+
+  /** One that was alone with the crash caused it. Of several nobody knows which: they are handed back, and counted by the scheduler. */
+  #failLostAttempts(reason: string): void {
+    const waiting = new Set(
+      this.#queuedUntilLoaded.flatMap((message) =>
+        message.type === "start" ? [attemptKeyText({ task: message.dispatch.task_id, fence: message.fence })] : [],
+      ),
+    );
+    const lost = [...this.#attempts.values()].filter((attempt) => !waiting.has(attemptKeyText(attempt)));
+    // What ended it may be a handler's own words.
+    const said = lost.reduce((text, { dispatch }) => createSecretMask(dispatch.parameters)?.maskText(text) ?? text, reason);
+    const message = `the thread of the handlers ended while the task ran in it: ${said}`;
+    const outcome =
+      lost.length === 1 ? errorOutcome(message, "worker.host") : errorOutcome(message, "worker.host", "E.RUNNER.CANCELLED");
+    for (const attempt of lost) {
+      this.#listener.attemptFinished(attempt, outcome);
+      this.#completeAttempt(attempt);
+    }
+  }
+
+  #countRecentCrashes(): number {
+    const since = this.#ports.environment.now() - threadRestartPolicy.crashWindowMs;
+    this.#crashTimes = this.#crashTimes.filter((at) => at > since);
+    return this.#crashTimes.length;
+  }
+}

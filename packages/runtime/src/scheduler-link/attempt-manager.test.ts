@@ -1,0 +1,209 @@
+import { describe, expect, it } from "vitest";
+import { readyLinkHarness } from "../../test/link-harness.ts";
+
+describe("attempts of a worker", () => {
+  it("[W11] stops a cancelled attempt by its signal and drops its late result", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 3 });
+    harness.flush();
+    const { signal } = harness.attempt("a").stopSignal;
+
+    harness.cancel("a", 3);
+    expect(signal.aborted).toBe(true);
+    expect(signal.reason).toMatchObject({ message: "not wanted" });
+    harness.finish("a");
+
+    expect(harness.frames("biz.exec.result")).toHaveLength(0);
+    expect(harness.link.status.held).toBe(0);
+  });
+
+  it("[W11] ignores a cancel that names another fence", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 3 });
+
+    harness.cancel("a", 2);
+
+    expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
+  });
+
+  it("[W11] holds an attempt that is cancelled after it finished until its word is acked", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 3 });
+    harness.finish("a");
+
+    harness.cancel("a", 3);
+    expect(harness.link.status.held).toBe(1);
+    harness.ackUpTo(0);
+
+    expect(harness.link.status.held).toBe(0);
+  });
+
+  it("[W12] refuses a dispatch whose fence is below the one it knows, also after the task has left", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 5 });
+    harness.finish("a");
+    harness.ackUpTo(0);
+
+    harness.dispatch("a", { fence: 4 });
+    harness.flush();
+
+    expect(harness.started).toHaveLength(1);
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "a", fence: 4, code: "E.SESSION.STALE_BINDING" });
+  });
+
+  it("[W12] remembers the fences of a bounded number of tasks, the latest ones", () => {
+    const harness = readyLinkHarness({ settings: { attemptTable: { slotWaitMs: 5_000, rememberedFencesMax: 4 } } });
+    for (const [index, task] of ["a", "b", "c", "d", "e"].entries()) {
+      harness.dispatch(task, { fence: 5 });
+      harness.finish(task);
+      harness.ackUpTo(index);
+    }
+
+    harness.dispatch("d", { fence: 4 });
+    harness.dispatch("a", { fence: 4 });
+    harness.flush();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "d", code: "E.SESSION.STALE_BINDING" });
+    expect(harness.started.at(-1)).toMatchObject({ task: "a", fence: 4 });
+  });
+
+  it("[W13] acks the same grant again and starts it once, whether it runs or is done", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 5 });
+    harness.dispatch("a", { fence: 5 });
+    harness.flush();
+    harness.finish("a");
+    harness.dispatch("a", { fence: 5 });
+    harness.flush();
+    harness.ackUpTo(0);
+    harness.dispatch("a", { fence: 5 });
+    harness.flush();
+
+    expect(harness.started).toHaveLength(1);
+    expect(harness.frames("biz.exec.result")).toHaveLength(1);
+    expect(harness.frames("biz.exec.error")).toHaveLength(0);
+    expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 3 });
+  });
+
+  it("[W12] gives way to a higher fence: the old attempt stops, the new one starts when the old handler is back", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 5, concurrency_key: "k" });
+    const old = harness.attempt("a");
+
+    harness.dispatch("a", { fence: 6, concurrency_key: "k" });
+    expect(old.stopSignal.isStopped).toBe(true);
+    expect(harness.started).toHaveLength(1);
+    harness.link.handleHandlerReturned(old);
+
+    expect(harness.started.map((attempt) => attempt.fence)).toEqual([5, 6]);
+    harness.finish("a");
+    expect(harness.payload("biz.exec.result").fence).toBe(6);
+  });
+
+  it("[W14] refuses a task whose concurrency key is taken by another, and takes it once the key is free", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { concurrency_key: "k" });
+
+    harness.dispatch("b", { concurrency_key: "k", fence: 2 });
+    harness.flush();
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", fence: 2, code: "E.CMD.CONCURRENCY_VIOLATION" });
+    harness.finish("a");
+    harness.dispatch("b", { concurrency_key: "k", fence: 3 });
+
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
+  });
+
+  it("[W14] keeps the key of a stopped attempt until its handler has come back: who got the key since waits for that, held", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { concurrency_key: "k" });
+    const [stopped] = harness.started;
+    if (stopped === undefined) throw new Error("a was not started");
+    harness.cancel("a", 1);
+
+    harness.dispatch("b", { concurrency_key: "k" });
+    harness.flush();
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a"]);
+    expect(harness.frames("biz.exec.error")).toEqual([]);
+    expect(harness.link.status).toMatchObject({ held: 1, occupied: 1 });
+
+    harness.link.handleHandlerReturned(stopped);
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
+  });
+
+  it("[W15] never runs more handlers than it has slots: what is granted beyond waits, held, for a slot", () => {
+    const harness = readyLinkHarness({ maxParallel: 2 });
+    for (const task of ["a", "b", "c"]) harness.dispatch(task);
+    harness.flush();
+
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
+    expect(harness.link.status).toMatchObject({ held: 3, occupied: 2 });
+    harness.finish("b");
+
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b", "c"]);
+  });
+
+  it("[W15] gives work back when a stopped handler does not free its slot in time", () => {
+    const harness = readyLinkHarness({ maxParallel: 1 });
+    harness.dispatch("a");
+    harness.cancel("a", 1);
+    harness.dispatch("b", { fence: 2 });
+    harness.flush();
+    expect(harness.started).toHaveLength(1);
+
+    harness.advance(5_000);
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", fence: 2, code: "E.RUNNER.CANCELLED" });
+    expect(harness.link.status.held).toBe(0);
+    harness.link.handleHandlerReturned(harness.attempt("a"));
+    expect(harness.started).toHaveLength(1);
+  });
+
+  it("[W15] refuses at once what is more than another full load", () => {
+    const harness = readyLinkHarness({ maxParallel: 1 });
+    for (const task of ["a", "b", "c"]) harness.dispatch(task);
+    harness.flush();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "c", code: "E.RUNNER.CANCELLED" });
+    expect(harness.link.status.held).toBe(2);
+  });
+
+  it("[W15] does not start what was cancelled while it waited", () => {
+    const harness = readyLinkHarness({ maxParallel: 1 });
+    harness.dispatch("a");
+    harness.dispatch("b", { fence: 2 });
+    harness.cancel("b", 2);
+
+    harness.finish("a");
+
+    expect(harness.started.map((attempt) => attempt.task)).toEqual(["a"]);
+  });
+
+  it("[W12] tells attempts apart without fences too: held means repeat, gone means new", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: undefined } as never);
+    harness.dispatch("a", { fence: undefined } as never);
+    expect(harness.started).toHaveLength(1);
+    harness.finish("a");
+    harness.ackUpTo(0);
+
+    harness.dispatch("a", { fence: undefined } as never);
+
+    expect(harness.started).toHaveLength(2);
+  });
+
+  it("[W24] keeps no more words in flight than the scheduler takes, and goes on as they are acked", () => {
+    const harness = readyLinkHarness({ maxParallel: 8 }, { recv_window: 2 });
+    for (const task of ["a", "b", "c", "d"]) harness.dispatch(task);
+    for (const task of ["a", "b", "c", "d"]) harness.finish(task);
+    expect(harness.frames("biz.exec.result")).toHaveLength(2);
+
+    harness.sendToLink("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 2 });
+    harness.flush();
+    expect(harness.frames("biz.exec.result")).toHaveLength(3);
+    harness.sendToLink("control.ack", { ok: true, ack_seq: 2, ack_bitmap: 0, recv_window: 2 });
+    harness.flush();
+
+    expect(harness.frames("biz.exec.result").map((frame) => frame.seq)).toEqual([0, 1, 2, 3]);
+    expect(harness.link.status).toMatchObject({ held: 1, unacked: 1 });
+  });
+});

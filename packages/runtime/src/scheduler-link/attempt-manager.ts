@@ -1,0 +1,360 @@
+// The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
+// It outlives connections and sessions. Phases, heartbeats and the numbers of frames are the business of link.ts and packages/session.
+
+import type {
+  AckPayload,
+  CancelPayload,
+  DispatchPayload,
+  Fault,
+  FaultCode,
+  JsonObject,
+  OutgoingFrame,
+  PkgEventPayload,
+  PkgUninstallPayload,
+  ResetPayload,
+} from "@astraflow/protocol";
+import type { SentFrame } from "@astraflow/session";
+import { type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
+import { AttemptTable, type AttemptTableSettings, type HeldAttemptRef } from "../attempts/attempt-table.ts";
+import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
+import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
+import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
+import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "../outbox/outbox.ts";
+import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
+import type { ResourceRemovedReason } from "../resources/resource.ts";
+import type { InventoryAttempt, LinkEventName, LinkLogEvent, OutgoingVendorFrame, WorkCounts } from "./link-ports.ts";
+import { PendingNextCalls } from "./pending-next-calls.ts";
+import { RemovedResourceReports } from "./removed-resources.ts";
+
+export interface AttemptManagerPorts {
+  now(): number;
+  /** Calls the handler of an attempt that has a slot. */
+  startHandler(attempt: LocalAttempt): void;
+  nextFrameId(): string;
+  /** The outbox on disk; null where results are kept in memory only. */
+  readonly durableOutbox: DurableOutbox | null;
+  /** Something new may be sent. */
+  requestFlush(): void;
+  log(level: LinkLogEvent["level"], event: LinkEventName, message: string, details?: Readonly<Record<string, unknown>>): void;
+}
+
+export class AttemptManager {
+  readonly #ports: AttemptManagerPorts;
+  readonly #attempts: AttemptTable;
+  readonly #outbox: Outbox;
+  readonly #feedbackBuffer = new FeedbackBuffer();
+  /** What middlewares have asked for and wait for; they take no slot meanwhile. */
+  readonly nextCalls: PendingNextCalls;
+  /** Outcomes that are known and not on disk yet, so not to be sent yet; and how many there ever were. */
+  #unpersistedCount = 0;
+  #outcomeCount = 0;
+  readonly #removedResources: RemovedResourceReports;
+
+  constructor(ports: AttemptManagerPorts, settings: { table: AttemptTableSettings; outbox: OutboxSettings }) {
+    this.#ports = ports;
+    this.#attempts = new AttemptTable(settings.table);
+    this.#outbox = new Outbox(settings.outbox);
+    this.#removedResources = new RemovedResourceReports((payload) => {
+      const id = ports.nextFrameId();
+      this.#outbox.addMessage(
+        createOutboxMessage({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload }),
+      );
+    });
+    this.nextCalls = new PendingNextCalls({
+      nextFrameId: () => ports.nextFrameId(),
+      sendRequest: ({ id, task, payload }) => {
+        this.#outbox.addMessage(createOutboxMessage({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload }));
+        ports.requestFlush();
+      },
+      suspendAttempt: (attempt) => {
+        for (const other of this.#attempts.suspendAttempt(attempt)) ports.startHandler(other);
+      },
+      resumeAttempt: (attempt, calls) => this.#attempts.resumeAttempt(attempt, calls),
+    });
+  }
+
+  /** Nothing is held, no handler is out, nothing is left to say. */
+  get isIdle(): boolean {
+    return this.#attempts.heldCount === 0 && this.#attempts.occupiedSlots === 0 && this.#unackedCount === 0;
+  }
+
+  get counts(): WorkCounts {
+    const outbox = this.#outbox.outcomeCount + this.#unpersistedCount;
+    return { held: this.#attempts.heldCount, occupied: this.#attempts.occupiedSlots, unacked: this.#unackedCount, outbox };
+  }
+
+  get #unackedCount(): number {
+    return this.#outbox.messageCount + this.#unpersistedCount;
+  }
+
+  /** Exactly the attempts this worker answers for, as register and heartbeat name them. */
+  held(): HeldAttemptRef[] {
+    return this.#attempts.heldAttempts();
+  }
+
+  /** The same for people: what became of each, and for how long it has been here. */
+  inventory(now: number): InventoryAttempt[] {
+    return this.#attempts.listAttempts().map(({ run, task, dispatch, fence, phase, acceptedAt: takenAt }) => {
+      return { run, task, node: dispatch.node_id, fence, phase, ageMs: Math.max(0, Math.round(now - takenAt)) };
+    });
+  }
+
+  /** When `expireWaiting` has something to do. */
+  get nextSlotWaitEndsAt(): number {
+    return this.#attempts.nextSlotWaitEndsAt;
+  }
+
+  /** Outcomes that an earlier process has left on disk: they are held, as if finished here, and said as soon as there is a session. */
+  restoreOutcomes(restored: readonly JournaledOutcome[]): void {
+    // A word that was condemned and replaced may have stayed on disk beside its replacement.
+    const last = new Map(restored.map((outcome) => [`${outcome.task} ${outcome.fence}`, outcome.key]));
+    for (const { key, type, id, run, task, node, fence, payload } of restored) {
+      if (last.get(`${task} ${fence}`) !== key) {
+        this.#ports.durableOutbox?.remove(key);
+        continue;
+      }
+      const attempt = restoreAttempt({ run, task, node, fence }, this.#ports.now());
+      this.#attempts.restoreFinished(attempt);
+      this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
+    }
+  }
+
+  // ---- what the scheduler says
+
+  handleDispatch(dispatch: DispatchPayload): void {
+    const decision = this.#attempts.admitDispatch(dispatch, this.#ports.now());
+    switch (decision.verdict) {
+      case "start":
+      case "wait":
+        if (decision.superseded) this.#stopHandler(decision.superseded, "a newer attempt of the task was granted");
+        if (decision.verdict === "start") this.#ports.startHandler(decision.attempt);
+        return;
+      case "repeat":
+        return;
+      case "stale": {
+        const { fence, knownFence: known } = decision;
+        this.#sendRefusal(
+          dispatch,
+          fence,
+          "E.SESSION.STALE_BINDING",
+          `fence ${fence} is not above ${known}, which is already known here`,
+        );
+        return;
+      }
+      case "key-taken": {
+        const message = `concurrency key ${decision.keyHolder.concurrencyKey} is held by task ${decision.keyHolder.task}`;
+        this.#sendRefusal(dispatch, decision.fence, "E.CMD.CONCURRENCY_VIOLATION", message, "worker.concurrency");
+        return;
+      }
+      case "full":
+        this.#sendRefusal(dispatch, decision.fence, "E.RUNNER.CANCELLED", "all slots are occupied", "worker.concurrency");
+    }
+  }
+
+  /** While no new work is taken only the repeat of what is already held is fine; anything else goes back to the scheduler. */
+  refuseDispatch(dispatch: DispatchPayload, why: string): void {
+    if (this.#attempts.findAttempt(dispatch.task_id, dispatch.fence) !== undefined) return;
+    this.#sendRefusal(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", why);
+  }
+
+  /** A dispatch that cannot be read still deserves an answer, or it would be sent again and again. */
+  refuseUnreadableDispatch(dispatch: JsonObject, problem: Fault): boolean {
+    const { run_id, task_id, node_id, fence } = dispatch;
+    if (typeof run_id !== "string" || typeof task_id !== "string") return false;
+    const about = { run_id, task_id, node_id: typeof node_id === "string" ? node_id : "" };
+    this.#sendRefusal(about, typeof fence === "number" ? fence : undefined, "E.FRAME.INVALID", problem.message);
+    return true;
+  }
+
+  refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
+    const named = command_id === undefined ? {} : { command_id };
+    const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEventPayload);
+    this.#outbox.addMessage(
+      createOutboxMessage({ kind: "package", type: "biz.pkg.event", id: this.#ports.nextFrameId(), corr: command_id, payload }),
+    );
+    this.#ports.requestFlush();
+  }
+
+  handleCancel({ task_id, fence, reason }: CancelPayload): void {
+    const attempt = this.#attempts.findAttempt(task_id, fence);
+    if (attempt !== undefined) this.#discardAttempt(attempt, reason ?? "cancelled by the scheduler");
+  }
+
+  /** False: it names what never left. */
+  handleAck(ack: AckPayload, envelopeFor: string | undefined): boolean {
+    const settled = this.#outbox.handleAck(ack, envelopeFor);
+    if (settled === "unsent") return false;
+    for (const { attempt, key, kind, id } of settled) {
+      if (kind === "next") this.nextCalls.markAcked(id);
+      if (attempt !== null) this.#attempts.removeAttempt(attempt);
+      if (key !== null) this.#ports.durableOutbox?.remove(key);
+    }
+    return true;
+  }
+
+  /** The scheduler could not read a frame of ours and ended the session. Sent again as it is, it would end the next one too. */
+  isolateRejectedMessage(reset: ResetPayload): void {
+    const rejected = this.#outbox.isolateRejected();
+    if (rejected === undefined) return;
+    this.#ports.log("error", "word-condemned", `the scheduler cannot read ${rejected.type} ${rejected.id}: ${reset.reason}`, {
+      code: reset.code,
+    });
+    if (rejected.kind === "next") this.nextCalls.failCall(rejected.id, `the scheduler could not read the call: ${reset.reason}`);
+    if (rejected.attempt === null) return;
+    const message = `the scheduler could not read the outcome of this task: ${reset.reason}`;
+    this.#persistOutcome(rejected.attempt, errorOutcome(message, "worker.link"));
+    if (rejected.key !== null) this.#ports.durableOutbox?.remove(rejected.key);
+  }
+
+  // ---- what the executor says
+
+  /** The outcome of an attempt is known. What nobody wants any more is not said. */
+  handleOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
+    if (attempt.phase !== "running") return;
+    this.#markFinished(attempt);
+    this.#persistOutcome(attempt, outcome);
+  }
+
+  /** Its handler has come back, so its slot is free. */
+  handleHandlerReturned(attempt: LocalAttempt): void {
+    for (const next of this.#attempts.releaseSlot(attempt)) this.#ports.startHandler(next);
+  }
+
+  handleFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
+    if (attempt.phase !== "running") return;
+    for (const payload of this.#feedbackBuffer.add(attempt, input)) this.#queueFeedback(attempt, payload);
+    this.#ports.requestFlush();
+  }
+
+  // ---- what time and the operator say
+
+  expireSlotWaits(now: number): void {
+    for (const attempt of this.#attempts.expireSlotWaits(now)) {
+      const message = "no slot became free in time; a stopped task still occupies one";
+      this.#sendRefusal(attempt.dispatch, attempt.fence, "E.RUNNER.CANCELLED", message, "worker.concurrency");
+    }
+  }
+
+  /** Drops all whose handler runs or waits to run, without a word. Results that are known stay. Gives how many there were. */
+  discardUnfinished(reason: string): number {
+    const lost = this.#attempts.unfinishedAttempts();
+    for (const attempt of lost) this.#discardAttempt(attempt, reason);
+    return lost.length;
+  }
+
+  /** Stops all that is unfinished and tells the scheduler that it may grant it again. */
+  returnUnfinished(reason: string): void {
+    for (const attempt of this.#attempts.unfinishedAttempts()) {
+      this.#markFinished(attempt);
+      // Not kept on disk: nothing was achieved, and what is given back must leave before the worker does.
+      this.#queueOutcome(attempt, errorOutcome(reason, "worker.link", "E.RUNNER.CANCELLED"), attempt);
+      this.#stopHandler(attempt, reason);
+    }
+  }
+
+  /** Said behind every outcome that may name it: the scheduler must hear of a resource before it hears that it is gone. */
+  reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
+    this.#removedResources.add({ resource_id: resource, reason }, this.#outcomeCount);
+    this.#ports.requestFlush();
+  }
+
+  /** A package wants to say something to whoever listens at the scheduler. False: too much of that is unacked. */
+  sendVendorFrame({ type, id, corr, payload }: OutgoingVendorFrame): boolean {
+    if (!this.#outbox.hasRoomForVendorFrame(payload.length)) return false;
+    const name = type as OutgoingFrame["type"];
+    this.#outbox.addMessage(createOutboxMessage({ kind: "ext", type: name, id: id ?? this.#ports.nextFrameId(), corr, payload }));
+    this.#ports.requestFlush();
+    return true;
+  }
+
+  // ---- what leaves
+
+  /** A new session: its stream takes all that was not acked. */
+  attachStream(stream: OutboxStream): void {
+    this.#outbox.attachStream(stream);
+    this.nextCalls.resendUnanswered();
+  }
+
+  /** The session is over: nothing that was sent in it counts as received unless it was acked. */
+  detachStream(): void {
+    this.#outbox.detachStream();
+  }
+
+  /** Hands every frame that may leave to `send`, for as long as that takes more. */
+  sendPending(send: (sent: SentFrame<OutboxMessage>) => boolean): void {
+    this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
+    if (this.#feedbackBuffer.size > 0 && this.#outbox.hasRoomForFeedback) {
+      for (const attempt of this.#feedbackBuffer.attemptsWithFeedback())
+        this.#queueFeedback(attempt, this.#feedbackBuffer.take(attempt));
+    }
+    this.#outbox.sendPending(this.#ports.now(), () => this.#ports.nextFrameId(), send);
+  }
+
+  #markFinished(attempt: LocalAttempt): void {
+    // What it said last goes before its result; what others have said may wait behind it.
+    const lastWords = this.#feedbackBuffer.take(attempt);
+    if (lastWords !== undefined) this.#queueFeedback(attempt, lastWords, true);
+    this.nextCalls.cancelCallsOf(attempt);
+    this.#attempts.markFinished(attempt);
+  }
+
+  /** An outcome that must not be lost: where there is a disk, it is there before it is sent. */
+  #persistOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
+    const { durableOutbox } = this.#ports;
+    if (durableOutbox === null) return this.#queueOutcome(attempt, outcome, attempt);
+    const { run, task, fence } = attempt;
+    const { type, payload } = encodeOutcome(attempt, outcome);
+    const id = this.#ports.nextFrameId();
+    this.#unpersistedCount++;
+    this.#outcomeCount++;
+    const key: number = durableOutbox.persist({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
+      this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
+      this.#unpersistedCount--;
+      this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
+      this.#ports.requestFlush();
+    });
+  }
+
+  #sendRefusal(
+    dispatch: Pick<DispatchPayload, "run_id" | "task_id" | "node_id">,
+    fence: number | undefined,
+    code: FaultCode,
+    message: string,
+    where = "worker.link",
+  ): void {
+    const about = { run: dispatch.run_id, task: dispatch.task_id, fence: fence ?? 0, dispatch };
+    this.#ports.log("warn", "attempt-refused", message, { task: about.task, fence: about.fence, code });
+    this.#queueOutcome(about, errorOutcome(message, where, code), null);
+  }
+
+  #queueOutcome(about: AttemptIdentity, outcome: AttemptOutcome, attempt: LocalAttempt | null): void {
+    const { type, payload } = encodeOutcome(about, outcome);
+    this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
+    this.#outbox.addMessage(
+      createOutboxMessage({ kind: "outcome", type, id: this.#ports.nextFrameId(), corr: about.task, payload, attempt }),
+    );
+    this.#ports.requestFlush();
+  }
+
+  #queueFeedback(attempt: LocalAttempt, payload: string | undefined, isUrgent = false): void {
+    if (payload === undefined) return;
+    const names = { type: "biz.exec.feedback", id: this.#ports.nextFrameId(), corr: attempt.task } as const;
+    const dropped = this.#outbox.addMessage(createOutboxMessage({ kind: "feedback", ...names, payload, isUrgent }));
+    if (dropped === undefined) return;
+    this.#ports.log("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });
+  }
+
+  /** The attempt is no longer this worker's: its outcome will not be said. */
+  #discardAttempt(attempt: LocalAttempt, reason: string): void {
+    if (attempt.phase === "finished") return; // its word is on the way; the scheduler will find it stale and ack it
+    this.#attempts.discardAttempt(attempt);
+    this.#stopHandler(attempt, reason);
+  }
+
+  #stopHandler(attempt: LocalAttempt, reason: string): void {
+    this.#feedbackBuffer.discard(attempt);
+    this.nextCalls.cancelCallsOf(attempt);
+    this.#ports.log("info", "attempt-stopped", reason, { task: attempt.task, fence: attempt.fence });
+    attempt.stopSignal.stop(new Error(reason));
+  }
+}

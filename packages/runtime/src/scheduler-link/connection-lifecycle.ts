@@ -1,0 +1,237 @@
+// How a link comes to a session and loses it: phases, dialling and its pauses, greeting, accept, resume, reset. What is said within a
+// session, and when a worker leaves for good, is link.ts.
+
+import type { AckPayload, ResetPayload, SessionAcceptPayload } from "@astraflow/protocol";
+import type { AttemptManager } from "./attempt-manager.ts";
+import type { Heartbeats } from "./heartbeats.ts";
+import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
+import type { DialTarget, LinkLogEvent, LinkPorts, LinkSettings } from "./link-ports.ts";
+import { SchedulerSession, type SchedulerSessionParts } from "./scheduler-session.ts";
+import type { SessionHandshake } from "./session-handshake.ts";
+
+const noDeadline = Number.POSITIVE_INFINITY;
+/** Another process has this identity. */
+const identityTakenCodes: ReadonlySet<string> = new Set(["E.SESSION.SUPERSEDED", "E.SESSION.DENIED"]);
+
+export interface ConnectionLifecycleParts {
+  readonly ports: LinkPorts;
+  readonly settings: LinkSettings;
+  readonly instance: string;
+  readonly handshake: SessionHandshake;
+  readonly heartbeats: Heartbeats;
+  readonly attempts: AttemptManager;
+  readonly session: SchedulerSessionParts;
+  /** Whether the worker is on its way out, and takes no new work in any session. */
+  isLeaving(): boolean;
+  /** A session is there, new or resumed. */
+  sessionReady(): void;
+  /** The socket is gone; a new one will be dialled unless somebody closes the link. */
+  disconnected(): void;
+  log(level: LinkLogEvent["level"], event: LinkLogEvent["event"], message: string, details?: LinkLogEvent["details"]): void;
+}
+
+interface ConnectionLoss {
+  readonly event: "lost" | "reset" | "refused";
+  readonly reason: string;
+  readonly code?: string;
+  readonly delayMs?: number;
+  /** Where a session that can go on is asked for first. */
+  readonly dialTarget?: DialTarget;
+  /** Whoever refused a resume is alive: it is no failure, and a new session is asked for there, at once. */
+  readonly isRefusedResume?: boolean;
+}
+
+export class ConnectionLifecycle {
+  readonly #parts: ConnectionLifecycleParts;
+  #phase: LinkPhase = "NEW";
+  #session: SchedulerSession | null = null;
+  /** Dials in a row that led to nothing that proved itself. */
+  #failureCount = 0;
+  #dialTarget: DialTarget = "next";
+  #readyAt = noDeadline;
+  /** When waiting for the other end is over, and when the pause before the next dial is. */
+  #phaseDeadline = noDeadline;
+  #retryAt = noDeadline;
+
+  constructor(parts: ConnectionLifecycleParts) {
+    this.#parts = parts;
+  }
+
+  get phase(): LinkPhase {
+    return this.#phase;
+  }
+
+  /** The session that was accepted and not ended since. Without a socket it waits to be resumed. */
+  get session(): SchedulerSession | null {
+    return this.#session;
+  }
+
+  /** The session, where frames of work may travel in it now. */
+  get activeSession(): SchedulerSession | null {
+    return isInSession(this.#phase) ? this.#session : null;
+  }
+
+  get isResuming(): boolean {
+    return this.#phase === "HANDSHAKING" && this.#session !== null;
+  }
+
+  get nextDueAt(): number {
+    return Math.min(this.#phaseDeadline, this.#retryAt, this.#session?.nextDueAt ?? noDeadline);
+  }
+
+  /** The only place that changes the phase. */
+  transition(transition: LinkTransition): boolean {
+    const next = nextPhase(this.#phase, transition);
+    if (next === undefined) return false;
+    this.#parts.log("debug", "phase", `${this.#phase} -> ${next}`, { from: this.#phase, to: next, move: transition });
+    this.#phase = next;
+    this.#phaseDeadline = noDeadline;
+    this.#retryAt = noDeadline;
+    return true;
+  }
+
+  dial(): void {
+    const { ports, settings } = this.#parts;
+    this.#phaseDeadline = ports.now() + settings.handshakeTimeoutMs;
+    ports.dial(this.#dialTarget);
+  }
+
+  handleOpen(): void {
+    if (!this.transition("open")) return;
+    const { handshake, settings } = this.#parts;
+    if (this.#session === null) handshake.sendHandshake();
+    else handshake.sendResume(this.#session);
+    this.#phaseDeadline = handshake.sentAt + (this.#session === null ? settings.handshakeTimeoutMs : settings.acceptTimeoutMs);
+  }
+
+  /** Does what is due; true if anything was. */
+  tick(now: number): boolean {
+    if (this.#phaseDeadline <= now) {
+      const reason = `no answer from the scheduler while ${this.#phase}`;
+      if (this.isResuming) this.endSession(1002, reason);
+      else this.disconnect(1002, reason);
+    } else if (this.#retryAt <= now && this.transition("retry")) this.dial();
+    else return false;
+    return true;
+  }
+
+  /** An ack outside a session: of a handshake, a register or a resume. What must follow to the latter two is the accept. */
+  handleHandshakeAck(ack: AckPayload): void {
+    const { handshake, heartbeats, attempts, settings } = this.#parts;
+    if (ack.ok === false) this.endSession(1002, ack.info ?? "the scheduler refused");
+    else if (this.isResuming) handshake.resumeAck = ack;
+    else if (this.transition("welcome")) {
+      heartbeats.packagesRegistered(handshake.sendRegister(attempts.held()));
+      this.#phaseDeadline = handshake.sentAt + settings.acceptTimeoutMs;
+    }
+  }
+
+  /** Null: taken. Else why it means nothing here. */
+  handleAccept(accept: SessionAcceptPayload): string | null {
+    const { session_id: id, worker_instance_id: instance = this.#parts.instance } = accept;
+    const session = this.#session;
+    if (instance !== this.#parts.instance)
+      this.endSession(1002, `the scheduler accepted ${instance}, but this worker is ${this.#parts.instance}`);
+    else if (this.#phase === "REGISTERED") this.#openSession(accept);
+    else if (session === null) return "an accept came before the register";
+    else if (this.#phase === "HANDSHAKING") this.#resumeSession(session, accept);
+    // Within a session an accept renews its token.
+    else if (id === session.id) session.token = accept.session_token;
+    else return `an accept of session ${id} came in session ${session.id}`;
+    return null;
+  }
+
+  handleReset({ code, reason, retry_after_ms }: ResetPayload): void {
+    const { ports, settings, attempts } = this.#parts;
+    const isRefusedResume = this.isResuming;
+    const event = isInSession(this.#phase) || isRefusedResume ? "reset" : "refused";
+    if (isInSession(this.#phase) && code.startsWith("E.FRAME.")) attempts.isolateRejectedMessage({ code, reason });
+    this.discardSession();
+    ports.closeConnection(1000, "reset");
+    // Two processes with one identity must not throw each other out in a loop.
+    const pauseMs = retry_after_ms ?? (identityTakenCodes.has(code) ? settings.supersededDelayMs : 0);
+    this.#enterBackoff({ event, reason, code, delayMs: pauseMs, isRefusedResume });
+  }
+
+  /** The two ends do not mean the same session any more. */
+  endInconsistentSession(): void {
+    this.endSession(1002, "the scheduler acked what was never sent, or forgot what it had acked");
+  }
+
+  /** Nothing of the session can go on but what it did not deliver: that goes into the next. */
+  endSession(code: number, reason: string): void {
+    this.discardSession();
+    this.disconnect(code, reason);
+  }
+
+  discardSession(): void {
+    if (this.#session !== null) this.#parts.attempts.detachStream();
+    this.#session = null;
+  }
+
+  /** The session, if there still is one, will be resumed, where it was or elsewhere. */
+  disconnect(code: number, reason: string, target: DialTarget = "same"): void {
+    this.#parts.ports.closeConnection(code, reason);
+    this.handleConnectionLost(reason, target);
+  }
+
+  handleConnectionLost(reason: string, target: DialTarget): void {
+    this.#enterBackoff({ event: "lost", reason, dialTarget: target });
+  }
+
+  #openSession(accept: SessionAcceptPayload): void {
+    const { heartbeats, handshake, attempts, log, isLeaving } = this.#parts;
+    this.transition("accept");
+    this.#session = new SchedulerSession(accept, this.#parts.session);
+    heartbeats.startSession(accept, handshake.sentAt);
+    log("info", "ready", `session ${accept.session_id} is open`, { session: accept.session_id, ...attempts.counts });
+    if (isLeaving()) this.transition("drain");
+    this.#markReady();
+  }
+
+  /** The session goes on over a new socket. Nothing is registered again: what both ends hold is what it was. */
+  #resumeSession(session: SchedulerSession, accept: SessionAcceptPayload): void {
+    const { heartbeats, handshake, attempts, log, isLeaving } = this.#parts;
+    if (accept.resumed !== true || accept.session_id !== session.id)
+      return this.endSession(1000, "the scheduler opened another session instead of resuming the old one");
+    const again = session.resume(handshake.resumeAck);
+    if (again === null) return this.endInconsistentSession();
+    this.transition(isLeaving() ? "resumeDraining" : "resume");
+    session.token = accept.session_token;
+    heartbeats.resumeSession(accept, handshake.sentAt);
+    log("info", "resumed", `session ${session.id} goes on`, { session: session.id, again: again.length, ...attempts.counts });
+    session.resend(again);
+    this.#markReady();
+  }
+
+  #markReady(): void {
+    this.#readyAt = this.#parts.ports.now();
+    this.#parts.sessionReady();
+  }
+
+  #enterBackoff({
+    event,
+    reason,
+    code,
+    delayMs: pauseMs = 0,
+    dialTarget: target = "next",
+    isRefusedResume = false,
+  }: ConnectionLoss): void {
+    const { ports, settings, handshake, heartbeats, attempts, log, disconnected: departed } = this.#parts;
+    const isSessionKept = this.activeSession !== null;
+    if (!this.transition("lose")) return;
+    const now = ports.now();
+    if (now - this.#readyAt >= settings.stableSessionMs) this.#failureCount = 0;
+    this.#readyAt = noDeadline;
+    handshake.reset();
+    heartbeats.pause();
+    this.#session?.pause();
+    this.#dialTarget = isRefusedResume ? "same" : isSessionKept ? target : "next";
+    const backoff = isRefusedResume ? 0 : computeBackoffMs(settings.backoff, this.#failureCount++, ports.random());
+    const delayMs = Math.max(pauseMs, backoff);
+    this.#retryAt = now + delayMs;
+    const details = { ...attempts.counts, retryInMs: Math.round(delayMs), ...(code !== undefined && { code }) };
+    log(isRefusedResume ? "info" : "warn", event, reason, details);
+    departed();
+  }
+}

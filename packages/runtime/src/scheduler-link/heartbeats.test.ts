@@ -1,0 +1,196 @@
+import { describe, expect, it } from "vitest";
+import { LinkHarness, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
+
+describe("the lease", () => {
+  it("[W16] stops and drops what runs once nine tenths of the lease have passed since the last answered beat was sent", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 10_000, lease_ms: 30_000 });
+    harness.dispatch("a");
+    harness.flush();
+    harness.advance(10_000);
+    const beat = harness.lastFrame("control.heartbeat");
+    harness.advance(4_000);
+    harness.ackById(beat.id); // sent at 10 s: the lease is safe until 37 s, whenever the answer came
+    harness.link.handleConnectionLost("gone");
+
+    harness.advance(22_999);
+    expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
+    harness.advance(1);
+
+    expect(harness.attempt("a").stopSignal.isStopped).toBe(true);
+    expect(harness.eventsNamed("self-fenced")).toHaveLength(1);
+    harness.finish("a");
+    harness.openSession();
+    expect(harness.payload("control.register").running).toEqual([]);
+    expect(harness.frames("biz.exec.result")).toHaveLength(0);
+  });
+
+  it("[W16] keeps results that were known before the lease ran out", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.dispatch("b");
+    harness.flush();
+    harness.link.handleConnectionLost("gone");
+    harness.finish("a");
+
+    harness.advance(27_000);
+    harness.openSession();
+
+    expect(harness.payload("control.register").running).toEqual([{ task_id: "a", fence: 1 }]);
+    expect(harness.frames("biz.exec.result").map((frame) => frame.corr)).toEqual(["a"]);
+  });
+
+  it("[W16] fences itself before it takes in anything else after a long sleep", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.flush();
+
+    harness.now += 3_600_000; // stopped and continued: no timer has fired yet
+    harness.link.handleOutcome(harness.attempt("a"), succeededOutcome());
+    harness.flush();
+
+    expect(harness.frames("biz.exec.result")).toHaveLength(0);
+    expect(harness.link.status.held).toBe(0);
+  });
+
+  it("[W16] asks for a new lease by a new register when beats go unanswered on a live socket", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 20_000, lease_ms: 30_000 });
+    harness.dispatch("a");
+    harness.flush();
+
+    harness.advance(27_000);
+
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the lease ran out without an answer" }]);
+    expect(harness.dials).toBe(2);
+  });
+
+  it("[W16] never fences itself where no lease was announced", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+    harness.openSession({ lease_ms: undefined });
+    harness.dispatch("a");
+    harness.link.handleConnectionLost("gone");
+
+    harness.advance(3_600_000);
+
+    expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
+  });
+});
+
+describe("what a heartbeat says", () => {
+  it("[W94] tells the worker's numbers, those of its own outbox and how long the last answer took", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 4_000 });
+    harness.health = { metrics: { cpu_pct: 40, mem_pct: 50.5, disk_pct: 60, strange: Number.NaN }, problems: [] };
+    harness.dispatch("a");
+    harness.dispatch("b");
+    harness.finish("a");
+    harness.link.sendVendorFrame({ type: "ext.vendor.acme.note", payload: "{}" });
+    harness.flush();
+
+    harness.advance(4_000);
+    expect(harness.payload("control.heartbeat")).toMatchObject({
+      healthy: true,
+      metrics: { cpu_pct: 40, mem_pct: 50.5, disk_pct: 60, inflight: 1, unacked: 2, outbox: 1 },
+    });
+    expect(harness.payload("control.heartbeat").metrics).not.toHaveProperty("latency_ms");
+    expect(harness.payload("control.heartbeat").metrics).not.toHaveProperty("strange");
+    harness.advance(70);
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    harness.advance(4_000);
+
+    expect(harness.payload("control.heartbeat").metrics.latency_ms).toBe(70);
+  });
+
+  it("[W94] says that it is not well while it has problems, at once when told to look, and counts such beats", () => {
+    const harness = readyLinkHarness();
+    harness.health = { metrics: {}, problems: ["memory is at 97 %"] };
+    harness.link.reportHealth();
+    expect(harness.payload("control.heartbeat").healthy).toBe(false);
+    harness.dispatch("a"); // it may still be given work, and does it
+    expect(harness.started).toHaveLength(1);
+    harness.health = { metrics: {}, problems: [] };
+    harness.link.reportHealth();
+
+    expect(harness.payload("control.heartbeat").healthy).toBe(true);
+    expect([...harness.counters]).toEqual([
+      ["heartbeat_sent_total", 2],
+      ["heartbeat_degraded_total", 1],
+    ]);
+    expect(harness.eventsNamed("unhealthy")[0]?.message).toContain("memory is at 97 %");
+    expect(harness.eventsNamed("healthy")).toHaveLength(1);
+  });
+
+  it("[W133] asks how the worker is by the thresholds its scheduler announced last", () => {
+    const harness = readyLinkHarness({}, { drain_mem_pct: 70 });
+    harness.link.reportHealth();
+
+    expect(harness.drainThresholds).toEqual({ memPct: 70, diskPct: null });
+  });
+
+  it("[W94] says in every session that it is not well", () => {
+    const harness = readyLinkHarness();
+    harness.health = { metrics: {}, problems: ["no disk left"] };
+    harness.link.reportHealth();
+
+    harness.link.handleConnectionLost("gone");
+    harness.advance(0);
+    harness.resumeSession(-1);
+
+    expect(harness.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, false]);
+  });
+
+  it("[W94] says at once that it is well again, where that came while there was no session", () => {
+    const harness = readyLinkHarness();
+    harness.health = { metrics: {}, problems: ["no disk left"] };
+    harness.link.reportHealth();
+    harness.link.handleConnectionLost("gone");
+    harness.health = { metrics: {}, problems: [] };
+    harness.advance(0);
+    harness.resumeSession(-1);
+
+    expect(harness.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, true]);
+  });
+
+  it("[W94] says so at once in its first session too, judged by what that announced, and is silent there while it is well", () => {
+    const harness = new LinkHarness();
+    harness.health = { metrics: {}, problems: ["no disk left"] };
+    harness.link.start();
+    harness.openSession({ drain_disk_pct: 80 });
+
+    expect(harness.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false]);
+    expect(harness.drainThresholds).toEqual({ memPct: null, diskPct: 80 });
+    expect(readyLinkHarness().frames("control.heartbeat")).toHaveLength(0);
+  });
+
+  it("[W94] names what is installed by a digest, and in full from a change on until that was heard", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
+    const told = () => harness.payload("control.heartbeat").packages;
+    harness.advance(1_000);
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    const before = told();
+    expect(before).toEqual({ hash: expect.stringMatching(/^[0-9a-f]{32}$/) as string });
+
+    harness.packages = [...harness.packages, { name: "more", version: "2.0.0", status: "installed" }];
+    harness.advance(1_000);
+    expect(told()?.installed).toHaveLength(2);
+    expect(told()?.hash).not.toBe(before?.hash);
+    harness.advance(1_000);
+    expect(told()?.installed).toHaveLength(2);
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    harness.packages = [...harness.packages].reverse();
+    harness.advance(1_000);
+
+    expect(told()?.installed).toBeUndefined();
+  });
+
+  it("[W94] takes what a register told as told", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
+    harness.packages = [];
+    harness.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "again" });
+    harness.advance(0);
+    harness.openSession({ heartbeat_interval_ms: 1_000 });
+
+    harness.advance(1_000);
+
+    expect(harness.payload("control.heartbeat").packages?.installed).toBeUndefined();
+  });
+});

@@ -1,0 +1,147 @@
+// The heartbeats of a session: when they are due, what they say, and what their answers renew. What follows from a lease that ends, or
+// from a scheduler that does not answer, is decided in link.ts.
+
+import { createHash } from "node:crypto";
+import type { SessionAcceptPayload } from "@astraflow/protocol";
+import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
+import type { AttemptManager } from "./attempt-manager.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+import { Lease } from "./lease.ts";
+import type { DrainThresholds, LinkLogEvent, LinkPorts, LinkSettings, WorkerCapabilities } from "./link-ports.ts";
+
+export interface HeartbeatsParts {
+  readonly ports: Pick<LinkPorts, "now" | "readHealth" | "incrementCounter" | "log">;
+  readonly capabilities: () => WorkerCapabilities;
+  readonly settings: Pick<LinkSettings, "lease" | "heartbeatMs">;
+  readonly durableOutbox: DurableOutbox | null;
+  readonly writer: FrameWriter;
+  readonly attempts: AttemptManager;
+}
+
+type InstalledPackages = WorkerCapabilities["packages"];
+
+export class Heartbeats {
+  readonly #parts: HeartbeatsParts;
+  readonly lease: Lease;
+  /** When the next beat is due; Infinity while there is no session. */
+  nextHeartbeatAt = Number.POSITIVE_INFINITY;
+  #intervalMs: number;
+  #latencyMs: number | null = null;
+  /** Digest of what the scheduler knows to be installed. */
+  #ackedPackagesHash = "";
+  /** A beat that told more, and is not answered yet. */
+  #unackedPackages: { readonly id: string; readonly hash: string } | null = null;
+  #wasHealthy = true;
+  #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
+
+  constructor(parts: HeartbeatsParts) {
+    this.#parts = parts;
+    this.lease = new Lease(parts.settings.lease);
+    this.#intervalMs = parts.settings.heartbeatMs;
+  }
+
+  /** Whether outcomes of new work could be kept. */
+  get canPersistOutcomes(): boolean {
+    const { durableOutbox } = this.#parts;
+    return durableOutbox === null || durableOutbox.isHealthy;
+  }
+
+  /** Whether the scheduler should hear, as soon as there is a session, how the worker is: it is not well, or was not when last asked. */
+  shouldReportHealth(): boolean {
+    const wasWell = this.#wasHealthy;
+    return this.#readHealth().problems.length > 0 || !wasWell;
+  }
+
+  /** A register told all that is installed. */
+  packagesRegistered(installed: InstalledPackages): void {
+    this.#ackedPackagesHash = digestPackages(installed);
+    this.#unackedPackages = null;
+  }
+
+  /** A fresh session: its register, sent at `from`, was the renewal. */
+  startSession(accept: SessionAcceptPayload, from: number): void {
+    this.lease.grant(accept.lease_ms, from);
+    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
+    this.#drainThresholds = readDrainThresholds(accept);
+    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
+  }
+
+  /** The same session goes on: its resume, sent at `from`, was a renewal. */
+  resumeSession(accept: SessionAcceptPayload, from: number): void {
+    this.lease.renew(accept.lease_ms, from);
+    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#intervalMs;
+    this.#drainThresholds = readDrainThresholds(accept);
+    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
+  }
+
+  /** The socket is gone. The lease runs on. */
+  pause(): void {
+    this.lease.clearUnanswered();
+    this.nextHeartbeatAt = Number.POSITIVE_INFINITY;
+  }
+
+  /** Sends a beat and gives its id. */
+  sendHeartbeat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
+    const { ports, capabilities, attempts, writer } = this.#parts;
+    const { metrics, problems } = this.#readHealth();
+    const { occupied: inflight, unacked, outbox } = attempts.counts;
+    const installed = capabilities().packages;
+    const hash = digestPackages(installed);
+    const isNews = hash !== this.#ackedPackagesHash;
+    const payload = {
+      healthy: !isLeaving && problems.length === 0,
+      metrics: { ...metrics, ...(this.#latencyMs !== null && { latency_ms: this.#latencyMs }), inflight, unacked, outbox },
+      packages: isNews ? { hash, installed } : { hash },
+      held: attempts.held(),
+      ...(isDraining && { draining: true }),
+    };
+    const now = ports.now();
+    const id = writer.sendControl("control.heartbeat", payload, { ackRequest: true });
+    this.lease.heartbeatSent(id, now);
+    this.nextHeartbeatAt = now + this.#intervalMs;
+    if (isNews) this.#unackedPackages = { id, hash };
+    ports.incrementCounter("heartbeat_sent_total");
+    if (problems.length > 0) ports.incrementCounter("heartbeat_degraded_total");
+    return id;
+  }
+
+  /** An ack names a frame, perhaps a beat. */
+  handleAck(id: string): void {
+    const sentAt = this.lease.heartbeatAnswered(id);
+    if (sentAt === undefined) return;
+    this.#latencyMs = Math.max(0, Math.round(this.#parts.ports.now() - sentAt));
+    if (this.#unackedPackages?.id !== id) return;
+    this.#ackedPackagesHash = this.#unackedPackages.hash;
+    this.#unackedPackages = null;
+  }
+
+  #readHealth(): { metrics: Record<string, number>; problems: readonly string[] } {
+    const vitals = this.#parts.ports.readHealth(this.#drainThresholds);
+    const problems = this.canPersistOutcomes ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
+    // What is no number would be written as null, and a beat that cannot be read ends the session.
+    const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
+    this.#logHealthChange(problems);
+    return { metrics, problems };
+  }
+
+  #logHealthChange(problems: readonly string[]): void {
+    const isWell = problems.length === 0;
+    if (isWell === this.#wasHealthy) return;
+    this.#wasHealthy = isWell;
+    const event: LinkLogEvent = isWell
+      ? { level: "info", event: "healthy", message: "the worker is well again" }
+      : { level: "warn", event: "unhealthy", message: `the worker should get no new work: ${problems.join("; ")}` };
+    this.#parts.ports.log(event);
+  }
+}
+
+/** Short, and the same however the list is ordered. */
+function digestPackages(installed: InstalledPackages): string {
+  const lines = installed.map(({ name, version, status }) => JSON.stringify([name, version, status])).sort();
+  return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 32);
+}
+
+const readDrainThresholds = (accept: SessionAcceptPayload): DrainThresholds => ({
+  memPct: accept.drain_mem_pct ?? null,
+  diskPct: accept.drain_disk_pct ?? null,
+});

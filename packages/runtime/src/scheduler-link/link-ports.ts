@@ -1,0 +1,224 @@
+// What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
+
+import type { JsonObject, RegisterPayload } from "@astraflow/protocol";
+import type { ReliableStream } from "@astraflow/session";
+import type { LocalAttempt, LocalAttemptPhase } from "../attempts/attempt.ts";
+import type { AttemptTableSettings } from "../attempts/attempt-table.ts";
+import type { OutboxSettings } from "../outbox/outbox.ts";
+import type { LeaseSettings } from "./lease.ts";
+import type { BackoffSettings, LinkPhase } from "./link-phase.ts";
+
+/** Transport, clock, dice and executor. Only `start` may call back into the link before it has returned. */
+export interface LinkPorts {
+  /** Milliseconds of a clock that never jumps. */
+  now(): number;
+  /** The time of day for the envelope; shown, never used for a decision. */
+  timestamp(): string;
+  /** 0 <= n < 1 */
+  random(): number;
+  /** Opens a socket; `opened` or `lost` of the link must follow. same: where the last dial went; next: the address after it. */
+  dial(target: DialTarget): void;
+  send(text: string): void;
+  /** Bytes that wait in the socket; absent where nobody can say. */
+  bufferedBytes?(): number;
+  /** Ends the current socket; the link will hear no more of it. */
+  closeConnection(code: number, reason: string): void;
+  /** `tick` is wanted at this instant; a later call replaces an earlier one. */
+  wakeAt(at: number): void;
+  /** `flush` is wanted once all that has arrived by now was taken in. */
+  requestFlush(): void;
+  /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
+  startHandler(attempt: LocalAttempt): void;
+  /** How the worker is, asked for at every heartbeat, judged by what its scheduler announced. Cheap, and never throws. */
+  readHealth(thresholds: DrainThresholds): WorkerHealth;
+  /** A vendor frame of the scheduler. False: nobody listens to its type. */
+  deliverVendorFrame(frame: IncomingVendorFrame): boolean;
+  incrementCounter(name: LinkCounter): void;
+  log(event: LinkLogEvent): void;
+}
+
+export type DialTarget = "same" | "next";
+
+export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
+
+/** From so many percent on the scheduler gives this worker nothing new; null where it has not said. */
+export interface DrainThresholds {
+  readonly memPct: number | null;
+  readonly diskPct: number | null;
+}
+
+export interface WorkerHealth {
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Why this worker should get no new work, in sentences; empty: it is well. */
+  readonly problems: readonly string[];
+}
+
+/** A vendor frame as it was read. */
+export interface IncomingVendorFrame {
+  readonly type: string;
+  readonly id: string;
+  readonly corr: string | undefined;
+  readonly payload: JsonObject;
+}
+
+/** A vendor frame to be sent. */
+export interface OutgoingVendorFrame {
+  /** Begins with `ext.vendor.` */
+  readonly type: string;
+  /** The other end knows a repeat by it; made here where absent. */
+  readonly id?: string | undefined;
+  readonly corr?: string | undefined;
+  /** Text of a JSON object. */
+  readonly payload: string;
+}
+
+/** Something worth a line in the log, or worth acting on. */
+export interface LinkLogEvent {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly event: LinkEventName;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export type LinkEventName =
+  | "phase"
+  | "ready"
+  | "resumed"
+  | "refused"
+  | "lost"
+  | "reset"
+  | "closed"
+  | "drained"
+  | "undrained"
+  | "unhealthy"
+  | "healthy"
+  | "self-fenced"
+  | "attempt-refused"
+  | "attempt-stopped"
+  | "frame-ignored"
+  | "feedback-dropped"
+  | "word-condemned"
+  | "word-refused";
+
+/** Who this worker is, as it says in handshake and register. */
+export interface WorkerIdentity {
+  readonly tenant: string;
+  readonly instance: string;
+  readonly name: string;
+  readonly version: string;
+  readonly hostname: string;
+  /** New with every start of the process. */
+  readonly boot: string;
+  readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
+}
+
+/** What this worker can do. Asked for at every register, so that packages which came and went are told. */
+export interface WorkerCapabilities {
+  readonly maxParallel: number;
+  readonly perNodeLimits?: Readonly<Record<string, number>>;
+  readonly runtimes: readonly string[];
+  readonly features: readonly string[];
+  readonly pool?: string;
+  readonly tags?: Readonly<Record<string, string>>;
+  readonly packages: NonNullable<RegisterPayload["packages"]>;
+  readonly manifests: NonNullable<RegisterPayload["manifests"]>;
+  /** What is kept of what results have named. */
+  readonly resources?: Iterable<string>;
+}
+
+export interface LinkSettings {
+  readonly backoff: BackoffSettings;
+  readonly lease: LeaseSettings;
+  readonly outbox: OutboxSettings;
+  readonly attemptTable: Omit<AttemptTableSettings, "slotsMax">;
+  /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
+  readonly handshakeTimeoutMs: number;
+  /** How long the accept may take after the register, or the resume, left. */
+  readonly acceptTimeoutMs: number;
+  /** Used when the scheduler does not announce its own. */
+  readonly heartbeatMs: number;
+  /** A session that lived this long has proved itself: the next loss starts with an immediate retry again. */
+  readonly stableSessionMs: number;
+  /** Pause after another process took this identity over, so that two of them do not throw each other out in a loop. */
+  readonly supersededDelayMs: number;
+  /** Used when the scheduler does not announce how much it takes. */
+  readonly windowDefault: number;
+  /** Bytes of the scheduler's frames that may wait here for an earlier one. */
+  readonly reorderBytesMax: number;
+  /** While so many bytes wait in the socket no further frame of work gets its number. */
+  readonly socketBufferBytesMax: number;
+}
+
+export const linkDefaults: LinkSettings = {
+  backoff: { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 },
+  lease: { safetyMargin: 0.1, missedHeartbeatsMax: 2 },
+  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024, vendorFramesMax: 1_024, vendorBytesMax: 1024 * 1024 },
+  attemptTable: { slotWaitMs: 5_000, rememberedFencesMax: 65_536 },
+  handshakeTimeoutMs: 30_000,
+  acceptTimeoutMs: 10_000,
+  heartbeatMs: 10_000,
+  stableSessionMs: 1_000,
+  supersededDelayMs: 5_000,
+  windowDefault: 64,
+  reorderBytesMax: 8 * 1024 * 1024,
+  socketBufferBytesMax: 256 * 1024,
+};
+
+/** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
+export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"] as const;
+
+/** Types of business frames that this link reads or writes. */
+export const linkPayloadTypes = [
+  "biz.exec.dispatch",
+  "biz.exec.dispatch.batch",
+  "biz.exec.cancel",
+  "biz.exec.feedback",
+  "biz.exec.result",
+  "biz.exec.result.batch",
+  "biz.exec.error",
+  "biz.exec.next.request",
+  "biz.exec.next.response",
+  "biz.resource.removed",
+  "biz.pkg.event",
+] as const;
+
+/** What is seen of a link from outside. */
+export interface LinkStatus {
+  readonly phase: LinkPhase;
+  readonly held: number;
+  readonly occupied: number;
+  readonly unacked: number;
+}
+
+/** All that a link can say about itself, for people who look for a fault. */
+export interface LinkInventory {
+  readonly phase: LinkPhase;
+  readonly session: string | null;
+  /** Until it would stop its work for want of an answer; null where no lease runs. */
+  readonly leaseLeftMs: number | null;
+  readonly attempts: readonly InventoryAttempt[];
+  readonly counts: WorkCounts;
+  /** Null while there is no session. */
+  readonly stream: ReliableStream<never, never>["counts"] | null;
+}
+
+export interface InventoryAttempt {
+  readonly run: string;
+  readonly task: string;
+  readonly node: string;
+  readonly fence: number;
+  readonly phase: LocalAttemptPhase;
+  /** How long ago it was taken. */
+  readonly ageMs: number;
+}
+
+export interface WorkCounts {
+  /** Attempts this worker answers for. */
+  readonly held: number;
+  /** Handlers that were called and have not come back. */
+  readonly occupied: number;
+  /** Words of every kind that the scheduler has not acked. */
+  readonly unacked: number;
+  /** Outcomes among them, those that are not on disk yet included. */
+  readonly outbox: number;
+}

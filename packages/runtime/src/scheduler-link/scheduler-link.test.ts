@@ -1,0 +1,404 @@
+import { describe, expect, it } from "vitest";
+import { LinkHarness, readFramePayload, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
+
+describe("session of a worker", () => {
+  it("[W1] shakes hands, registers once that is acked, and is ready once accepted", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+
+    expect(harness.dials).toBe(1);
+    harness.link.handleOpen();
+    expect(harness.types()).toEqual(["control.handshake"]);
+    harness.ackById(harness.lastFrame("control.handshake").id);
+    expect(harness.types()).toEqual(["control.handshake", "control.register"]);
+    expect(harness.lastFrame("control.register").ack).toEqual({ request: true });
+    harness.ackById(harness.lastFrame("control.register").id);
+    expect(harness.link.status.phase).toBe("REGISTERED");
+    harness.acceptSession();
+    expect(harness.link.status.phase).toBe("READY");
+    expect(harness.lastFrame("control.handshake").ack).toEqual({ request: true });
+    expect(harness.payload("control.handshake")).toEqual({
+      protocol: 2,
+      auth: { mode: "token", token: "t" },
+      worker: { worker_name: "box", worker_instance_id: "w-1", version: "0.1.0", hostname: "host" },
+    });
+  });
+
+  it("[W1] ends a handshake that stays unanswered and tries again", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+    harness.link.handleOpen();
+
+    harness.advance(30_000);
+
+    expect(harness.closedConnections).toHaveLength(1);
+    expect(harness.link.status.phase).toBe("NEW");
+    expect(harness.dials).toBe(2);
+  });
+
+  it("[W2] registers what it can do, what is installed, its boot and what it holds", () => {
+    const harness = readyLinkHarness();
+
+    const register = harness.payload("control.register");
+
+    expect(register).toMatchObject({
+      capabilities: {
+        concurrency: { max_parallel: 4 },
+        runtimes: ["node"],
+        features: ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources", "extra"],
+      },
+      packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+      manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
+      boot_id: "b1",
+      running: [],
+    });
+    expect(register.payload_types).toContain("biz.exec.dispatch");
+  });
+
+  it("[W3] beats at the announced period and names exactly the attempts it holds", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 4_000 });
+    harness.dispatch("a", { fence: 7 });
+    harness.dispatch("b", { fence: 9 });
+    harness.flush();
+
+    harness.advance(4_000);
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    expect(harness.payload("control.heartbeat")).toMatchObject({
+      healthy: true,
+      metrics: { inflight: 2, cpu_pct: 12 },
+      held: [
+        { task_id: "a", fence: 7 },
+        { task_id: "b", fence: 9 },
+      ],
+    });
+    harness.finish("a");
+    harness.ackUpTo(0);
+    harness.advance(4_000);
+
+    expect(harness.frames("control.heartbeat")).toHaveLength(2);
+    expect(harness.payload("control.heartbeat").held).toEqual([{ task_id: "b", fence: 9 }]);
+  });
+
+  it("[W3] leaves a scheduler that does not answer heartbeats", () => {
+    const harness = readyLinkHarness({}, { lease_ms: 600_000 });
+
+    harness.advance(30_000);
+
+    expect(harness.frames("control.heartbeat")).toHaveLength(2);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves heartbeats unanswered" }]);
+  });
+
+  it("[W4] acks all dispatches of one tick with one cumulative ack, before any result of theirs", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.dispatch("b");
+    harness.dispatch("c");
+    harness.link.handleOutcome(harness.attempt("b"), succeededOutcome());
+
+    harness.flush();
+
+    expect(harness.types().slice(2)).toEqual(["control.ack", "biz.exec.result"]);
+    expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 2, ack_bitmap: 0 });
+  });
+
+  it("[W5] holds an attempt before its dispatch is acked", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 3 });
+
+    harness.link.handleConnectionLost("gone");
+    harness.advance(0);
+    harness.openSession();
+
+    expect(harness.frames("control.ack")).toHaveLength(0);
+    expect(harness.payload("control.register").running).toEqual([{ task_id: "a", fence: 3 }]);
+  });
+
+  it("[W6] numbers its words from 0 and says run, task and fence in each", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 3 });
+    harness.dispatch("b", { fence: 4 });
+    harness.finish("a", succeededOutcome({ text: "hi" }));
+    harness.finish("b");
+
+    expect(harness.frames("biz.exec.result").map((frame) => frame.seq)).toEqual([0, 1]);
+    expect(harness.frames("biz.exec.result").map((frame) => frame.corr)).toEqual(["a", "b"]);
+    expect(harness.frames("biz.exec.result")[0]?.payload).toMatchObject({
+      run_id: "r",
+      task_id: "a",
+      fence: 3,
+      result: { text: "hi" },
+    });
+  });
+
+  it("[W20] ignores words it does not know and answers those that ask", () => {
+    const harness = readyLinkHarness();
+
+    harness.sendToLink("control.shiny", {}, { ack: { request: true } });
+    harness.sendToLink("biz.exec.shiny", {}, { seq: 0, ack: { request: true } });
+    harness.flush();
+
+    expect(harness.link.status.phase).toBe("READY");
+    expect(harness.eventsNamed("frame-ignored")).toHaveLength(2);
+    const [control, work] = harness.frames("control.ack").map((frame) => frame.payload);
+    expect(control).toMatchObject({ ok: false, for: "s-3" });
+    expect(work).toMatchObject({ ok: false, for: "s-4", ack_seq: 0 });
+  });
+
+  it("[W20] refuses a dispatch it cannot read, so that it is not sent for ever", () => {
+    const harness = readyLinkHarness();
+
+    harness.sendToLink("biz.exec.dispatch", { run_id: "r", task_id: "a", fence: 5 }, { seq: 0 });
+    harness.flush();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "a", fence: 5, code: "E.FRAME.INVALID" });
+    expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 0 });
+  });
+
+  it("[W20] leaves a scheduler that sends what is no frame", () => {
+    for (const text of ["{", "[]", '{"type":"control.ack"}']) {
+      const harness = readyLinkHarness();
+
+      harness.link.handleMessage(text);
+
+      expect([text, harness.link.status.phase]).toEqual([text, "BACKOFF"]);
+    }
+  });
+
+  it("[W21] acks a repeated number again and starts nothing", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { seq: 0 });
+    harness.flush();
+    harness.dispatch("something-else", { seq: 0 });
+    harness.flush();
+
+    expect(harness.started).toHaveLength(1);
+    expect(harness.frames("control.ack").map((frame) => frame.payload["ack_seq"])).toEqual([0, 0]);
+  });
+
+  it("[W1] will not work under another identity than its own", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+    harness.openSession({ worker_instance_id: "somebody-else" });
+
+    expect(harness.link.status.phase).toBe("BACKOFF");
+  });
+});
+
+describe("draining and leaving", () => {
+  it("[W10] drains on request: refuses new work, finishes the old, says so, and stays", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.sendToLink("control.drain", { reason: "maintenance" }, { ack: { request: true } });
+    harness.dispatch("b", { fence: 8 });
+    harness.flush();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", fence: 8, code: "E.RUNNER.CANCELLED" });
+    harness.finish("a");
+    expect(harness.eventsNamed("drained")).toHaveLength(0);
+    harness.ackUpTo(1);
+
+    expect(harness.eventsNamed("drained")).toHaveLength(1);
+    expect(harness.payload("control.heartbeat")).toMatchObject({ draining: true, held: [], metrics: { inflight: 0 } });
+    expect(harness.link.status.phase).toBe("DRAINING");
+    expect(harness.closedConnections).toEqual([]);
+  });
+
+  it("[W10] takes work again in the session after the drain", () => {
+    const harness = readyLinkHarness();
+    harness.sendToLink("control.drain", {});
+    harness.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "the drain has ended" });
+    harness.advance(0);
+    harness.openSession();
+
+    harness.dispatch("a");
+
+    expect(harness.started).toHaveLength(1);
+  });
+
+  it("[W92] takes work again when the drain is taken back, in the same session, and says so", () => {
+    const harness = readyLinkHarness();
+    harness.sendToLink("control.drain", {}, { ack: { request: true } });
+    expect(harness.payload("control.heartbeat").draining).toBe(true);
+    harness.sendToLink("control.undrain", { reason: "done" }, { ack: { request: true } });
+
+    expect(harness.link.status.phase).toBe("READY");
+    expect(harness.payload("control.heartbeat").draining).toBeUndefined();
+    expect(harness.frames("control.ack").map((frame) => frame.payload)).toEqual([
+      { ok: true, for: "s-3" },
+      { ok: true, for: "s-4" },
+    ]);
+    expect(harness.eventsNamed("undrained")).toHaveLength(1);
+    harness.dispatch("a");
+    expect(harness.started).toHaveLength(1);
+    harness.sendToLink("control.drain", {});
+    harness.finish("a");
+    harness.ackUpTo(0);
+    expect(harness.eventsNamed("drained")).toHaveLength(2);
+  });
+
+  it("[W92] is welcome again after a resume, unless the drain is said again", () => {
+    const harness = readyLinkHarness();
+    harness.sendToLink("control.drain", {});
+    harness.link.handleConnectionLost("gone");
+    harness.advance(0);
+    harness.resumeSession(-1);
+    harness.dispatch("a");
+    expect(harness.started).toHaveLength(1);
+
+    harness.sendToLink("control.drain", {});
+    harness.dispatch("b");
+    harness.flush();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", code: "E.RUNNER.CANCELLED" });
+  });
+
+  it("[W92] does not take back a worker that leaves of its own will", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.link.drainAndClose();
+
+    harness.sendToLink("control.undrain", {});
+
+    expect(harness.link.status.phase).toBe("DRAINING");
+  });
+
+  it("[W19] leaves once its goodbye is answered and all it held is finished and acked", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.flush();
+
+    harness.link.drainAndClose();
+    expect(harness.payload("control.heartbeat")).toMatchObject({ healthy: false, draining: true });
+    harness.finish("a");
+    harness.ackUpTo(0);
+    expect(harness.link.status.phase).toBe("DRAINING");
+    harness.dispatch("b"); // granted before the goodbye was heard
+    harness.flush();
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    expect(harness.link.status.phase).toBe("DRAINING");
+    harness.ackUpTo(1);
+
+    expect(harness.link.status.phase).toBe("CLOSED");
+    expect(harness.closedConnections).toEqual([{ code: 1000, reason: "left" }]);
+    expect(harness.started).toHaveLength(1);
+  });
+
+  it("[W19] leaves at once when it is offline and owes nothing", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+    harness.link.handleConnectionLost("refused");
+
+    harness.link.drainAndClose();
+
+    expect(harness.link.status.phase).toBe("CLOSED");
+  });
+
+  it("[W19] comes back to deliver what it owes when the connection breaks while it leaves", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.flush();
+    harness.link.drainAndClose();
+    harness.link.handleConnectionLost("gone");
+    harness.finish("a");
+    harness.advance(0);
+    harness.openSession();
+
+    expect(harness.link.status.phase).toBe("DRAINING");
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    harness.ackUpTo(0);
+
+    expect(harness.link.status.phase).toBe("CLOSED");
+  });
+
+  it("[W19] gives back what runs when it is stopped", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a", { fence: 6 });
+    harness.flush();
+
+    harness.link.stop();
+
+    expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "a", fence: 6, code: "E.RUNNER.CANCELLED" });
+    expect(harness.attempt("a").stopSignal.isStopped).toBe(true);
+    expect(harness.closedConnections).toEqual([{ code: 1000, reason: "stopped" }]);
+    harness.advance(3_600_000);
+    expect(harness.dials).toBe(1);
+  });
+
+  it("[W19] hears nothing more once it is closed", () => {
+    const harness = readyLinkHarness();
+    harness.link.stop();
+    const sent = harness.sent.length;
+
+    harness.link.handleOpen();
+    harness.dispatch("a");
+    harness.link.handleConnectionLost("gone");
+    harness.link.drainAndClose();
+    harness.link.tick();
+    harness.link.flush();
+
+    expect(harness.sent).toHaveLength(sent);
+    expect(harness.link.status.phase).toBe("CLOSED");
+  });
+});
+
+describe("feedback on the wire", () => {
+  it("[W23] merges what is said in one tick and sends the last words of an attempt before its result", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.flush();
+    harness.link.handleFeedback(harness.attempt("a"), { stage: "running", progress: 0.1 });
+    harness.link.handleFeedback(harness.attempt("a"), { progress: 0.4, chunks: [{ channel: "llm", text: "H" }] });
+    harness.flush();
+    harness.link.handleFeedback(harness.attempt("a"), { progress: 1, chunks: [{ text: "done" }] });
+    harness.finish("a");
+
+    const spoken = harness.sent.filter((frame) => frame.seq !== undefined);
+    expect(spoken.map((frame) => frame.type)).toEqual(["biz.exec.feedback", "biz.exec.feedback", "biz.exec.result"]);
+    const [first, second] = harness.frames("biz.exec.feedback").map((frame) => readFramePayload("biz.exec.feedback", frame));
+    expect(first).toMatchObject({ stage: "running", progress: 0.4, chunks: [{ channel: "llm", text: "H", index: 0 }] });
+    expect(second).toMatchObject({ progress: 1, chunks: [{ channel: "log", text: "done", index: 1 }] });
+  });
+
+  it("[W23] says nothing about an attempt that has ended", () => {
+    const harness = readyLinkHarness();
+    harness.dispatch("a");
+    harness.finish("a");
+
+    harness.link.handleFeedback(harness.attempt("a"), { progress: 0.5 });
+    harness.flush();
+
+    expect(harness.frames("biz.exec.feedback")).toHaveLength(0);
+  });
+});
+
+describe("what is seen of a link", () => {
+  it("[W98] shows its phase, session, lease, numbers, and each attempt with its age", () => {
+    const harness = new LinkHarness({ maxParallel: 1 });
+    harness.link.start();
+    expect(harness.link.inventory()).toMatchObject({
+      phase: "NEW",
+      session: null,
+      leaseLeftMs: null,
+      attempts: [],
+      stream: null,
+    });
+    harness.openSession();
+    harness.dispatch("a", { fence: 7 });
+    harness.advance(1_500);
+    harness.dispatch("b", { fence: 8 });
+    harness.finish("a");
+
+    const attempt = { run: "r", node: "n" };
+    expect(harness.link.inventory()).toEqual({
+      phase: "READY",
+      session: "s",
+      leaseLeftMs: 25_500,
+      attempts: [
+        { ...attempt, task: "a", fence: 7, phase: "finished", ageMs: 1_500 },
+        { ...attempt, task: "b", fence: 8, phase: "running", ageMs: 0 },
+      ],
+      counts: { held: 2, occupied: 1, unacked: 1, outbox: 1 },
+      stream: expect.objectContaining({ inFlight: 1, waiting: 0, unsettled: 0 }) as object,
+    });
+  });
+});

@@ -1,0 +1,412 @@
+// The worker's side of a session, as a machine driven by events: the socket's, the clock's, the executor's, the operator's.
+// How it comes to a session is link-course.ts, frames of work in it link-session.ts, heartbeats and lease link-pulse.ts, attempts and
+// unacked words work.ts. Here they meet; sockets and timers stay outside.
+
+import {
+  type AckPayload,
+  compileFrameReaders,
+  type Envelope,
+  Fault,
+  limits,
+  readEnvelope,
+  readFrame,
+  readJson,
+} from "@astraflow/protocol";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import type { FeedbackInput } from "../attempts/feedback.ts";
+import type { AttemptOutcome } from "../attempts/outcome.ts";
+import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
+import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
+import type { ResourceRemovedReason } from "../resources/resource.ts";
+import { AttemptManager } from "./attempt-manager.ts";
+import { ConnectionLifecycle } from "./connection-lifecycle.ts";
+import { FrameWriter } from "./frame-writer.ts";
+import { Heartbeats } from "./heartbeats.ts";
+import type {
+  DialTarget,
+  LinkInventory,
+  LinkLogEvent,
+  LinkPorts,
+  LinkSettings,
+  LinkStatus,
+  OutgoingVendorFrame,
+  WorkerCapabilities,
+  WorkerIdentity,
+} from "./link-ports.ts";
+import { SessionHandshake } from "./session-handshake.ts";
+import { VendorFrameReceiver } from "./vendor-frame-receiver.ts";
+import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
+
+const noDeadline = Number.POSITIVE_INFINITY;
+/** A batch nests its items two levels deeper than they would travel alone. */
+const frameJsonLimits = { ...limits.json.frame, depthMax: limits.json.frame.depthMax + 2 };
+
+export interface SchedulerLinkOptions {
+  readonly ports: LinkPorts;
+  readonly identity: WorkerIdentity;
+  readonly capabilities: () => WorkerCapabilities;
+  readonly settings: LinkSettings;
+  /** Results are on disk before they are sent; absent: they are kept in memory only. */
+  readonly durableOutbox?: DurableOutbox | null;
+}
+
+export class SchedulerLink {
+  readonly #ports: LinkPorts;
+  readonly #writer: FrameWriter;
+  readonly #attempts: AttemptManager;
+  readonly #handshake: SessionHandshake;
+  readonly #heartbeats: Heartbeats;
+  readonly #lifecycle: ConnectionLifecycle;
+
+  #isLeaving = false;
+  #hasReportedDrained = false;
+  /** Id of the heartbeat that says goodbye. Until it is answered more work may be on its way here. */
+  #farewellHeartbeatId = "";
+  #tickScheduledAt = noDeadline;
+  #isFlushRequested = false;
+
+  constructor(options: SchedulerLinkOptions) {
+    const { ports, identity, capabilities, settings, durableOutbox = null } = options;
+    const log = (...said: Parameters<typeof createLogEvent>) => ports.log(createLogEvent(...said));
+    const writer = new FrameWriter(ports, identity);
+    const attempts = new AttemptManager(
+      {
+        now: () => ports.now(),
+        startHandler: (attempt) => ports.startHandler(attempt),
+        nextFrameId: () => writer.nextId(),
+        durableOutbox,
+        requestFlush: () => this.#requestFlush(),
+        log,
+      },
+      { table: { ...settings.attemptTable, slotsMax: capabilities().maxParallel }, outbox: settings.outbox },
+    );
+    const dispatcher = new WorkFrameDispatcher({
+      attempts,
+      vendorFrames: new VendorFrameReceiver((frame) => ports.deliverVendorFrame(frame)),
+      refusalReason: () => this.#refusalReason,
+    });
+    const logIgnoredFrame = (envelope: Envelope, problem: string) => this.#logIgnoredFrame(envelope, problem);
+    this.#ports = ports;
+    this.#writer = writer;
+    this.#attempts = attempts;
+    this.#handshake = new SessionHandshake({ ports, identity, capabilities, writer });
+    this.#heartbeats = new Heartbeats({ ports, capabilities, settings, durableOutbox, writer, attempts });
+    this.#lifecycle = new ConnectionLifecycle({
+      ports,
+      settings,
+      instance: identity.instance,
+      handshake: this.#handshake,
+      heartbeats: this.#heartbeats,
+      attempts,
+      session: { ports, settings, writer, attempts, dispatcher, logIgnoredFrame },
+      isLeaving: () => this.#isLeaving,
+      sessionReady: () => this.#handleSessionReady(),
+      disconnected: () => this.#handleDisconnected(),
+      log,
+    });
+  }
+
+  get status(): LinkStatus {
+    return { phase: this.#lifecycle.phase, ...this.#attempts.counts };
+  }
+
+  inventory(): LinkInventory {
+    const now = this.#ports.now();
+    const leftMs = this.#heartbeats.lease.selfFenceAt - now;
+    return {
+      phase: this.#lifecycle.phase,
+      session: this.#lifecycle.session?.id ?? null,
+      leaseLeftMs: leftMs === noDeadline ? null : Math.max(0, Math.round(leftMs)),
+      attempts: this.#attempts.inventory(now),
+      counts: this.#attempts.counts,
+      stream: this.#lifecycle.session?.counts ?? null,
+    };
+  }
+
+  // ---- the operator
+
+  start(): void {
+    compileFrameReaders();
+    this.#lifecycle.dial();
+    this.#scheduleTick();
+  }
+
+  /** Before `begin`: what an earlier process has left on disk, oldest first. */
+  restoreOutcomes(restored: readonly JournaledOutcome[]): void {
+    this.#attempts.restoreOutcomes(restored);
+  }
+
+  /** Takes no new work, finishes what it holds, then closes for good. */
+  drainAndClose(): void {
+    if (this.#isLeaving || this.#isClosed) return;
+    this.#isLeaving = true;
+    this.#lifecycle.transition("drain");
+    if (this.#lifecycle.activeSession !== null) this.#farewellHeartbeatId = this.#sendHeartbeat();
+    this.#closeIfIdle();
+    this.#scheduleTick();
+  }
+
+  /** Ends now: what still runs is given back to the scheduler. */
+  stop(): void {
+    if (this.#isClosed) return;
+    this.#attempts.returnUnfinished("the worker was stopped before the task ended");
+    this.flush();
+    this.#close("stopped");
+  }
+
+  // ---- the socket
+
+  handleOpen(): void {
+    this.#selfFenceIfDue();
+    this.#lifecycle.handleOpen();
+    this.#scheduleTick();
+  }
+
+  /** The socket is gone, or never came up. A scheduler that has fallen silent is better not asked first: `next`. */
+  handleConnectionLost(reason: string, target: DialTarget = "same"): void {
+    this.#lifecycle.handleConnectionLost(reason, target);
+  }
+
+  /** One text message of the scheduler. */
+  handleMessage(text: string): void {
+    const { phase } = this.#lifecycle;
+    if (phase === "CLOSED" || phase === "BACKOFF" || phase === "NEW") return;
+    if (this.#selfFenceIfDue()) return this.#scheduleTick();
+    const value = readJson(text, frameJsonLimits);
+    const envelope = value instanceof Fault ? value : readEnvelope(value, "v2");
+    if (envelope instanceof Fault) {
+      // In the same session it would be sent again, and end the next socket too.
+      this.#lifecycle.endSession(1002, `the scheduler sent a frame that cannot be read: ${envelope.message}`);
+    } else if (envelope.type.startsWith("control.")) this.#handleControlFrame(envelope);
+    else this.#handleWorkFrame(envelope, text.length);
+    this.#scheduleTick();
+  }
+
+  // ---- the executor and its packages
+
+  handleOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
+    this.#selfFenceIfDue();
+    this.#attempts.handleOutcome(attempt, outcome);
+  }
+
+  handleHandlerReturned(attempt: LocalAttempt): void {
+    // Its slot would go to an attempt that waits, perhaps one that is no longer this worker's.
+    this.#selfFenceIfDue();
+    this.#attempts.handleHandlerReturned(attempt);
+    this.#closeIfIdle();
+  }
+
+  handleFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
+    this.#attempts.handleFeedback(attempt, input);
+  }
+
+  /** A middleware calls the next of its chain; see calls.ts. */
+  callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
+    this.#selfFenceIfDue();
+    return this.#attempts.nextCalls.startCall(attempt, draft, answer);
+  }
+
+  /** A vendor frame for the scheduler: kept until acked, at least once across sessions. False: too much of that waits. */
+  sendVendorFrame(word: OutgoingVendorFrame): boolean {
+    return !this.#isClosed && this.#attempts.sendVendorFrame(word);
+  }
+
+  /** A resource that a result has named is gone; the scheduler hears of it once. */
+  reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
+    if (!this.#isClosed) this.#attempts.reportRemovedResource(resource, reason);
+  }
+
+  /** The disk fails or works again, a problem came or went: the scheduler hears of it at once. */
+  reportHealth(): void {
+    if (this.#lifecycle.activeSession === null) return;
+    this.#sendHeartbeat();
+    this.#scheduleTick();
+  }
+
+  // ---- the clock
+
+  /** Does all that is due, and asks for the next call. */
+  tick(): void {
+    const now = this.#ports.now();
+    this.#tickScheduledAt = noDeadline;
+    this.#selfFenceIfDue();
+    this.#attempts.expireSlotWaits(now);
+    if (!this.#lifecycle.tick(now) && this.#heartbeats.nextHeartbeatAt <= now) {
+      if (this.#heartbeats.lease.isSchedulerSilent)
+        this.#lifecycle.disconnect(1001, "the scheduler leaves heartbeats unanswered", "next");
+      else this.#sendHeartbeat();
+    }
+    this.#retransmitDue();
+    this.#scheduleTick();
+  }
+
+  /** Sends what one tick has gathered: one ack for all that came, then the words that may travel. */
+  flush(): void {
+    this.#isFlushRequested = false;
+    this.#lifecycle.activeSession?.flush();
+    this.#scheduleTick();
+  }
+
+  // ---- coming and going
+
+  #handleSessionReady(): void {
+    this.#hasReportedDrained = false;
+    if (this.#isLeaving) this.#farewellHeartbeatId = this.#sendHeartbeat();
+    else if (this.#heartbeats.shouldReportHealth()) this.#sendHeartbeat();
+    this.#requestFlush();
+    this.#closeIfIdle();
+  }
+
+  #handleDisconnected(): void {
+    this.#farewellHeartbeatId = "";
+    this.#closeIfIdle();
+    this.#scheduleTick();
+  }
+
+  /** A worker that leaves is done once nothing is held and nothing is left to say; one that drains says that it is done, and stays. */
+  #closeIfIdle(): void {
+    if (!this.#attempts.isIdle) return;
+    if (this.#isLeaving) {
+      if (this.#farewellHeartbeatId === "") this.#close("left");
+    } else if (this.#lifecycle.phase === "DRAINING" && !this.#hasReportedDrained) {
+      this.#hasReportedDrained = true;
+      this.#ports.log(createLogEvent("info", "drained", "all that was held is finished and acked"));
+      this.#sendHeartbeat();
+    }
+  }
+
+  #close(reason: string): void {
+    if (!this.#lifecycle.transition("stop")) return;
+    this.#ports.closeConnection(1000, reason);
+    this.#ports.log(createLogEvent("info", "closed", reason));
+  }
+
+  get #isClosed(): boolean {
+    return this.#lifecycle.phase === "CLOSED";
+  }
+
+  /**
+   * Near the end of the lease the scheduler may grant these tasks to others; from here on they must not be touched. Only a new register
+   * brings a new lease, and tells what is no longer held. True: the socket was given up for it.
+   */
+  #selfFenceIfDue(): boolean {
+    const { lease } = this.#heartbeats;
+    if (this.#ports.now() < lease.selfFenceAt) return false;
+    lease.expire();
+    const lost = this.#attempts.discardUnfinished("the worker's lease ran out");
+    const message = `the lease ran out without an answer; ${lost} attempts were dropped`;
+    if (lost > 0) this.#ports.log(createLogEvent("error", "self-fenced", message, { lost }));
+    const hasSessionSocket = this.#lifecycle.activeSession !== null || this.#lifecycle.isResuming;
+    if (hasSessionSocket) this.#lifecycle.endSession(1001, "the lease ran out without an answer");
+    else this.#lifecycle.discardSession();
+    return hasSessionSocket;
+  }
+
+  // ---- frames that come in
+
+  #handleControlFrame(envelope: Envelope): void {
+    const frame = readFrame("v2", envelope);
+    if (frame instanceof Fault) {
+      // A type of frame from a newer scheduler is no reason to part; a known one that is malformed is.
+      if (frame.code === "E.CMD.UNKNOWN") this.#ignoreFrame(envelope, frame.message);
+      else this.#lifecycle.endSession(1002, frame.message);
+    } else if (frame.type === "control.ack") this.#handleAck(frame.payload, envelope);
+    else if (frame.type === "control.session.accept") {
+      const problem = this.#lifecycle.handleAccept(frame.payload);
+      if (problem !== null) this.#ignoreFrame(envelope, problem);
+    } else if (frame.type === "control.reset") this.#lifecycle.handleReset(frame.payload);
+    else if (frame.type === "control.drain" || frame.type === "control.undrain") {
+      if (envelope.ack?.request) this.#writer.sendControl("control.ack", { ok: true, for: envelope.id }, { ackFor: envelope.id });
+      if (frame.type === "control.undrain") this.#handleUndrain();
+      else if (this.#lifecycle.transition("drain")) this.#closeIfIdle();
+    } else this.#ignoreFrame(envelope, `${frame.type} is not for workers`);
+  }
+
+  #handleUndrain(): void {
+    if (this.#isLeaving || !this.#lifecycle.transition("undrain")) return;
+    this.#hasReportedDrained = false;
+    this.#ports.log(createLogEvent("info", "undrained", "new work is welcome again"));
+    this.#sendHeartbeat();
+  }
+
+  #handleAck(ack: AckPayload, envelope: Envelope): void {
+    const id = ack.for ?? envelope.ack?.for;
+    if (this.#lifecycle.activeSession === null) {
+      if (this.#handshake.isAwaitedAck(id)) this.#lifecycle.handleHandshakeAck(ack);
+      return;
+    }
+    if (id !== undefined) this.#heartbeats.handleAck(id);
+    if (id === this.#farewellHeartbeatId) this.#farewellHeartbeatId = "";
+    if (ack.ok === false) {
+      const message = ack.info ?? "the scheduler did not understand a frame";
+      this.#ports.log(createLogEvent("warn", "word-refused", message, { for: id }));
+      if (id !== undefined) this.#attempts.nextCalls.failCall(id, message);
+    }
+    if (!this.#attempts.handleAck(ack, envelope.ack?.for)) return this.#lifecycle.endInconsistentSession();
+    this.#requestFlush();
+    this.#closeIfIdle();
+  }
+
+  #handleWorkFrame(envelope: Envelope, bytes: number): void {
+    const session = this.#lifecycle.activeSession;
+    if (session === null) return this.#ignoreFrame(envelope, `${envelope.type} came before the session was accepted`);
+    session.receiveFrame(envelope, bytes);
+    if (session.hasPendingAcks) this.#requestFlush();
+    this.#closeIfIdle();
+  }
+
+  /** Why new work is turned away just now. */
+  get #refusalReason(): string | null {
+    if (this.#lifecycle.phase === "DRAINING") return "the worker is draining and takes no new work";
+    return this.#heartbeats.canPersistOutcomes ? null : "the worker cannot write results to its disk and takes no new work";
+  }
+
+  /** Never fatal: what asked by id is told. */
+  #ignoreFrame(envelope: Envelope, message: string): void {
+    this.#logIgnoredFrame(envelope, message);
+    if (envelope.seq !== undefined || !envelope.ack?.request) return;
+    this.#writer.sendControl("control.ack", { ok: false, for: envelope.id, info: message }, { ackFor: envelope.id });
+  }
+
+  #logIgnoredFrame({ type, id, corr, seq }: Envelope, message: string): void {
+    this.#ports.log(createLogEvent("warn", "frame-ignored", message, { type, id, corr, seq }));
+  }
+
+  // ---- what goes out in time
+
+  #sendHeartbeat(): string {
+    return this.#heartbeats.sendHeartbeat({ isLeaving: this.#isLeaving, isDraining: this.#lifecycle.phase === "DRAINING" });
+  }
+
+  #retransmitDue(): void {
+    const verdict = this.#lifecycle.activeSession?.retransmitDue();
+    if (verdict === "gap") this.#lifecycle.endSession(1002, "a frame of the scheduler did not come in time");
+    else if (verdict === "exhausted") this.#lifecycle.disconnect(1001, "the scheduler leaves frames of work unacked");
+  }
+
+  #requestFlush(): void {
+    if (this.#isFlushRequested) return;
+    this.#isFlushRequested = true;
+    this.#ports.requestFlush();
+  }
+
+  /** Asks for a tick when the earliest due instant has come nearer; a tick that comes too early only asks again. */
+  #scheduleTick(): void {
+    if (this.#isClosed) return;
+    const { nextHeartbeatAt: beatAt, lease } = this.#heartbeats;
+    const at = Math.min(this.#lifecycle.nextDueAt, beatAt, lease.selfFenceAt, this.#attempts.nextSlotWaitEndsAt);
+    if (at >= this.#tickScheduledAt) return;
+    this.#tickScheduledAt = at;
+    this.#ports.wakeAt(at);
+  }
+}
+
+function createLogEvent(
+  level: LinkLogEvent["level"],
+  event: LinkLogEvent["event"],
+  message: string,
+  details?: LinkLogEvent["details"],
+): LinkLogEvent {
+  return details === undefined ? { level, event, message } : { level, event, message, details };
+}

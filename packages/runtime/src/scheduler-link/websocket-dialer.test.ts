@@ -1,0 +1,86 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, it } from "vitest";
+import { type WebSocket, WebSocketServer } from "ws";
+import { WebSocketDialer } from "./websocket-dialer.ts";
+
+const endings: (() => void)[] = [];
+afterEach(() => {
+  for (const end of endings.splice(0)) end();
+});
+
+/** A real socket to a real server, and a clock that moves by one timer when told. */
+async function connect(manner: { autoPong: boolean }) {
+  const server = new WebSocketServer({ host: "127.0.0.1", port: 0, ...manner });
+  endings.push(() => server.close());
+  await once(server, "listening");
+  const timers = new Set<() => void>();
+  const opened = Promise.withResolvers<void>();
+  const lost = Promise.withResolvers<[reason: string, hint: string | undefined]>();
+  const events = {
+    connectionOpened: opened.resolve,
+    messageReceived: () => undefined,
+    connectionLost: (...how: [string, string?]) => lost.resolve([how[0], how[1]]),
+  };
+  const dialer = new WebSocketDialer([`ws://127.0.0.1:${(server.address() as AddressInfo).port}`], events, {
+    after(_ms, call) {
+      timers.add(call);
+      return () => timers.delete(call);
+    },
+    defer: setImmediate,
+  });
+  endings.push(() => dialer.closeConnection(1000, "done"));
+  const connection = once(server, "connection") as Promise<[WebSocket]>;
+  dialer.dial("next");
+  const [peer] = await connection;
+  endings.push(() => peer.terminate());
+  await opened.promise;
+  const fire = () => {
+    const due = [...timers];
+    timers.clear();
+    for (const call of due) call();
+  };
+  return { dialler: dialer, peer, connectionLost: lost.promise, fire, timers };
+}
+
+it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silence with the reason", async () => {
+  const { peer, connectionLost: lost, fire, timers } = await connect({ autoPong: false });
+  const pinged = once(peer, "ping");
+
+  for (let second = 1; second <= 9; second++) fire();
+  await pinged;
+  expect(timers.size).toBe(1);
+  fire();
+
+  expect(await lost).toEqual(["the scheduler has not been heard for 10 s and leaves pings unanswered", "next"]);
+  expect(timers.size).toBe(0);
+});
+
+it("[W66] a scheduler that says nothing but answers pings is stayed with", async () => {
+  const { peer, connectionLost: lost, fire } = await connect({ autoPong: true });
+  let isLost = false;
+  void lost.then(() => {
+    isLost = true;
+  });
+
+  for (let ping = 1; ping <= 6; ping++) {
+    const pinged = once(peer, "ping");
+    for (let second = 1; second <= 5; second++) fire();
+    await pinged;
+    // Once our own ping is answered, the worker has read the pong before it.
+    const read = once(peer, "pong");
+    peer.ping();
+    await read;
+  }
+
+  expect(isLost).toBe(false);
+});
+
+it("[W66] a socket that was hung up is watched no longer", async () => {
+  const { dialler: dialer, timers } = await connect({ autoPong: true });
+
+  dialer.closeConnection(1000, "done");
+  await dialer.whenClosed();
+
+  expect(timers.size).toBe(0);
+});

@@ -1,0 +1,67 @@
+// The worker's side of the watcher: starts it with the first group of processes, tells it which come and go, and lets it go at the end. A
+// worker that is killed says nothing; its end of the pipe closes, and that is the word. What the watcher then does is group-watcher.ts.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+export interface ProcessWatchdog {
+  /** A group began, or lost its first process: whoever is in it is looked at. */
+  watchGroup(group: number): void;
+  /** Nobody of it is left. */
+  unwatchGroup(group: number): void;
+  /** Ends the watcher; what is not forgotten ends with it. */
+  close(): void;
+}
+
+/** `report`: it could not be started, or ended too soon; handlers go on without. */
+export function createProcessWatchdog(report: (problem: { message: string; cause: unknown }) => void): ProcessWatchdog {
+  const groups = new Set<number>();
+  let watcher: ChildProcess | null = null;
+  let isClosed = false;
+
+  const lost = (child: ChildProcess, cause: unknown): void => {
+    if (watcher !== child) return;
+    watcher = null;
+    if (!isClosed) report({ message: "the watcher of the handlers' processes ended; the next process starts another", cause });
+  };
+
+  const start = (): void => {
+    // A session of its own: what the terminal says to the worker's group is not for it. No environment: it has no use for secrets.
+    const program = fileURLToPath(new URL("./process-watchdog-main.ts", import.meta.url));
+    // Named with its start, not by the pipe: this process may be killed before its first word is written.
+    const words = [...groups].map((group) => `+${group}`);
+    const child = spawn(process.execPath, [program, ...words], {
+      cwd: "/",
+      detached: true,
+      env: {},
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    child.on("error", (cause) => lost(child, cause));
+    child.on("exit", (code, signal) => lost(child, signal ?? `code ${code}`));
+    child.stdin?.on("error", (cause) => lost(child, cause));
+    // Neither it nor its pipe is a reason for the worker to stay.
+    child.unref();
+    (child.stdin as { unref?(): void } | null)?.unref?.();
+    watcher = child;
+  };
+
+  return {
+    watchGroup(group) {
+      groups.add(group);
+      if (isClosed || !hasProcFs) return;
+      if (watcher === null) start();
+      else watcher.stdin?.write(`+${group}\n`);
+    },
+    unwatchGroup(group) {
+      if (groups.delete(group)) watcher?.stdin?.write(`-${group}\n`);
+    },
+    close() {
+      isClosed = true;
+      watcher?.stdin?.end();
+    },
+  };
+}
+
+/** Without it nobody can tell whether a group is still the one that was meant. */
+const hasProcFs = existsSync("/proc/self/stat");

@@ -1,0 +1,88 @@
+// An executor with one handler and nothing real around it but a folder: what it says is written down, its timers wait to be called.
+
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { DispatchPayload } from "@astraflow/protocol";
+import { afterEach } from "vitest";
+import { createAttempt, type LocalAttempt } from "../src/attempts/attempt.ts";
+import type { FeedbackInput } from "../src/attempts/feedback.ts";
+import type { AttemptOutcome } from "../src/attempts/outcome.ts";
+import { HandlerRegistry, type NodeHandler } from "../src/handlers/handler.ts";
+import { HandlerExecutor } from "../src/handlers/handler-executor.ts";
+import { VendorFrameHub } from "../src/handlers/vendor-frames.ts";
+import { resourceDefaults } from "../src/resources/resource.ts";
+import { ResourceFiles } from "../src/resources/resource-files.ts";
+import { ResourceRegistry } from "../src/resources/resource-registry.ts";
+
+const roots: string[] = [];
+afterEach(async () => {
+  for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
+});
+
+const createRegistry = (dir: string, log: string[]) =>
+  new ResourceRegistry(
+    {
+      wallClock: () => 0,
+      after: () => () => {},
+      reportProblem: () => {},
+      resourceRemoved: (id, reason) => log.push(`${id} ${reason}`),
+    },
+    new ResourceFiles(path.join(dir, "kept"), dir),
+    { ...resourceDefaults, workerName: "w" },
+  );
+
+export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayload> = {}) {
+  const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
+  roots.push(workRoot);
+  const handlers = new HandlerRegistry();
+  handlers.add({ packageName: "demo", packageVersion: "1.0.0", nodeType: "demo.x" }, { handler, config: { strict: true } });
+  const usual = {
+    run_id: "r",
+    task_id: "r.1",
+    node_id: "n",
+    node_type: "demo.x",
+    package_name: "demo",
+    package_version: "1.0.0",
+  };
+  const attempt = createAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
+  const log: string[] = [];
+  const outcomes: AttemptOutcome[] = [];
+  const said: FeedbackInput[] = [];
+  const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
+  let now = 0;
+  let signalSettled = () => {};
+  const settled = new Promise<void>((resolve) => {
+    signalSettled = resolve;
+  });
+  const resources = createRegistry(workRoot, log);
+  const executor = new HandlerExecutor(
+    {
+      now: () => now,
+      after(ms, call) {
+        const timer = { ms, call, isCancelled: false };
+        timers.push(timer);
+        return () => {
+          timer.isCancelled = true;
+        };
+      },
+      attemptFinished(_: LocalAttempt, outcome) {
+        log.push("finished");
+        outcomes.push(outcome);
+      },
+      handlerReturned() {
+        log.push("settled");
+        signalSettled();
+      },
+      sendFeedback: (_, input) => said.push(input),
+      callNext: () => () => {},
+      reportProblem: ({ message }) => log.push(message),
+    },
+    { tenant: "acme", handlers, ext: new VendorFrameHub().handlerApi, resources, workRoot },
+  );
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass, resources };
+}

@@ -1,0 +1,278 @@
+// One end of a session: two windows, two lanes and the acks owed, for any dialect. It outlives its sockets. Time, chance and names
+// arrive as arguments; frames are written, read and sent by the caller, and what they mean is not known here.
+
+import type { AckPayload } from "@astraflow/protocol";
+import type { DialectRules } from "./dialect-rules.ts";
+import { DuplicateFilter } from "./duplicate-filter.ts";
+import { PendingAcks } from "./pending-acks.ts";
+import { type DeliveryTag, type ReceiveResult, ReceiveWindow } from "./receive-window.ts";
+import { RefusedFrames } from "./refused-frames.ts";
+import { type OutgoingItem, SendLane } from "./send-lane.ts";
+import { SendWindow, type SentFrame } from "./send-window.ts";
+
+export interface StreamSizes {
+  readonly sendFrames: number;
+  readonly sendBytes: number;
+  readonly recvFrames: number;
+  readonly recvBytes: number;
+  /** Items that may share one frame, and how much such a frame may weigh. */
+  readonly batchMax: number;
+  readonly batchBytesMax: number;
+}
+
+export interface StreamCounts {
+  readonly inFlight: number;
+  readonly inFlightBytes: number;
+  readonly waiting: number;
+  readonly waitingBytes: number;
+  readonly buffered: number;
+  readonly bufferedBytes: number;
+  readonly unsettled: number;
+}
+
+/** A frame of the peer, as far as this room must know it. */
+export interface ReceivedFrameHeader {
+  readonly number: number | undefined;
+  readonly id: string;
+  readonly corr: string | undefined;
+  readonly isAsked: boolean;
+  readonly bytes: number;
+}
+
+/** alive: go on. exhausted: end the socket, keep the session. gap: end the session with a reset. */
+export interface TimeoutResult<O> {
+  readonly resend: readonly SentFrame<O>[];
+  readonly verdict: "alive" | "exhausted" | "gap";
+}
+
+const noTimeout = Number.POSITIVE_INFINITY;
+
+export class ReliableStream<O extends OutgoingItem, I> {
+  private readonly rules: DialectRules;
+  private readonly sizes: StreamSizes;
+  private readonly commands = new SendLane<O>();
+  private readonly feedback = new SendLane<O>();
+  private readonly sendWindow: SendWindow<O>;
+  private readonly receiveWindow: ReceiveWindow<I>;
+  private readonly pendingAcks: PendingAcks;
+  /** Handed up without a number and not settled yet. */
+  private readonly unsettledUnnumbered = new Set<DeliveryTag>();
+  private readonly duplicates: DuplicateFilter | null;
+  private readonly refusedFrames = new RefusedFrames();
+  private isPaused = false;
+
+  constructor(rules: DialectRules, sizes: StreamSizes) {
+    this.rules = rules;
+    this.sizes = sizes;
+    this.sendWindow = new SendWindow(rules, clampFrames(rules, sizes.sendFrames));
+    this.receiveWindow = new ReceiveWindow(rules.firstNumber, clampFrames(rules, sizes.recvFrames), sizes.recvBytes);
+    this.pendingAcks = new PendingAcks(rules, this.receiveWindow);
+    this.duplicates = rules.isNumbered ? null : new DuplicateFilter();
+  }
+
+  /** Highest number up to which everything was handed up: `last_seen_seq` of a resume. */
+  get lastSeen(): number {
+    return this.receiveWindow.delivered;
+  }
+
+  get hasPendingAcks(): boolean {
+    return this.pendingAcks.hasAny;
+  }
+
+  get counts(): StreamCounts {
+    const { commands, feedback, sendWindow, receiveWindow } = this;
+    return {
+      inFlight: sendWindow.size,
+      inFlightBytes: sendWindow.bytes,
+      waiting: commands.size + feedback.size,
+      waitingBytes: commands.bytes + feedback.bytes,
+      buffered: receiveWindow.buffered,
+      bufferedBytes: receiveWindow.bufferedBytes,
+      unsettled: receiveWindow.unsettled + this.unsettledUnnumbered.size,
+    };
+  }
+
+  /** Time from which `due` is worth asking; Infinity when nothing can become due. It may come before anything is. */
+  get nextTimeoutAt(): number {
+    if (this.isPaused) return noTimeout;
+    const since = this.receiveWindow.gapSince;
+    return Math.min(this.sendWindow.earliestResendAt, since === null ? noTimeout : since + this.rules.gapTimeoutMs);
+  }
+
+  enqueue(item: O): void {
+    (item.lane === "command" ? this.commands : this.feedback).push(item);
+  }
+
+  /** The next frame that may leave now, with its number. `nameOf` gives the id of a frame that holds several items. */
+  takeNextFrame(now: number, nextId: () => string): SentFrame<O> | null {
+    // While a command waits for room, feedback must not take the room that becomes free.
+    const lane = this.commands.size > 0 ? this.commands : this.feedback;
+    const first = lane.peek();
+    if (first === undefined || this.isPaused || !this.hasWindowRoom(first.lane, first.bytes)) return null;
+    const items: O[] = [];
+    let bytes = 0;
+    for (let item = lane.peek(); item !== undefined; item = lane.peek()) {
+      if (items.length > 0 && !this.canBatch(items, bytes, item)) break;
+      lane.shift();
+      items.push(item);
+      bytes += item.bytes;
+    }
+    return this.sendWindow.addFrame(items, bytes, items.length === 1 ? first.id : nextId(), now);
+  }
+
+  /** Whether an item of that lane, offered now, would leave at once. */
+  canSendNow(lane: OutgoingItem["lane"]): boolean {
+    const isFirst = this.commands.size === 0 && (lane === "command" || this.feedback.size === 0);
+    return isFirst && !this.isPaused && this.hasWindowRoom(lane, 1);
+  }
+
+  /** Items no longer wanted: waiting ones vanish, those in flight leave their frames, whose numbers stay. How many that were. */
+  withdraw(isUnwanted: (item: O) => boolean): number {
+    return this.commands.remove(isUnwanted) + this.feedback.remove(isUnwanted) + this.sendWindow.withdraw(isUnwanted);
+  }
+
+  /** Shows every item that is not acknowledged: in flight by number, then waiting commands, then feedback. */
+  forEachUnacked(visit: (item: O) => void): void {
+    this.sendWindow.forEachItem(visit);
+    this.commands.forEach(visit);
+    this.feedback.forEach(visit);
+  }
+
+  /** What is acknowledged now and was not before. Numbers count before the name; a late ack changes nothing. */
+  handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
+    if (this.rules.isNumbered && ack.ack_seq !== undefined)
+      return this.sendWindow.handleNumberedAck(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
+    const id = envelopeFor ?? ack.for;
+    return id === undefined ? [] : this.sendWindow.handleNamedAck(id);
+  }
+
+  /** A frame under this number came before, whatever its name was. */
+  hasSeen(number: number): boolean {
+    return this.rules.isNumbered && this.receiveWindow.hasSeen(number);
+  }
+
+  /** A work frame of the peer. Without a number it is delivered at once. */
+  receive(frame: ReceivedFrameHeader, item: I, now: number): ReceiveResult<I> {
+    const number = this.rules.isNumbered ? (frame.number ?? null) : null;
+    const tag: DeliveryTag = { number, id: frame.id, isAsked: frame.isAsked, bytes: frame.bytes };
+    if (number === null) return this.receiveUnnumbered(tag, frame.corr, item);
+    const arrival = this.receiveWindow.receive(number, tag, item, this.isPaused ? null : now);
+    if (arrival.verdict === "repeat") this.reackDuplicate(tag, number);
+    return arrival;
+  }
+
+  /** The frame's effect is durable, or it was decided that it has none. In any order. */
+  settle(tag: DeliveryTag): void {
+    if (tag.number === null) {
+      this.unsettledUnnumbered.delete(tag);
+      if (tag.isAsked) this.pendingAcks.addNamed(tag.id, null);
+    } else if (this.receiveWindow.settle(tag.number)) this.pendingAcks.requestWindowAck(tag.isAsked ? tag.id : null);
+  }
+
+  /** Read as a frame, not understood as a word: settled, and said by name if it asked. */
+  refuse(tag: DeliveryTag, info: string): void {
+    const { number } = tag;
+    // Without a number only what this dialect recognises when it comes again is worth remembering.
+    const canComeAgain = number === null ? this.unsettledUnnumbered.delete(tag) && this.duplicates !== null : true;
+    if (number !== null && this.receiveWindow.settle(number)) this.pendingAcks.requestWindowAck(null);
+    if (!tag.isAsked) return;
+    if (canComeAgain) this.refusedFrames.remember(number ?? tag, info);
+    this.pendingAcks.addNamed(tag.id, info);
+  }
+
+  /** A control frame asked for an ack; with `info` it is refused. */
+  queueNamedAck(id: string, info?: string): void {
+    this.pendingAcks.addNamed(id, info ?? null);
+  }
+
+  /** Every ack owed, merged. None covers a frame that is not settled. */
+  takeAcks(): readonly AckPayload[] {
+    return this.pendingAcks.takeAll();
+  }
+
+  /** The state of the window now, for the answer to a resume. */
+  buildWindowAck(forId: string | undefined): AckPayload {
+    return this.pendingAcks.buildAck(forId, null);
+  }
+
+  checkTimeouts(now: number, random: () => number): TimeoutResult<O> {
+    if (this.isPaused) return { resend: [], verdict: "alive" };
+    // Before the gap: a new socket of the same session may fill the hole.
+    const repeat = this.sendWindow.takeDueResends(now, random);
+    if (repeat === null) return { resend: [], verdict: "exhausted" };
+    const since = this.receiveWindow.gapSince;
+    if (since !== null && now >= since + this.rules.gapTimeoutMs) return { resend: [], verdict: "gap" };
+    return { resend: repeat, verdict: "alive" };
+  }
+
+  /** The peer says that it misses something: everything unacked, again and in order. It counts as one of the sends of each frame. */
+  resendAll(now: number, random: () => number): TimeoutResult<O> {
+    const repeat = this.isPaused ? [] : this.sendWindow.takeAllForResend(now, random);
+    return repeat === null ? { resend: [], verdict: "exhausted" } : { resend: repeat, verdict: "alive" };
+  }
+
+  /** The socket is gone: nothing leaves, nothing is due, until `resume`. */
+  pause(): void {
+    this.isPaused = true;
+    this.receiveWindow.pause();
+  }
+
+  /**
+   * A new socket for the same session; the peer has seen everything up to `peerSaw` (null: it did not say). What is unacked above it,
+   * to be sent at once, in order. "unsent": its numbers and ours cannot both be true, so the session cannot go on.
+   */
+  resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
+    const resend = this.sendWindow.resume(peerLastSeen, now);
+    if (resend === "unsent") return resend;
+    this.isPaused = false;
+    this.receiveWindow.resume(now);
+    // Acks that were on their way are lost, and what the peer knows to be seen it does not send again.
+    if (this.rules.isNumbered) this.pendingAcks.requestWindowAck(null);
+    return resend;
+  }
+
+  /** All that was not acked: in flight by number, then waiting commands, then feedback. The stream is empty afterwards. */
+  takeUnacked(): O[] {
+    return [...this.sendWindow.takeUnacked(), ...this.commands.takeAll(), ...this.feedback.takeAll()];
+  }
+
+  private hasWindowRoom(lane: OutgoingItem["lane"], bytes: number): boolean {
+    const { sendWindow, sizes } = this;
+    const frames = lane === "command" ? sendWindow.width : withoutCommandReserve(sendWindow.width);
+    const bytesMax = lane === "command" ? sizes.sendBytes : withoutCommandReserve(sizes.sendBytes);
+    // A frame heavier than the whole window goes alone, or it would never go.
+    return sendWindow.span < frames && (sendWindow.size === 0 || sendWindow.bytes + bytes <= bytesMax);
+  }
+
+  private canBatch(items: readonly O[], bytes: number, item: O): boolean {
+    const { batchMax, batchBytesMax } = this.sizes;
+    const batchKey = items[0]?.batch ?? null;
+    if (batchKey === null || item.batch !== batchKey) return false;
+    return items.length < batchMax && bytes + item.bytes <= batchBytesMax && this.hasWindowRoom(item.lane, bytes + item.bytes);
+  }
+
+  /** The first ack may be lost; by name only what is settled, as a name is an ack too, and what was refused stays refused. */
+  private reackDuplicate({ id, isAsked }: DeliveryTag, number: number): void {
+    const isNamed = isAsked && this.receiveWindow.isSettled(number);
+    const info = isNamed ? this.refusedFrames.findReason(number) : null;
+    this.pendingAcks.requestWindowAck(isNamed && info === null ? id : null);
+    if (info !== null) this.pendingAcks.addNamed(id, info);
+  }
+
+  private receiveUnnumbered(tag: DeliveryTag, corr: string | undefined, item: I): ReceiveResult<I> {
+    const known = this.duplicates?.findFirstArrival(tag.id, corr);
+    if (known !== undefined) {
+      if (tag.isAsked && !this.unsettledUnnumbered.has(known))
+        this.pendingAcks.addNamed(tag.id, this.refusedFrames.findReason(known));
+      return { verdict: "repeat", deliver: [] };
+    }
+    this.duplicates?.remember(tag, corr);
+    this.unsettledUnnumbered.add(tag);
+    return { verdict: "taken", deliver: [{ tag, item }] };
+  }
+}
+
+/** A quarter of the window belongs to commands; a window of one is shared. */
+const withoutCommandReserve = (window: number): number => Math.max(1, window - Math.ceil(window / 4));
+
+const clampFrames = (rules: DialectRules, frames: number): number => Math.max(1, Math.min(rules.framesMax, frames));

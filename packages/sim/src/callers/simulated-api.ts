@@ -1,0 +1,119 @@
+// Calls of the API as a caller far away makes them: requests and answers take time and may be lost; a scheduler that dies answers never.
+
+import type { RouteName } from "@astraflow/protocol";
+import { FaultIntensity } from "../kernel/fault-intensity.ts";
+import type { ObservationTrace } from "../kernel/observation-trace.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { Timeline } from "../kernel/timeline.ts";
+import type { SchedulerProcess } from "../scheduler/scheduler-process.ts";
+
+export interface ApiCall {
+  readonly caller: string;
+  readonly scheduler: string;
+  readonly tenant: string;
+  readonly route: RouteName | "tailLog" | "readChunks" | "readMoment";
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly idempotencyKey?: string | null;
+  readonly body?: string | null;
+}
+
+export interface ApiCallAnswer {
+  /** Zero: none came. */
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** A caller waits so long, then takes the answer for lost. */
+const callTimeoutMs = 3_000;
+
+export class SimulatedApi {
+  readonly #timeline: Timeline;
+  readonly #trace: ObservationTrace;
+  readonly #random: SeededRandom;
+  readonly #findScheduler: (scheduler: string) => SchedulerProcess | null;
+  #requestLost = 0;
+  #answerLost = 0;
+  readonly requestLost = new FaultIntensity((share) => void (this.#requestLost = share));
+  readonly answerLost = new FaultIntensity((share) => void (this.#answerLost = share));
+  #callCount = 0;
+  #openCalls = 0;
+
+  constructor(
+    timeline: Timeline,
+    trace: ObservationTrace,
+    random: SeededRandom,
+    find: (scheduler: string) => SchedulerProcess | null,
+  ) {
+    this.#timeline = timeline;
+    this.#trace = trace;
+    this.#random = random;
+    this.#findScheduler = find;
+  }
+
+  /** Calls whose caller still waits. */
+  get openCalls(): number {
+    return this.#openCalls;
+  }
+
+  call(apiCall: ApiCall): Promise<ApiCallAnswer> {
+    const call = ++this.#callCount;
+    const { caller, scheduler, tenant, route } = apiCall;
+    const { params = {}, query = {}, idempotencyKey = null, body = null } = apiCall;
+    this.#trace.record({ kind: "call", call, caller, scheduler, tenant, route, params, query, idempotencyKey, body });
+    this.#openCalls++;
+    return new Promise((resolve) => {
+      let isOver = false;
+      const handleAnswer = (answer: ApiCallAnswer): void => {
+        if (isOver) return;
+        isOver = true;
+        stopWaiting();
+        this.#openCalls--;
+        this.#trace.record({ kind: "answer", call, caller, scheduler, tenant, route, ...answer });
+        resolve(answer);
+      };
+      const stopWaiting = this.#timeline.after(callTimeoutMs, () => handleAnswer(noAnswer));
+      if (this.#isLost(this.#requestLost, caller)) return;
+      this.#afterLatency(() => {
+        const process = this.#findScheduler(scheduler);
+        if (process === null) return this.#afterLatency(() => handleAnswer(noAnswer));
+        process.eventLoop.deliver(
+          () => void this.#serve(process, apiCall).then((answer) => this.#deliverAnswer(process, answer, caller, handleAnswer)),
+        );
+      });
+    });
+  }
+
+  async #serve(process: SchedulerProcess, apiCall: ApiCall): Promise<ApiCallAnswer> {
+    const { route, tenant, params = {}, query = {}, idempotencyKey = null, body = null } = apiCall;
+    if (route === "tailLog")
+      return { status: 200, body: await process.readLog(tenant, Number(query["after"]), Number(query["limit"])) };
+    if (route === "readChunks")
+      return { status: 200, body: await process.readOutputChunks(tenant, params["task"] ?? "", Number(params["fence"])) };
+    const name = route === "readMoment" ? "getRun" : route;
+    const answer = await process.call({ route: name, tenant, params, query, idempotencyKey, body });
+    return { status: answer.status, body: JSON.parse(answer.body) as unknown };
+  }
+
+  #deliverAnswer(
+    process: SchedulerProcess,
+    answer: ApiCallAnswer,
+    caller: string,
+    handleAnswer: (answer: ApiCallAnswer) => void,
+  ): void {
+    // A dead process has said nothing: what its last microtasks make up never leaves it.
+    if (process.eventLoop.hasEnded || this.#isLost(this.#answerLost, caller)) return;
+    this.#afterLatency(() => handleAnswer(answer));
+  }
+
+  /** Who follows the log does so for the judges: they should learn of a fact when it happens, not when an answer gets through. */
+  #isLost(share: number, caller: string): boolean {
+    return this.#random.chance(share) && caller !== "tail";
+  }
+
+  #afterLatency(arrive: () => void): void {
+    this.#timeline.after(this.#random.logUniform(0.2, 8), arrive);
+  }
+}
+
+const noAnswer: ApiCallAnswer = { status: 0, body: null };

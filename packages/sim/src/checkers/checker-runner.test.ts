@@ -1,0 +1,53 @@
+import { readdirSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { CheckerRunner } from "./checker-runner.ts";
+import { checkers } from "./checker-table.ts";
+import { ObservationScript, violationOf } from "./testing/observation-script.ts";
+
+describe("the judge", () => {
+  it("[X39] puts the pages of several readers together, each fact once and in the order of commits", () => {
+    const fact = (position: number, type: string, data: object = {}) => ({
+      position,
+      at: position,
+      subject: "run/r1",
+      type,
+      data: { ...data },
+    });
+    const first = {
+      items: [
+        fact(1, "run.created", { client: "r1" }),
+        fact(2, "task.granted", { task: "r1.0", fence: 5, worker: "t1/w1", attempt: 1 }),
+      ],
+      next: 2,
+      head: 3,
+      floor: 0,
+    };
+    const second = {
+      items: [...first.items, fact(3, "task.requeued", { task: "r1.0", fence: 5, from: "t1/w1" })],
+      next: 3,
+      head: 3,
+      floor: 0,
+    };
+    const script = new ObservationScript().start("r1").tail(0, first).tail(0, second, "s2");
+
+    expect(violationOf(script, "single-lease")).toContain("did not rise with task.requeued at position 3");
+  });
+
+  it("[X39] keeps the first violation of each checker, with its time and what it is about", () => {
+    const script = new ObservationScript().start("r1").start("r2").wait(70).read();
+
+    expect(script.runChecker("durable").violations).toEqual([
+      { checker: "durable", message: "the start of run r1 was answered and is not in the log", at: 70, n: 10, about: ["r1"] },
+    ]);
+  });
+
+  it("[X39] says how much each checker saw, so that one that sees nothing is found out", () => {
+    expect(new CheckerRunner().finish().saw).toEqual(Object.fromEntries(Object.keys(checkers).map((name) => [name, 0])));
+  });
+
+  it("[X39] every checker of the table has a test of its own", () => {
+    const tests = readdirSync(import.meta.dirname).filter((name) => name.endsWith(".test.ts"));
+
+    expect(tests).toEqual(expect.arrayContaining(Object.keys(checkers).map((name) => `${name}.test.ts`)));
+  });
+});

@@ -1,0 +1,134 @@
+// Feeds one world's observations to all checkers: keeps the shared picture (scene, log, lives), turns observations into what checkers hear, and
+// keeps the first violation of each.
+
+import type { Checker, CheckerContext, Violation } from "../checking/checker.ts";
+import { LogProjection } from "../checking/log-projection.ts";
+import { MergedLog, type ObservedFact } from "../checking/merged-log.ts";
+import { FrameReader } from "../checking/observed-frame.ts";
+import { ObservedWorld } from "../checking/observed-world.ts";
+import { RequestedRuns } from "../checking/requested-runs.ts";
+import type {
+  ApiAnswerObservation,
+  ApiCallObservation,
+  Observation,
+  TenantLogPage,
+  TrueTime,
+} from "../observation/observation.ts";
+import { type CheckerName, checkers } from "./checker-table.ts";
+
+/** How often checkers are asked what should have happened by now, in true time. */
+const timeCheckMs = 500;
+
+interface ActiveChecker {
+  readonly name: CheckerName;
+  readonly checker: Checker;
+  hasFailed: boolean;
+}
+
+export interface CheckResult {
+  readonly violations: readonly Violation[];
+  /** How many things each checker could judge. */
+  readonly saw: Readonly<Record<string, number>>;
+}
+
+export class CheckerRunner {
+  readonly #world = new ObservedWorld();
+  readonly #requestedRuns = new RequestedRuns();
+  readonly #projection = new LogProjection(this.#requestedRuns);
+  readonly #mergedLog = new MergedLog();
+  readonly #frameReader = new FrameReader();
+  readonly #openCalls = new Map<number, ApiCallObservation & { readonly at: TrueTime; readonly n: number }>();
+  readonly #openTurns = new Map<string, ObservedFact[]>();
+  readonly #checkers: ActiveChecker[] = [];
+  readonly #violations: Violation[] = [];
+  #timeCheckedAt: TrueTime = 0;
+  #now: { readonly at: TrueTime; readonly n: number } = { at: 0, n: 0 };
+
+  constructor(names: readonly CheckerName[] = Object.keys(checkers) as CheckerName[]) {
+    for (const name of names) {
+      const post: ActiveChecker = {
+        name,
+        hasFailed: false,
+        checker: checkers[name].make(this.#contextFor(name), { requestedRuns: this.#requestedRuns, mergedLog: this.#mergedLog }),
+      };
+      this.#checkers.push(post);
+    }
+  }
+
+  #contextFor(name: CheckerName): CheckerContext {
+    return {
+      projection: this.#projection,
+      world: this.#world,
+      reportViolation: (message, about) => {
+        const post = this.#checkers.find((one) => one.name === name);
+        if (post?.hasFailed === true) return;
+        if (post !== undefined) post.hasFailed = true;
+        this.#violations.push({ checker: name, message, about, ...this.#now });
+      },
+    };
+  }
+
+  get violations(): readonly Violation[] {
+    return this.#violations;
+  }
+
+  observe(observation: Observation): void {
+    this.#now = { at: observation.at, n: observation.n };
+    this.#world.observe(observation);
+    this.#forEachActive((checker) => checker.onObservation?.(observation));
+    if (observation.kind === "frame") {
+      const frame = this.#frameReader.read(observation);
+      this.#forEachActive((checker) => checker.onFrame?.(frame));
+    } else if (observation.kind === "call") {
+      this.#openCalls.set(observation.call, observation);
+      this.#requestedRuns.recordCall(observation);
+    } else if (observation.kind === "answer") this.#handleAnswer(observation);
+    if (observation.at - this.#timeCheckedAt < timeCheckMs) return;
+    this.#timeCheckedAt = observation.at;
+    this.#forEachActive((checker) => checker.onTimePassed?.(observation.at));
+  }
+
+  /** Nothing follows. */
+  finish(): CheckResult {
+    for (const tenant of this.#openTurns.keys()) this.#endTurn(tenant);
+    this.#forEachActive((checker) => checker.onTimePassed?.(this.#now.at));
+    this.#forEachActive((checker) => checker.onEnd?.());
+    const checkedCount = Object.fromEntries(this.#checkers.map(({ name, checker }) => [name, checker.checkedCount]));
+    return { violations: this.#violations, saw: checkedCount };
+  }
+
+  #handleAnswer(answer: ApiAnswerObservation & { readonly at: TrueTime; readonly n: number }): void {
+    const call = this.#openCalls.get(answer.call);
+    if (call === undefined) return;
+    this.#openCalls.delete(answer.call);
+    this.#forEachActive((checker) => checker.onExchange?.({ call, answer }));
+    if (call.route !== "tailLog" || answer.status !== 200) return;
+    const page = answer.body as TenantLogPage;
+    for (const fact of this.#mergedLog.addPage(call.tenant, page, answer.at)) this.#handleFact(fact);
+    if (page.next < page.head || this.#mergedLog.completeUpTo(call.tenant) < page.head) return;
+    this.#endTurn(call.tenant);
+    this.#projection.completeReadAt.set(call.tenant, Math.max(call.at, this.#projection.completeReadAt.get(call.tenant) ?? 0));
+    this.#forEachActive((checker) => checker.onCompleteLogRead?.({ tenant: call.tenant, startedAtObservation: call.n }));
+  }
+
+  #handleFact(fact: ObservedFact): void {
+    const turn = this.#openTurns.get(fact.tenant) ?? [];
+    this.#openTurns.set(fact.tenant, turn);
+    if (turn.length > 0 && turn[0]?.at !== fact.at) this.#endTurn(fact.tenant);
+    turn.push(fact);
+    this.#forEachActive((checker) => checker.onFact?.(fact));
+    this.#projection.recordGrant(fact);
+    this.#projection.apply(fact);
+  }
+
+  #endTurn(tenant: string): void {
+    const turn = this.#openTurns.get(tenant) ?? [];
+    if (turn.length === 0) return;
+    this.#forEachActive((checker) => checker.onTurn?.(tenant, turn));
+    turn.length = 0;
+  }
+
+  #forEachActive(tell: (checker: Checker) => void): void {
+    for (const post of this.#checkers) if (!post.hasFailed) tell(post.checker);
+  }
+}

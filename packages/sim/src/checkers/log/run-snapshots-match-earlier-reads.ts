@@ -1,0 +1,82 @@
+// I50: a run as it was is the run as it was shown. What a detail read said, true at a position of the log, is what a later read of that moment
+// says, whoever answers it and whatever has happened since.
+
+import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+
+type JsonRecord = Readonly<Record<string, unknown>>;
+
+/**
+ * All that may differ, and why. Of the page: `at` is what was asked for.
+ * Of a node: what it had given or was told so far, as the log tells that something was said and not what; `resourceRefs` and `affinity`
+ * likewise stand in its row alone until it has ended. Of an artifact: whether it can still be had, as a read of now asks its document and the
+ * clock, and one of a moment the log. Anywhere: what a worker is called, as it may come back under another name.
+ */
+const mayDiffer = {
+  page: ["at"],
+  unended: ["result", "metadata", "resourceRefs", "affinity"],
+  artifact: ["status", "removed", "expiresAt"],
+  anywhere: ["workerName", "worker"],
+} as const;
+
+const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+
+export function checkRunSnapshotsMatchEarlierReads({ reportViolation }: CheckerContext): Checker {
+  /** What was shown first, by tenant, run and position. */
+  const shown = new Map<string, JsonRecord>();
+  let checkedCount = 0;
+
+  const nameOf = ({ call }: ApiExchange, asOf: unknown): string => `${call.tenant} ${call.params["runId"] ?? ""} ${String(asOf)}`;
+
+  return {
+    get checkedCount() {
+      return checkedCount;
+    },
+    onExchange(exchange) {
+      const { call, answer } = exchange;
+      const body = answer.body as JsonRecord;
+      if (call.route === "getRun" && answer.status === 200) {
+        const name = nameOf(exchange, body["asOf"]);
+        if (!shown.has(name)) shown.set(name, body);
+      }
+      if (call.route !== "readMoment" || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
+      const run = call.params["runId"] ?? "";
+      const at = call.query["at"];
+      const before = shown.get(nameOf(exchange, at));
+      if (before === undefined) return;
+      checkedCount++;
+      const where = `run ${run} at ${at}, asked of ${call.scheduler},`;
+      if (answer.status !== 200)
+        return reportViolation(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
+      if (body["at"] !== Number(at) || body["asOf"] !== Number(at))
+        return reportViolation(`${where} is shown as of ${String(body["asOf"])}`, [run]);
+      const [was, is] = [textsOfRunAndNodes(before), textsOfRunAndNodes(body)];
+      for (const name of new Set([...was.keys(), ...is.keys()]))
+        if (was.get(name) !== is.get(name))
+          return reportViolation(
+            `${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`,
+            [run],
+          );
+    },
+  };
+}
+
+/** The run and each node as a text, without what may differ. */
+function textsOfRunAndNodes({ nodes, ...run }: JsonRecord): Map<string, string> {
+  const faces = new Map([["the run", comparableText(run, mayDiffer.page)]]);
+  for (const node of nodes as readonly JsonRecord[])
+    faces.set(String(node["taskId"]), comparableText(node, endedStatuses.has(String(node["status"])) ? [] : mayDiffer.unended));
+  return faces;
+}
+
+function comparableText(face: JsonRecord, without: readonly string[]): string {
+  const words = Object.entries(face).filter(([name]) => !without.includes(name));
+  return JSON.stringify(Object.fromEntries(words), (_key, value: unknown) => withoutVolatileFields(value));
+}
+
+/** Objects that differ in the order of their keys alone are equal. */
+function withoutVolatileFields(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const left: readonly string[] = [...mayDiffer.anywhere, ...("resourceId" in value ? mayDiffer.artifact : [])];
+  const words = Object.entries(value).filter(([name]) => !left.includes(name));
+  return Object.fromEntries(words.sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,63 @@
+// I6: what has ended never changes again. Every look at an ended run or node, on any scheduler, shows the same as the first.
+
+import type { Checker, CheckerContext } from "../../checking/checker.ts";
+
+const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+
+/** Lists show runs without their nodes and artifacts, details name the position they are true at and where their nodes go on. */
+const pageFields = ["asOf", "nodesNextCursor", "artifacts"] as const;
+
+interface RunView {
+  readonly runId: string;
+  readonly status: string;
+  readonly nodes?: readonly { readonly taskId: string; readonly status: string }[];
+}
+
+export function checkEndedWorkNeverChanges({ reportViolation }: CheckerContext): Checker {
+  /** As first seen, and the observation at which it was. */
+  const first = new Map<string, { readonly image: string; readonly n: number }>();
+  let checkedCount = 0;
+
+  const look = (id: string, status: string, image: string, asked: number, n: number): void => {
+    const before = first.get(id);
+    if (before !== undefined && before.n < asked) {
+      checkedCount++;
+      if (before.image !== image) return reportViolation(`${id} had ended and changed: ${before.image} became ${image}`, [id]);
+    }
+    if (before === undefined && endedStatuses.has(status)) first.set(id, { image, n });
+  };
+
+  return {
+    get checkedCount() {
+      return checkedCount;
+    },
+    onExchange({ call, answer }) {
+      if (answer.status !== 200) return;
+      const runs =
+        call.route === "getRun"
+          ? [answer.body as RunView]
+          : call.route === "listRuns"
+            ? (answer.body as { items: readonly RunView[] }).items
+            : [];
+      for (const run of runs) {
+        const { nodes = [], ...rest } = run;
+        for (const name of pageFields) delete (rest as Record<string, unknown>)[name];
+        look(run.runId, run.status, JSON.stringify(rest), call.n, answer.n);
+        for (const node of nodes) look(node.taskId, node.status, comparableNode(node), call.n, answer.n);
+      }
+    },
+  };
+}
+
+interface NodeView {
+  readonly state?: { readonly worker?: string };
+  readonly artifacts?: readonly { readonly removed?: string; readonly status?: string; readonly expiresAt?: string }[];
+}
+
+/** A node without its worker's name, as a worker may come back under another, and without the end of what it left there. */
+function comparableNode({ state, artifacts = [], ...node }: object & NodeView): string {
+  const { worker: _, ...words } = state ?? {};
+  const left = artifacts.map(({ removed: _removed, status: _status, expiresAt: _expiresAt, ...artifact }) => artifact);
+  const image = { ...node, artifacts: left, state: words };
+  return JSON.stringify(image, (key, value: unknown) => (key === "workerName" ? undefined : value));
+}

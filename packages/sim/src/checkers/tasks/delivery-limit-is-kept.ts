@@ -1,0 +1,66 @@
+// I12: every grant is counted before it leaves. A task is given out at most `maxDeliveries` times in a row without a verdict, then it fails,
+// and not before; its attempts are numbered without a gap.
+
+import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import type { ObservedFact } from "../../checking/merged-log.ts";
+import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
+
+/** Between what and what the count must be: handing work back counts only where the worker was not leaving, which is not always seen. */
+interface DeliveryCountRange {
+  least: number;
+  most: number;
+}
+
+export function checkDeliveryLimitIsKept({ reportViolation, projection, world }: CheckerContext): Checker {
+  const counts = new Map<string, DeliveryCountRange>();
+  let checkedCount = 0;
+
+  const limitOf = (id: string, run: string): number => {
+    const node = nodeOfTask(projection.run(run)?.requested ?? null, id);
+    if (node === null) return Number.POSITIVE_INFINITY;
+    return node.maxDeliveries ?? world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
+  };
+
+  const check = (id: string, run: string, { type, data, position, tenant }: ObservedFact): void => {
+    const count = counts.get(id) ?? { least: 0, most: 0 };
+    counts.set(id, count);
+    const limit = limitOf(id, run);
+    const where = `${type} at position ${position} of ${tenant}`;
+    if (type === "task.granted") {
+      checkedCount++;
+      count.least++;
+      count.most++;
+      const before = projection.task(id)?.attempt ?? 0;
+      if (data["attempt"] !== before + 1)
+        return reportViolation(`${where}: attempt ${String(data["attempt"])} of ${id} follows attempt ${before}`, [id]);
+      if (count.least > limit)
+        return reportViolation(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, [id]);
+    }
+    if (type === "task.requeued") {
+      if (data["code"] === "E.RUNNER.CANCELLED") count.least = Math.max(0, count.least - 1);
+      if (count.least >= limit)
+        return reportViolation(`${where}: ${id} stands in line again after ${count.least} grants, ${limit} allowed`, [id]);
+    }
+    if (type === "task.retrying") counts.delete(id);
+    if (type === "task.failed") {
+      const told = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
+      // A host that failed says what its middleware died of.
+      if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(projection.run(run)?.requested ?? null, id), id)) return;
+      checkedCount++;
+      if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))
+        reportViolation(
+          `${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`,
+          [id],
+        );
+    }
+  };
+
+  return {
+    get checkedCount() {
+      return checkedCount;
+    },
+    onFact(fact) {
+      if (fact.run !== null && typeof fact.data["task"] === "string") check(fact.data["task"], fact.run, fact);
+    },
+  };
+}

@@ -1,0 +1,78 @@
+// I48: what failed for good is kept for somebody to look at. Every task that fails for good by itself is called dead just before it fails, those
+// that a caller or a container answers for are not, and at the end there is a letter for each dead task and none beside. A container that
+// would try again answers for what is inside.
+
+import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import type { ObservedFact } from "../../checking/merged-log.ts";
+import { nodeOfTask, parseTaskId, type RequestedRun } from "../../checking/requested-runs.ts";
+
+export function checkFailedTasksBecomeDeadLetters({ reportViolation, projection }: CheckerContext): Checker {
+  /** Dead tasks by tenant. */
+  const dead = new Map<string, Set<string>>();
+  const shown = new Map<string, Set<string>>();
+  let checkedCount = 0;
+
+  const deadOf = (tenant: string): Set<string> => {
+    const all = dead.get(tenant) ?? new Set<string>();
+    dead.set(tenant, all);
+    return all;
+  };
+
+  const checkFailed = ({ run: id, data, tenant, position }: ObservedFact): void => {
+    const task = String(data["task"]);
+    const requested = projection.run(id ?? "")?.requested ?? null;
+    const node = nodeOfTask(requested, task);
+    if (requested === null || node === null) return;
+    const cause = (data["error"] as { details?: { task?: unknown } } | undefined)?.details?.task;
+    const isFromInside = node.container !== null && node.chain.length === 0 && typeof cause === "string" && cause !== task;
+    const isAnsweredFor =
+      parseTaskId(task).call !== null ||
+      node.host !== null ||
+      !isNeverRetried(requested, task) ||
+      (isFromInside && isNeverRetried(requested, cause));
+    checkedCount++;
+    if (deadOf(tenant).has(task) === isAnsweredFor)
+      reportViolation(
+        `position ${position} of ${tenant}: ${task} failed for good and was ${isAnsweredFor ? "" : "not "}called dead`,
+        [task],
+      );
+  };
+
+  return {
+    get checkedCount() {
+      return checkedCount;
+    },
+    onFact(fact) {
+      if (fact.type === "task.dead") {
+        const all = deadOf(fact.tenant);
+        const task = String(fact.data["task"]);
+        if (all.has(task)) return reportViolation(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
+        all.add(task);
+      }
+      if (fact.type === "task.failed") checkFailed(fact);
+    },
+    onExchange({ call, answer }) {
+      if (call.route !== "listDeadLetters" || answer.status !== 200) return;
+      const all = shown.get(call.tenant) ?? new Set<string>();
+      shown.set(call.tenant, all);
+      for (const { taskId } of (answer.body as { items: readonly { taskId: string }[] }).items) all.add(taskId);
+    },
+    onEnd() {
+      for (const [tenant, all] of shown) {
+        const expected = deadOf(tenant);
+        for (const task of new Set([...all, ...expected])) {
+          checkedCount++;
+          if (!all.has(task)) return reportViolation(`${task} is dead and there is no letter of it`, [task]);
+          if (!expected.has(task)) return reportViolation(`there is a letter of ${task}, which is not dead`, [task]);
+        }
+      }
+    },
+  };
+}
+
+/** Nothing around a task tries it again, and nobody called what it is inside of. */
+function isNeverRetried(requested: RequestedRun, task: string): boolean {
+  for (let { scope } = parseTaskId(task); scope !== ""; scope = parseTaskId(scope).scope)
+    if (parseTaskId(scope).call !== null || (nodeOfTask(requested, scope)?.container?.maxAttempts ?? 1) > 1) return false;
+  return true;
+}

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { ObservationScript, passesChecker, violationOf } from "../testing/observation-script.ts";
+
+const runWithWorker = (policy = {}, options = {}) =>
+  new ObservationScript(options).start("r1", [{ policy }, {}, {}]).created("r1").joined("w1", 2);
+const worker = "worker/t1/w1";
+
+describe("eligibility", () => {
+  it("[X34] finds a grant to a worker that drains, is away or lost, is unknown, or is of another tenant", () => {
+    const after = (type: string) => runWithWorker().commit([worker, type]).granted("r1.0", "w1", 10).read();
+
+    expect(passesChecker(runWithWorker().granted("r1.0", "w1", 10).read(), "eligibility")).toBe(true);
+    expect(violationOf(after("worker.draining"), "eligibility")).toContain("to t1/w1, which drains");
+    expect(violationOf(after("worker.left"), "eligibility")).toContain("which is away");
+    expect(violationOf(after("worker.lost"), "eligibility")).toContain("which is lost");
+    expect(violationOf(runWithWorker().granted("r1.0", "w9", 10).read(), "eligibility")).toContain("a stranger there");
+  });
+
+  it("[X34] turns that share an instant are no order: a drain after a grant is fine", () => {
+    const grant = ["run/r1", "task.granted", { task: "r1.0", worker: "t1/w1", fence: 10, attempt: 1 }] as const;
+
+    expect(passesChecker(runWithWorker().commit(grant, [worker, "worker.draining"]).read(), "eligibility")).toBe(true);
+    expect(
+      passesChecker(
+        runWithWorker().commit([worker, "worker.draining"]).commit([worker, "worker.undrained"], grant).read(),
+        "eligibility",
+      ),
+    ).toBe(true);
+  });
+
+  it("[X34] finds a grant beyond the slots or the limit of a node type, outside the pool, or of a package that is not there", () => {
+    const third = runWithWorker().granted("r1.0", "w1", 10).granted("r1.1", "w1", 11).granted("r1.2", "w1", 12);
+
+    expect(violationOf(third.read(), "eligibility")).toContain("which holds 3 attempts and has 2 slots");
+    expect(violationOf(runWithWorker({ pool: "gpu" }).granted("r1.0", "w1", 10).read(), "eligibility")).toContain(
+      "in pool default, not gpu",
+    );
+    const second = runWithWorker({}, { perNodeLimits: { "sim.step": 1 } })
+      .granted("r1.0", "w1", 10)
+      .granted("r1.1", "w1", 11);
+    expect(violationOf(second.read(), "eligibility")).toContain("which takes 1 of sim.step at once");
+  });
+
+  it("[X34] finds a dispatch on a session that is not accepted, was reset, or is another tenant's", () => {
+    const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
+    const live = () => runWithWorker().read().sendToWorker("w1", "c1", "control.session.accept", {});
+    const send = (script: ObservationScript) => script.sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 });
+
+    expect(passesChecker(send(live()), "eligibility")).toBe(true);
+    expect(violationOf(send(runWithWorker().read()), "eligibility")).toContain("before its session was accepted");
+    expect(violationOf(send(live().sendToWorker("w1", "c1", "control.reset", {})), "eligibility")).toContain(
+      "after its session was reset",
+    );
+  });
+});

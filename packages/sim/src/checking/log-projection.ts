@@ -1,0 +1,271 @@
+// The lives of runs, tasks and workers as the logs tell them. Folds facts and judges nothing.
+
+import type { TrueTime } from "../observation/observation.ts";
+import type { ObservedFact } from "./merged-log.ts";
+import { nodeOfTask, parseTaskId, type RequestedNode, type RequestedRun, type RequestedRuns } from "./requested-runs.ts";
+
+export interface ProjectedRun {
+  readonly id: string;
+  readonly tenant: string;
+  readonly client: string;
+  readonly requested: RequestedRun | null;
+  /** Store time of its creation. */
+  readonly createdAt: number;
+  readonly readAt: TrueTime;
+  isStarted: boolean;
+  isCancelling: boolean;
+  /** Something in it has failed or was cancelled: it ends early, and nothing of it is granted any more. */
+  isEndingEarly: boolean;
+  /** An operator has said where its work goes. */
+  isRebound: boolean;
+  endStatus: string | null;
+  readonly tasks: Map<string, ProjectedTask>;
+  readonly facts: ObservedFact[];
+}
+
+export interface ProjectedTask {
+  readonly id: string;
+  readonly run: ProjectedRun;
+  readonly node: RequestedNode | null;
+  /** The last fence that a fact has named. */
+  fence: number;
+  attempt: number;
+  /** Who holds it now. */
+  worker: string | null;
+  /** The boot of its holder when it was granted or bound again. */
+  boot: string | null;
+  isReady: boolean;
+  /** Carried out by other tasks. */
+  isHosting: boolean;
+  /** Requests for the next of its chain that were not answered yet. */
+  readonly openNextRequests: Set<string>;
+  /** Store time at which the last of them was answered; 0 before that. */
+  lastNextAnswerAt: number;
+  endStatus: string | null;
+  /** Store time of the grant it is held under. */
+  grantedAt: number;
+  /** Store time at which it was last bound again; its holder's join is of the same turn. */
+  reboundAt: number;
+  /** When its last fact was read. */
+  readAt: TrueTime;
+}
+
+export interface ProjectedWorker {
+  readonly id: string;
+  presence: "online" | "away" | "lost";
+  isDraining: boolean;
+  boot: string;
+  slots: number;
+  joinCount: number;
+  readAt: TrueTime;
+}
+
+const endStatusByFact: Readonly<Record<string, string>> = {
+  "task.succeeded": "succeeded",
+  "task.skipped": "skipped",
+  "task.failed": "failed",
+  "task.cancelled": "cancelled",
+};
+export const endStatusOf = (type: string): string | null => endStatusByFact[type] ?? null;
+
+/** Facts that tell of a new phase of a task; all others leave it where it is. */
+export const changesTaskPhase = (type: string): boolean => taskPhaseFacts.has(type);
+const taskPhaseFacts: ReadonlySet<string> = new Set([
+  ...Object.keys(endStatusByFact),
+  "task.ready",
+  "task.parked",
+  "task.granted",
+  "task.requeued",
+  "task.retrying",
+  "task.hosting",
+  "frame.opened",
+  "frame.ended",
+]);
+
+/** Whether the run ends with this task: a node of the top level, or the outermost around one; what is inside answers for itself. */
+function endsItsRun(node: RequestedNode | null, task: string): boolean {
+  const { scope, call, iteration: frame } = parseTaskId(task);
+  return scope === "" && call === null && frame === null && (node?.chainIndex ?? 0) === 0;
+}
+
+export class LogProjection {
+  readonly runs = new Map<string, ProjectedRun>();
+  readonly workers = new Map<string, ProjectedWorker>();
+  /** Every grant that was ever made, by `<task>#<fence>`: to whom, and to which boot. */
+  readonly grants = new Map<string, { readonly worker: string; readonly boot: string | null; readonly fact: ObservedFact }>();
+  /** When the last complete reading of a tenant's log began: what was committed before is known, so what should be there by then can be asked. */
+  readonly completeReadAt = new Map<string, TrueTime>();
+  /** What each worker holds. */
+  readonly heldTasks = new Map<string, Set<string>>();
+  readonly #requestedRuns: RequestedRuns;
+
+  constructor(requestedRuns: RequestedRuns) {
+    this.#requestedRuns = requestedRuns;
+  }
+
+  run(id: string): ProjectedRun | undefined {
+    return this.runs.get(id);
+  }
+
+  task(id: string): ProjectedTask | undefined {
+    return this.runs.get(runIdOfTask(id))?.tasks.get(id);
+  }
+
+  /**
+   * How many of a worker's slots are taken, or how many by tasks of one node type: what waits for the next of its chain takes none.
+   * `answeredSince`: what was answered after this store time still counts as waiting; another scheduler may not have heard of it.
+   */
+  countBusySlots(worker: string, options: { readonly nodeType?: string; readonly answeredSince?: number } = {}): number {
+    const { nodeType, answeredSince = Number.POSITIVE_INFINITY } = options;
+    let count = 0;
+    for (const id of this.heldTasks.get(worker) ?? []) {
+      const task = this.task(id);
+      const isMeant = task !== undefined && (nodeType === undefined || task.node?.type === nodeType);
+      if (isMeant && task.openNextRequests.size === 0 && task.lastNextAnswerAt < answeredSince) count++;
+    }
+    return count;
+  }
+
+  apply(fact: ObservedFact): void {
+    if (fact.worker !== null) return this.#applyWorkerFact(fact.worker, fact);
+    if (fact.run === null) return;
+    const run = this.#getOrCreateRun(fact.run, fact);
+    run.facts.push(fact);
+    if (fact.type === "run.started") run.isStarted = true;
+    if (fact.type === "run.rebound") run.isRebound = true;
+    if (fact.type === "run.cancelling") run.isCancelling = run.isEndingEarly = true;
+    if (fact.type === "task.failed" || fact.type === "task.cancelled") {
+      const task = String(fact.data["task"]);
+      if (endsItsRun(nodeOfTask(run.requested, task), task)) run.isEndingEarly = true;
+    }
+    if (fact.type === "run.succeeded" || fact.type === "run.failed" || fact.type === "run.cancelled")
+      run.endStatus = fact.type.slice("run.".length);
+    const { task } = fact.data;
+    // A word about a node that was not reached yet makes no task of it.
+    if (typeof task === "string" && (changesTaskPhase(fact.type) || run.tasks.has(task)))
+      this.#applyTaskFact(this.#getOrCreateTask(run, task), fact);
+  }
+
+  #getOrCreateRun(id: string, fact: ObservedFact): ProjectedRun {
+    let run = this.runs.get(id);
+    if (run === undefined) {
+      const client = String(fact.data["client"] ?? "");
+      run = {
+        id,
+        tenant: fact.tenant,
+        client,
+        requested: this.#requestedRuns.find(fact.tenant, client),
+        createdAt: fact.at,
+        readAt: fact.readAt,
+        isStarted: false,
+        isCancelling: false,
+        isEndingEarly: false,
+        isRebound: false,
+        endStatus: null,
+        tasks: new Map(),
+        facts: [],
+      };
+      this.runs.set(id, run);
+    }
+    return run;
+  }
+
+  #getOrCreateTask(run: ProjectedRun, id: string): ProjectedTask {
+    let task = run.tasks.get(id);
+    if (task === undefined) {
+      const node = nodeOfTask(run.requested, id);
+      const blank = {
+        fence: 0,
+        attempt: 0,
+        worker: null,
+        boot: null,
+        isReady: false,
+        isHosting: false,
+        lastNextAnswerAt: 0,
+        endStatus: null,
+        grantedAt: 0,
+        reboundAt: 0,
+        readAt: 0,
+      };
+      run.tasks.set(id, (task = { id, run, node, openNextRequests: new Set<string>(), ...blank }));
+    }
+    return task;
+  }
+
+  #applyTaskFact(task: ProjectedTask, { type, data, at, readAt }: ObservedFact): void {
+    task.readAt = readAt;
+    const before = task.worker;
+    if (type === "next.asked") task.openNextRequests.add(String(data["request"]));
+    if (type === "next.answered" && task.openNextRequests.delete(String(data["request"]))) task.lastNextAnswerAt = at;
+    if (changesTaskPhase(type)) {
+      task.isReady = type === "task.ready" || type === "task.requeued";
+      // A container that tries an iteration again stays what it is.
+      task.isHosting = type === "task.hosting" || type === "frame.opened" || (task.isHosting && type === "task.retrying");
+    }
+    if (type === "task.granted") {
+      task.fence = Number(data["fence"]);
+      task.attempt = Number(data["attempt"]);
+      task.worker = String(data["worker"]);
+      task.boot = this.workers.get(task.worker)?.boot ?? null;
+      task.grantedAt = at;
+    }
+    if (type === "task.rebound") {
+      task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
+      task.reboundAt = at;
+    }
+    if (type === "task.requeued") task.fence = Number(data["fence"]);
+    if (type === "task.retrying" && data["nextFence"] !== undefined) task.fence = Number(data["nextFence"]);
+    if (type === "task.requeued" || type === "task.retrying" || endStatusOf(type) !== null) task.worker = null;
+    task.endStatus ??= type === "frame.ended" ? String(data["status"]) : endStatusOf(type);
+    if (before === task.worker) return;
+    if (before !== null) this.heldTasks.get(before)?.delete(task.id);
+    if (task.worker === null) return;
+    const held = this.heldTasks.get(task.worker) ?? new Set<string>();
+    this.heldTasks.set(task.worker, held.add(task.id));
+  }
+
+  #applyWorkerFact(id: string, { type, data, at, readAt }: ObservedFact): void {
+    let worker = this.workers.get(id);
+    if (worker === undefined) {
+      worker = { id, presence: "away", isDraining: false, boot: "", slots: 0, joinCount: 0, readAt };
+      this.workers.set(id, worker);
+    }
+    worker.readAt = readAt;
+    if (type === "worker.joined") {
+      worker.presence = "online";
+      worker.boot = String(data["boot"]);
+      worker.slots = Number(data["slots"]);
+      worker.joinCount++;
+      // The order of units within a turn is nobody's promise: what this join bound again may have been told before it.
+      for (const held of this.heldTasks.get(id) ?? []) {
+        const task = this.task(held);
+        if (task?.reboundAt === at) task.boot = worker.boot;
+      }
+    }
+    if (type === "worker.described") worker.slots = Number(data["slots"]);
+    if (type === "worker.left" || (type === "worker.kicked" && worker.presence === "online")) worker.presence = "away";
+    if (type === "worker.lost") worker.presence = "lost";
+    if (type === "worker.draining") worker.isDraining = true;
+    if (type === "worker.undrained") worker.isDraining = false;
+  }
+
+  /** The fence of the last grant of a task below another. */
+  lastGrantFenceBelow(task: string, below: number): number | null {
+    const run = this.runs.get(runIdOfTask(task));
+    const fact = run?.facts.findLast(
+      ({ type, data }) => type === "task.granted" && data["task"] === task && Number(data["fence"]) < below,
+    );
+    return fact === undefined ? null : Number(fact.data["fence"]);
+  }
+
+  /** Remembers a grant; called before `apply`, so that it has the boot of that moment. */
+  recordGrant(fact: ObservedFact): void {
+    if (fact.type !== "task.granted") return;
+    const worker = String(fact.data["worker"]);
+    const boot = this.workers.get(worker)?.boot ?? null;
+    this.grants.set(`${String(fact.data["task"])}#${Number(fact.data["fence"])}`, { worker, boot, fact });
+  }
+}
+
+/** A task's id names its run. */
+const runIdOfTask = (task: string): string => task.slice(0, task.lastIndexOf("."));

@@ -1,0 +1,124 @@
+// Where the world stands: its set-up, its phase, which processes live, which connections are open. Judges nothing.
+
+import type { Observation, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
+
+interface ObservedProcess {
+  isAlive: boolean;
+  isPaused: boolean;
+  boot: string;
+  /** When it last came up, went down, paused or resumed. */
+  changedAt: TrueTime;
+}
+
+interface ObservedConnection {
+  readonly scheduler: string;
+  readonly worker: string;
+  readonly instance: string;
+  readonly tenant: string;
+  readonly boot: string;
+  isOpen: boolean;
+}
+
+export class ObservedWorld {
+  setup: WorldSetupObservation | null = null;
+  phase: "storm" | "heal" | "converged" | "end" = "storm";
+  faultsEndedAt: TrueTime = Number.POSITIVE_INFINITY;
+  now: TrueTime = 0;
+  #disturbedAt: TrueTime = 0;
+  /** Troubles of the store that go on. Two of a kind may overlap, so they are counted. */
+  #activeStoreFaults = 0;
+  readonly processes = new Map<string, ObservedProcess>();
+  readonly connections = new Map<string, ObservedConnection>();
+
+  /** The last moment at which a scheduler or the store was disturbed: now, while one is. Bounds that they keep begin anew then. */
+  get disturbedAt(): TrueTime {
+    const isWell =
+      this.#activeStoreFaults === 0 && (this.setup?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
+    return isWell ? this.#disturbedAt : this.now;
+  }
+
+  get areFaultsOver(): boolean {
+    return this.phase !== "storm";
+  }
+
+  observe(observation: Observation): void {
+    this.now = observation.at;
+    switch (observation.kind) {
+      case "set-up":
+        this.setup = observation;
+        return;
+      case "phase":
+        this.phase = observation.phase;
+        if (observation.phase === "heal") this.faultsEndedAt = this.#disturbedAt = observation.at;
+        return;
+      case "fault":
+        return this.#observeFault(observation);
+      case "process":
+        return this.#observeProcess(observation);
+      case "link":
+        if (observation.event === "opened") this.connections.set(observation.connection, { ...observation, isOpen: true });
+        else if (observation.event === "closed") this.#closeConnection(observation.connection);
+        return;
+      default:
+    }
+  }
+
+  /** Only what strikes the store or a scheduler: a worker's troubles, and those of the ways to it, move no bound. */
+  #observeFault({ at, name, target, event }: Extract<Observation, { kind: "fault" }>): void {
+    if (!name.startsWith("store-") && target !== "store" && !this.processes.has(target)) return;
+    if (this.setup?.workers.some(({ worker }) => worker === target) === true) return;
+    this.#disturbedAt = at;
+    // A connection is lost in an instant; the others say when they end.
+    if (name.startsWith("store-") && name !== "store-connection-lost") this.#activeStoreFaults += event === "begins" ? 1 : -1;
+  }
+
+  #observeProcess(observation: Extract<Observation, { kind: "process" }>): void {
+    if (observation.role === "scheduler") this.#disturbedAt = observation.at;
+    const observed = this.processes.get(observation.process) ?? {
+      isAlive: false,
+      isPaused: false,
+      boot: observation.boot,
+      changedAt: observation.at,
+    };
+    this.processes.set(observation.process, observed);
+    observed.changedAt = observation.at;
+    observed.boot = observation.boot;
+    if (observation.event === "starts" || observation.event === "is up") {
+      observed.isAlive = true;
+      observed.isPaused = false;
+    }
+    if (observation.event === "pauses") observed.isPaused = true;
+    if (observation.event === "resumes") observed.isPaused = false;
+    if (
+      observation.event !== "crashes" &&
+      observation.event !== "left" &&
+      observation.event !== "stopped" &&
+      observation.event !== "failed to start"
+    )
+      return;
+    observed.isAlive = false;
+    observed.isPaused = false;
+    for (const [connection, link] of this.connections)
+      if (link.scheduler === observation.process || link.worker === observation.process) this.#closeConnection(connection);
+  }
+
+  #closeConnection(connection: string): void {
+    const link = this.connections.get(connection);
+    if (link !== undefined) link.isOpen = false;
+  }
+
+  isRunning(process: string): boolean {
+    const observed = this.processes.get(process);
+    return observed?.isAlive === true && !observed.isPaused;
+  }
+
+  /** Workers of older dialects cannot say what they hold, cannot be told to stop, and forget. By machine or by tenant and instance. */
+  isLegacyWorker(worker: string): boolean {
+    const spec = this.setup?.workers.find((one) => one.worker === worker || `${one.tenant}/${one.instance}` === worker);
+    return spec?.dialect !== undefined;
+  }
+
+  workerSpecOf(worker: string): WorldSetupObservation["workers"][number] | undefined {
+    return this.setup?.workers.find((one) => `${one.tenant}/${one.instance}` === worker);
+  }
+}

@@ -1,0 +1,266 @@
+// What the callers asked for: the graphs of the runs, read from the bodies of the starts by hand. A run is found by its client's id,
+// which its first fact names, so that runs whose answers were lost are known as well. Where a task stands in its graph is read from its id.
+
+import type { ApiCallObservation } from "../observation/observation.ts";
+
+export interface RequestedNode {
+  readonly ordinal: number;
+  readonly id: string;
+  readonly type: string;
+  readonly packageName: string;
+  readonly packageVersion: string;
+  readonly before: readonly number[];
+  readonly pool: string | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly key: string | null;
+  readonly keyLimit: number;
+  readonly timeoutMs: number | null;
+  readonly queueTimeoutMs: number | null;
+  readonly maxDeliveries: number | null;
+  readonly maxAttempts: number | null;
+  /** The pause before the first retry; null where the callers left it to the schedulers. */
+  readonly backoffMs: number | null;
+  /** Gets a reference to something that lies with one worker. */
+  readonly isPinned: boolean;
+  readonly affinity: { readonly key: string; readonly mode: "sticky" | "preferred" } | null;
+  /** Middlewares around it, outermost first; of a middleware its host and its place. */
+  readonly chain: readonly number[];
+  readonly host: number | null;
+  readonly chainIndex: number | null;
+  /** Of a container. */
+  readonly container: RequestedContainer | null;
+}
+
+export interface RequestedContainer {
+  readonly nodes: readonly RequestedNode[];
+  readonly mode: "plain" | "forEach" | "map" | "while";
+  /** Iterations, where the callers wrote the list down; null where they left it to the run. */
+  readonly count: number | null;
+  readonly parallelism: number;
+  readonly maxAttempts: number;
+  readonly timeoutMs: number | null;
+}
+
+export interface RequestedRun {
+  readonly nodes: readonly RequestedNode[];
+  readonly timeoutMs: number | null;
+  /** As it was asked for. */
+  readonly body: StartRunBody;
+}
+
+export interface StartRunNode {
+  readonly id: string;
+  readonly type: string;
+  readonly package: { readonly name: string; readonly version: string };
+  readonly parameters?: Readonly<Record<string, unknown>>;
+  readonly middlewares?: readonly StartRunNode[];
+  readonly ui?: {
+    readonly inputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
+    readonly outputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
+  };
+  readonly policy?: {
+    readonly retry?: { readonly maxAttempts?: number; readonly backoffMs?: number };
+    readonly timeoutMs?: number;
+    readonly queueTimeoutMs?: number;
+    readonly concurrency?: { readonly key: string; readonly limit?: number };
+    readonly pool?: string;
+    readonly tags?: Readonly<Record<string, string>>;
+    readonly maxDeliveries?: number;
+    readonly affinity?: { readonly key: string; readonly mode?: "sticky" | "preferred" };
+  };
+}
+
+export interface StartRunEdgeEnd {
+  readonly node: string;
+  readonly port: string;
+}
+
+export interface StartRunGraph {
+  readonly nodes: readonly StartRunNode[];
+  readonly edges: readonly { readonly source: StartRunEdgeEnd; readonly target: StartRunEdgeEnd }[];
+  readonly subgraphs?: readonly { readonly id: string; readonly definition: StartRunGraph }[];
+}
+
+export interface StartRunBody {
+  readonly workflow: StartRunGraph;
+  readonly clientId: string;
+  readonly timeoutMs?: number;
+  readonly pins?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** What `parameters.__container` says. */
+export interface StartRunContainer {
+  readonly subgraphId: string;
+  readonly loop?: {
+    readonly mode: "forEach" | "map" | "while";
+    readonly items?: string | readonly unknown[];
+    readonly parallelism?: number;
+    readonly maxIterations?: number;
+    readonly condition?: { readonly path: string; readonly op: string; readonly value: unknown };
+  };
+  readonly retry?: { readonly maxAttempts?: number };
+  readonly timeoutSeconds?: number;
+  readonly inputs?: readonly { readonly from: string; readonly node: string; readonly to: string }[];
+  readonly outputs?: readonly { readonly node: string; readonly from: string; readonly to: string }[];
+}
+
+export const containerParameterOf = ({ parameters }: StartRunNode): StartRunContainer | null =>
+  (parameters?.["__container"] ?? null) as StartRunContainer | null;
+
+export class RequestedRuns {
+  /** By tenant and client; null where one client asked for different things. */
+  readonly #runs = new Map<string, { readonly body: string; readonly plan: RequestedRun } | null>();
+  readonly #startAttempts = new Map<string, Set<string>>();
+
+  recordCall(call: ApiCallObservation): void {
+    if (call.route !== "startRun" || call.body === null) return;
+    const body = JSON.parse(call.body) as StartRunBody;
+    const name = `${call.tenant}/${body.clientId}`;
+    const asks = this.#startAttempts.get(name) ?? new Set();
+    this.#startAttempts.set(name, asks.add(call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`));
+    const known = this.#runs.get(name);
+    if (known === undefined) this.#runs.set(name, { body: call.body, plan: toRequestedRun(body) });
+    else if (known?.body !== call.body) this.#runs.set(name, null);
+  }
+
+  find(tenant: string, client: string): RequestedRun | null {
+    return this.#runs.get(`${tenant}/${client}`)?.plan ?? null;
+  }
+
+  /** How many runs this client can have started at most: one for each key, one for each call without. */
+  countRunsMax(tenant: string, client: string): number {
+    return this.#startAttempts.get(`${tenant}/${client}`)?.size ?? 0;
+  }
+}
+
+const toRequestedRun = (body: StartRunBody): RequestedRun => ({
+  timeoutMs: body.timeoutMs ?? null,
+  nodes: toRequestedNodes(body.workflow, body.workflow.subgraphs ?? []),
+  body,
+});
+
+/** The authored nodes first, then the middlewares of each, outermost first. */
+function toRequestedNodes({ nodes, edges }: StartRunGraph, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedNode[] {
+  const ordinals = new Map(nodes.map((node, ordinal) => [node.id, ordinal]));
+  const before = nodes.map(() => new Set<number>());
+  const pinned = new Set<string>();
+  for (const { source, target } of edges) {
+    const from = ordinals.get(source.node);
+    if (from !== undefined) before[ordinals.get(target.node) ?? -1]?.add(from);
+    if (target.port === "kept") pinned.add(target.node);
+  }
+  const wrapped: RequestedNode[] = [];
+  const authored = nodes.map((node, ordinal) => {
+    const chain = (node.middlewares ?? []).map((middleware, chainIndex) => {
+      const place = { ordinal: nodes.length + wrapped.length, before: [], chain: [], host: ordinal, chainIndex, isPinned: false };
+      wrapped.push(toRequestedNode(middleware, subgraphs, place));
+      return place.ordinal;
+    });
+    const isPinned = pinned.has(node.id);
+    return toRequestedNode(node, subgraphs, {
+      ordinal,
+      before: [...(before[ordinal] ?? [])],
+      chain,
+      host: null,
+      chainIndex: null,
+      isPinned,
+    });
+  });
+  return [...authored, ...wrapped];
+}
+
+type NodePosition = Pick<RequestedNode, "ordinal" | "before" | "chain" | "host" | "chainIndex" | "isPinned">;
+
+function toRequestedNode(
+  node: StartRunNode,
+  subgraphs: NonNullable<StartRunGraph["subgraphs"]>,
+  place: NodePosition,
+): RequestedNode {
+  const { policy = {} } = node;
+  return {
+    ...place,
+    id: node.id,
+    type: node.type,
+    packageName: node.package.name,
+    packageVersion: node.package.version,
+    pool: policy.pool ?? null,
+    tags: policy.tags ?? {},
+    key: policy.concurrency?.key ?? null,
+    keyLimit: policy.concurrency?.limit ?? 1,
+    timeoutMs: policy.timeoutMs ?? null,
+    queueTimeoutMs: policy.queueTimeoutMs ?? null,
+    maxDeliveries: policy.maxDeliveries ?? null,
+    maxAttempts: policy.retry?.maxAttempts ?? null,
+    backoffMs: policy.retry?.backoffMs ?? null,
+    affinity: policy.affinity === undefined ? null : { key: policy.affinity.key, mode: policy.affinity.mode ?? "sticky" },
+    container: toRequestedContainer(node, subgraphs),
+  };
+}
+
+function toRequestedContainer(node: StartRunNode, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedContainer | null {
+  const requestedContainer = containerParameterOf(node);
+  const body = subgraphs.find(({ id }) => id === requestedContainer?.subgraphId)?.definition;
+  if (requestedContainer === null || body === undefined) return null;
+  const { loop } = requestedContainer;
+  const count = loop === undefined ? 1 : Array.isArray(loop.items) ? loop.items.length : null;
+  return {
+    nodes: toRequestedNodes(body, subgraphs),
+    mode: loop?.mode ?? "plain",
+    count,
+    parallelism: loop?.mode === "map" ? (loop.parallelism ?? 100) : 1,
+    maxAttempts: requestedContainer.retry?.maxAttempts ?? 1,
+    timeoutMs: requestedContainer.timeoutSeconds === undefined ? null : requestedContainer.timeoutSeconds * 1_000,
+  };
+}
+
+/** A task's place in its run, read from its id: `<run>.<step>/<step>…`, each step `<ordinal>[~<call>][*<frame>]`. */
+export interface TaskIdParts {
+  /** The slot of the frame it stands in; empty at the top level. */
+  readonly scope: string;
+  readonly ordinal: number;
+  readonly call: number | null;
+  readonly iteration: number | null;
+}
+
+export function parseTaskId(task: string): TaskIdParts {
+  const slot = task.slice(task.lastIndexOf(".") + 1);
+  const slash = slot.lastIndexOf("/");
+  const [, ordinal, call, frame] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(slot.slice(slash + 1)) ?? [];
+  return {
+    scope: slash < 0 ? "" : slot.slice(0, slash),
+    ordinal: Number(ordinal),
+    call: call === undefined ? null : Number(call),
+    iteration: frame === undefined ? null : Number(frame),
+  };
+}
+
+/** The task of a node in a scope. */
+export const taskIdOf = (run: string, scope: string, ordinal: number): string =>
+  `${run}.${scope === "" ? "" : `${scope}/`}${ordinal}`;
+
+/** The nodes of a scope, or null where there is none such. */
+export function nodesOfScope(plan: { readonly nodes: readonly RequestedNode[] }, scope: string): readonly RequestedNode[] | null {
+  let { nodes }: { readonly nodes: readonly RequestedNode[] } = plan;
+  for (const step of scope === "" ? [] : scope.split("/")) {
+    const requestedContainer = nodes[Number.parseInt(step, 10)]?.container ?? null;
+    if (requestedContainer === null) return null;
+    nodes = requestedContainer.nodes;
+  }
+  return nodes;
+}
+
+/** The node that a task is about; of a frame its container. */
+export function nodeOfTask(plan: { readonly nodes: readonly RequestedNode[] } | null, task: string): RequestedNode | null {
+  if (plan === null) return null;
+  const { scope, ordinal } = parseTaskId(task);
+  return nodesOfScope(plan, scope)?.[ordinal] ?? null;
+}
+
+/** Whether a task is carried out by other tasks: a frame, a container, a host behind its chain, an inner middleware as a whole. */
+export function isRunByOtherTasks(node: RequestedNode | null, task: string): boolean {
+  const { call, iteration: frame } = parseTaskId(task);
+  if (frame !== null) return true;
+  if (node === null) return false;
+  if (call !== null) return node.container !== null;
+  return node.container !== null || node.chain.length > 0 || (node.chainIndex ?? 0) > 0;
+}

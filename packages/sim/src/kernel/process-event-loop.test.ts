@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+import { MachineClock, worldStartWallMs } from "./machine-clock.ts";
+import { ProcessEventLoop } from "./process-event-loop.ts";
+import { Timeline } from "./timeline.ts";
+
+function startProcess(driftPpm = 0) {
+  const timeline = new Timeline();
+  const clock = new MachineClock(timeline, { monoStart: 1_000, wallOffset: 0, driftPpm });
+  const problems: unknown[] = [];
+  const eventLoop = new ProcessEventLoop("p", timeline, clock, (problem) => problems.push(problem));
+  const seen: string[] = [];
+  const say = (word: string) => () => void seen.push(word);
+  const passUntil = (at: number): void => {
+    let isOver = false;
+    timeline.after(at - timeline.now, () => {
+      isOver = true;
+    });
+    while (!isOver) timeline.runNextEvent();
+  };
+  return { timeline, clock, life: eventLoop, seen, say, problems, passUntil };
+}
+
+describe("a process", () => {
+  it("[X3] hears at once while it runs, late while it is held, and never once it is dead", () => {
+    const { life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.deliver(say("at once"));
+    eventLoop.pause();
+    eventLoop.deliver(say("late"));
+    expect(seen).toEqual(["at once"]);
+
+    eventLoop.resume(false);
+    passUntil(1);
+    eventLoop.end();
+    eventLoop.deliver(say("never"));
+    passUntil(2);
+
+    expect(seen).toEqual(["at once", "late"]);
+  });
+
+  it("[X3] rings timers late while it is held, once each, and none after its end", () => {
+    const { life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.after(10, say("ten"));
+    eventLoop.every(4, say("four"));
+    const takeBack = eventLoop.after(5, say("never"));
+    takeBack();
+    passUntil(5);
+    eventLoop.pause();
+    passUntil(50);
+    expect(seen).toEqual(["four"]);
+
+    eventLoop.resume(true);
+    passUntil(51);
+    eventLoop.end();
+    passUntil(100);
+
+    expect(seen).toEqual(["four", "four", "ten"]);
+  });
+
+  it("[X3] may ring timers before it takes in what has arrived, or the other way round", () => {
+    for (const timersFirst of [true, false]) {
+      const { life: eventLoop, seen, say, passUntil } = startProcess();
+      eventLoop.after(10, say("timer"));
+      eventLoop.pause();
+      eventLoop.deliver(say("frame"));
+      passUntil(20);
+
+      eventLoop.resume(timersFirst);
+      passUntil(21);
+
+      expect(seen).toEqual(timersFirst ? ["timer", "frame"] : ["frame", "timer"]);
+    }
+  });
+
+  it("[X3] is ended by what it does not catch", () => {
+    const { life: eventLoop, problems } = startProcess();
+
+    eventLoop.deliver(() => {
+      throw new Error("uncaught");
+    });
+
+    expect(problems).toEqual([new Error("uncaught")]);
+  });
+});
+
+describe("a machine's clocks", () => {
+  it("[X4] jump on the wall and not on the monotonic one", () => {
+    const { clock, passUntil } = startProcess();
+    passUntil(100);
+
+    clock.jumpWallClock(-3_600_000);
+
+    expect(clock.mono()).toBe(1_100);
+    expect(clock.wall()).toBe(worldStartWallMs + 100 - 3_600_000);
+  });
+
+  it("[X4] drift, and timers drift with them", () => {
+    const { clock, life: eventLoop, seen, say, passUntil, timeline } = startProcess(100_000);
+    eventLoop.after(110, say("rang"));
+
+    passUntil(99);
+    expect(seen).toEqual([]);
+    passUntil(101);
+
+    expect(seen).toEqual(["rang"]);
+    expect(clock.mono()).toBeCloseTo(1_000 + timeline.now * 1.1);
+  });
+
+  it("[X4] stand still while the machine is suspended, so that its process cannot know how long it was away", () => {
+    const { clock, life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.after(10, say("rang"));
+    passUntil(5);
+
+    eventLoop.pause();
+    clock.freeze();
+    passUntil(1_000);
+    clock.thaw();
+    eventLoop.resume(true);
+    passUntil(1_004);
+    expect(seen).toEqual([]);
+    passUntil(1_006);
+
+    expect(seen).toEqual(["rang"]);
+    expect(clock.mono()).toBeCloseTo(1_011);
+    expect(clock.wall()).toBe(worldStartWallMs + 1_006);
+  });
+});

@@ -1,0 +1,155 @@
+// The network between workers and schedulers: paths with their state, the connections on them, dialling. Faults are switched on and off
+// by name of path or worker; what they mean for one connection is connection.ts.
+
+import { FaultIntensity } from "../kernel/fault-intensity.ts";
+import type { ObservationTrace } from "../kernel/observation-trace.ts";
+import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { Timeline } from "../kernel/timeline.ts";
+import type { SimulatedWorkerIdentity } from "../observation/observation.ts";
+import type { FrameFault, NetworkPath } from "./one-way-channel.ts";
+import { type ConnectionHandlers, SimulatedConnection } from "./simulated-connection.ts";
+
+/** A scheduler as the network finds it; null while nothing listens there. */
+export interface NetworkListener {
+  readonly eventLoop: ProcessEventLoop;
+  /** Takes a connection in, or says why not. */
+  accept(connection: SimulatedConnection): ConnectionHandlers | string;
+}
+
+export class SimulatedNetwork {
+  readonly #timeline: Timeline;
+  readonly #trace: ObservationTrace;
+  readonly #random: SeededRandom;
+  readonly #findListener: (scheduler: string) => NetworkListener | null;
+  readonly #paths = new Map<string, NetworkPath>();
+  readonly #faultIntensities = new Map<string, FaultIntensity>();
+  readonly #connections = new Set<SimulatedConnection>();
+  #connectionCount = 0;
+  #frameCount = 0;
+
+  constructor(
+    timeline: Timeline,
+    trace: ObservationTrace,
+    random: SeededRandom,
+    listen: (scheduler: string) => NetworkListener | null,
+  ) {
+    this.#timeline = timeline;
+    this.#trace = trace;
+    this.#random = random;
+    this.#findListener = listen;
+  }
+
+  path(worker: string, scheduler: string): NetworkPath {
+    const name = `${worker}-${scheduler}`;
+    const existing = this.#paths.get(name);
+    if (existing !== undefined) return existing;
+    const latencyMs = this.#random.fork(`path ${name}`).logUniform(0.2, 20);
+    const frameFaults = { lost: 0, doubled: 0, overtaken: 0, ms: 1 };
+    const path: NetworkPath = { latencyMs, blockCount: 0, addedLatencyMs: 0, refusalCount: 0, frameFaults };
+    this.#paths.set(name, path);
+    return path;
+  }
+
+  /** The worker hears `opened`, or `closed` where nobody lets it in; nothing at all where the path is clogged. */
+  dial(
+    identity: SimulatedWorkerIdentity,
+    eventLoop: ProcessEventLoop,
+    scheduler: string,
+    handlers: ConnectionHandlers,
+  ): SimulatedConnection {
+    const path = this.path(identity.worker, scheduler);
+    const name = `c${++this.#connectionCount}`;
+    const connection = new SimulatedConnection({
+      name,
+      identity,
+      scheduler,
+      timeline: this.#timeline,
+      trace: this.#trace,
+      random: this.#random.fork(name),
+      path,
+      nextFrameNumber: () => ++this.#frameCount,
+    });
+    connection.worker.eventLoop = eventLoop;
+    connection.worker.handlers = handlers;
+    for (const old of this.#connections) if (old.hasEnded) this.#connections.delete(old);
+    this.#connections.add(connection);
+    connection.recordConnectionEvent("worker", "dialled");
+    this.#timeline.after(path.latencyMs, () => this.#connect(connection, path, scheduler));
+    return connection;
+  }
+
+  #connect(connection: SimulatedConnection, path: NetworkPath, scheduler: string): void {
+    if (connection.worker.state !== "waiting" || path.blockCount > 0) return;
+    const listener = path.refusalCount > 0 ? null : this.#findListener(scheduler);
+    if (listener === null) return this.#refuseConnection(connection, "connection refused");
+    listener.eventLoop.deliver(() => {
+      if (connection.worker.state !== "waiting") return;
+      const handlers = listener.accept(connection);
+      if (typeof handlers === "string") this.#refuseConnection(connection, handlers);
+      else connection.accept(listener.eventLoop, handlers);
+    });
+  }
+
+  #refuseConnection(connection: SimulatedConnection, why: string): void {
+    connection.recordConnectionEvent("worker", "refused", why);
+    connection.scheduler.state = "gone";
+    connection.worker.markClosed(1006, why);
+  }
+
+  /** Connections that at least one end believes in, oldest first. */
+  connectionsOf(process: string): SimulatedConnection[] {
+    return [...this.#connections].filter((one) => !one.hasEnded && one.belongsTo(process));
+  }
+
+  /** Both ways, until the answer is called; dials hang meanwhile. */
+  blockPath(worker: string, scheduler: string): () => void {
+    const path = this.path(worker, scheduler);
+    path.blockCount++;
+    return () => {
+      path.blockCount--;
+      if (path.blockCount > 0) return;
+      for (const connection of this.connectionsOf(worker)) connection.deliverReady();
+    };
+  }
+
+  refuseConnections(worker: string, scheduler: string): () => void {
+    const path = this.path(worker, scheduler);
+    path.refusalCount++;
+    return () => void path.refusalCount--;
+  }
+
+  slowPath(worker: string, scheduler: string, ms: number): () => void {
+    const path = this.path(worker, scheduler);
+    path.addedLatencyMs += ms;
+    return () => void (path.addedLatencyMs -= ms);
+  }
+
+  /** A share of all messages on this path suffers it, the late ones by up to `ms`; connections live on. */
+  disturbFrames(
+    worker: string,
+    scheduler: string,
+    kind: "lost" | "doubled" | "overtaken",
+    share: number,
+    ms: number,
+  ): () => void {
+    const { frameFaults } = this.path(worker, scheduler);
+    const name = `${worker}-${scheduler} ${kind}`;
+    const level =
+      this.#faultIntensities.get(name) ??
+      new FaultIntensity((now) => {
+        frameFaults[kind] = now;
+      });
+    this.#faultIntensities.set(name, level);
+    frameFaults.ms = Math.max(1, ms);
+    return level.raise(share);
+  }
+
+  /** The next text of this worker's newest connection in that direction suffers it. */
+  disturbNextFrame(worker: string, from: "worker" | "scheduler", fault: FrameFault): SimulatedConnection | null {
+    const connection = this.connectionsOf(worker).at(-1);
+    if (connection === undefined) return null;
+    connection.channelFrom(from).nextFrameFault = fault;
+    return connection;
+  }
+}

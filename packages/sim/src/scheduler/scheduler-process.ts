@@ -1,0 +1,272 @@
+// A scheduler's process: the real engine, wire, session hall and REST calls on the simulated outside. One object per life; what makes
+// it live, die and live again is scheduler-machine.ts.
+
+import { createHash } from "node:crypto";
+import {
+  createEngineClient,
+  createLostResourceFinder,
+  createMetricsRegistry,
+  createRestApi,
+  createSessionServer,
+  type DoorEnvironment,
+  type LogRecord,
+  type RestApi,
+  type RestResponse,
+  type SessionLimits,
+  type SessionServer,
+  type WorkerSocket,
+  type WorkerSocketEvents,
+} from "@astraflow/doors";
+import { createManifestRecorder } from "@astraflow/doors/testing";
+import {
+  createEngine,
+  type Engine,
+  type EngineFailpoint,
+  type EngineProblem,
+  type EngineSettings,
+  type EventPage,
+  type World,
+} from "@astraflow/engine";
+import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
+import type { RouteName } from "@astraflow/protocol";
+import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import { createSimulatedIds } from "../kernel/simulated-ids.ts";
+import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "../network/simulated-connection.ts";
+import type { NetworkListener } from "../network/simulated-network.ts";
+import { createTokenAuthenticator, tokenOfTenant } from "../network/tenant-tokens.ts";
+import type { OutputChunkPage } from "../observation/observation.ts";
+import type { StoreConnection } from "../store/store-connection.ts";
+import { type SessionMutant, SessionMutator } from "./session-mutants.ts";
+import { createSimulatedAuthenticator } from "./simulated-authenticator.ts";
+import { mutateApiCall, mutateEffects, mutateStore, type WorkflowMutant } from "./workflow-mutants.ts";
+
+export interface SchedulerProcessOptions {
+  readonly replica: string;
+  readonly eventLoop: ProcessEventLoop;
+  readonly storeConnection: StoreConnection;
+  readonly random: SeededRandom;
+  readonly settings: EngineSettings;
+  readonly limits: Partial<SessionLimits>;
+  readonly tokenMs: number;
+  readonly engineMutant: Plant | null;
+  readonly sessionMutant: SessionMutant | null;
+  readonly workflowMutant: WorkflowMutant | null;
+  readonly tenants: readonly string[];
+  /** The engine passes a named point; true kills the process there. */
+  readonly onFailpoint: (name: EngineFailpoint) => void;
+  /** Things that no caller hears of. */
+  readonly onDefect: (message: string) => void;
+  /** Two processes with one name were found. */
+  readonly onDuplicateWorker: (message: string) => void;
+}
+
+export interface ApiRequest {
+  readonly route: RouteName;
+  readonly tenant: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  readonly idempotencyKey: string | null;
+  readonly body: string | null;
+}
+
+export class SchedulerProcess implements NetworkListener {
+  readonly eventLoop: ProcessEventLoop;
+  readonly #options: SchedulerProcessOptions;
+  readonly #engine: Engine;
+  readonly #sessionServer: SessionServer;
+  readonly #rest: RestApi;
+  readonly #closeEngineLink: () => void;
+  readonly #sessionMutator: SessionMutator | null;
+  isUp = false;
+
+  constructor(options: SchedulerProcessOptions) {
+    const {
+      eventLoop,
+      storeConnection,
+      random,
+      settings,
+      engineMutant: mutant,
+      sessionMutant: sessionPlant,
+      workflowMutant: workflowPlant,
+    } = options;
+    this.#sessionMutator = sessionPlant === null ? null : new SessionMutator(sessionPlant);
+    this.eventLoop = eventLoop;
+    this.#options = options;
+    let cancelWake = (): void => undefined;
+    const ids = createSimulatedIds(random.fork("ids"));
+    const world: World = {
+      store: mutateStore(storeConnection.store, workflowPlant),
+      ids: { next: (now) => ids.nextTimeOrdered(now) },
+      random: { next: () => engineRandom.random() },
+      digest,
+      emit: (effects) => {
+        if (!eventLoop.hasEnded) engineClient.handleEffects(mutateEffects(effects, workflowPlant));
+      },
+      scheduleWake: (wakeAt, now) => {
+        cancelWake();
+        cancelWake = eventLoop.after(Math.max(1, wakeAt - now), () => this.#engine.wake());
+      },
+      failpoint: (name) => {
+        if (!eventLoop.hasEnded) options.onFailpoint(name);
+      },
+      reportProblem: (problem) => {
+        // A store that fails is no surprise to whoever makes it fail.
+        if (problem.code.startsWith("E.STORE.")) return;
+        if (problem.code === "E.SESSION.DENIED" && !eventLoop.hasEnded) options.onDuplicateWorker(describeProblem(problem));
+        else this.#reportDefect(describeProblem(problem));
+      },
+    };
+    const engineRandom = random.fork("engine");
+    this.#engine = mutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, mutant);
+    const engineClient = createEngineClient(
+      (items) => {
+        if (!eventLoop.hasEnded) this.#engine.push(this.#sessionMutator?.mutateCommands(items) ?? items);
+      },
+      { report: (problem) => this.#reportDefect(`a door threw: ${describeCause(problem)}`) },
+    );
+    this.#closeEngineLink = () =>
+      engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
+    const environment: DoorEnvironment = {
+      clock: { now: () => eventLoop.clock.wall(), monotonic: () => eventLoop.clock.mono() },
+      timers: { every: (ms, run) => eventLoop.every(ms, run), after: (ms, run) => eventLoop.after(ms, run) },
+      ids: { next: () => ids.next() },
+      log: (line) => this.#log(line),
+    };
+    const metrics = createMetricsRegistry();
+    const who = createTokenAuthenticator(options.tenants);
+    const manifestRecorder = createManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
+    this.#sessionServer = createSessionServer({
+      engineClient,
+      environment,
+      metrics,
+      authenticator: createSimulatedAuthenticator({
+        audience: eventLoop.name,
+        tokenMs: options.tokenMs,
+        now: () => eventLoop.clock.wall(),
+        nextId: () => ids.next(),
+      }),
+      limits: options.limits,
+      recordManifests: manifestRecorder.recordManifests,
+      findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
+    });
+    this.#rest = createRestApi({
+      engineClient,
+      environment,
+      metrics,
+      authenticate: who,
+      reader: storeConnection.store,
+      digest,
+      ackDeadlineMs: settings.ackDeadlineMs,
+      unready: () => null,
+      gauge: () => this.#engine.gauge(),
+    });
+  }
+
+  /** Resolves once it listens. */
+  async start(): Promise<void> {
+    await this.#engine.start({ replica: this.#options.replica, cluster: "sim" });
+    this.isUp = true;
+  }
+
+  /** As the program does on SIGTERM: the engine ends its turn, then the doors say goodbye. */
+  async stop(): Promise<void> {
+    await this.#engine.stop();
+    this.#closeEngineLink();
+    await this.#sessionServer.close();
+  }
+
+  accept(connection: SimulatedConnection): ConnectionHandlers | string {
+    const why = this.#sessionServer.refusalReason();
+    if (why !== null) return why.code;
+    const socket = toPeerSocket(connection.scheduler, connection.channelFrom("worker"));
+    const openSession = (one: WorkerSocket): WorkerSocketEvents => this.#sessionServer.acceptSocket(one);
+    const socketEvents = this.#sessionMutator?.wrapSocket(socket, openSession) ?? openSession(socket);
+    return {
+      opened: () => undefined,
+      text: (text) => {
+        const data = Buffer.from(text, "utf8");
+        socketEvents.bytesReceived(data.length);
+        socketEvents.message(data, false);
+      },
+      ping: () => socketEvents.ping(emptyBytes),
+      pong: () => socketEvents.pong(),
+      drained: () => socketEvents.drained(),
+      closed: (code) => socketEvents.closed(code),
+    };
+  }
+
+  call(request: ApiRequest): Promise<RestResponse> {
+    return mutateApiCall(request, this.#options.workflowMutant, (apiCall) => this.#call(apiCall));
+  }
+
+  #call(request: ApiRequest): Promise<RestResponse> {
+    return this.#rest.handle(request.route, {
+      token: tokenOfTenant(request.tenant),
+      params: request.params,
+      query: request.query,
+      headers: {
+        "content-type": "application/json",
+        ...(request.idempotencyKey !== null && { "idempotency-key": request.idempotencyKey }),
+      },
+      body: request.body === null ? null : Buffer.from(request.body, "utf8"),
+    });
+  }
+
+  /** The tenant's log after a position, as this scheduler's own reader has it. */
+  readLog(tenant: string, after: number, limit: number): Promise<EventPage> {
+    return this.#options.storeConnection.store.events({ tenant, after, limit });
+  }
+
+  /** What an attempt printed, row by row. The API shows lines, and lines do not say which chunks they were made of. */
+  async readOutputChunks(tenant: string, task: string, fence: number): Promise<OutputChunkPage> {
+    const { items } = await this.#options.storeConnection.store.page({
+      page: "chunks",
+      tenant,
+      task,
+      fence,
+      limit: chunkRowsMax,
+    });
+    return { items: items.map(({ first, count, body }) => ({ first, count, chunks: JSON.parse(body) as unknown[] })) };
+  }
+
+  #log(line: LogRecord): void {
+    // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
+    if (line.level === "error" && line.event === "session.bug") this.#reportDefect(JSON.stringify(line));
+  }
+
+  #reportDefect(message: string): void {
+    if (!this.eventLoop.hasEnded) this.#options.onDefect(message);
+  }
+}
+
+const emptyBytes = new Uint8Array(0);
+/** More than any attempt of a simulated afternoon prints. */
+const chunkRowsMax = 1_000;
+
+function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }): WorkerSocket {
+  return {
+    certificate: null,
+    get isOpen() {
+      return end.state === "open";
+    },
+    get bufferedAmount() {
+      return end.outgoing.bufferedBytes;
+    },
+    send: (text) => end.send(text),
+    ping: () => end.ping(),
+    pong: () => end.pong(),
+    pause: () => incoming.setReading(false),
+    resume: () => incoming.setReading(true),
+    close: (code, reason) => end.close(code, reason),
+    terminate: () => end.terminate(),
+    batchWrites: (work) => work(),
+    markAuthenticated: () => undefined,
+  };
+}
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+const describeProblem = (problem: EngineProblem): string =>
+  `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
+const describeCause = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));

@@ -1,0 +1,79 @@
+// The store as a machine of its own: the weak memory store behind a clock, latencies and moods that faults switch on. One for the
+// whole world; how one scheduler reaches it is store-access.ts.
+
+import { createMemoryCluster, type MemoryCluster, type StoreMutant, type StorePausePoint } from "@astraflow/store";
+import { FaultIntensity } from "../kernel/fault-intensity.ts";
+import type { MachineClock } from "../kernel/machine-clock.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { Timeline } from "../kernel/timeline.ts";
+
+export interface SimulatedStoreOptions {
+  readonly timeline: Timeline;
+  readonly random: SeededRandom;
+  readonly clock: MachineClock;
+  readonly latencyMs: number;
+  readonly plant: StoreMutant | null;
+  /** Called at every begin: who asks for turns without end is found out here. */
+  readonly onTurnBegin: (replica: string) => void;
+}
+
+export class SimulatedStoreServer {
+  readonly cluster: MemoryCluster;
+  readonly #rates = { busy: 0, fail: 0, unknown: 0 };
+  #slowMs = 0;
+  readonly busy = new FaultIntensity((share) => void (this.#rates.busy = share));
+  readonly fail = new FaultIntensity((share) => void (this.#rates.fail = share));
+  readonly unknown = new FaultIntensity((share) => void (this.#rates.unknown = share));
+  readonly slow = new FaultIntensity((ms) => void (this.#slowMs = ms));
+  /** Faults under way during which nothing goes on. */
+  #stallCount = 0;
+  #waitingForStallEnd: (() => void)[] = [];
+  readonly #timeline: Timeline;
+  readonly #random: SeededRandom;
+  readonly #latencyMs: number;
+  readonly #onTurnBegin: (replica: string) => void;
+
+  constructor(options: SimulatedStoreOptions) {
+    const { timeline, random, clock, plant: mutant } = options;
+    this.#timeline = timeline;
+    this.#random = random.fork("latency");
+    this.#latencyMs = options.latencyMs;
+    this.#onTurnBegin = options.onTurnBegin;
+    this.cluster = createMemoryCluster({
+      mode: "weak",
+      random: random.fork("fate"),
+      clock: { mono: () => clock.mono(), wall: () => clock.wall() },
+      rates: this.#rates,
+      pauseAt: (at) => this.#delayStep(at),
+      ...(mutant !== null && { mutant }),
+    });
+  }
+
+  stallAll(): () => void {
+    this.#stallCount++;
+    return () => {
+      this.#stallCount--;
+      if (this.#stallCount > 0) return;
+      const waiting = this.#waitingForStallEnd;
+      this.#waitingForStallEnd = [];
+      for (const go of waiting) this.#timeline.after(this.#delayMs(), go);
+    };
+  }
+
+  #delayStep({ step, replica }: StorePausePoint): Promise<void> {
+    if (step === "begin") this.#onTurnBegin(replica);
+    return new Promise((resolve) => {
+      if (this.#stallCount > 0) this.#waitingForStallEnd.push(resolve);
+      // A commit whose answer was lost may stay open for a while: longer than most, shorter than calm takes to come.
+      else
+        this.#timeline.after(
+          this.#delayMs() + (step === "late" ? this.#latencyMs * this.#random.logUniform(1, 200) : 0),
+          resolve,
+        );
+    });
+  }
+
+  #delayMs(): number {
+    return this.#latencyMs * this.#random.logUniform(0.3, 3) + this.#slowMs * this.#random.random();
+  }
+}

@@ -1,0 +1,174 @@
+// The process of a worker of an older dialect: no fences, no inventory, no stop, no outbox. It takes what it is given, refuses a concurrency
+// key that it still holds, and forgets what it could not say. How it says it is first-link.ts and v1-link.ts.
+
+import type { JsonObject } from "@astraflow/protocol";
+import type { ObservationTrace } from "../../kernel/observation-trace.ts";
+import type { ProcessEventLoop } from "../../kernel/process-event-loop.ts";
+import type { SeededRandom } from "../../kernel/seeded-random.ts";
+import type { SimulatedNetwork } from "../../network/simulated-network.ts";
+import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "../../observation/observation.ts";
+import { createManifest, SimulatedHandlers } from "../simulated-handlers.ts";
+import type { LegacyFrame } from "./first-generation-frames.ts";
+import { FirstGenerationLink } from "./first-generation-link.ts";
+import { V1Link } from "./v1-link.ts";
+
+/** What the wire of such a worker is given. */
+export interface LegacyLinkOptions {
+  readonly identity: SimulatedWorkerIdentity;
+  readonly eventLoop: ProcessEventLoop;
+  readonly network: SimulatedNetwork;
+  readonly random: () => number;
+  readonly chooseScheduler: () => string;
+  /** About so long between two heartbeats, and before the first. */
+  readonly heartbeatMs: number;
+  readonly concurrency: { readonly max_parallel: number; readonly per_node_limits?: Readonly<Record<string, number>> };
+  readonly manifest: object;
+  readonly countInFlight: () => number;
+  readonly onDispatch: (frame: LegacyFrame) => void;
+  /** The scheduler sent what such workers cannot read. */
+  readonly onUnreadableFrame: (problem: string) => void;
+  /** The process ends itself. */
+  readonly exitProcess: () => void;
+}
+
+/** Its wire. */
+export interface LegacyLink {
+  readonly isReady: boolean;
+  dial(): void;
+  hangUp(): void;
+  /** False where it could not leave and is lost. */
+  sendTaskFrame(
+    type: string,
+    payload: object,
+    more: { readonly corr?: string; readonly seq?: number; readonly isAsked: boolean },
+  ): boolean;
+}
+
+export interface LegacyWorkerOptions {
+  readonly shape: SimulatedWorkerSpec;
+  readonly identity: SimulatedWorkerIdentity;
+  readonly life: ProcessEventLoop;
+  readonly trace: ObservationTrace;
+  readonly random: SeededRandom;
+  readonly network: SimulatedNetwork;
+  readonly heartbeatMs: number;
+  readonly chooseScheduler: (last: string | null) => string;
+  readonly killProcess: () => void;
+  readonly onUnreadableFrame: (problem: string) => void;
+}
+
+interface LegacyDispatch {
+  readonly run_id: string;
+  readonly task_id: string;
+  readonly node_id: string;
+  readonly node_type: string;
+  readonly parameters: JsonObject;
+  readonly concurrency_key?: string;
+}
+
+export class LegacyWorker {
+  readonly handlers: SimulatedHandlers;
+  readonly #link: LegacyLink;
+  readonly #runningKeys = new Set<string>();
+  readonly #fences = new Map<string, number>();
+
+  constructor(options: LegacyWorkerOptions) {
+    const { shape: spec, identity, life: eventLoop, trace, random, network } = options;
+    const engineRandom = random.fork("worker");
+    this.handlers = new SimulatedHandlers({
+      identity,
+      eventLoop,
+      trace,
+      killProcess: options.killProcess,
+      fenceOf: (task) => this.#fences.get(task) ?? -1,
+    });
+    const link: LegacyLinkOptions = {
+      identity,
+      eventLoop,
+      network,
+      random: () => engineRandom.random(),
+      chooseScheduler: () => options.chooseScheduler(null),
+      heartbeatMs: options.heartbeatMs,
+      concurrency: {
+        max_parallel: spec.slots,
+        ...(spec.perNodeLimits !== undefined && { per_node_limits: spec.perNodeLimits }),
+      },
+      manifest: createManifest(spec.nodeTypes),
+      countInFlight: () => this.#runningKeys.size,
+      onDispatch: (frame) => void this.#handleDispatch(frame),
+      onUnreadableFrame: options.onUnreadableFrame,
+      exitProcess: options.killProcess,
+    };
+    this.#link = spec.dialect === "v1" ? new V1Link(link) : new FirstGenerationLink(link);
+  }
+
+  start(): void {
+    this.#link.dial();
+  }
+
+  /** It knows no drain: it goes. */
+  async stopGracefully(_graceMs: number): Promise<void> {
+    this.#link.hangUp();
+  }
+
+  get phase(): string {
+    return this.#link.isReady ? "READY" : "NEW";
+  }
+
+  async #handleDispatch({ id, seq, payload }: LegacyFrame): Promise<void> {
+    const call = payload as unknown as LegacyDispatch;
+    const { run_id, task_id, node_id, concurrency_key: key = id } = call;
+    const more = { corr: id, ...(seq !== undefined && { seq }), isAsked: true };
+    const about = { run_id, task_id, node_id };
+    if (this.#runningKeys.has(key)) {
+      const context = { where: "worker.concurrency", details: about };
+      this.#link.sendTaskFrame(
+        "biz.exec.error",
+        { code: "E.CMD.CONCURRENCY_VIOLATION", message: `${key} is running`, context },
+        more,
+      );
+      return;
+    }
+    this.#runningKeys.add(key);
+    this.#fences.set(task_id, Number(id.split("#")[1]));
+    const said = await this.#runHandler(call);
+    this.#runningKeys.delete(key);
+    if ("code" in said)
+      this.#link.sendTaskFrame("biz.exec.error", { ...said, context: { where: "worker.runner", details: about } }, more);
+    // What cannot be said now is lost, and so is the word that it failed.
+    else if (!this.#link.sendTaskFrame("biz.exec.result", { run_id, task_id, ...said, duration_ms: 1 }, more))
+      this.#link.sendTaskFrame(
+        "biz.exec.error",
+        { code: "E.RUNNER.FAILURE", message: "send failed", context: { details: about } },
+        more,
+      );
+  }
+
+  async #runHandler(call: LegacyDispatch): Promise<{ status: string; result: object } | { code: string; message: string }> {
+    const { run_id, task_id, node_id, node_type, parameters } = call;
+    const emitText = (text: string): void => {
+      const chunks = [{ channel: "log", text }];
+      this.#link.sendTaskFrame(
+        "biz.exec.feedback",
+        { run_id, task_id, stage: "running", chunks },
+        { corr: task_id, isAsked: false },
+      );
+    };
+    try {
+      const outcome = (await this.handlers.runHandler({
+        runId: run_id,
+        taskId: task_id,
+        nodeId: node_id,
+        nodeType: node_type,
+        params: parameters,
+        attempt: 1,
+        signal: new AbortController().signal,
+        feedback: { emitText },
+      })) as { status?: string; outputs?: object };
+      if (outcome.status === undefined) return { status: "SUCCEEDED", result: outcome };
+      return { status: outcome.status.toUpperCase(), result: outcome.outputs ?? {} };
+    } catch (problem) {
+      return { code: "E.RUNNER.FAILURE", message: problem instanceof Error ? problem.message : String(problem) };
+    }
+  }
+}

@@ -1,0 +1,193 @@
+// The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
+
+import { type JsonObject, readManifest } from "@astraflow/protocol";
+import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
+import type { ObservationTrace } from "../kernel/observation-trace.ts";
+import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
+import type { HandlerObservation, SimulatedWorkerIdentity } from "../observation/observation.ts";
+import {
+  behaviourOfAttempt,
+  type HandlerBehaviour,
+  type HandlerScript,
+  type MiddlewareScript,
+  readHandlerScript,
+} from "../plan/handler-script.ts";
+import { expectedNodeValue } from "../plan/node-value.ts";
+
+export const simPackage = { name: "sim", version: "1.0.0" } as const;
+export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
+/** What stands around a node is of a type of its own, as the catalogue wants it. */
+export const middlewareTypeOf = (nodeType: string): string => `${nodeType}-around`;
+const withMiddlewareTypes = (types: readonly string[]): string[] => [...types, ...types.map(middlewareTypeOf)];
+
+export interface HandlerHost {
+  readonly identity: SimulatedWorkerIdentity;
+  readonly eventLoop: ProcessEventLoop;
+  readonly trace: ObservationTrace;
+  fenceOf(task: string, attempt: number): number;
+  /** A handler takes its process down. */
+  killProcess(): void;
+}
+
+type HandlerLabels = Omit<HandlerObservation, "event" | "detail">;
+
+/** What a handler of this package needs to be told, whoever starts it. */
+export type SimulatedHandlerCall = Pick<
+  HandlerContext,
+  "runId" | "taskId" | "nodeId" | "nodeType" | "params" | "attempt" | "signal"
+> & {
+  readonly feedback: Pick<HandlerContext["feedback"], "emitText"> & Partial<HandlerContext["feedback"]>;
+} & Partial<Pick<HandlerContext, "next" | "resources">>;
+
+/** All handlers of one process; when it dies, they are gone with it. */
+export class SimulatedHandlers {
+  readonly #host: HandlerHost;
+  readonly #running = new Set<HandlerLabels>();
+  #startCount = 0;
+
+  constructor(host: HandlerHost) {
+    this.#host = host;
+  }
+
+  get startCount(): number {
+    return this.#startCount;
+  }
+
+  createPackageShelf(types: readonly string[]): LoadedPackages {
+    const handlers = new HandlerRegistry();
+    const handler: NodeHandler = (context) => this.runHandler(context);
+    for (const nodeType of withMiddlewareTypes(types))
+      handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
+    const written = createManifest(types);
+    const manifest = readManifest(written);
+    if (manifest instanceof Error) throw manifest;
+    return { packages: [{ ...simPackage, dir: "", manifestJson: written, manifest, handlers: [] }], problems: [], handlers };
+  }
+
+  /** The process is dead. */
+  endAll(): void {
+    for (const about of this.#running) this.#record(about, "gone", "process ended");
+    this.#running.clear();
+  }
+
+  async runHandler(context: SimulatedHandlerCall): Promise<object> {
+    const script = readHandlerScript(context.params);
+    const behaviour = behaviourOfAttempt(script, context.attempt);
+    const about: HandlerLabels = {
+      kind: "handler",
+      ...this.#host.identity,
+      run: context.runId,
+      task: context.taskId,
+      node: context.nodeId,
+      nodeType: context.nodeType,
+      fence: this.#host.fenceOf(context.taskId, context.attempt),
+      attempt: context.attempt,
+      key: script.key,
+      limit: script.limit,
+    };
+    this.#startCount++;
+    this.#running.add(about);
+    this.#record(about, "starts", behaviour.kind);
+    const stopSignal = new Promise<void>((resolve) => {
+      context.signal.addEventListener("abort", () => {
+        if (this.#running.has(about)) this.#record(about, "told");
+        resolve();
+      });
+    });
+    await this.#waitAsScripted(context, behaviour, stopSignal);
+    const refusal = await callNext(context, behaviour, script.wrap);
+    this.#running.delete(about);
+    if (context.signal.aborted) this.#record(about, "gone", "stopped");
+    else this.#record(about, "ends", refusal === null ? (outcomeNames[behaviour.kind] ?? "done") : "threw");
+    if (refusal !== null) throw refusal;
+    if (behaviour.kind === "throwing") throw new Error("the mood was bad");
+    if (behaviour.kind === "failing") return { status: "failed", outputs: { error: "the mood was bad" } };
+    if (behaviour.kind === "skipping") return { status: "skipped", outputs: {} };
+    return this.#createResult(context, script);
+  }
+
+  #createResult(context: SimulatedHandlerCall, { name, keeps }: HandlerScript): object {
+    const by = `${context.taskId} by ${this.#host.identity.boot}`;
+    if (name === undefined) return { out: by };
+    const { index } = context.params;
+    const outputs = { out: expectedNodeValue(name, context.params), n: (typeof index === "number" ? index : 0) + 1, by };
+    if (keeps !== true || context.resources === undefined) return outputs;
+    const resourceId = `kept by ${context.taskId}`;
+    const { type } = context.resources.register({ id: resourceId, type: "blob", value: by });
+    const artifact = context.resources.artifact(resourceId);
+    const keptReference = { resourceRef: { resourceId, workerName: artifact.worker_name, type } };
+    return { status: "succeeded", outputs: { ...outputs, kept: keptReference }, artifacts: [artifact] };
+  }
+
+  async #waitAsScripted(context: SimulatedHandlerCall, behaviour: HandlerBehaviour, stopSignal: Promise<void>): Promise<void> {
+    const { eventLoop } = this.#host;
+    if (behaviour.kind === "killing") eventLoop.after(behaviour.ms, () => this.#host.killProcess());
+    if (behaviour.kind === "killing" || behaviour.kind === "hanging") return stopSignal;
+    const { words = 3 } = behaviour;
+    if (behaviour.kind === "chatty")
+      for (let part = 1; part <= words; part++)
+        eventLoop.after((behaviour.ms * part) / (words + 1), () => this.#sendFeedback(context, part, words));
+    if (behaviour.ms <= 0) return;
+    const over = new Promise<void>((resolve) => void eventLoop.after(behaviour.ms, resolve));
+    await (behaviour.kind === "deaf" ? over : Promise.race([over, stopSignal]));
+  }
+
+  #sendFeedback({ feedback, taskId }: SimulatedHandlerCall, part: number, words: number): void {
+    const text = `part ${part} of ${taskId}`;
+    // Every second word says more than text, where the worker can.
+    if (part % 2 === 1 || feedback.send === undefined) return feedback.emitText(text);
+    feedback.send({ progress: part / (words + 1), chunks: [{ channel: "log", text }], metadata: { results: { part } } });
+  }
+
+  #record(about: HandlerLabels, event: HandlerObservation["event"], detail?: string): void {
+    this.#host.trace.record({ ...about, event, ...(detail !== undefined && { detail }) });
+  }
+}
+
+/** A middleware runs what comes next as often as its sheet says. What the last refused call ended with, where that is not forgiven. */
+async function callNext(
+  context: SimulatedHandlerCall,
+  behaviour: HandlerBehaviour,
+  middlewareScript: MiddlewareScript | undefined,
+): Promise<Error | null> {
+  const isGood =
+    behaviour.kind === "quick" || behaviour.kind === "slow" || behaviour.kind === "chatty" || behaviour.kind === "deaf";
+  if (middlewareScript === undefined || context.next === undefined || !isGood) return null;
+  for (let call = 1; call <= middlewareScript.calls && !context.signal.aborted; call++)
+    try {
+      const payload = middlewareScript.mark === null ? undefined : { [middlewareScript.mark]: call };
+      await context.next(payload, { call }, undefined, middlewareScript.timeoutMs ?? undefined);
+    } catch (refusal) {
+      // The attempt is over: whoever asked hears so by the signal.
+      if (context.signal.aborted) return null;
+      if (!(refusal instanceof NextError)) throw refusal;
+      if (!middlewareScript.isForgiving) return refusal;
+    }
+  return null;
+}
+
+const outcomeNames: Partial<Record<HandlerBehaviour["kind"], string>> = {
+  failing: "failed",
+  throwing: "threw",
+  skipping: "skipped",
+};
+
+export function createManifest(types: readonly string[]): JsonObject {
+  return {
+    schemaVersion: "1.0.0",
+    description: "Does what the mood of its node says.",
+    ...simPackage,
+    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: withMiddlewareTypes(types) }],
+    node: { requires: ">=22", lockfile: "package-lock.json" },
+    nodes: withMiddlewareTypes(types).map((type) => ({
+      type,
+      ...(!types.includes(type) && { role: "middleware" }),
+      status: "published",
+      category: "sim",
+      label: type,
+      adapter: "main",
+      handler: "play",
+      schema: { parameters: { type: "object" }, results: { type: "object" } },
+    })),
+  };
+}

@@ -1,0 +1,104 @@
+// A worker's process: the real worker (link, executor, outbox) on the simulated outside. One object per life; what makes it live, die
+// and live again is worker-machine.ts.
+
+import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
+import type { ObservationTrace } from "../kernel/observation-trace.ts";
+import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { Timeline } from "../kernel/timeline.ts";
+import type { SimulatedNetwork } from "../network/simulated-network.ts";
+import { tokenOfTenant } from "../network/tenant-tokens.ts";
+import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "../observation/observation.ts";
+import { SimulatedHandlers } from "./simulated-handlers.ts";
+import type { SimulatedOutboxDisk } from "./simulated-outbox-disk.ts";
+import { SimulatedWorkerConnection } from "./simulated-worker-connection.ts";
+
+export interface WorkerProcessOptions {
+  readonly shape: SimulatedWorkerSpec;
+  readonly identity: SimulatedWorkerIdentity;
+  readonly life: ProcessEventLoop;
+  readonly timeline: Timeline;
+  readonly trace: ObservationTrace;
+  readonly random: SeededRandom;
+  readonly network: SimulatedNetwork;
+  readonly settings: Partial<LinkSettings>;
+  /** Which scheduler to dial: the last one where it is named, unless somebody sends the worker elsewhere. */
+  readonly chooseScheduler: (last: string | null) => string;
+  /** Null: its outbox is in memory only. */
+  readonly outboxDisk: SimulatedOutboxDisk | null;
+  /** A handler ends the process. */
+  readonly killProcess: () => void;
+  /** The worker finds that its outbox makes no sense: no fault that is played here explains that. */
+  readonly onOutboxDamaged: (message: string) => void;
+}
+
+export class WorkerProcess {
+  readonly handlers: SimulatedHandlers;
+  readonly #worker: SessionWorker;
+
+  constructor(options: WorkerProcessOptions) {
+    const { shape: spec, identity, life: eventLoop, timeline, trace, random, network } = options;
+    const engineRandom = random.fork("worker");
+    const outside: WorkerEnvironment = {
+      now: () => eventLoop.clock.mono(),
+      wallClock: () => eventLoop.clock.wall(),
+      random: () => engineRandom.random(),
+      after: (ms, call) => eventLoop.after(ms, call),
+      // As setImmediate: after all that has arrived by now.
+      defer: (call) => void timeline.after(0, () => eventLoop.deliver(call)),
+    };
+    let line: SimulatedWorkerConnection | null = null;
+    this.handlers = new SimulatedHandlers({
+      identity,
+      eventLoop,
+      trace,
+      killProcess: options.killProcess,
+      fenceOf: (task, attempt) => line?.fenceOf(task, attempt) ?? -1,
+    });
+    this.#worker = createWorker({
+      url: "sim:",
+      identity: {
+        tenant: spec.tenant,
+        instance: spec.instance,
+        name: spec.worker,
+        version: "1.0.0",
+        hostname: spec.worker,
+        boot: identity.boot,
+        auth: { mode: "token", token: tokenOfTenant(spec.tenant) },
+      },
+      capabilities: {
+        maxParallel: spec.slots,
+        ...(spec.perNodeLimits !== undefined && { perNodeLimits: spec.perNodeLimits }),
+        runtimes: ["node"],
+        features: [],
+        ...(spec.pool !== null && { pool: spec.pool }),
+      },
+      loadedPackages: this.handlers.createPackageShelf(spec.nodeTypes),
+      workRoot: "/nowhere",
+      environment: outside,
+      settings: { ...linkDefaults, ...options.settings },
+      createDialer: (events) => {
+        line = new SimulatedWorkerConnection({ identity, eventLoop, network, events, chooseScheduler: options.chooseScheduler });
+        return line;
+      },
+      ...(options.outboxDisk !== null && { outbox: options.outboxDisk.open(eventLoop) }),
+      log: (note) => {
+        if (note.event === "outbox-damaged") options.onOutboxDamaged(note.message);
+      },
+    });
+  }
+
+  start(): void {
+    this.#worker.start();
+  }
+
+  /** Resolves once it has finished what it holds and is gone. */
+  async stopGracefully(graceMs: number): Promise<void> {
+    this.#worker.drain(graceMs);
+    await this.#worker.closed;
+  }
+
+  get phase(): string {
+    return this.#worker.status.phase;
+  }
+}

@@ -1,0 +1,30 @@
+// The entrance for whoever wants a seed lived through: draws its plan, plays it, reports.
+
+import type { ObservationListener, ScheduledFault, WorldReport } from "../observation/observation.ts";
+import type { FaultProfile } from "../plan/fault-table.ts";
+import { generateWorldPlan } from "../plan/world-plan.ts";
+import { type Mutant, SimulatedWorld } from "./simulated-world.ts";
+
+export interface PlaySeedOptions {
+  readonly seed: number;
+  readonly profile: FaultProfile;
+  /** Instead of the faults that the seed drew: the same ones or a part of them. */
+  readonly schedule?: readonly ScheduledFault[];
+  /** A known bug to switch on; judges that do not find it are too weak. */
+  readonly plant?: Mutant;
+  readonly observe: ObservationListener;
+  readonly isResumeRefused?: boolean;
+}
+
+export async function playSeed({
+  seed,
+  profile,
+  schedule,
+  plant: mutant,
+  observe,
+  ...options
+}: PlaySeedOptions): Promise<WorldReport> {
+  const plan = generateWorldPlan(seed, profile, options);
+  const world = new SimulatedWorld(schedule === undefined ? plan : { ...plan, faults: schedule }, observe, mutant ?? null);
+  return await world.run();
+}

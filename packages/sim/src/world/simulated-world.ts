@@ -1,0 +1,263 @@
+// The world: machines, network, store, callers and faults on one timeline; a storm, then calm in which everything must end. It runs
+// until the last reads are done, or until it sees that it cannot go on, and judges nothing.
+
+import type { Plant as EnginePlant } from "@astraflow/engine/testing";
+import type { StoreMutant as StorePlant } from "@astraflow/store";
+import { SimulatedApi } from "../callers/simulated-api.ts";
+import { SimulatedCallers } from "../callers/simulated-callers.ts";
+import { MachineClock } from "../kernel/machine-clock.ts";
+import { ObservationTrace } from "../kernel/observation-trace.ts";
+import { SeededRandom } from "../kernel/seeded-random.ts";
+import { drainMicrotasks, Timeline } from "../kernel/timeline.ts";
+import { SchedulerMachine } from "../machines/scheduler-machine.ts";
+import type { MachineContext } from "../machines/simulated-machine.ts";
+import { WorkerMachine, type WorkerMachineOptions } from "../machines/worker-machine.ts";
+import { SimulatedNetwork } from "../network/simulated-network.ts";
+import type {
+  DefectObservation,
+  ObservationListener,
+  PhaseObservation,
+  ScheduledFault,
+  SimulatedWorkerSpec,
+  WorldReport,
+} from "../observation/observation.ts";
+import { type FaultKind, faultTable } from "../plan/fault-table.ts";
+import type { WorldPlan } from "../plan/world-plan.ts";
+import { type SessionMutant, sessionMutants } from "../scheduler/session-mutants.ts";
+import { type WorkflowMutant, workflowMutants } from "../scheduler/workflow-mutants.ts";
+import { SimulatedStoreServer } from "../store/simulated-store-server.ts";
+import { TurnLoopDetector } from "../store/turn-loop-detector.ts";
+import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
+import { SessionEventCounter } from "./session-event-counter.ts";
+
+export type Mutant = EnginePlant | StorePlant | SessionMutant | WorkflowMutant;
+/** Every bug that can be switched on, and where it sits. */
+export const mutants = {
+  "ack-before-commit": "engine",
+  "requeue-forgets-fence": "engine",
+  "sequence-positions": "store",
+  "no-root-lock": "store",
+  "drop-unit": "store",
+  ...sessionMutants,
+  ...workflowMutants,
+} as const satisfies Record<Mutant, "engine" | "store" | "session" | "workflow">;
+const isEngineMutant = (mutant: Mutant | null): mutant is EnginePlant => mutant !== null && mutants[mutant] === "engine";
+const isStoreMutant = (mutant: Mutant | null): mutant is StorePlant => mutant !== null && mutants[mutant] === "store";
+const isSessionMutant = (mutant: Mutant | null): mutant is SessionMutant => mutant !== null && mutants[mutant] === "session";
+
+const isWorkflowMutant = (mutant: Mutant | null): mutant is WorkflowMutant => mutant !== null && mutants[mutant] === "workflow";
+
+/** More events than any world should need: it goes round in circles. */
+const eventsMax = 1_500_000;
+const pollMs = 400;
+
+export class SimulatedWorld {
+  readonly #plan: WorldPlan;
+  readonly #timeline = new Timeline();
+  readonly #trace: ObservationTrace;
+  readonly #callers: SimulatedCallers;
+  readonly #faultable: FaultableWorld;
+  readonly #faultCounts: Record<string, number> = {};
+  readonly #eventCounts: Record<string, number> = {};
+  readonly #activeFaultEnds = new Set<() => void>();
+  #hasEnded = false;
+  #hasConverged = false;
+
+  constructor(plan: WorldPlan, observe: ObservationListener, mutant: Mutant | null) {
+    this.#plan = plan;
+    const timeline = this.#timeline;
+    const random = new SeededRandom(`world ${plan.seed}`).fork("play");
+    const sessionCounter = new SessionEventCounter((name) => this.#count(this.#eventCounts, name));
+    const trace = new ObservationTrace(timeline, (observation) => {
+      sessionCounter.observe(observation);
+      observe(observation);
+    });
+    this.#trace = trace;
+    const clockOf = (machine: string): MachineClock => {
+      const shape = plan.clocks[machine];
+      if (shape === undefined) throw new Error(`no clock was drawn for ${machine}`);
+      return new MachineClock(timeline, shape);
+    };
+    const storeClock = clockOf("store");
+    const spin = new TurnLoopDetector(timeline, (replica, message) => this.#reportDefect("spin", replica, message));
+    const store = new SimulatedStoreServer({
+      timeline,
+      random: random.fork("store"),
+      clock: storeClock,
+      latencyMs: plan.storeLatencyMs,
+      plant: isStoreMutant(mutant) ? mutant : null,
+      onTurnBegin: (replica) => spin.recordTurn(replica),
+    });
+    const schedulers = new Map<string, SchedulerMachine>();
+    const workers = new Map<string, WorkerMachine>();
+    const clones = new Map<string, WorkerMachine>();
+    const find = (name: string) => schedulers.get(name)?.listeningProcess ?? null;
+    const network = new SimulatedNetwork(timeline, trace, random.fork("network"), find);
+    const context: MachineContext = {
+      timeline,
+      trace,
+      network,
+      store,
+      random: random.fork("machines"),
+      countEvent: (name) => this.#count(this.#eventCounts, name),
+      reportDefect: (name, process, message) => this.#reportDefect(name, process, message),
+      hasClones: () => clones.size > 0,
+    };
+    const { engineSettings: settings, sessionLimits: limits, tenants, hintsLostShare, tokenMs } = plan;
+    for (const name of plan.schedulers)
+      schedulers.set(
+        name,
+        new SchedulerMachine(name, clockOf(name), context, {
+          settings,
+          limits,
+          tenants,
+          hintsLostShare,
+          tokenMs,
+          engineMutant: isEngineMutant(mutant) ? mutant : null,
+          sessionMutant: isSessionMutant(mutant) ? mutant : null,
+          workflowMutant: isWorkflowMutant(mutant) ? mutant : null,
+        }),
+      );
+    const setUpOf = (spec: SimulatedWorkerSpec): WorkerMachineOptions => ({
+      spec,
+      schedulers: plan.schedulers,
+      settings: plan.linkSettings,
+      legacyHeartbeatMs: settings.quietHeartbeatMs,
+    });
+    for (const spec of plan.workers)
+      workers.set(spec.worker, new WorkerMachine(spec.worker, clockOf(spec.worker), context, setUpOf(spec)));
+    const cloneOf = (worker: string): WorkerMachine | undefined => {
+      const spec = plan.workers.find((one) => one.worker === worker);
+      // Of two processes without boot ids nobody can tell which is which.
+      if (spec === undefined || spec.dialect !== undefined) return undefined;
+      let clone = clones.get(worker);
+      if (clone === undefined) {
+        const name = `${worker}b`;
+        const copy = { ...spec, worker: name, hasDisk: false };
+        clones.set(worker, (clone = new WorkerMachine(name, clockOf(worker), context, setUpOf(copy))));
+      }
+      return clone;
+    };
+    const api = new SimulatedApi(timeline, trace, random.fork("api"), find);
+    this.#callers = new SimulatedCallers({
+      timeline,
+      api,
+      random: random.fork("callers"),
+      schedulers: plan.schedulers,
+      tenants,
+      workers: plan.workers,
+    });
+    this.#faultable = {
+      timeline,
+      network,
+      store,
+      storeClock,
+      api,
+      schedulers,
+      workers,
+      cloneOf,
+      isNetworkLossy: plan.isNetworkLossy,
+    };
+  }
+
+  async run(): Promise<WorldReport> {
+    const { seed, profile, schedulers, tenants, workers, guarantees, faultPhaseMs } = this.#plan;
+    this.#trace.record({ kind: "set-up", seed, profile, schedulers, tenants, workers, guarantees });
+    this.#recordPhase("storm");
+    for (const machine of this.#machines()) machine.start();
+    for (const call of this.#plan.plannedCalls) this.#timeline.after(call.at, () => this.#callers.makeCall(call));
+    for (const fault of this.#plan.faults) this.#timeline.after(fault.at, () => this.#applyFault(fault));
+    this.#timeline.after(faultPhaseMs, () => void this.#endFaultPhase());
+    this.#callers.startReaders();
+    while (!this.#hasEnded) {
+      if (!this.#timeline.runNextEvent()) this.#reportDefect("stuck", "world", "nothing is left to happen");
+      await drainMicrotasks();
+      if (this.#timeline.eventCount > eventsMax) this.#reportDefect("stuck", "world", `${eventsMax} events and no end`);
+    }
+    return this.#createReport();
+  }
+
+  #machines(): (SchedulerMachine | WorkerMachine)[] {
+    return [...this.#faultable.schedulers.values(), ...this.#faultable.workers.values()];
+  }
+
+  #applyFault(fault: ScheduledFault): void {
+    const { kind: name, target, detail } = fault;
+    if (!Object.hasOwn(faultTable, name)) throw new Error(`there is no fault called ${name}`);
+    const end = faultEffects[name as FaultKind](this.#faultable, fault);
+    if (end === undefined) return;
+    this.#count(this.#faultCounts, name);
+    const about = { kind: "fault", name, target, ...(detail !== undefined && { detail }) } as const;
+    this.#trace.record({ ...about, event: "begins" });
+    if (end === null) return;
+    const finish = (): void => {
+      if (!this.#activeFaultEnds.delete(finish)) return;
+      end();
+      this.#trace.record({ ...about, event: "ends" });
+    };
+    this.#activeFaultEnds.add(finish);
+    this.#timeline.after(fault.ms ?? 0, finish);
+  }
+
+  /** All faults end, all processes are up, nobody drains; then everything must come to its end. */
+  async #endFaultPhase(): Promise<void> {
+    for (const finish of this.#activeFaultEnds) finish();
+    for (const machine of this.#faultable.schedulers.values()) {
+      machine.killAtFailpoint = null;
+      // One that was asked to stop and has not managed to is killed, as an operator would.
+      if (machine.isUp && machine.listeningProcess === null) machine.kill(0, "it did not come up or did not stop");
+    }
+    for (const machine of this.#machines()) machine.start();
+    this.#recordPhase("heal");
+    const healedAt = this.#timeline.now;
+    // Not waited for: an operator that never gets through must not keep the bound from running out.
+    let isCalm = false;
+    void this.#callers.undrainAllWorkers().then(() => {
+      isCalm = true;
+    });
+    // Some operators come late; what they begin must end too.
+    const lastOrderAt = Math.max(0, ...this.#plan.plannedCalls.map(({ at }) => at));
+    while (!this.#hasConverged && this.#timeline.now - healedAt <= this.#plan.guarantees.convergeMs) {
+      await new Promise<void>((resolve) => void this.#timeline.after(pollMs, resolve));
+      const isNobodyLeft = isCalm && this.#callers.activeCalls === 0 && this.#timeline.now > lastOrderAt;
+      this.#hasConverged = isNobodyLeft && (await this.#callers.hasEverythingEnded());
+    }
+    this.#callers.stopReaders();
+    this.#trace.record({ kind: "phase", phase: "converged", isInTime: this.#hasConverged });
+    await this.#callers.readEverything();
+    this.#recordPhase("end");
+    this.#hasEnded = true;
+  }
+
+  #recordPhase(phase: PhaseObservation["phase"]): void {
+    this.#trace.record({ kind: "phase", phase });
+  }
+
+  #reportDefect(name: DefectObservation["name"], process: string, message: string): void {
+    this.#trace.record({ kind: "broken", name, process, message });
+    if (name === "spin" || name === "stuck") this.#hasEnded = true;
+  }
+
+  #count(counts: Record<string, number>, name: string): void {
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+
+  #createReport(): WorldReport {
+    const { seed, profile } = this.#plan;
+    const { acceptedRuns: accepted } = this.#callers;
+    return {
+      seed,
+      profile,
+      faults: this.#faultCounts,
+      sometimes: this.#eventCounts,
+      observations: this.#trace.count,
+      traceHash: this.#trace.finishHash(),
+      events: this.#timeline.eventCount,
+      simulatedMs: Math.round(this.#timeline.now),
+      runs: accepted.length,
+      tasks: accepted.reduce((sum, { nodes }) => sum + nodes, 0),
+      starts: [...this.#faultable.workers.values()].reduce((sum, { handlerStartCount: starts }) => sum + starts, 0),
+      hasConverged: this.#hasConverged,
+    };
+  }
+}

@@ -1,0 +1,75 @@
+// Fairness as arithmetic: the rank a task gets when it enters a line. Index order does the rest; nothing here picks a task.
+
+import type { ChangeSet, QueueName, TaskId, TaskRow, Tenant } from "@astraflow/engine";
+import { leavesTaskQueue } from "./change-set-check.ts";
+
+/** Clocks of tenants and lines as they will be after this turn; thrown away when the turn is. */
+export class FairnessClocks {
+  readonly tenants = new Map<Tenant, number>();
+  readonly lines = new Map<QueueName, number>();
+  readonly #storedTenantClock: (tenant: Tenant) => number;
+  readonly #storedTaskQueueClock: (line: QueueName) => number;
+
+  constructor(stored: { tenant(tenant: Tenant): number; line(line: QueueName): number }) {
+    this.#storedTenantClock = stored.tenant;
+    this.#storedTaskQueueClock = stored.line;
+  }
+
+  tenant(tenant: Tenant): number {
+    return this.tenants.get(tenant) ?? this.#storedTenantClock(tenant);
+  }
+
+  line(line: QueueName): number {
+    return this.lines.get(line) ?? this.#storedTaskQueueClock(line);
+  }
+
+  /** A line's clock stands at the highest rank that has left it: who comes late starts there and not at zero. */
+  noteTaskLeft(before: TaskRow, after: TaskRow | null): void {
+    if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
+    if (before.rank > this.line(before.line)) this.lines.set(before.line, before.rank);
+  }
+
+  /**
+   * rank = max(tenant clock, line clock) + cost, and the tenant's clock moves there: a tenant that brings much is spread out behind
+   * itself, one that was idle saves no credit.
+   */
+  nextRank(tenant: Tenant, line: QueueName, cost: number): number {
+    const rank = Math.max(this.tenant(tenant), this.line(line)) + cost;
+    this.tenants.set(tenant, rank);
+    return rank;
+  }
+}
+
+/** Raises the clocks of the lines that tasks of these units leave. Comes before `enterLines`, so that an equal turn gives an equal order. */
+export function advanceTaskQueueClocks(
+  units: readonly ChangeSet[],
+  clocks: FairnessClocks,
+  before: (task: TaskId) => TaskRow | null,
+): void {
+  for (const unit of units) {
+    for (const row of unit.puts) {
+      const old = row.kind === "task" ? before(row.id) : null;
+      if (old !== null && row.kind === "task") clocks.noteTaskLeft(old, row);
+    }
+    for (const key of unit.deletes) {
+      const old = key.startsWith("task/") ? before(key.slice(5)) : null;
+      if (old !== null) clocks.noteTaskLeft(old, null);
+    }
+  }
+}
+
+/** Ranks of all tasks that enter a line in these units, in their order. */
+export function assignRanks(units: readonly ChangeSet[], clocks: FairnessClocks): Map<TaskId, number> {
+  const ranks = new Map<TaskId, number>();
+  for (const { puts, enqueued: ready } of units) {
+    if (ready.length === 0) continue;
+    const lines = new Map<TaskId, QueueName>();
+    for (const row of puts) if (row.kind === "task" && row.line !== null) lines.set(row.id, row.line);
+    for (const { task, tenant, cost } of ready) {
+      const line = lines.get(task);
+      if (line === undefined) throw new Error(`task ${task} enters no line`);
+      ranks.set(task, clocks.nextRank(tenant, line, cost));
+    }
+  }
+  return ranks;
+}

@@ -1,9 +1,0 @@
-import { createMemoryFixture, createSqliteFixture } from "./stages.ts";
-import { describeStoreContract } from "./suite.ts";
-
-describeStoreContract("memory, strong", () => createMemoryFixture("strong"));
-describeStoreContract("memory, weak", () => createMemoryFixture("weak"));
-describeStoreContract("sqlite", () => createSqliteFixture());
-describeStoreContract("sqlite with a cache too small for any turn, and indexes that are always behind", () =>
-  createSqliteFixture({ cacheRows: 1, unindexedRunsMax: 3, searchedRows: 1, unindexedLogRowsMax: 2 }),
-);

@@ -1,0 +1,310 @@
+// A turn's units as one call of the function that writes turns: which rows are new, changed or either, which lines are left and
+// entered, whose log grows. Units that cannot be written are named here, mostly before anything is sent. How cells travel is in
+// sections.ts.
+
+import type { ChangeSet, Millis, Position, Row, RowKey, TaskRow, Tenant } from "@astraflow/engine";
+import { keyOf, rootOf, runSearchTerms, splitKey } from "@astraflow/engine";
+import { type InvalidChangeSet, leavesTaskQueue, refusedChangeSetFault } from "../../common/change-set-check.ts";
+import { packFacts } from "../../common/log-rows.ts";
+import { indexedWordsOf } from "../../common/page-filters.ts";
+import { encodeNumberArray, encodeTextArray, IllFormedText, NumberArrayWriter, TextArrayWriter } from "../sql/binary-arrays.ts";
+import {
+  allColumnsMask,
+  changedColumnsMask,
+  columnProblem,
+  isStorable,
+  type RowKind,
+  unstorableTextProblem,
+} from "../sql/columns.ts";
+import { orderCommitArguments } from "../sql/commit-function.ts";
+import {
+  type CommitSection,
+  chunkSection,
+  dropSections,
+  eventSection,
+  mailSection,
+  type RowSection,
+  readySection,
+  rowSections,
+  sections,
+} from "../sql/commit-sections.ts";
+import { formatTextArray } from "../sql/literals.ts";
+
+/** What the turn knows of the rows it writes. */
+export interface LoadedRows {
+  /** The image before this turn; undefined when it was not loaded. */
+  loadedRow(key: RowKey): Row | null | undefined;
+  /** A root that did not exist and could not be locked: somebody else may make it at this moment. */
+  isUnlockedRoot(root: RowKey): boolean;
+  /** Whether there is any such root. */
+  readonly hasUnlockedRoots: boolean;
+}
+
+export interface TurnIdentity {
+  readonly replica: string;
+  readonly epoch: number;
+  readonly lane: number;
+  readonly turn: number;
+  readonly now: Millis;
+}
+
+export interface CommitPayload {
+  /** What the function that writes turns is called with. */
+  readonly values: (string | number | Buffer | null)[];
+  readonly tenants: readonly Tenant[];
+  readonly facts: readonly number[];
+  readonly lines: readonly string[];
+  readonly hasMail: boolean;
+}
+
+export function buildCommitPayload(
+  units: readonly ChangeSet[],
+  loaded: LoadedRows,
+  turnIdentity: TurnIdentity,
+  mailTaken: readonly number[],
+): CommitPayload | InvalidChangeSet {
+  const builder = new CommitPayloadBuilder(loaded);
+  for (const [index, unit] of units.entries()) {
+    const problem = builder.addChangeSet(unit);
+    if (problem !== null) return { unit: index, fault: refusedChangeSetFault(index, problem) };
+  }
+  const orphanRoot = builder.findOrphanRoot();
+  if (orphanRoot !== null) {
+    const index = units.findIndex((unit) => unit.puts.some((row) => rootOf(keyOf(row)) === orphanRoot));
+    return {
+      unit: index,
+      fault: refusedChangeSetFault(index, `it writes under ${orphanRoot}, which does not exist`),
+    };
+  }
+  try {
+    return builder.build(turnIdentity, mailTaken);
+  } catch (error) {
+    const bad = error instanceof IllFormedText ? findUnstorableText(units) : null;
+    if (bad === null) throw error;
+    return bad;
+  }
+}
+
+/** A cell is taken from a row by its column's name. */
+type CellsByColumn = Readonly<Record<string, unknown>>;
+
+class CommitPayloadBuilder {
+  readonly #loadedRows: LoadedRows;
+  readonly #rowsBySection: CellsByColumn[][] = sections.map(() => []);
+  readonly #ranksLeft = new Map<string, number>();
+  readonly #taskQueues = new Map<string, number>();
+  readonly #factCounts = new Map<Tenant, number>();
+  readonly #reliedWorkers = new Map<string, number>();
+  readonly #unlockedRoots = new Set<RowKey>();
+  readonly #createdKeys = new Set<RowKey>();
+  /** Places in the order of entering lines, of rows in sections that have a column for them. */
+  readonly #entryOrder = new Map<CellsByColumn, number>();
+  #updateCount = 0;
+
+  constructor(loaded: LoadedRows) {
+    this.#loadedRows = loaded;
+  }
+
+  /** Why the unit cannot be written, or null. */
+  addChangeSet(unit: ChangeSet): string | null {
+    const ready = this.#rowsOf(readySection);
+    const places = unit.enqueued.length === 0 ? null : new Map(unit.enqueued.map((one, at) => [one.task, ready.length + at + 1]));
+    const lines = new Map<string, string>();
+    for (const row of unit.puts) {
+      const key = keyOf(row);
+      const isBorn = unit.inserted?.has(key) === true;
+      const image = this.#loadedRows.loadedRow(key);
+      if (isBorn && image) return `${key} was to be new and exists`;
+      const place = row.kind === "task" ? places?.get(row.id) : undefined;
+      if (place !== undefined && row.kind === "task") lines.set(row.id, row.line ?? "");
+      const problem = this.#addRow(row, key, isBorn ? null : image, place);
+      if (problem !== null) return problem;
+    }
+    for (const key of unit.deletes) {
+      const [kind, id] = splitKey(key);
+      this.#rowsOf(dropSections[kind]).push({ id });
+    }
+    for (const { task, tenant, cost } of unit.enqueued) {
+      ready.push({ tenant, line: indexOrAdd(this.#taskQueues, lines.get(task) ?? ""), cost });
+      if (!this.#factCounts.has(tenant)) this.#factCounts.set(tenant, 0);
+    }
+    for (const { tenant, subject, facts } of unit.logEntries) {
+      if (facts.length === 0) continue;
+      const first = this.#factCounts.get(tenant) ?? 0;
+      this.#rowsOf(eventSection).push({ tenant, first: first + 1, count: facts.length, subject, facts: packFacts(facts) });
+      this.#factCounts.set(tenant, first + facts.length);
+    }
+    for (const { worker, epoch } of unit.workerPreconditions ?? []) {
+      const other = this.#reliedWorkers.get(worker);
+      // Of two different epochs at most one is right: no worker is in such a one.
+      this.#reliedWorkers.set(worker, other === undefined || other === epoch ? epoch : -1);
+    }
+    for (const chunk of unit.chunks ?? []) this.#rowsOf(chunkSection).push(chunk as unknown as CellsByColumn);
+    for (const { replica, epoch, id, body } of unit.mail) this.#rowsOf(mailSection).push({ replica, epoch, id, body });
+    return null;
+  }
+
+  #rowsOf({ offset: at }: CommitSection): CellsByColumn[] {
+    return this.#rowsBySection[at / 3] as CellsByColumn[];
+  }
+
+  #addRow(row: Row, key: RowKey, image: Row | null | undefined, place: number | undefined): string | null {
+    const changes = image ? changedColumnsMask(image, row) : allColumnsMask;
+    if (changes === 0 && place === undefined) return null;
+    const problem = columnProblem(row, changes);
+    if (problem !== null) return problem;
+    if (row.kind === "task" && image) this.#noteTaskLeft(image as TaskRow, row);
+    const section = smallestSection(row.kind, image, changes, place !== undefined);
+    if (section.mode === "u") this.#updateCount++;
+    if (this.#loadedRows.hasUnlockedRoots) {
+      const root = rootOf(key);
+      if (this.#loadedRows.isUnlockedRoot(root)) this.#unlockedRoots.add(root);
+      if (section.mode === "i") this.#createdKeys.add(key);
+    }
+    const cells = withSearchWords(row, section);
+    if (place !== undefined) this.#entryOrder.set(cells, place);
+    this.#rowsOf(section).push(cells);
+    return null;
+  }
+
+  #noteTaskLeft(before: TaskRow, after: TaskRow): void {
+    if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
+    if (before.rank > (this.#ranksLeft.get(before.line) ?? 0)) this.#ranksLeft.set(before.line, before.rank);
+  }
+
+  /** A loose root that is written under without being made: nothing would tell that another turn does the same. */
+  findOrphanRoot(): RowKey | null {
+    for (const root of this.#unlockedRoots) if (!this.#createdKeys.has(root)) return root;
+    return null;
+  }
+
+  build(turnIdentity: TurnIdentity, mailTaken: readonly number[]): CommitPayload {
+    const tenants = [...this.#factCounts.keys()].sort();
+    const tenantPlaces = new Map(tenants.map((tenant, at) => [tenant, at + 1]));
+    const facts = tenants.map((tenant) => this.#factCounts.get(tenant) ?? 0);
+    const lines = [...this.#taskQueues.keys()];
+    const values = orderCommitArguments({
+      ...turnIdentity,
+      ...this.#encodeSections(tenantPlaces),
+      updates: this.#updateCount,
+      rely_worker: textsOrNull([...this.#reliedWorkers.keys()]),
+      rely_epoch: numbersOrNull([...this.#reliedWorkers.values()]),
+      left_line: textsOrNull([...this.#ranksLeft.keys()]),
+      left_rank: numbersOrNull([...this.#ranksLeft.values()]),
+      lines: textsOrNull(lines),
+      tenants: textsOrNull(tenants),
+      facts: numbersOrNull(facts),
+      mail_taken: numbersOrNull(mailTaken),
+    });
+    return { values, tenants, facts, lines, hasMail: this.#rowsOf(mailSection).length > 0 };
+  }
+
+  #encodeSections(tenants: ReadonlyMap<Tenant, number>): {
+    texts: Buffer;
+    numbers: Buffer;
+    sections: string;
+  } {
+    const rowCount = this.#rowsBySection.reduce((sum, rows) => sum + rows.length, 0);
+    const texts = new TextArrayWriter(rowCount * textBytesPerRow);
+    const numbers = new NumberArrayWriter(rowCount * numberBytesPerRow);
+    const starts = Array.from({ length: 3 * sections.length }, () => 0);
+    for (const section of sections) {
+      const rows = this.#rowsOf(section);
+      [starts[section.offset], starts[section.offset + 1], starts[section.offset + 2]] = [
+        rows.length,
+        texts.count,
+        numbers.count,
+      ];
+      for (let at = 0; at < rows.length; at++) {
+        const cells = rows[at] as CellsByColumn;
+        for (let n = 0; n < section.texts.length; n++) pushText(texts, cells[section.texts[n] as string]);
+        for (let n = 0; n < section.numbers.length; n++) {
+          const name = section.numbers[n] as string;
+          const value = cells[name];
+          pushNumber(
+            numbers,
+            name === "place" ? this.#entryOrder.get(cells) : name === "tenant" ? tenants.get(value as Tenant) : value,
+          );
+        }
+      }
+    }
+    return {
+      texts: texts.finish(),
+      numbers: numbers.finish(),
+      sections: `{${starts.join(",")}}`,
+    };
+  }
+}
+
+/**
+ * Room for rows of about this size; lists grow where it does not suffice. A large turn should not grow its lists step by step, and a
+ * small one not pay for memory that it does not need.
+ */
+const textBytesPerRow = 320;
+const numberBytesPerRow = 100;
+
+/** Runs and documents bring the words they are found by, where those are written. */
+function withSearchWords(row: Row, section: RowSection): CellsByColumn {
+  if (row.kind === "run" && section.texts.includes("terms")) return { ...row, terms: runSearchTerms(row) };
+  return (row.kind === "doc" ? { ...row, words: indexedWordsOf(row.terms) } : row) as unknown as CellsByColumn;
+}
+
+/** The least that writes all that has changed. */
+function smallestSection(kind: RowKind, image: Row | null | undefined, changes: number, isPlaced: boolean): RowSection {
+  const { insert: i, upsert: p, updates: all } = rowSections[kind];
+  if (image === undefined) return p;
+  if (image === null) return i;
+  const whole = all[all.length - 1] as RowSection;
+  return isPlaced ? whole : (all.find(({ mask }) => (changes & ~mask) === 0) ?? whole);
+}
+
+function pushText(list: TextArrayWriter, value: unknown): void {
+  if (typeof value === "string") list.push(value);
+  else if (Array.isArray(value)) list.push(formatTextArray(value as readonly string[]));
+  else list.pushNull();
+}
+
+function pushNumber(list: NumberArrayWriter, value: unknown): void {
+  if (typeof value === "number") list.push(value);
+  else if (typeof value === "boolean") list.push(value ? 1 : 0);
+  else list.pushNull();
+}
+
+const textsOrNull = (texts: readonly string[]): Buffer | null => (texts.length === 0 ? null : encodeTextArray(texts));
+const numbersOrNull = (numbers: readonly number[]): Buffer | null => (numbers.length === 0 ? null : encodeNumberArray(numbers));
+
+/** The positions the turn's facts got, from what each tenant's log had before. */
+export function firstPositions(payload: CommitPayload, base: readonly number[] | null): Map<Tenant, Position> {
+  const first = new Map<Tenant, Position>();
+  for (const [at, tenant] of payload.tenants.entries())
+    if ((payload.facts[at] ?? 0) > 0) first.set(tenant, (base?.[at] ?? 0) + 1);
+  return first;
+}
+
+function indexOrAdd(places: Map<string, number>, name: string): number {
+  let place = places.get(name);
+  if (place === undefined) {
+    place = places.size + 1;
+    places.set(name, place);
+  }
+  return place;
+}
+
+/** The unit with a text that the server does not store, or null. */
+export function findUnstorableText(units: readonly ChangeSet[]): InvalidChangeSet | null {
+  for (const [index, unit] of units.entries()) {
+    const names = [
+      ...unit.deletes,
+      ...unit.logEntries.flatMap((one) => [one.tenant, one.subject]),
+      ...unit.mail.flatMap((one) => [one.replica, one.id, one.body]),
+      ...unit.enqueued.map((one) => one.tenant),
+      ...(unit.chunks ?? []).flatMap((one) => [one.task, one.body]),
+      ...(unit.workerPreconditions ?? []).map((one) => one.worker),
+    ];
+    const bad = names.find((name) => !isStorable(name));
+    const problem = bad === undefined ? null : `${JSON.stringify(bad)} is no text`;
+    for (const text of [problem, ...unit.puts.map(unstorableTextProblem)])
+      if (text !== null) return { unit: index, fault: refusedChangeSetFault(index, text) };
+  }
+  return null;
+}

@@ -1,0 +1,142 @@
+// Rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
+
+import type { SQLInputValue } from "node:sqlite";
+import type { Row } from "@astraflow/engine";
+import { runOf } from "@astraflow/engine";
+import { type FieldType, rowShapes } from "../../common/row-shape.ts";
+import type { SqliteCells } from "../file/connection.ts";
+import { internedTextSql } from "./interned-texts.ts";
+
+export type RowKind = Row["kind"];
+
+interface Column {
+  readonly field: string;
+  readonly type: FieldType;
+  /** Stored as the number of its text. */
+  readonly isInterned: boolean;
+}
+
+export interface TableColumns {
+  readonly kind: RowKind;
+  /** In the order of the table; the first is `id`. */
+  readonly columns: readonly Column[];
+  readonly names: string;
+  /** What to select, in the same order: texts in place of the numbers of words. */
+  readonly selected: string;
+}
+
+/** Fields whose few texts stand in very many rows. */
+const internedFields: Partial<Record<RowKind, readonly string[]>> = { task: ["route", "worker", "boot"] };
+
+/** Gives the number of a text; only the writer needs it. */
+export interface InternedNumbers {
+  numberOf(text: string): number;
+}
+
+function tableColumnsOf(kind: RowKind): TableColumns {
+  const isInterned = (field: string) => internedFields[kind]?.includes(field) === true;
+  const columns = Object.entries(rowShapes[kind]).map(([field, type]) => ({ field, type, isInterned: isInterned(field) }));
+  const selected = columns.map(({ field }) => (isInterned(field) ? internedTextSql(`${kind}."${field}"`) : `"${field}"`));
+  return { kind, columns, names: columns.map(({ field }) => `"${field}"`).join(", "), selected: selected.join(", ") };
+}
+
+export const columnsByKind: Readonly<Record<RowKind, TableColumns>> = {
+  run: tableColumnsOf("run"),
+  task: tableColumnsOf("task"),
+  worker: tableColumnsOf("worker"),
+  key: tableColumnsOf("key"),
+  route: tableColumnsOf("route"),
+  workflow: tableColumnsOf("workflow"),
+  ask: tableColumnsOf("ask"),
+  doc: tableColumnsOf("doc"),
+};
+
+type RowFields = Readonly<Record<string, unknown>>;
+
+export function encodeRow(row: Row, internedTexts: InternedNumbers): SQLInputValue[] {
+  const fields = row as unknown as RowFields;
+  const { columns } = columnsByKind[row.kind];
+  const cells: SQLInputValue[] = [];
+  for (const column of columns) cells.push(encodeCell(column, fields[column.field], internedTexts));
+  return cells;
+}
+
+/** Bit n stands for column n. Row fields are compared as they are; only lists need a closer look. */
+export function changedColumns(before: Row, after: Row): number {
+  const old = before as unknown as RowFields;
+  const now = after as unknown as RowFields;
+  let mask = 0;
+  const { columns } = columnsByKind[after.kind];
+  for (let at = 1; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    const { field } = column;
+    if (old[field] === now[field]) continue;
+    if (column.type === "list" && JSON.stringify(old[column.field]) === JSON.stringify(now[column.field])) continue;
+    mask |= 1 << at;
+  }
+  return mask;
+}
+
+export function updateSql(kind: RowKind, mask: number): string {
+  const { columns } = columnsByKind[kind];
+  const sets = columns.filter((_, at) => mask & (1 << at)).map((column) => `"${column.field}" = ?`);
+  return `UPDATE ${kind} SET ${sets.join(", ")} WHERE id = ?`;
+}
+
+export function encodeChangedCells(row: Row, mask: number, internedTexts: InternedNumbers): SQLInputValue[] {
+  const fields = row as unknown as RowFields;
+  const cells: SQLInputValue[] = [];
+  const { columns } = columnsByKind[row.kind];
+  for (let at = 1; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    if (mask & (1 << at)) cells.push(encodeCell(column, fields[column.field], internedTexts));
+  }
+  cells.push(row.id);
+  return cells;
+}
+
+export function insertSql(kind: RowKind): string {
+  const { columns, names } = columnsByKind[kind];
+  return `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
+}
+
+export function decodeRow(kind: RowKind, cells: SqliteCells): Row {
+  const row: Record<string, unknown> = { kind };
+  const { columns } = columnsByKind[kind];
+  for (let at = 0; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    row[column.field] = decodeCell(column, cells[at]);
+  }
+  if (kind === "task") row.run = runOf(String(row.id));
+  return row as unknown as Row;
+}
+
+/** A field that no column can hold: thrown, so that the unit it came in is refused. */
+function encodeCell(column: Column, value: unknown, internedTexts: InternedNumbers): SQLInputValue {
+  const { type } = column;
+  if (column.isInterned && value !== null) {
+    if (typeof value !== "string") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return internedTexts.numberOf(value);
+  }
+  if (typeof type === "object") {
+    const code = type.indexOf(value as string);
+    if (code < 0) throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return code;
+  }
+  if (type === "flag") {
+    if (typeof value !== "boolean") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return value ? 1 : 0;
+  }
+  if (type === "list") return JSON.stringify(value);
+  // SQLite would take NaN for NULL.
+  if (typeof value === "number" && Number.isNaN(value)) throw new TypeError(`${column.field} cannot be NaN`);
+  return value as SQLInputValue;
+}
+
+function decodeCell(column: Column, cell: unknown): unknown {
+  const { type } = column;
+  if (typeof type === "object") return type[Number(cell)];
+  if (type === "flag") return cell === 1;
+  if (type === "list") return JSON.parse(String(cell));
+  return cell;
+}

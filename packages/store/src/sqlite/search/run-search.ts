@@ -1,0 +1,137 @@
+// Runs by the words people know them by. The index is not kept turn by turn, because every commit to it is a segment of its own: runs
+// that are new, or are found by other words since, are noted, and once they are many they enter the index together. Until then they
+// are looked at one by one. The index only proposes: each run it names is compared with its row, so words of an earlier image that
+// are still in it mislead nobody.
+
+import { type RunId, type RunRow, runSearchTerms, searchWords, type Tenant, type WorkerId } from "@astraflow/engine";
+import { createRunFilter, lowestRunIdAt, type PageFor, rowsScannedMax, runIdBounds } from "../../common/page-filters.ts";
+import type { SqliteConnection } from "../file/connection.ts";
+import { columnsByKind, decodeRow } from "../rows/columns.ts";
+
+/** How many runs may be outside the index: a search compares at most so many in vain. */
+export const unindexedRunsDefault = 512;
+const indexBatchRuns = 1_000;
+
+/**
+ * A row of the index is numbered by the instant in its run's id, then by a number that only rises: so the index is read newest first,
+ * and all runs of an instant are found by the range of their ids. Ids that begin with no instant of this millennium's kind come first.
+ */
+const indexRowsPerInstant = 2 ** 20;
+const instantMax = 2 ** 42;
+const firstRowidAtSql = `CAST(? AS INTEGER) * ${indexRowsPerInstant}`;
+
+const columns = columnsByKind.run.names;
+const runColumns = columnsByKind.run.columns.map(({ field }) => `run."${field}"`).join(", ");
+const insertUnindexedSql = "INSERT INTO run_fresh (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT (id) DO NOTHING";
+const unindexedIdsSql = "SELECT id FROM run_fresh ORDER BY id LIMIT ?";
+const runsByIdSql = `SELECT ${columns} FROM run WHERE id IN (SELECT value FROM json_each(?))`;
+const insertWordsSql = `INSERT INTO run_words (rowid, words) VALUES (${firstRowidAtSql} + CAST(? AS INTEGER), ?)`;
+const deleteUnindexedSql = "DELETE FROM run_fresh WHERE id <= ?";
+const serialSql = "SELECT value FROM meta WHERE name = 'search'";
+const putSerialSql =
+  "INSERT INTO meta (name, value) VALUES ('search', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+const candidatesSql = `SELECT rowid / ${indexRowsPerInstant} FROM run_words
+  WHERE run_words MATCH ? AND rowid >= ${firstRowidAtSql} AND rowid < ${firstRowidAtSql} + ${indexRowsPerInstant} ORDER BY rowid DESC`;
+export const runsAtInstantSql = `SELECT ${columns} FROM run WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id DESC`;
+const unindexedRunsSql = `SELECT ${runColumns} FROM run_fresh CROSS JOIN run ON run.id = run_fresh.id
+  WHERE run_fresh.id < ? AND run.tenant = ?`;
+
+/** Notes runs whose words have changed; runs inside the turn that changes them. */
+export function markRunsUnindexed(connection: SqliteConnection, runs: readonly RunId[]): void {
+  connection.run(connection.prepare(insertUnindexedSql), [JSON.stringify(runs)]);
+}
+
+export function countUnindexedRuns(connection: SqliteConnection): number {
+  return Number(connection.get("SELECT count(*) FROM run_fresh")?.[0] ?? 0);
+}
+
+/** Brings all noted runs into the index; runs inside a transaction. */
+export function indexPendingRuns(connection: SqliteConnection): void {
+  let serial = Number(connection.get(serialSql)?.[0] ?? 0);
+  const enter = connection.prepare(insertWordsSql);
+  for (;;) {
+    const ids = connection.all(unindexedIdsSql, indexBatchRuns).map((cells) => String(cells[0]));
+    const last = ids.at(-1);
+    if (last === undefined) break;
+    for (const cells of connection.all(runsByIdSql, JSON.stringify(ids))) {
+      const run = decodeRow("run", cells) as RunRow;
+      serial = (serial + 1) % indexRowsPerInstant;
+      connection.run(enter, [instantOf(run.id), serial, `${tenantWord(run.tenant)} ${runSearchTerms(run)}`]);
+    }
+    connection.run(connection.prepare(deleteUnindexedSql), [last]);
+  }
+  connection.run(connection.prepare(putSerialSql), [String(serial)]);
+}
+
+/** Tasks hold the number of their worker's word. */
+const ranOnWorkersSql = `SELECT 1 FROM task WHERE id > ? AND id < ?
+  AND worker IN (SELECT no FROM word WHERE text IN (SELECT value FROM json_each(?))) LIMIT 1`;
+
+/** Whether one of a run's tasks is, or was last, one of these workers'. */
+export const createWorkerCheck =
+  (connection: SqliteConnection) =>
+  (run: RunId, workers: readonly WorkerId[]): boolean =>
+    connection.get(ranOnWorkersSql, `${run}.`, `${run}/`, JSON.stringify(workers)) !== undefined;
+
+/** Runs below a bound that fit, newest first, found by their words. */
+export function searchRuns(
+  connection: SqliteConnection,
+  query: PageFor<"runs">,
+  below: RunId,
+  limit: number,
+): { items: RunRow[]; next: RunId | null } {
+  const matches = createRunFilter(query, createWorkerCheck(connection));
+  const found = new Map<RunId, RunRow>();
+  for (const cells of connection.all(unindexedRunsSql, below, query.tenant)) {
+    const run = decodeRow("run", cells) as RunRow;
+    if (matches(run)) found.set(run.id, run);
+  }
+  let indexed = 0;
+  let scanned = 0;
+  /** Down to here everything has been looked at. */
+  let reached: RunId | null = null;
+  const { from } = runIdBounds(query);
+  const least = from === null ? 0 : instantOf(from);
+  let lastInstant = -1;
+  for (const [cell] of connection.iterate(candidatesSql, matchExpression(query), least, instantOf(below))) {
+    if (indexed > limit || scanned >= rowsScannedMax) break;
+    const instant = Number(cell);
+    if (instant === lastInstant) continue;
+    lastInstant = instant;
+    const range = runIdsAtInstant(instant);
+    for (const cells of connection.all(runsAtInstantSql, query.tenant, range.from, range.below < below ? range.below : below)) {
+      const run = decodeRow("run", cells) as RunRow;
+      scanned++;
+      if (!matches(run)) continue;
+      indexed++;
+      found.set(run.id, run);
+    }
+    reached = range.from;
+  }
+  const isWhole = indexed <= limit && scanned < rowsScannedMax;
+  const floor = isWhole ? null : reached;
+  const items = [...found.values()].filter(({ id }) => floor === null || id >= floor).sort((a, b) => (a.id < b.id ? 1 : -1));
+  if (items.length > limit) return { items: items.slice(0, limit), next: items[limit - 1]?.id ?? null };
+  return { items, next: floor };
+}
+
+/** Every word as a beginning; the tenant's as it stands. Words hold nothing that would end a quote. */
+function matchExpression({ tenant, search = "" }: PageFor<"runs">): string {
+  return [`"${tenantWord(tenant)}"`, ...searchWords(search).map((word) => `"${word}"*`)].join(" ");
+}
+
+/** A word nobody writes, made of letters and digits. */
+const tenantWord = (tenant: Tenant): string => `\u{e000}${Buffer.from(tenant).toString("hex")}`;
+
+function instantOf(id: RunId): number {
+  const hex = /^([0-9a-f]{8})-([0-9a-f]{4})/.exec(id);
+  if (hex !== null) return Math.min(Number.parseInt(`${hex[1]}${hex[2]}`, 16), instantMax);
+  return id < lowestRunIdAt(instantMax) ? 0 : instantMax;
+}
+
+function runIdsAtInstant(instant: number): { from: RunId; below: RunId } {
+  return {
+    from: instant === 0 ? "" : lowestRunIdAt(instant),
+    below: instant === instantMax ? "\u{10ffff}" : lowestRunIdAt(instant + 1),
+  };
+}

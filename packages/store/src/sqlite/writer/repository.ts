@@ -1,0 +1,240 @@
+// What the one writer knows and can look up: rows through the cache, lines, lists, deadlines, clocks of tenants and lines. Reads
+// only; what a commit writes is in commit.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
+// remembered may be believed: the desk is thrown away with its connection.
+
+import type { Mail, Millis, Position, QueueName, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
+import { hasEnded } from "../../common/change-set-check.ts";
+import { openPhases, taskPhases } from "../../common/row-shape.ts";
+import type { SqliteConnection } from "../file/connection.ts";
+import { columnsByKind, decodeRow, type RowKind } from "../rows/columns.ts";
+import { DeadlineIndex, type DueRow } from "../rows/deadline-index.ts";
+import { InternedTexts, internedNumberSql } from "../rows/interned-texts.ts";
+import { RowCache } from "../rows/row-cache.ts";
+import { RowStatements } from "../rows/row-statements.ts";
+import { countUnindexedRuns } from "../search/run-search.ts";
+import { countUnindexedSql } from "../search/subject-history.ts";
+
+export interface StoredTenant {
+  readonly position: Position;
+  readonly clock: number;
+  readonly floor: Position;
+  /** Up to here the index of histories is complete; so many rows lie behind. */
+  readonly indexed: Position;
+  readonly unindexedRows: number;
+}
+
+/** Tasks that have not ended. */
+export const isOpenSql = `task.phase IN (${openPhases.map((phase) => taskPhases.indexOf(phase)).join(", ")})`;
+
+/** Where a line is looked at; the claims of a turn and the looks without a lock share it. Covered by the index task_line. */
+export const queueHeadSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?";
+const queueIteratorSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id";
+export const heldTaskIdsSql = `SELECT id FROM task WHERE worker = ${internedNumberSql} AND phase = 3 ORDER BY id LIMIT ?`;
+export const openTasksSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? AND ${isOpenSql} ORDER BY id LIMIT ?`;
+export const taskRangeSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id <= ? AND id < ? ORDER BY id LIMIT ?`;
+const cachedClocksMax = 100_000;
+/** Documents with longer bodies are read when they are asked for: the cache counts rows, not bytes. */
+const cachedBodyCharsMax = 4_096;
+
+export class SqliteRepository {
+  readonly connection: SqliteConnection;
+  readonly cache: RowCache;
+  readonly deadlines: DeadlineIndex;
+  readonly statements: RowStatements;
+  readonly internedTexts: InternedTexts;
+  readonly #tenants = new Map<Tenant, StoredTenant>();
+  readonly #taskQueueClocks = new Map<QueueName, number>();
+  /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
+  #isMailEmpty = false;
+  #unindexedRuns: number | null = null;
+  /** Highest id of each table: ids are made in time order, so what lies above is absent, without asking. */
+  readonly #highestIds = new Map<RowKind, string | null>();
+
+  constructor(connection: SqliteConnection, cacheRows: number) {
+    this.connection = connection;
+    this.cache = new RowCache(cacheRows);
+    this.deadlines = new DeadlineIndex(connection);
+    this.statements = new RowStatements(connection);
+    this.internedTexts = new InternedTexts(connection);
+  }
+
+  find(kind: RowKind, id: string): Row | null {
+    const cached = this.cache.get(kind, id);
+    if (cached !== undefined) return cached;
+    if (this.#isAboveHighestId(kind, id)) return null;
+    const { selected } = columnsByKind[kind];
+    const cells = this.connection.get(`SELECT ${selected} FROM ${kind} WHERE id = ?`, id);
+    return cells === undefined ? null : this.#cacheRow(kind, decodeRow(kind, cells));
+  }
+
+  findTask(id: TaskId): TaskRow | null {
+    return this.find("task", id) as TaskRow | null;
+  }
+
+  /** Brings rows into the cache in one statement a kind, however many are missing. Answers what it had to ask for. */
+  preload(wanted: ReadonlyMap<RowKind, readonly string[]>): Map<RowKind, Map<string, Row | null>> {
+    const loaded = new Map<RowKind, Map<string, Row | null>>();
+    for (const [kind, ids] of wanted) {
+      const missing = ids.filter((id) => this.cache.get(kind, id) === undefined && !this.#isAboveHighestId(kind, id));
+      if (missing.length < 2) continue;
+      const { selected } = columnsByKind[kind];
+      const rows = new Map<string, Row | null>(missing.map((id) => [id, null]));
+      const sql = `SELECT ${selected} FROM ${kind} WHERE id IN (SELECT value FROM json_each(?))`;
+      for (const cells of this.connection.all(sql, JSON.stringify(missing))) {
+        const row = this.#cacheRow(kind, decodeRow(kind, cells));
+        rows.set(row.id, row);
+      }
+      loaded.set(kind, rows);
+    }
+    return loaded;
+  }
+
+  /** The head of a line in (band, rank) order. `fits` is asked only when something is to be left out. */
+  queueHead(line: QueueName, limit: number, matches: ((id: TaskId) => boolean) | null): TaskRow[] {
+    if (limit <= 0) return [];
+    if (matches === null) return this.#loadTasks(this.connection.all(queueHeadSql, line, limit).map((cells) => String(cells[0])));
+    const ids: TaskId[] = [];
+    for (const cells of this.connection.iterate(queueIteratorSql, line)) {
+      if (matches(String(cells[0]))) ids.push(String(cells[0]));
+      if (ids.length === limit) break;
+    }
+    return this.#loadTasks(ids);
+  }
+
+  heldBy(worker: WorkerId, limit: number): TaskRow[] {
+    return this.#loadTasks(this.connection.all(heldTaskIdsSql, worker, Math.max(0, limit)).map((cells) => String(cells[0])));
+  }
+
+  openTasks(run: RunId, after: TaskId | "", limit: number): TaskRow[] {
+    const from = after === "" ? `${run}.` : after;
+    return this.connection
+      .all(openTasksSql, from, `${run}/`, Math.max(0, limit))
+      .map((cells) => this.#cacheRow("task", decodeRow("task", cells)) as TaskRow);
+  }
+
+  tasksBetween(run: RunId, after: TaskId, last: TaskId, limit: number): TaskRow[] {
+    const from = after < `${run}.` ? `${run}.` : after;
+    return this.connection
+      .all(taskRangeSql, from, last, `${run}/`, Math.max(0, limit))
+      .map((cells) => this.#cacheRow("task", decodeRow("task", cells)) as TaskRow);
+  }
+
+  findDueRows(now: Millis, limit: number, matches: (id: DueRow) => boolean): Row[] {
+    return this.deadlines.findPassed(now, limit, matches).map(({ kind, id }) => this.#requireRow(kind, id));
+  }
+
+  findMail(replica: string, epoch: number, limit: number): { seq: number; mail: Mail }[] {
+    if (limit <= 0 || this.#isMailEmpty) return [];
+    const sql = "SELECT seq, id, body FROM mail WHERE replica = ? AND epoch = ? ORDER BY seq LIMIT ?";
+    const found = this.connection.all(sql, replica, epoch, limit);
+    this.#isMailEmpty = found.length === 0;
+    return found.map((cells) => ({
+      seq: Number(cells[0]),
+      mail: { replica, epoch, id: String(cells[1]), body: String(cells[2]) },
+    }));
+  }
+
+  tenant(tenant: Tenant): StoredTenant {
+    let state = this.#tenants.get(tenant);
+    if (state === undefined) {
+      const cells = this.connection.get("SELECT position, clock, floor, indexed FROM tenant WHERE id = ?", tenant);
+      const [position, clock, floor, indexed] = (cells ?? [0, 0, 0, 0]).map(Number) as [number, number, number, number];
+      state = {
+        position,
+        clock,
+        floor,
+        indexed,
+        unindexedRows: Number(this.connection.get(countUnindexedSql, tenant, indexed)?.[0] ?? 0),
+      };
+      this.#tenants.set(tenant, state);
+    }
+    return state;
+  }
+
+  taskQueueClock(line: QueueName): number {
+    let clock = this.#taskQueueClocks.get(line);
+    if (clock === undefined) {
+      const cells = this.connection.get("SELECT clock FROM line WHERE id = ?", line);
+      clock = cells === undefined ? 0 : Number(cells[0]);
+      this.setTaskQueueClock(line, clock);
+    }
+    return clock;
+  }
+
+  /** Runs that are noted for the index of words. */
+  get unindexedRuns(): number {
+    this.#unindexedRuns ??= countUnindexedRuns(this.connection);
+    return this.#unindexedRuns;
+  }
+
+  setUnindexedRuns(runs: number): void {
+    this.#unindexedRuns = runs;
+  }
+
+  noteMailWritten(): void {
+    this.#isMailEmpty = false;
+  }
+
+  setTenant(tenant: Tenant, state: StoredTenant): void {
+    this.#tenants.set(tenant, state);
+  }
+
+  setTaskQueueClock(line: QueueName, clock: number): void {
+    if (this.#taskQueueClocks.size >= cachedClocksMax) this.#taskQueueClocks.clear();
+    this.#taskQueueClocks.set(line, clock);
+  }
+
+  /** A committed image, with the one it replaced. */
+  noteWritten(before: Row | null, after: Row | null): void {
+    this.deadlines.noteWritten(before, after);
+    if (after !== null) {
+      // What has ended is hardly ever read again; kept, it would push out what lives and grow the heap.
+      if (hasEnded(after) || hasLongBody(after)) this.cache.delete(after.kind, after.id);
+      else this.cache.set(after);
+      if (before === null) this.#raiseHighestId(after.kind, after.id);
+    } else if (before !== null) this.cache.delete(before.kind, before.id);
+  }
+
+  #cacheRow(kind: RowKind, row: Row): Row {
+    const cached = this.cache.get(kind, row.id);
+    if (cached !== undefined) return cached;
+    if (!hasLongBody(row)) this.cache.set(row);
+    return row;
+  }
+
+  #requireRow(kind: RowKind, id: string): Row {
+    const row = this.find(kind, id);
+    if (row === null) throw new Error(`${kind}/${id} is in an index but not in its table`);
+    return row;
+  }
+
+  #loadTasks(ids: readonly TaskId[]): TaskRow[] {
+    const loaded = this.preload(new Map([["task", ids]])).get("task");
+    // A batch larger than the cache would push its own rows out again, so what was just loaded is looked at first.
+    return ids.map((id) => (loaded?.get(id) ?? this.#requireRow("task", id)) as TaskRow);
+  }
+
+  #isAboveHighestId(kind: RowKind, id: string): boolean {
+    if (kind !== "run" && kind !== "task") return false;
+    let highest = this.#highestIds.get(kind);
+    if (highest === undefined) {
+      const cells = this.connection.get(`SELECT max(id) FROM ${kind}`);
+      highest = typeof cells?.[0] === "string" ? asciiBound(cells[0]) : "";
+      this.#highestIds.set(kind, highest);
+    }
+    return highest !== null && id > highest;
+  }
+
+  #raiseHighestId(kind: RowKind, id: string): void {
+    const highest = this.#highestIds.get(kind);
+    if (highest !== undefined && highest !== null && id > highest) this.#highestIds.set(kind, asciiBound(id));
+  }
+}
+
+const hasLongBody = (row: Row): boolean => row.kind === "doc" && row.body.length > cachedBodyCharsMax;
+
+/** JavaScript and SQLite order texts alike as long as the bound is plain ASCII; with any other, the table is asked. */
+function asciiBound(id: string): string | null {
+  for (let at = 0; at < id.length; at++) if (id.charCodeAt(at) > 0x7e) return null;
+  return id;
+}

@@ -1,0 +1,213 @@
+// Writing a turn: all units in one transaction, ranks before rows, positions last, then the replica's row that says the turn is in.
+// Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
+
+import {
+  type ChangeSet,
+  type DocRow,
+  hasSameSearchTerms,
+  keyOf,
+  type Millis,
+  type Position,
+  type Row,
+  type RunId,
+  type Tenant,
+} from "@astraflow/engine";
+import { assignRanks, FairnessClocks } from "../../common/fairness-ranks.ts";
+import { assignPositions, packFacts } from "../../common/log-rows.ts";
+import { chunkFields } from "../../common/row-shape.ts";
+import { changedColumns, encodeChangedCells, encodeRow, type RowKind } from "../rows/columns.ts";
+import { indexDocument, unindexDocument } from "../search/document-search.ts";
+import { indexPendingRuns, markRunsUnindexed } from "../search/run-search.ts";
+import { indexSubjectHistory } from "../search/subject-history.ts";
+import type { SqliteRepository, StoredTenant } from "./repository.ts";
+
+export interface TurnToWrite {
+  readonly replica: string;
+  readonly epoch: number;
+  readonly turn: number;
+  readonly now: Millis;
+  readonly units: readonly ChangeSet[];
+  readonly mailTaken: readonly number[];
+  /** How many rows of a tenant's log may be outside the index of histories. */
+  readonly tailRowsMax: number;
+  /** How many runs may be outside the index of words. */
+  readonly freshRunsMax: number;
+  before(kind: RowKind, id: string): Row | null;
+}
+
+/** A unit that the tables refuse. */
+export class ChangeSetRefused extends Error {
+  readonly unit: number;
+  constructor(unit: number, cause: unknown) {
+    super(`unit ${unit} was refused: ${(cause as Error).message}`, { cause });
+    this.unit = unit;
+  }
+}
+
+/** What became true with the turn; `remember` tells the desk once the commit stands. */
+export interface WrittenTurn {
+  readonly first: Map<Tenant, Position>;
+  updateCaches(): void;
+}
+
+const insertLogRowSql = "INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)";
+const upsertTenantSql =
+  "INSERT INTO tenant (id, position, clock, floor, indexed) VALUES (?, ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock = excluded.clock, indexed = excluded.indexed";
+const upsertTaskQueueClockSql =
+  "INSERT INTO line (id, clock) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET clock = excluded.clock";
+const updateReplicaSql = "UPDATE replica SET last_turn = ?, clock = ? WHERE id = ? AND epoch = ?";
+const insertMailSql =
+  "INSERT INTO mail (replica, epoch, id, body) VALUES (?, ?, ?, ?) ON CONFLICT (replica, epoch, id) DO NOTHING";
+const insertChunkSql = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${chunkFields.map(() => "?").join(", ")})
+  ON CONFLICT (task, fence, first) DO NOTHING`;
+const deleteMailSql = "DELETE FROM mail WHERE seq = ?";
+
+/** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
+export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite): WrittenTurn {
+  const { connection } = repository;
+  repository.internedTexts.discardUncommitted();
+  const clocks = new FairnessClocks({
+    tenant: (tenant) => repository.tenant(tenant).clock,
+    line: (line) => repository.taskQueueClock(line),
+  });
+  const previousRows = loadPreviousRows(turnToWrite, clocks);
+  const ranks = assignRanks(turnToWrite.units, clocks);
+  const nextRows: (Row | null)[] = [];
+  for (const [index, unit] of turnToWrite.units.entries()) {
+    try {
+      for (const row of unit.puts) {
+        const rank = row.kind === "task" && ranks.size > 0 ? ranks.get(row.id) : undefined;
+        const after = row.kind === "task" && rank !== undefined ? { ...row, rank } : row;
+        writeRow(repository, previousRows[nextRows.length] ?? null, after);
+        nextRows.push(after);
+      }
+      for (let drop = 0; drop < unit.deletes.length; drop++) {
+        writeRow(repository, previousRows[nextRows.length] ?? null, null);
+        nextRows.push(null);
+      }
+      for (const chunk of unit.chunks ?? [])
+        connection.run(
+          connection.prepare(insertChunkSql),
+          chunkFields.map((field) => chunk[field]),
+        );
+      if (unit.mail.length > 0) repository.noteMailWritten();
+      for (const mail of unit.mail)
+        connection.run(connection.prepare(insertMailSql), [mail.replica, mail.epoch, mail.id, mail.body]);
+    } catch (error) {
+      throw isChangeSetsFault(error) ? new ChangeSetRefused(index, error) : error;
+    }
+  }
+  for (const seq of turnToWrite.mailTaken) connection.run(connection.prepare(deleteMailSql), [seq]);
+  for (const [line, clock] of clocks.lines) connection.run(connection.prepare(upsertTaskQueueClockSql), [line, clock]);
+  const placed = assignPositions(turnToWrite.units, turnToWrite.now, (tenant) => repository.tenant(tenant).position);
+  const eventStatement = connection.prepare(insertLogRowSql);
+  for (const row of placed.rows)
+    connection.run(eventStatement, [row.tenant, row.first, row.last, row.at, row.subject, packFacts(row.facts)]);
+  const tenants = nextTenantStates(repository, turnToWrite, placed, clocks);
+  for (const [tenant, { position, clock, indexed }] of tenants)
+    connection.run(connection.prepare(upsertTenantSql), [tenant, position, clock, indexed]);
+  const unindexedRuns = noteUnindexedRuns(repository, turnToWrite, previousRows, nextRows);
+  connection.run(connection.prepare(updateReplicaSql), [
+    turnToWrite.turn,
+    turnToWrite.now,
+    turnToWrite.replica,
+    turnToWrite.epoch,
+  ]);
+  return {
+    first: placed.first,
+    updateCaches() {
+      repository.internedTexts.keepCommitted();
+      repository.setUnindexedRuns(unindexedRuns);
+      for (let at = 0; at < nextRows.length; at++) repository.noteWritten(previousRows[at] ?? null, nextRows[at] ?? null);
+      for (const [line, clock] of clocks.lines) repository.setTaskQueueClock(line, clock);
+      for (const [tenant, state] of tenants) repository.setTenant(tenant, state);
+    },
+  };
+}
+
+/** Notes runs that are found by other words now; many of them enter the index on the way. Answers how many are left outside. */
+function noteUnindexedRuns(
+  repository: SqliteRepository,
+  turnToWrite: TurnToWrite,
+  previousRows: readonly (Row | null)[],
+  nextRows: readonly (Row | null)[],
+): number {
+  const newlyUnindexed: RunId[] = [];
+  for (let at = 0; at < nextRows.length; at++) {
+    const after = nextRows[at];
+    if (after?.kind !== "run") continue;
+    const before = previousRows[at];
+    if (before?.kind !== "run" || !hasSameSearchTerms(before, after)) newlyUnindexed.push(after.id);
+  }
+  if (newlyUnindexed.length === 0) return repository.unindexedRuns;
+  const runs = repository.unindexedRuns + newlyUnindexed.length;
+  markRunsUnindexed(repository.connection, newlyUnindexed);
+  if (runs <= turnToWrite.freshRunsMax) return runs;
+  indexPendingRuns(repository.connection);
+  return 0;
+}
+
+/** The tenants this turn touched, as they will be; a tail of the log that has grown long enters the index on the way. */
+function nextTenantStates(
+  repository: SqliteRepository,
+  turnToWrite: TurnToWrite,
+  placed: ReturnType<typeof assignPositions>,
+  clocks: FairnessClocks,
+): Map<Tenant, StoredTenant> {
+  const rows = new Map<Tenant, number>();
+  for (const { tenant } of placed.rows) rows.set(tenant, (rows.get(tenant) ?? 0) + 1);
+  const after = new Map<Tenant, StoredTenant>();
+  for (const tenant of new Set([...placed.heads.keys(), ...clocks.tenants.keys()])) {
+    const state = repository.tenant(tenant);
+    const position = placed.heads.get(tenant) ?? state.position;
+    const unindexedRows = state.unindexedRows + (rows.get(tenant) ?? 0);
+    const isTooLong = unindexedRows > turnToWrite.tailRowsMax;
+    if (isTooLong) indexSubjectHistory(repository.connection, tenant, state.indexed);
+    const indexState = isTooLong ? { indexed: position, unindexedRows: 0 } : { indexed: state.indexed, tailRows: unindexedRows };
+    after.set(tenant, { ...state, position, clock: clocks.tenant(tenant), ...indexState });
+  }
+  return after;
+}
+
+/** The images before this turn, unit by unit, puts first, then drops; the lines they leave are told on the way. */
+function loadPreviousRows(turnToWrite: TurnToWrite, clocks: FairnessClocks): (Row | null)[] {
+  const previousRows: (Row | null)[] = [];
+  for (const unit of turnToWrite.units) {
+    for (const row of unit.puts) {
+      const before = unit.inserted?.has(keyOf(row)) === true ? null : turnToWrite.before(row.kind, row.id);
+      if (before?.kind === "task" && before.line !== null && row.kind === "task") clocks.noteTaskLeft(before, row);
+      previousRows.push(before);
+    }
+    for (const key of unit.deletes) {
+      const slash = key.indexOf("/");
+      const before = turnToWrite.before(key.slice(0, slash) as RowKind, key.slice(slash + 1));
+      if (before?.kind === "task") clocks.noteTaskLeft(before, null);
+      previousRows.push(before);
+    }
+  }
+  return previousRows;
+}
+
+function writeRow(repository: SqliteRepository, before: Row | null, after: Row | null): void {
+  const { connection, statements, internedTexts } = repository;
+  if (before?.kind === "doc") unindexDocument(connection, before, after as DocRow | null);
+  if (after === null) {
+    if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
+  } else if (before === null) connection.run(statements.insert(after.kind), encodeRow(after, internedTexts));
+  else {
+    const mask = changedColumns(before, after);
+    if (mask !== 0) connection.run(statements.update(after.kind, mask), encodeChangedCells(after, mask, internedTexts));
+  }
+  if (after?.kind === "doc") indexDocument(connection, before as DocRow | null, after);
+}
+
+const constraintFailed = 19;
+const tooBig = 18;
+const mismatch = 20;
+
+/** A row that no table takes is its unit's fault; a full disk or a broken one is not. */
+function isChangeSetsFault(error: unknown): boolean {
+  const { errcode } = error as { errcode?: number };
+  if (errcode !== undefined) return [constraintFailed, tooBig, mismatch].includes(errcode % 256);
+  return error instanceof TypeError || (error as { code?: string }).code === "ERR_INVALID_ARG_TYPE";
+}

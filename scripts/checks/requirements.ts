@@ -1,0 +1,82 @@
+/**
+ * The rows of docs/requirements.md: what was asked for, and where it is kept. A row that says `met` names a rule and a
+ * test; both must exist, or the document would promise more than the code holds.
+ */
+import type { SpecRule } from "./spec-rules.ts";
+import { matchesTitle, type TestTitle } from "./test-titles.ts";
+
+const columns = ["id", "section", "requirement", "rule", "test", "state"];
+const decidedWithReason = /^decided otherwise: *\S/;
+
+interface RequirementRow {
+  line: number;
+  cells: string[];
+}
+
+/** Cells of a table row; `\|` is a bar inside a cell. */
+function splitRow(text: string): string[] {
+  const inner = text
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+/** Rows of the tables that have our columns; other tables (counts, words) are no business of this check. */
+function readRows(text: string): { rows: RequirementRow[]; problems: string[] } {
+  const rows: RequirementRow[] = [];
+  const problems: string[] = [];
+  let header: string[] | null = null;
+  text.split("\n").forEach((words, at) => {
+    if (!words.trim().startsWith("|")) {
+      header = null;
+      return;
+    }
+    const cells = splitRow(words);
+    if (header === null) {
+      header = cells.map((cell) => cell.toLowerCase());
+      if (header[0] === "id" && header.join() !== columns.join())
+        problems.push(`docs/requirements.md:${at + 1}: the columns are ${columns.join(" | ")}, not ${header.join(" | ")}`);
+    } else if (header.join() === columns.join() && !cells.every((cell) => /^:?-+:?$/.test(cell)))
+      rows.push({ line: at + 1, cells });
+  });
+  return { rows, problems };
+}
+
+export function checkRequirements(text: string, rules: readonly SpecRule[], titles: readonly TestTitle[]): string[] {
+  const { rows, problems } = readRows(text);
+  if (rows.length === 0) problems.push(`docs/requirements.md: no table with the columns ${columns.join(" | ")}`);
+  const planned = new Map(rules.map((rule) => [rule.id, rule.isPlanned]));
+  const seen = new Set<string>();
+  for (const { line, cells } of rows) {
+    const report = (sentence: string) => problems.push(`docs/requirements.md:${line}: ${sentence}`);
+    if (cells.length !== columns.length) {
+      report(`${cells.length} cells in place of ${columns.length}; a bar inside a cell is written \\|`);
+      continue;
+    }
+    const [id = "", , requirement = "", ruleCell = "", testCell = "", state = ""] = cells;
+    if (id === "" || requirement === "") report("a row needs an id and a requirement");
+    if (seen.has(id)) report(`${id} is used twice`);
+    seen.add(id);
+    const ids = ruleCell.split(/[,\s]+/).filter((part) => part !== "");
+    const tests = readTestNames(testCell);
+    for (const rule of ids) {
+      if (!planned.has(rule)) report(`${id} names rule ${rule}, which docs/spec.md does not have`);
+      else if (state === "met" && planned.get(rule)) report(`${id} is met by rule ${rule}, which is only planned`);
+    }
+    for (const name of tests)
+      if (!titles.some((title) => matchesTitle(title.text, name))) report(`${id} names a test that does not exist: "${name}"`);
+    if (state === "met" && (ids.length === 0 || tests.length === 0)) report(`${id} is met, so it needs a rule and a test`);
+    if (state.startsWith("decided otherwise") && !decidedWithReason.test(state))
+      report(`${id} is decided otherwise without a reason`);
+    else if (state !== "met" && state !== "not yet" && !decidedWithReason.test(state))
+      report(`${id} has the state "${state}"; it is met, not yet, or decided otherwise: <reason>`);
+  }
+  return problems;
+}
+
+/** One or more titles in a cell, parted by <br>; quotes or backticks around one are dress. */
+function readTestNames(cell: string): string[] {
+  const names = cell.split(/<br\s*\/?>/).map((name) => name.trim().replace(/^(`|")(.*)\1$/s, "$2"));
+  return names.filter((name) => name !== "");
+}

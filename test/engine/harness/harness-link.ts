@@ -1,0 +1,12 @@
+// The doors' link to the engine of a harness: what the engine refuses, the doors hear as the fault it is.
+
+import { createEngineClient, type EngineClient, faultFromData } from "@astraflow/doors";
+import { type EngineHarness, RefusedError } from "./engine-harness.ts";
+
+export const createHarnessLink = (harness: EngineHarness): EngineClient => ({
+  ...createEngineClient(() => undefined, { report: () => undefined }),
+  request: (command) =>
+    harness.ask(command).catch((problem: unknown) => {
+      throw problem instanceof RefusedError ? faultFromData(problem.fault) : problem;
+    }),
+});

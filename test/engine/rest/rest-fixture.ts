@@ -1,0 +1,229 @@
+// A town of two tenants for tests of every REST route: the real engine, a real store and the HTTP door, with one of each thing that a route
+// can be asked about. Each tenant has the same things under ids of its own.
+
+import { createHash } from "node:crypto";
+import {
+  allGrants,
+  createMetricsRegistry,
+  createRestServer,
+  createTokenAuthenticator,
+  createUserAccounts,
+  type EngineClient,
+} from "@astraflow/doors";
+import {
+  cheapPasswordCost,
+  createFakeEnvironment,
+  createManifestRecorder,
+  type FakeEnvironment,
+  sampleManifest,
+} from "@astraflow/doors/testing";
+import type { Permission, RouteName } from "@astraflow/protocol";
+import type { StoreFixture } from "@astraflow/store/testing";
+import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
+import { createHarnessLink } from "../harness/harness-link.ts";
+import { exampleRequest, exampleUrl, type TenantSamples } from "./route-examples.ts";
+
+/** One token for each grant alone, one for all and one for none, in both tenants. */
+const tokens = ["t1", "t2"].flatMap((tenant) => [
+  { token: `${tenant}-all`, tenant, user: `${tenant}-boss`, grants: allGrants },
+  { token: `${tenant}-none`, tenant, user: `${tenant}-nobody`, grants: [] as Permission[] },
+  ...allGrants.map((grant) => ({ token: `${tenant}-but-${grant}`, tenant, user: `${tenant}-x`, grants: allGrantsBut(grant) })),
+]);
+
+function allGrantsBut(grant: Permission): Permission[] {
+  return allGrants.filter((one) => one !== grant);
+}
+
+export interface TestRequest {
+  readonly token?: string | null;
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** An object becomes JSON; a text or bytes leave as they are; null: none. */
+  readonly body?: unknown;
+}
+
+export interface TestResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  /** What a test looks at is up to the test. */
+  readonly body: ReturnType<typeof JSON.parse>;
+}
+
+export interface RestFixture {
+  readonly harness: EngineHarness;
+  readonly outside: FakeEnvironment;
+  readonly ownSamples: TenantSamples;
+  readonly otherTenantSamples: TenantSamples;
+  /** The example of this route, but for what is said here. */
+  send(name: RouteName, asked?: TestRequest): Promise<TestResponse>;
+  /** Everything that a refused request must leave alone. */
+  storedState(): Promise<string>;
+  close(): Promise<void>;
+}
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+export async function openRestFixture(cluster: StoreFixture): Promise<RestFixture> {
+  const harness = await new EngineHarness({ store: cluster.createHandle() }).start();
+  const engineClient = createHarnessLink(harness);
+  const environment = createFakeEnvironment();
+  const reader = harness.store;
+  const app = createRestServer({
+    engineClient,
+    reader,
+    environment,
+    digest,
+    people: createUserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
+    authenticate: createTokenAuthenticator(tokens),
+    metrics: createMetricsRegistry(),
+    ackDeadlineMs: 5_000,
+    unready: () => null,
+    gauge: () => null,
+  });
+  const send = async (
+    method: string,
+    url: string,
+    { token = "t1-all", headers = {}, body }: TestRequest,
+  ): Promise<TestResponse> => {
+    const isJson = body !== undefined && body !== null && typeof body !== "string" && !Buffer.isBuffer(body);
+    const answer = await app.inject({
+      method: method as "GET",
+      url,
+      headers: {
+        ...(token !== null && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && body !== null && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body !== undefined && body !== null && { payload: isJson ? JSON.stringify(body) : (body as string | Buffer) }),
+    });
+    const isText = answer.body === "" || !String(answer.headers["content-type"]).startsWith("application/json");
+    return { status: answer.statusCode, headers: answer.headers, body: isText ? answer.body : JSON.parse(answer.body) };
+  };
+  const mine = await createSamples(harness, engineClient, environment, send, "t1");
+  const theirs = await createSamples(harness, engineClient, environment, send, "t2");
+  return {
+    harness,
+    outside: environment,
+    ownSamples: mine,
+    otherTenantSamples: theirs,
+    send(name, { url, ...asked } = {}) {
+      const example = exampleRequest(name, mine);
+      const [method, path] = exampleUrl(name, mine);
+      return send(method, url ?? path, { ...example, ...asked, headers: { ...example.headers, ...asked.headers } });
+    },
+    storedState: () => readStoredState(harness),
+    async close() {
+      await app.close();
+      await harness.engine.stop();
+      await cluster.close();
+    },
+  };
+}
+
+const collections = [
+  "workflow",
+  "version",
+  "wpackage",
+  "wpversion",
+  "user",
+  "grant",
+  "resource",
+  "upload",
+  "letter",
+  "command",
+  "bulk",
+  "view",
+];
+
+async function readStoredState({ store }: EngineHarness): Promise<string> {
+  const words: string[] = [];
+  for (const tenant of ["t1", "t2"]) {
+    const { items: facts } = await store.events({ tenant, after: 0, limit: 10_000 });
+    // That somebody asked and was refused may be kept.
+    words.push(`${tenant} ${facts.filter(({ type }) => !type.startsWith("audit.")).length}`);
+    for (const collection of collections) {
+      const { items } = await store.page({ page: "docs", tenant, collection, limit: 100 });
+      words.push(...items.map((doc) => `${doc.id} ${doc.rev}`));
+    }
+  }
+  return words.join("\n");
+}
+
+type SendRequest = (method: string, url: string, asked: TestRequest) => Promise<TestResponse>;
+
+/** One of each thing, made the way that a caller makes it. */
+async function createSamples(
+  harness: EngineHarness,
+  engineClient: EngineClient,
+  environment: FakeEnvironment,
+  send: SendRequest,
+  tenant: "t1" | "t2",
+): Promise<TenantSamples> {
+  const token = `${tenant}-all`;
+  const n = tenant === "t1" ? 700 : 800;
+  const post = async (url: string, body: unknown, headers: Record<string, string> = {}) => {
+    const response = await send("POST", url, { token, body, headers });
+    if (response.status >= 300) throw new Error(`${url} answered ${response.status} ${JSON.stringify(response.body)}`);
+    return response.body;
+  };
+  const manifests = createManifestRecorder({ engineClient, reader: harness.store, digest, environment });
+  const name = `pkg-${tenant}`;
+  manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
+  await manifests.whenIdle();
+  const workerId = `w-${tenant}`;
+  const worker = await harness.joinWorker(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
+  const workflow = { ...buildChain(3), id: nodeId(n) };
+  const failed = (await post("/api/v1/runs", { workflow, clientId: "c" })).runId as string;
+  await harness.settle();
+  const dead = worker.lastDispatch.task;
+  await worker.error("E.RUNNER.FAILURE");
+  const { runId } = await post("/api/v1/runs", { workflow, clientId: "c" });
+  await harness.settle();
+  await post("/api/v1/workflows", workflow);
+  await post(`/api/v1/workflows/${workflow.id}/versions`, {});
+  const pack = await post(`/api/v1/workflows/${workflow.id}/publish`, { version: "1.0.0" });
+  const bulk = await post("/api/v1/runs/bulk", { action: "dismiss", filter: { runIds: ["none"] } });
+  const command = await post(`/api/v1/workers/${workerId}/commands`, { type: "pkg.install", name: "more", version: "1.0.0" });
+  const password = "a long enough password";
+  const user = await post("/api/v1/users", { username: `anna-${tenant}`, password, roles: ["admin"] });
+  const login = { username: `anna-${tenant}`, password, tenant };
+  const person = (await post("/api/v1/auth/login", login)).accessToken as string;
+  const form = `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello ${tenant}\r\n--x--\r\n`;
+  const media = { "content-type": "multipart/form-data; boundary=x" };
+  const resource = await post("/api/v1/resources", form, media);
+  const upload = await post("/api/v1/resources/uploads", { filename: "b.bin", sizeBytes: 4 });
+  const part = form.replace(`hello ${tenant}`, "1234");
+  await send("PUT", `/api/v1/resources/uploads/${upload.uploadId}/parts/0`, { token, body: part, headers: media });
+  const grant = await post("/api/v1/resource-grants", {
+    resourceId: resource.resourceId,
+    packageName: "test",
+    resourceKey: "key",
+    scope: "global",
+  });
+  const view = await post("/api/v1/views", { name: "mine", page: "runs", query: { status: "failed" } });
+  return {
+    workflow,
+    userToken: person,
+    login,
+    runId,
+    failedRunId: failed,
+    nodeId: nodeId(0),
+    workerId,
+    workerName: workerId,
+    taskId: dead,
+    bulkId: bulk.bulkId,
+    commandId: command.commandId,
+    workflowId: workflow.id,
+    version: "1",
+    packageId: pack.packageId,
+    packageName: name,
+    userId: user.userId,
+    role: "run.viewer",
+    resourceId: resource.resourceId,
+    uploadId: upload.uploadId,
+    partNumber: "0",
+    grantId: grant.grantId,
+    viewId: view.viewId,
+    type: "ext.vendor.acme.hello",
+  };
+}

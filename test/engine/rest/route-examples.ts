@@ -1,0 +1,151 @@
+// For every REST route one request that is fine: what its tests start from and then spoil.
+
+import { type Route, type RouteName, routes } from "@astraflow/protocol";
+import { nodeId } from "../harness/engine-harness.ts";
+import type { TestRequest } from "./rest-fixture.ts";
+
+/** One of each thing of a tenant, by the names that paths have for it. */
+export interface TenantSamples {
+  readonly workflow: Readonly<Record<string, unknown>>;
+  /** The token of somebody who has signed in. */
+  readonly userToken: string;
+  readonly login: Readonly<Record<string, string>>;
+  readonly failedRunId: string;
+  readonly runId: string;
+  readonly nodeId: string;
+  readonly workerId: string;
+  readonly workerName: string;
+  readonly taskId: string;
+  readonly bulkId: string;
+  readonly commandId: string;
+  readonly workflowId: unknown;
+  readonly version: string;
+  readonly packageId: string;
+  readonly packageName: string;
+  readonly userId: string;
+  readonly role: string;
+  readonly resourceId: string;
+  readonly uploadId: string;
+  readonly partNumber: string;
+  readonly grantId: string;
+  readonly viewId: string;
+  readonly type: string;
+}
+
+const password = "another long password";
+const media = { "content-type": "multipart/form-data; boundary=x" };
+const form = (text: string) => `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${text}\r\n--x--\r\n`;
+
+const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRequest } = {
+  startRun: ({ workflow }) => ({
+    body: {
+      workflow,
+      clientId: "c",
+      priority: 3,
+      timeoutMs: 1_000,
+      labels: { city: "Oslo" },
+      dryRun: false,
+      allowUnknown: false,
+    },
+  }),
+  retryRun: () => ({ body: { reason: "again" } }),
+  replayRun: ({ nodeId }) => ({ body: { from: nodeId, version: "same", allowUnknown: false } }),
+  rebindRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "drain" } }),
+  rebindSchedulerRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "switch" } }),
+  skipNode: () => ({ body: { reason: "not today" } }),
+  retryNode: () => ({ body: { reason: "again" } }),
+  requeueDeadLetter: () => ({ body: { reason: "again" } }),
+  dismissDeadLetter: () => ({ body: { reason: "old" } }),
+  changeRuns: ({ runId }) => ({
+    body: { action: "cancel", filter: { runIds: [runId], status: ["running"] }, reason: "no more" },
+  }),
+  kickWorker: () => ({ body: { reason: "out" } }),
+  tellWorker: ({ workerId }) => ({ body: { workerId, payload: { hello: 1 } } }),
+  enrolWorker: () => ({
+    body: {
+      workerId: "fresh",
+      name: "fresh",
+      capabilities: { concurrency: { maxParallel: 2 }, pool: "default", tags: { gpu: "no" } },
+      packages: [{ name: "test", version: "1.0.0", status: "installed" }],
+      runtimes: ["node"],
+    },
+  }),
+  signWorker: ({ workerId }) => ({ body: { workerId, status: "healthy" } }),
+  commandWorker: () => ({ body: { type: "pkg.install", name: "more", version: "2.0.0" } }),
+  saveWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: true } }),
+  importWorkflow: ({ workflow }) => ({
+    body: { format: "astraflow.workflow/1", workflow: { ...workflow, id: nodeId(900) }, versions: [], allowUnknown: true },
+  }),
+  validateWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: true } }),
+  replaceWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: false }, headers: { "if-match": '"r1"' } }),
+  deleteWorkflow: () => ({ headers: { "if-match": '"r1"' } }),
+  putWorkflowPreview: () => ({ body: { previewImage: "data:image/png;base64,AAAA" } }),
+  editDraft: ({ nodeId }) => ({ body: { base: 1, edits: [{ op: "setNode", id: nodeId, path: "/label", value: "later" }] } }),
+  publishVersion: () => ({ body: { revision: 1, note: "first", allowUnknown: true } }),
+  rollbackWorkflow: () => ({ body: { version: 1 } }),
+  publishWorkflow: () => ({ body: { version: "1.1.0", visibility: "private", tags: ["a"], allowUnknown: true } }),
+  cloneWorkflowPackage: () => ({ body: { version: "1.0.0", workflowName: "mine", allowUnknown: true } }),
+  login: ({ login }) => ({ body: login, token: null }),
+  logout: ({ userToken: person }) => ({ token: person }),
+  createUser: () => ({ body: { username: "berta", password, roles: ["run.viewer"], displayName: "Berta" } }),
+  changeOwnUser: ({ userToken: person }) => ({ body: { displayName: "Anna" }, token: person }),
+  setOwnPassword: ({ userToken: person, login }) => ({ body: { currentPassword: login["password"], password }, token: person }),
+  setUserPassword: () => ({ body: { password } }),
+  addUserRole: () => ({ body: { role: "run.viewer" } }),
+  setUserStatus: () => ({ body: { isActive: false } }),
+  createResource: () => ({ body: form("some bytes"), headers: media }),
+  createUpload: () => ({
+    body: { filename: "c.bin", sizeBytes: 9, mimeType: "text/plain", visibility: "private", metadata: {} },
+  }),
+  putUploadPart: () => ({ body: form("1234"), headers: media }),
+  createResourceGrant: ({ resourceId }) => ({
+    body: { resourceId, packageName: "test", resourceKey: "other", scope: "global", actions: ["read"] },
+  }),
+  createView: () => ({ body: { name: "late", page: "runs", query: { status: "failed" }, columns: ["runId"], shared: true } }),
+  replaceView: () => ({ body: { name: "early", page: "runs", query: "status:failed" }, headers: { "if-match": '"r1"' } }),
+};
+
+/** Where a second request differs from the example, as another one under the same key would. */
+const differentBodies: { readonly [N in RouteName]?: object } = {
+  startRun: { clientId: "another" },
+  replayRun: { version: "draft" },
+  rebindRun: { mode: "switch" },
+  rebindSchedulerRun: { mode: "drain" },
+  changeRuns: { action: "retry" },
+  tellWorker: { payload: { hello: 2 } },
+  commandWorker: { version: "3.0.0" },
+  saveWorkflow: { metadata: { name: "another" } },
+  importWorkflow: { previewImage: "data:image/png;base64,AAAA" },
+  publishVersion: { note: "another" },
+  publishWorkflow: { changelog: "another" },
+  cloneWorkflowPackage: { workflowName: "another" },
+  createUser: { displayName: "Another" },
+  createUpload: { filename: "another" },
+  createResourceGrant: { resourceKey: "another" },
+  createView: { name: "another" },
+};
+
+export function differentRequest(name: RouteName, samples: TenantSamples): TestRequest | null {
+  const { body } = exampleRequest(name, samples);
+  const difference = differentBodies[name] ?? (hasReason(body) ? { reason: "another" } : null);
+  return difference === null ? null : { body: { ...(body as object), ...difference } };
+}
+
+const hasReason = (body: unknown): boolean => typeof body === "object" && body !== null && "reason" in body;
+
+export const exampleRequest = (name: RouteName, samples: TenantSamples): TestRequest => examples[name]?.(samples) ?? {};
+
+/** Routes that are about a run which has ended. */
+const routesOfEndedRuns: ReadonlySet<RouteName> = new Set(["retryRun", "replayRun"]);
+
+/** The method, and the path with things in it, or with other words in their place. */
+export function exampleUrl(
+  name: RouteName,
+  samples: TenantSamples,
+  word = (value: string) => encodeURIComponent(value),
+): [string, string] {
+  const route: Route = routes[name];
+  const valueOf = (key: string): string =>
+    String(key === "runId" && routesOfEndedRuns.has(name) ? samples.failedRunId : samples[key as keyof TenantSamples]);
+  return [route.method, route.path.replaceAll(/\{(\w+)\}/g, (_, key: string) => word(valueOf(key)))];
+}

@@ -1,0 +1,128 @@
+// Runs of workflows that name a package nobody has brought, over REST on the real engine: refused, allowed, repeated, replayed.
+
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { createManifestRecorder, openWorkflowFixture, sampleManifest } from "@astraflow/doors/testing";
+import type { Workflow } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
+import { createHarnessLink } from "../harness/harness-link.ts";
+
+const tokens = createTokenAuthenticator([
+  { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
+]);
+const chainOfTwo = buildChain(2) as unknown as Workflow;
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of cleanups.splice(0)) await end();
+});
+
+async function openFixture() {
+  const harness = await new EngineHarness().start();
+  cleanups.push(() => harness.engine.stop());
+  const engineClient = createHarnessLink(harness);
+  const bench = openWorkflowFixture({ engineClient, reader: harness.store, authenticate: tokens });
+  const manifestRecorder = createManifestRecorder({
+    engineClient,
+    reader: harness.store,
+    digest: (text) => text,
+    environment: bench.environment,
+  });
+  /** Somebody has been here and brought this package; he need not be here any more. */
+  const bring = async (name: string) => {
+    manifestRecorder.recordManifests("t1", [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
+    await manifestRecorder.whenIdle();
+    bench.environment.advance(1_001);
+  };
+  const start = async (more: object = {}, key?: string) => {
+    const headers = key === undefined ? {} : { "idempotency-key": key };
+    const response = await bench.callRoute("startRun", { body: { workflow: chainOfTwo, clientId: "c", ...more }, headers });
+    await harness.settle();
+    return response;
+  };
+  const runs = async () => (await harness.store.page({ page: "runs", tenant: "t1", limit: 50 })).items.length;
+  return { world: harness, bench, bring, start, runs };
+}
+
+describe("runs of packages that nobody has brought", () => {
+  it("[A254] are refused with node and field once somebody has brought others, and planned with the same error", async () => {
+    const { bring, start, runs } = await openFixture();
+    await bring("tests");
+
+    const response = await start();
+    const plan = await start({ dryRun: true });
+
+    expect(response).toMatchObject({
+      status: 400,
+      body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/package/name" } },
+    });
+    expect(response.body.message).toContain("package test (did you mean tests?)");
+    expect(plan.body.problems[0]).toMatchObject({ severity: "error", node: nodeId(0), path: "/nodes/0/package/name" });
+    expect(await runs()).toBe(0);
+  });
+
+  it("[A254] are started where that is allowed, or where nobody has brought anything, and wait for a worker", async () => {
+    const { world: harness, bring, start } = await openFixture();
+    expect((await start()).status).toBe(202);
+    await bring("mail");
+    expect((await start({ allowUnknown: true, dryRun: true })).body.problems[0]).toMatchObject({ severity: "warning" });
+    expect((await start({ allowUnknown: true })).status).toBe(202);
+
+    const worker = await harness.joinWorker("w");
+    await harness.settle();
+
+    expect(worker.lastDispatch.node).toBe(nodeId(0));
+  });
+
+  it("[A255] are started as soon as a worker that lists the package has joined, though no manifest is kept yet", async () => {
+    const { world: harness, bring, start } = await openFixture();
+    await bring("mail");
+    expect((await start()).status).toBe(400);
+
+    await harness.joinWorker("w");
+
+    expect((await start()).status).toBe(202);
+  });
+
+  it("[A256] that were started under a key are answered as then, and a key that was refused is free", async () => {
+    const { world: harness, bring, start, runs } = await openFixture();
+    const first = await start({}, "k1");
+    await bring("mail");
+
+    const again = await start({}, "k1");
+    expect(again).toMatchObject({ status: 202, headers: { "idempotent-replayed": "true" }, body: { runId: first.body.runId } });
+    expect((await start({ clientId: "other" }, "k1")).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
+    expect((await start({ allowUnknown: true }, "k1")).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
+    expect((await start({}, "k2")).body.error).toBe("E.WORKFLOW.INVALID");
+    expect(await runs()).toBe(1);
+
+    await harness.joinWorker("w");
+    expect(await start({}, "k2")).toMatchObject({ status: 202, headers: {} });
+    expect(await runs()).toBe(2);
+  });
+
+  it("[A257] are retried and replayed as they were, though the package is not known any more", async () => {
+    const { bench, bring, start } = await openFixture();
+    const { runId } = (await start()).body;
+    await bench.callRoute("cancelRun", { params: { runId } });
+    await bring("mail");
+    const again = (name: "retryRun" | "replayRun", body: object) => bench.callRoute(name, { params: { runId }, body });
+
+    expect((await again("retryRun", {})).status).toBe(202);
+    expect((await again("replayRun", {})).status).toBe(202);
+    expect((await again("replayRun", { from: nodeId(0), version: "same" })).status).toBe(202);
+  });
+
+  it("[A257] are replayed with another version only where that is allowed, or the run was", async () => {
+    const { bench, bring, start } = await openFixture();
+    await bench.callRoute("saveWorkflow", { body: chainOfTwo });
+    const plain = (await start()).body.runId;
+    await bring("mail");
+    const allowed = (await start({ allowUnknown: true })).body.runId;
+    for (const runId of [plain, allowed]) await bench.callRoute("cancelRun", { params: { runId } });
+    const replay = async (runId: string, more: object = {}) =>
+      (await bench.callRoute("replayRun", { params: { runId }, body: { version: "draft", ...more } })).status;
+
+    expect([await replay(plain), await replay(plain, { allowUnknown: true }), await replay(allowed)]).toEqual([400, 202, 202]);
+  });
+});

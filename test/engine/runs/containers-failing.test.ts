@@ -1,0 +1,255 @@
+// Containers that fail, are tried again, run out of time or are cancelled: nothing inside stays open, and what ran is told to stop.
+import { describe, expect, it } from "vitest";
+import { AutoWorkers, checkRun, resultOf, slotOf, tasksBySlot } from "../harness/auto-workers.ts";
+import { EngineHarness, type HarnessOptions } from "../harness/engine-harness.ts";
+import { buildFlow, sequence } from "../harness/flow-builder.ts";
+
+async function startFixture(reply?: AutoWorkers["reply"], options: HarnessOptions = {}, slots = 1_000) {
+  const harness = await new EngineHarness(options).start();
+  const worker = await harness.joinWorker("w", { slots });
+  return { world: harness, crew: worker, robot: new AutoWorkers(harness, [worker], reply) };
+}
+
+const errorOf = (text: string | null): Record<string, unknown> => JSON.parse(text ?? "{}") as Record<string, unknown>;
+const retry = { maxAttempts: 3, backoffMs: 1_000, factor: 2, backoffMsMax: 10_000 };
+const threeSteps = { nodes: [{}, {}, {}] };
+
+describe("failing inside", () => {
+  it("[E27] fails the frame, cancels what is open in it, stops its workers, and fails the run with where it happened", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(({ node }) =>
+      node === "bb" ? { fail: "E.RUNNER.FAILURE" } : node === "a" ? { done: {} } : "silent",
+    );
+    const run = await harness.startRun(buildFlow(sequence({}, { body: threeSteps }, {})));
+
+    await autoWorkers.answerAll();
+
+    const { run: over, tasks } = await checkRun(harness, run);
+    const at = tasksBySlot(tasks);
+    expect(over.phase).toBe("failed");
+    expect(errorOf(over.error)).toMatchObject({
+      code: "E.RUNNER.FAILURE",
+      details: { task: `${run}.1*0/1`, node: "bb", container: "b", frame: 0 },
+    });
+    expect([at["1*0/0"]?.phase, at["1*0/2"]?.phase, at["1*0"]?.phase, at["1"]?.phase]).toEqual([
+      "cancelled",
+      "cancelled",
+      "failed",
+      "failed",
+    ]);
+    expect(at["2"]).toBeUndefined();
+    expect(harness.stopsSent().map(slotOf).sort()).toEqual(["1*0/0", "1*0/2"]);
+  });
+
+  it("[E27] names the innermost node through every container around it", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
+    const run = await harness.startRun(
+      buildFlow(sequence({ body: sequence({ loop: { mode: "forEach", items: [1, 2] }, body: sequence({}) }) })),
+    );
+
+    await autoWorkers.answerAll();
+
+    const { run: over } = await checkRun(harness, run);
+    expect(errorOf(over.error)).toMatchObject({ details: { task: `${run}.0*0/0*0/0`, node: "aaa", container: "aa", frame: 0 } });
+  });
+
+  it("[E73] leaves one letter of what failed for good: none for a try that was made again, none where a caller may make good of it", async () => {
+    const letters = async (harness: EngineHarness) =>
+      (await harness.store.page({ page: "docs", tenant: "t1", collection: "letter", limit: 10 })).items.map((doc) =>
+        doc.id.slice(doc.id.lastIndexOf(".") + 1),
+      );
+    const tried = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
+    await tried.world.startRun(buildFlow(sequence({ body: sequence({}), retry: { ...retry, backoffMs: 0 } })));
+    await tried.robot.answerAll();
+    expect(await letters(tried.world)).toEqual(["0"]);
+
+    const plain = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
+    await plain.world.startRun(buildFlow(sequence({ body: sequence({}) })));
+    await plain.robot.answerAll();
+    expect(await letters(plain.world)).toEqual(["0*0/0"]);
+  });
+
+  it("[E28] a map that fails for good opens no more frames and cancels the others", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture((_, params) =>
+      params["item"] === 2 ? { fail: "E.RUNNER.FAILURE" } : "silent",
+    );
+    const list = Array.from({ length: 100 }, (_, at) => at);
+    const run = await harness.startRun(
+      buildFlow(sequence({ loop: { mode: "map", items: list, parallelism: 5 }, body: sequence({}), inputs: [["item", 0]] })),
+    );
+
+    await autoWorkers.answerAll();
+
+    const { run: over, tasks } = await checkRun(harness, run);
+    expect(over.phase).toBe("failed");
+    expect(errorOf(over.error)).toMatchObject({ details: { node: "aa", container: "a", frame: 2 } });
+    expect(autoWorkers.dispatchesSeen).toHaveLength(5);
+    expect(tasks.filter(({ phase }) => phase === "cancelled").map(slotOf)).toHaveLength(8);
+  });
+
+  it("[E29] ends a frame of many open tasks some a turn; what they still say changes nothing", async () => {
+    const {
+      world: harness,
+      robot: autoWorkers,
+      crew: worker,
+    } = await startFixture(() => "silent", { settings: { sweepTasksMax: 20 } });
+    const wide = { nodes: Array.from({ length: 150 }, () => ({})) };
+    const run = await harness.startRun(
+      buildFlow(sequence({ body: sequence({ body: wide }), retry: { ...retry, backoffMs: 0 } })),
+    );
+    await autoWorkers.answerAll();
+    const [first, ...others] = autoWorkers.dispatchesSeen;
+
+    const answers = harness.askAll([
+      { ...worker.resultCommand(first as never, {}, "failed") },
+      ...others.slice(100, 110).map((one) => worker.resultCommand(one, { out: 1 })),
+    ]);
+    await Promise.allSettled(answers);
+    await autoWorkers.answerAll();
+
+    const { tasks } = await checkRun(harness, run);
+    const at = tasksBySlot(tasks);
+    expect(at["0*0/0*0"]?.phase).toBe("failed");
+    expect(at["0*0"]?.phase).toBe("failed");
+    expect(at["0*1"]?.phase).toBe("hosting");
+    expect(tasks.filter((task) => slotOf(task).startsWith("0*0/") && task.endedAt === null)).toEqual([]);
+    expect(tasks.filter((task) => slotOf(task).startsWith("0*1/0*0/") && task.phase === "leased")).toHaveLength(150);
+  });
+
+  it("[E30] a node that its worker cancelled ends the container and the run as cancelled, whatever the retry says", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(() => "cancelled");
+    const run = await harness.startRun(buildFlow(sequence({ body: sequence({}), retry })));
+
+    await autoWorkers.answerAll();
+
+    const { run: over, tasks } = await checkRun(harness, run);
+    expect(over.phase).toBe("cancelled");
+    expect(tasksBySlot(tasks)["0"]?.phase).toBe("cancelled");
+    expect(autoWorkers.dispatchesSeen).toHaveLength(1);
+  });
+});
+
+describe("trying again", () => {
+  it("[E31] runs the whole container again after its backoff, in a new frame", async () => {
+    let fails = 2;
+    const { world: harness, robot: autoWorkers } = await startFixture(({ node }) =>
+      node === "ab" && fails-- > 0 ? { fail: "E.RUNNER.FAILURE" } : { done: { out: node } },
+    );
+    const run = await harness.startRun(buildFlow(sequence({ body: sequence({}, {}), retry }, {})));
+
+    await autoWorkers.answerAll();
+    expect(autoWorkers.dispatchCounts).toEqual({ aa: 1, ab: 1 });
+    await harness.advance(1_000);
+    await autoWorkers.answerAll();
+    expect(autoWorkers.dispatchCounts).toEqual({ aa: 2, ab: 2 });
+    await harness.advance(1_999);
+    await autoWorkers.answerAll();
+    expect(autoWorkers.dispatchCounts).toEqual({ aa: 2, ab: 2 });
+    await harness.advance(1);
+    await autoWorkers.answerAll();
+
+    const { run: over, tasks } = await checkRun(harness, run);
+    expect(over.phase).toBe("succeeded");
+    expect(autoWorkers.dispatchCounts).toEqual({ aa: 3, ab: 3, b: 1 });
+    expect(["0*0", "0*1", "0*2"].map((name) => tasksBySlot(tasks)[name]?.phase)).toEqual(["failed", "failed", "succeeded"]);
+    expect(await harness.facts("t1", `run/${run}`)).toContain("task.retrying");
+  });
+
+  it("[E31] fails with the last error once its tries are used up", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
+    const run = await harness.startRun(buildFlow(sequence({ body: sequence({}), retry: { ...retry, backoffMs: 0 } })));
+
+    await autoWorkers.answerAll();
+
+    const { run: over } = await checkRun(harness, run);
+    expect(over.phase).toBe("failed");
+    expect(autoWorkers.dispatchesSeen).toHaveLength(3);
+  });
+
+  it.for(["forEach", "map"] as const)(
+    "[E32] of a %s tries only the iteration that failed again, and keeps the order of results",
+    async (mode) => {
+      const tries: Record<number, number> = {};
+      const { world: harness, robot: autoWorkers } = await startFixture((_, params) => {
+        const item = Number(params["item"]);
+        tries[item] = (tries[item] ?? 0) + 1;
+        return item % 3 === 1 && (tries[item] as number) < 3 ? { fail: "E.RUNNER.FAILURE" } : { done: { out: item } };
+      });
+      const list = Array.from({ length: 9 }, (_, at) => at);
+      const run = await harness.startRun(
+        buildFlow(
+          sequence({
+            loop: { mode, items: list, ...(mode === "map" && { parallelism: 4 }) },
+            retry,
+            body: sequence({}),
+            inputs: [["item", 0]],
+          }),
+        ),
+      );
+
+      for (let look = 0; look < 40; look++) {
+        await autoWorkers.answerAll();
+        await harness.advance(500);
+      }
+
+      const { run: over, tasks } = await checkRun(harness, run);
+      expect(over.phase).toBe("succeeded");
+      expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((out) => ({ out })), count: 9 });
+      expect(tries).toEqual({ 0: 1, 1: 3, 2: 1, 3: 1, 4: 3, 5: 1, 6: 1, 7: 3, 8: 1 });
+    },
+  );
+});
+
+describe("time limits and cancelling", () => {
+  it("[E33] a container that outlives its time fails with E.TIMEOUT and its name; what it runs is stopped", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(() => "silent");
+    const run = await harness.startRun(buildFlow(sequence({ body: sequence({ body: sequence({}) }), timeoutSeconds: 5, retry })));
+
+    await autoWorkers.answerAll();
+    await harness.advance(4_999);
+    expect((await checkRun(harness, run)).run.phase).toBe("running");
+    await harness.advance(1);
+
+    const { run: over } = await checkRun(harness, run);
+    expect(over.phase).toBe("failed");
+    expect(errorOf(over.error)).toMatchObject({ code: "E.TIMEOUT", details: { node: "a", task: `${run}.0` } });
+    expect(harness.stopsSent().map(slotOf)).toEqual(["0*0/0*0/0"]);
+  });
+
+  it("[E33] an inner container's time does not end the outer one that tries again", async () => {
+    let isSlow = true;
+    const { world: harness, robot: autoWorkers } = await startFixture(() => (isSlow ? "silent" : { done: { out: 1 } }));
+    const run = await harness.startRun(
+      buildFlow(sequence({ body: sequence({ body: sequence({}), timeoutSeconds: 2 }), retry, timeoutSeconds: 60 })),
+    );
+
+    await autoWorkers.answerAll();
+    await harness.advance(2_000);
+    isSlow = false;
+    await harness.advance(1_000);
+    await autoWorkers.answerAll();
+
+    const { run: over } = await checkRun(harness, run);
+    expect(over.phase).toBe("succeeded");
+  });
+
+  it("[E34] cancelling a run, and its own time limit, end every frame and container in it", async () => {
+    const { world: harness, robot: autoWorkers } = await startFixture(() => "silent", { settings: { sweepTasksMax: 7 } });
+    const map = { loop: { mode: "map", items: [1, 2, 3, 4, 5, 6], parallelism: 4 }, body: sequence({ body: threeSteps }) };
+    const [one, other] = [
+      await harness.startRun(buildFlow(sequence(map))),
+      await harness.startRun(buildFlow(sequence(map)), { timeoutMs: 9_000 }),
+    ];
+    await autoWorkers.answerAll();
+
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run: one, reason: "enough" });
+    await harness.settle();
+    expect((await checkRun(harness, one)).run.phase).toBe("cancelled");
+    await harness.advance(9_000);
+
+    const { run: over, tasks } = await checkRun(harness, other);
+    expect(over.phase).toBe("failed");
+    expect(errorOf(over.error)).toMatchObject({ code: "E.TIMEOUT" });
+    expect(tasks.filter((task) => task.endedAt === null)).toEqual([]);
+    expect(harness.stopsSent()).toHaveLength(24);
+  });
+});

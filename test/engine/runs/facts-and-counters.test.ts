@@ -1,0 +1,115 @@
+// What the engine tells besides its answers: counts for the metrics, facts for the log, and acks worth storing.
+import { describe, expect, it } from "vitest";
+import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
+
+async function startGrantedTask() {
+  const harness = await new EngineHarness().start();
+  const worker = await harness.joinWorker("w");
+  const run = await harness.startRun(buildChain(2));
+  await harness.settle();
+  return { world: harness, worker, run };
+}
+
+const countersNamed = (harness: EngineHarness, name: string) =>
+  harness.effects.filter((effect) => effect.type === "count" && effect.name === name);
+
+describe("what the engine tells", () => {
+  it("[E13] counts the latency of results by tenant and node type, once a turn", async () => {
+    const { world: harness, worker } = await startGrantedTask();
+
+    harness.now += 40;
+    await worker.succeed({ out: 1 });
+
+    expect(countersNamed(harness, "result_latency_ms")).toEqual([
+      { type: "count", name: "result_latency_ms", labels: { tenant: "t1", node_type: "test.step" }, values: [40] },
+    ]);
+  });
+
+  it("[E13] counts tasks sent again by reason, missed heartbeats by worker, stale and duplicate words", async () => {
+    const { world: harness, worker } = await startGrantedTask();
+    const old = worker.lastDispatch;
+
+    await harness.advance(5_001);
+    await expect(worker.succeed({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await worker.succeed({ out: 1 });
+    await expect(worker.succeed({ out: 2 }, worker.dispatchesSent[1])).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    for (let second = 0; second < 11; second++) await harness.advance(1_000);
+
+    expect(countersNamed(harness, "cmd_retry_total")[0]).toMatchObject({ labels: { reason: "E.TIMEOUT" }, values: [1] });
+    expect(countersNamed(harness, "stale_words_total")).toHaveLength(1);
+    expect(countersNamed(harness, "duplicate_results_total")).toHaveLength(1);
+    expect(countersNamed(harness, "ws_heartbeat_miss_total")[0]).toMatchObject({ labels: { tenant: "t1", worker: "w" } });
+  });
+
+  it("[E14] tells a run's life as facts, in order, without gaps, and says how far the log has grown", async () => {
+    const { world: harness, worker, run } = await startGrantedTask();
+    await harness.ask({
+      type: "task.feedback",
+      tenant: "t1",
+      worker: worker.worker,
+      session: worker.session,
+      task: worker.lastDispatch.task,
+      fence: worker.lastDispatch.fence,
+      data: { stage: "half", progress: 0.5 },
+    });
+    await worker.succeed({ out: 1 });
+    await worker.succeed({ out: 2 });
+
+    const page = await harness.store.events({ tenant: "t1", after: 0, subject: `run/${run}`, limit: 100 });
+
+    expect(page.items.map((item) => item.type)).toEqual([
+      "run.created",
+      "task.ready",
+      "run.started",
+      "task.granted",
+      "task.feedback",
+      "task.succeeded",
+      "task.granted",
+      "task.succeeded",
+      "run.succeeded",
+    ]);
+    expect(page.items[4]?.data).toMatchObject({ stage: "half", progress: 0.5 });
+    const grew = harness.effects.filter((effect) => effect.type === "log");
+    expect(grew.at(-1)).toMatchObject({ head: page.head });
+  });
+
+  it("[E17] appends what a result has overtaken to the log, marked as late, for a minute and under the fence that ended the task", async () => {
+    const { world: harness, worker, run } = await startGrantedTask();
+    const { task, fence } = worker.lastDispatch;
+    const say = (of: number, message: string) =>
+      harness.ask({
+        type: "task.feedback",
+        tenant: "t1",
+        worker: worker.worker,
+        session: worker.session,
+        task,
+        fence: of,
+        data: { message },
+      });
+    await worker.succeed({ out: 1 });
+
+    expect(await say(fence, "overtaken")).toMatchObject({ applied: true });
+    await expect(say(fence - 1, "of an older attempt")).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await harness.advance(60_001);
+    expect(await say(fence, "too late")).toMatchObject({ applied: false });
+
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, subject: `run/${run}`, limit: 100 });
+    const told = items.filter(({ type }) => type === "task.feedback").map(({ data }) => data);
+    expect(told).toEqual([{ task, fence, message: "overtaken", isLate: true }]);
+    expect((await harness.runDetail(run)).tasks[0]?.phase).toBe("succeeded");
+  });
+
+  it("[E15] stores the ack of an attempt that lives longer than a moment, and of no other", async () => {
+    const { world: harness, worker, run } = await startGrantedTask();
+    await worker.ack();
+    expect((await harness.runDetail(run)).tasks[0]?.acked).toBe(false);
+
+    await harness.advance(1_001);
+    expect((await harness.runDetail(run)).tasks[0]?.acked).toBe(true);
+    await worker.succeed({ out: 1 });
+    await worker.ack();
+    await worker.succeed({ out: 2 });
+
+    expect((await harness.runDetail(run)).tasks[1]?.acked).toBe(false);
+  });
+});

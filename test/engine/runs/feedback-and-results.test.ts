@@ -1,0 +1,385 @@
+// What a node says while it runs, and what its result brings: words kept in its row, text in rows of its own, facts that point there.
+import { type ReportFeedback, type ReportResult, readTaskState } from "@astraflow/engine";
+import { describe, expect, it } from "vitest";
+import { buildChain, buildWorkflow, EngineHarness, type NodeSpec, type TestWorker } from "../harness/engine-harness.ts";
+import { findTaskAt, taskPhasesBySlot } from "../harness/middleware-chains.ts";
+
+type FeedbackData = Readonly<Record<string, unknown>>;
+
+const feedbackCommand = (
+  worker: TestWorker,
+  data: FeedbackData,
+  attempt: { task: string; fence: number } = worker.lastDispatch,
+): ReportFeedback => ({
+  type: "task.feedback",
+  tenant: worker.tenant,
+  worker: worker.worker,
+  session: worker.session,
+  task: attempt.task,
+  fence: attempt.fence,
+  data,
+});
+
+async function startFixture(node: NodeSpec = {}, dialect = "v2") {
+  const harness = await new EngineHarness().start();
+  const worker = await harness.joinWorker("w", { dialect });
+  const run = await harness.startRun(buildChain(1, node));
+  await harness.settle();
+  const say = (data: FeedbackData) => harness.ask(feedbackCommand(worker, data));
+  const state = async () => readTaskState(await findTaskAt(harness, run, "0"));
+  const facts = async (): Promise<FeedbackData[]> => {
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 1_000, types: ["task.feedback"] });
+    return items.map(({ data }) => data);
+  };
+  const chunks = async () => {
+    const { items } = await harness.store.page({ page: "chunks", tenant: "t1", task: `${run}.0`, limit: 100 });
+    return items;
+  };
+  return { world: harness, crew: worker, run, say, state, facts, chunks };
+}
+
+const chunkTexts = (rows: readonly { readonly body: string }[]): unknown[] =>
+  rows.flatMap(({ body }) => (JSON.parse(body) as { text: unknown }[]).map(({ text }) => text));
+
+describe("what a node says of itself", () => {
+  it("[E64] keeps the last stage, progress and message, merges numbers and other words; null removes", async () => {
+    const { world: harness, say, state } = await startFixture();
+    await say({ stage: "one", progress: 0.2, message: "m", metrics: { a: 1 }, metadata: { owner: "x", gone: 1 } });
+    await harness.advance(5);
+
+    await say({ stage: "two", metrics: { b: 2 }, metadata: { gone: null } });
+
+    expect((await state()).said).toEqual({
+      stage: "two",
+      progress: 0.2,
+      message: "m",
+      at: harness.now,
+      metrics: { a: 1, b: 2 },
+      metadata: { owner: "x" },
+    });
+  });
+
+  it("[A372] tells the stage it has with what it says of itself, and with nothing else", async () => {
+    const { say, facts } = await startFixture();
+    await say({ progress: 0.1 });
+    await say({ stage: "one" });
+    await say({ progress: 0.2 });
+    await say({ message: "m" });
+    await say({ metrics: { a: 1 } });
+
+    const told = (await facts()).map(({ stage, progress, message }) => ({ stage, progress, message }));
+    expect(told).toEqual([
+      { progress: 0.1 },
+      { stage: "one" },
+      { stage: "one", progress: 0.2 },
+      { stage: "one", message: "m" },
+      {},
+    ]);
+  });
+
+  it("[E65] merges `metadata.results` into what it has of the results, and `metadata.summary` as one of them", async () => {
+    const { say, state, facts } = await startFixture();
+    await say({ metadata: { results: { page: { url: "u", title: "t" }, n: 1 }, summary: "short" } });
+
+    await say({ metadata: { results: { page: { title: null }, n: 2 } } });
+
+    expect((await state()).results).toEqual({ page: { url: "u" }, n: 2, summary: "short" });
+    expect((await facts()).map(({ results }) => results)).toEqual([
+      { page: { url: "u", title: "t" }, n: 1, summary: "short" },
+      { page: { title: null }, n: 2 },
+    ]);
+    expect((await state()).said).toBeUndefined();
+  });
+
+  it("[E65] keeps out results that would grow beyond their limit, and says so", async () => {
+    const { say, state, facts } = await startFixture();
+    await say({ metadata: { results: { small: 1 } } });
+
+    await say({ stage: "big", metadata: { results: { big: "x".repeat(256 * 1024) } } });
+
+    expect((await state()).results).toEqual({ small: 1 });
+    expect((await facts()).at(-1)).toMatchObject({ stage: "big", resultsDropped: true });
+    expect((await facts()).at(-1)).not.toHaveProperty("results");
+  });
+
+  it("[E66] lets the result take the place of what feedback gathered, and does not keep the stage as if it ran on", async () => {
+    const { crew: worker, run, world: harness, say, state } = await startFixture();
+    await say({ stage: "streaming", progress: 0.9, metrics: { tokens: 7 }, metadata: { results: { part: 1 } } });
+
+    await worker.succeed({ out: 1 });
+
+    const task = await findTaskAt(harness, run, "0");
+    expect(task).toMatchObject({ phase: "succeeded", result: '{"out":1}' });
+    expect(await state()).toEqual({ said: { progress: 0.9, at: harness.now, metrics: { tokens: 7 } } });
+  });
+
+  it("[E66] begins the next attempt with nothing said", async () => {
+    const {
+      crew: worker,
+      world: harness,
+      say,
+      state,
+    } = await startFixture({ policy: { retry: { maxAttempts: 2, backoffMs: 0 } } });
+    await say({ stage: "streaming", metadata: { results: { part: 1 } } });
+
+    await worker.error("E.RUNNER.FAILURE");
+    await harness.settle();
+
+    expect(await state()).toEqual({});
+    expect(worker.lastDispatch.attempt).toBe(2);
+  });
+});
+
+describe("what a node prints", () => {
+  it("[E67] keeps chunks in rows of their own, numbered within the attempt, with the lines that begin in them", async () => {
+    const { say, facts, chunks } = await startFixture();
+    await say({ chunks: [{ channel: "stdout", index: 0, text: "one\ntwo" }] });
+    await say({
+      chunks: [
+        { channel: "stdout", index: 1, text: " and a half\nthree\n" },
+        { channel: "custom", index: 2, data_base64: "AAE=", mime_type: "image/png" },
+      ],
+    });
+
+    expect(await chunks()).toMatchObject([
+      { first: 0, count: 1, line: 0, lines: 2 },
+      { first: 1, count: 2, line: 2, lines: 1 },
+    ]);
+    expect(JSON.parse((await chunks())[1]?.body ?? "")).toEqual([
+      { channel: "stdout", index: 1, text: " and a half\nthree\n" },
+      { channel: "custom", index: 2, data: "AAE=", mimeType: "image/png" },
+    ]);
+    expect((await facts()).map(({ chunks }) => chunks)).toEqual([
+      { first: 0, count: 1 },
+      { first: 1, count: 2 },
+    ]);
+  });
+
+  it("[E67] writes a numbered chunk once, however often it comes; one without a number is appended", async () => {
+    const { say, chunks, facts } = await startFixture();
+    const lines = ["a\n", "b\n", "c\n"].map((text, index) => ({ channel: "log", index, text }));
+    await say({ chunks: lines.slice(0, 2) });
+    await say({ chunks: lines });
+    await say({ chunks: lines });
+
+    await say({ chunks: [{ channel: "log", text: "d\n" }] });
+
+    expect(chunkTexts(await chunks())).toEqual(["a\n", "b\n", "c\n", "d\n"]);
+    expect((await facts()).map(({ chunks }) => chunks)).toEqual([
+      { first: 0, count: 2 },
+      { first: 2, count: 1 },
+      undefined,
+      { first: 3, count: 1 },
+    ]);
+  });
+
+  it("[E67] leaves the indexes of older dialects alone: there they count per channel", async () => {
+    const { say, chunks } = await startFixture({}, "v1");
+    await say({ chunks: [{ channel: "stdout", index: 0, text: "out" }] });
+
+    await say({ chunks: [{ channel: "stderr", index: 0, text: "err" }] });
+
+    expect(chunkTexts(await chunks())).toEqual(["out", "err"]);
+  });
+
+  it("[E68] keeps what an attempt says while its run is being ended, so that what it printed has no gap, and tells it to stop", async () => {
+    const harness = await new EngineHarness({ settings: { sweepTasksMax: 1 } }).start();
+    const worker = await harness.joinWorker("w", { slots: 10 });
+    const run = await harness.startRun(buildWorkflow([{}, {}, {}], []));
+    await harness.settle();
+    const last = worker.dispatchesSent.at(-1) as TestWorker["lastDispatch"];
+    await harness.ask(feedbackCommand(worker, { chunks: [{ channel: "log", text: "one", index: 0 }] }, last));
+
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
+    expect((await harness.runDetail(run)).run.phase).toBe("ending");
+    await harness.ask(feedbackCommand(worker, { chunks: [{ channel: "log", text: "two", index: 1 }] }, last));
+    await harness.settle();
+
+    const { items } = await harness.store.page({ page: "chunks", tenant: "t1", task: last.task, limit: 100 });
+    expect(items.map(({ body }) => /one|two/.exec(body)?.[0])).toEqual(["one", "two"]);
+    expect((await harness.runDetail(run)).run.phase).toBe("cancelled");
+    expect(harness.stopsSent().filter(({ task }) => task === last.task)).not.toEqual([]);
+  });
+
+  it("[E68] appends late words and chunks for a minute after the end, and changes nothing else", async () => {
+    const { world: harness, crew: worker, run, say, chunks, facts } = await startFixture();
+    await say({ chunks: [{ channel: "log", text: "a" }] });
+    await worker.succeed({ out: 1 });
+    const before = await findTaskAt(harness, run, "0");
+
+    await say({ stage: "late", chunks: [{ channel: "log", text: "b" }], metadata: { results: { out: 2 } } });
+    await say({ chunks: [{ channel: "log", text: "c" }] });
+
+    const { state: _, ...after } = await findTaskAt(harness, run, "0");
+    const { state: __, ...ended } = before;
+    expect(after).toEqual(ended);
+    expect(readTaskState(await findTaskAt(harness, run, "0")).said).toBeUndefined();
+    expect(chunkTexts(await chunks())).toEqual(["a", "b", "c"]);
+    expect((await facts()).slice(1)).toMatchObject([{ stage: "late", isLate: true }, { isLate: true }]);
+    harness.now += 60_001;
+    await expect(say({ chunks: [{ channel: "log", text: "d" }] })).resolves.toMatchObject({ applied: false });
+  });
+
+  it("[E67] writes the row of a chatty task once a turn", async () => {
+    const { world: harness, crew: worker, state, chunks } = await startFixture();
+    const words = Array.from({ length: 50 }, (_, index) =>
+      feedbackCommand(worker, { progress: index / 50, chunks: [{ channel: "log", index, text: "x\n" }] }),
+    );
+
+    await Promise.all(harness.askAll(words));
+
+    expect((await state()).printed).toMatchObject({ chunks: 50, lines: 50 });
+    expect((await chunks()).reduce((sum, { count }) => sum + count, 0)).toBe(50);
+  });
+});
+
+describe("what a result must be", () => {
+  const schema = { type: "object", properties: { out: { type: "number" } }, required: ["out"] };
+  const typed = (parts: FeedbackData): Record<string, unknown> => {
+    const workflow = buildChain(2);
+    const nodes = workflow.nodes as readonly object[];
+    return { ...workflow, nodes: nodes.map((node, at) => (at === 0 ? { ...node, schema: parts } : node)) };
+  };
+  const started = async (workflow: Record<string, unknown>) => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(workflow);
+    await harness.settle();
+    return { world: harness, crew: worker, run };
+  };
+
+  it("[E69] fails an attempt whose result breaks the schema, naming node and field, and tries no other", async () => {
+    const { world: harness, crew: worker, run } = await started(typed({ results: schema }));
+
+    await worker.succeed({ out: "text" });
+
+    const { run: row } = await harness.runDetail(run);
+    const error = JSON.parse(row.error ?? "{}") as { code: string; message: string; details: FeedbackData };
+    expect(row.phase).toBe("failed");
+    expect(error).toMatchObject({ code: "E.RESULT.INVALID", details: { field: "/results/out" } });
+    expect(error.message).toContain("results.out");
+    expect(worker.dispatchesSent).toHaveLength(1);
+  });
+
+  it("[E69] passes a result that fits", async () => {
+    const { world: harness, crew: worker, run } = await started(typed({ results: schema }));
+
+    await worker.succeed({ out: 3 });
+
+    expect(await taskPhasesBySlot(harness, run)).toMatchObject({ "0": "succeeded" });
+  });
+
+  it("[E69] fails an attempt whose result is larger than a row may carry", async () => {
+    const { world: harness, crew: worker, run } = await started(typed({}));
+
+    await worker.succeed({ out: "x".repeat(2 * 1024 * 1024) });
+
+    expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({ code: "E.RESULT.TOO_LARGE" });
+  });
+
+  it("[E70] fails a task whose parameters break the schema once its edges are written in, before anybody sees it", async () => {
+    const workflow = buildChain(2);
+    const nodes = workflow.nodes as readonly object[];
+    const second = { parameters: { type: "object", properties: { in: { type: "number" } } } };
+    const {
+      world: harness,
+      crew: worker,
+      run,
+    } = await started({ ...workflow, nodes: [nodes[0], { ...nodes[1], schema: second }] });
+
+    await worker.succeed({ out: "text" });
+
+    expect(await taskPhasesBySlot(harness, run)).toEqual({ "0": "succeeded", "1": "failed" });
+    expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({
+      code: "E.PARAMS.INVALID",
+      details: { field: "/parameters/in" },
+    });
+    expect(worker.dispatchesSent).toHaveLength(1);
+  });
+
+  it("[E71] does not try again where a resource is gone", async () => {
+    const {
+      world: harness,
+      crew: worker,
+      run,
+    } = await started(buildChain(1, { policy: { retry: { maxAttempts: 5, backoffMs: 0 } } }));
+
+    await worker.error("E.RESOURCE.MISSING", "no such file here");
+
+    expect((await harness.runDetail(run)).run.phase).toBe("failed");
+    expect(worker.dispatchesSent).toHaveLength(1);
+  });
+
+  it("[E72] keeps what the node says of its result and what it left with the worker, without what only repeats the dispatch", async () => {
+    const { world: harness, crew: worker, run } = await started(buildChain(1));
+    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResult;
+    const metadata = JSON.stringify({ concurrency_key: "k", constraints: {}, model: "m1" });
+
+    await harness.ask({ ...command, metadata, artifacts: [{ resource: "r-1", type: "file", sizeBytes: 9 }] });
+
+    expect(readTaskState(await findTaskAt(harness, run, "0"))).toMatchObject({
+      metadata: { model: "m1" },
+      artifacts: [{ resource: "r-1", type: "file", sizeBytes: 9, worker: "t1/w" }],
+    });
+    expect(await harness.facts()).toContain("task.artifact");
+  });
+
+  it("[E110] keeps with the node until when an artifact can be had: what was said, else an hour, and nothing of what came inline", async () => {
+    const { world: harness, crew: worker, run } = await started(buildChain(1));
+    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResult;
+    const artifacts = [
+      { resource: "r-1", type: "file" },
+      { resource: "r-2", type: "file", expiresAt: 9_000_000_000_000 },
+      { resource: "r-3", type: "file", inline: true },
+    ];
+
+    await harness.ask({ ...command, artifacts });
+
+    const task = await findTaskAt(harness, run, "0");
+    const kept = (readTaskState(task).artifacts ?? []).map(({ expiresAt }) => expiresAt);
+    expect(kept).toEqual([(task.endedAt ?? 0) + 3_600_000, 9_000_000_000_000, undefined]);
+  });
+
+  it("[E111] an attempt that lives longer than a moment after its ack is said to run, once, in the unit that stores the ack", async () => {
+    const { world: harness, crew: worker, run } = await started(buildChain(1));
+    const { task, fence } = worker.lastDispatch;
+    await harness.advance(2_000);
+    expect(await harness.facts()).not.toContain("task.running");
+
+    await worker.ack();
+    await harness.advance(1_001);
+    await harness.advance(1_001);
+
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, types: ["task.running"] });
+    expect(items.map(({ data }) => data)).toEqual([{ task, fence, worker: "t1/w", attempt: 1 }]);
+    expect((await findTaskAt(harness, run, "0")).acked).toBe(true);
+  });
+
+  it("[E73] leaves a letter of a task that failed for good, under its run, and says so", async () => {
+    const {
+      world: harness,
+      crew: worker,
+      run,
+    } = await started(buildChain(1, { policy: { retry: { maxAttempts: 2, backoffMs: 0 } } }));
+    await worker.error("E.RUNNER.FAILURE", "first");
+    await harness.settle();
+    await worker.error("E.RUNNER.FAILURE", "second");
+
+    const { items } = await harness.store.page({ page: "docs", tenant: "t1", collection: "letter", limit: 10 });
+    expect(items).toHaveLength(1);
+    expect(items[0]?.id).toBe(`t1/letter/${run}.0`);
+    expect(JSON.parse(items[0]?.body ?? "{}")).toEqual({
+      run,
+      node: expect.any(String),
+      label: "node 0",
+      code: "E.RUNNER.FAILURE",
+      message: "second",
+      attempts: 2,
+      failures: 2,
+      at: harness.now,
+      worker: "t1/w",
+      status: "open",
+    });
+    expect(await harness.facts()).toContain("task.dead");
+  });
+});

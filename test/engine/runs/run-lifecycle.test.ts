@@ -1,0 +1,229 @@
+// The life of a run through the real driver: submitted, granted, acked, answered, walked on, ended.
+import { describe, expect, it } from "vitest";
+import { buildChain, buildWorkflow, EngineHarness, nodeId } from "../harness/engine-harness.ts";
+
+describe("the life of a run", () => {
+  it("[E1] walks a chain node by node, carrying values along the edges, and ends succeeded", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(3, { params: { fixed: 1 } }));
+
+    await harness.settle();
+    expect(JSON.parse(worker.lastDispatch.params)).toEqual({ fixed: 1 });
+    await worker.succeed({ out: "a" });
+    expect(worker.lastDispatch.node).toBe(nodeId(1));
+    expect(JSON.parse(worker.lastDispatch.params)).toEqual({ fixed: 1, in: "a" });
+    await worker.succeed({ out: "b" });
+    await worker.succeed({ out: "c" });
+
+    const { run: row, tasks } = await harness.runDetail(run);
+    expect(row).toMatchObject({ phase: "succeeded", open: 0 });
+    expect(tasks.map((task) => task.phase)).toEqual(["succeeded", "succeeded", "succeeded"]);
+    expect(tasks[2]?.result).toBe('{"out":"c"}');
+  });
+
+  it("[E2] grants the successor in the very turn that takes the result", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    await harness.startRun(buildChain(2));
+    await harness.settle();
+    const turns = harness.engine.gauge().turns;
+
+    await worker.succeed({ out: 1 });
+
+    expect(worker.dispatchesSent).toHaveLength(2);
+    expect(harness.engine.gauge().turns).toBe(turns + 1);
+  });
+
+  it("[E3] lets a join wait for every predecessor and gives it all their values", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 3 });
+    const run = await harness.startRun(
+      buildWorkflow(
+        [{}, {}, {}],
+        [
+          [0, 2],
+          [1, 2],
+        ],
+      ),
+    );
+    await harness.settle();
+    const [left, right] = [worker.dispatchesSent[0], worker.lastDispatch];
+
+    await worker.succeed({ out: "L" }, left);
+    expect(worker.dispatchesSent).toHaveLength(2);
+    await worker.succeed({ out: "R" }, right);
+
+    expect(JSON.parse(worker.lastDispatch.params)).toEqual({ in0: "L", in1: "R" });
+    await worker.succeed();
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+  });
+
+  it("[E3] counts two predecessors that end in one turn once each", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 3 });
+    await harness.startRun(
+      buildWorkflow(
+        [{}, {}, {}],
+        [
+          [0, 2],
+          [1, 2],
+        ],
+      ),
+    );
+    await harness.settle();
+
+    await Promise.all(harness.askAll(worker.dispatchesSent.map((dispatch) => worker.resultCommand(dispatch, { out: 1 }))));
+
+    expect(worker.dispatchesSent).toHaveLength(3);
+  });
+
+  it("[E4] fails the run with the task's error and cancels what is still open, telling its holder to stop", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 2 });
+    const run = await harness.startRun(buildWorkflow([{}, {}, {}], [[0, 2]]));
+    await harness.settle();
+    const [first, second] = [worker.dispatchesSent[0], worker.lastDispatch];
+
+    await worker.error("E.RUNNER.FAILURE", "no such page", first);
+
+    const { run: row, tasks } = await harness.runDetail(run);
+    expect(row.phase).toBe("failed");
+    expect(JSON.parse(row.error ?? "")).toMatchObject({
+      code: "E.RUNNER.FAILURE",
+      message: "no such page",
+      details: { node: nodeId(0) },
+    });
+    expect(tasks.map((task) => task.phase)).toEqual(["failed", "cancelled"]);
+    expect(harness.stopsSent()).toMatchObject([{ task: second.task, fence: second.fence, code: "E.RUNNER.CANCELLED" }]);
+  });
+
+  it("[E5] retries a failed attempt after its backoff, under a new fence, as often as the policy says", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(1, { policy: { retry: { maxAttempts: 2, backoffMs: 1_000 } } }));
+    await harness.settle();
+    const first = worker.lastDispatch;
+
+    await worker.error("E.RUNNER.FAILURE");
+    expect(worker.dispatchesSent).toHaveLength(1);
+    expect(harness.wakeAt).toBeLessThanOrEqual(harness.now + 1_000);
+    await harness.advance(1_001);
+    const second = worker.lastDispatch;
+    await worker.error("E.RUNNER.FAILURE");
+
+    expect(second.attempt).toBe(2);
+    expect(second.fence).toBeGreaterThan(first.fence);
+    expect((await harness.runDetail(run)).run.phase).toBe("failed");
+  });
+
+  it("[E6] ends an attempt that outlives its time limit, tells the worker to stop, and retries or fails", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(1, { policy: { timeoutMs: 2_000 } }));
+    await harness.settle();
+    await worker.ack();
+
+    await harness.advance(2_001);
+
+    expect(harness.stopsSent()).toMatchObject([{ task: worker.lastDispatch.task, code: "E.TIMEOUT" }]);
+    expect(JSON.parse((await harness.runDetail(run)).run.error ?? "")).toMatchObject({ code: "E.TIMEOUT" });
+  });
+
+  it("[E7] fails a task that waited in queue longer than its limit with E.DISPATCH.UNAVAILABLE and each worker's reason", async () => {
+    const harness = await new EngineHarness().start();
+    await harness.joinWorker("old", { packages: [{ name: "test", version: "0.9.0", status: "installed" }] });
+    await harness.joinWorker("foreign", { tenant: "t2" });
+    const run = await harness.startRun(buildChain(1, { policy: { queueTimeoutMs: 3_000 } }));
+    await harness.settle();
+
+    await harness.advance(2_999);
+    expect((await harness.runDetail(run)).run.phase).toBe("queued");
+    await harness.advance(2);
+
+    const error = JSON.parse((await harness.runDetail(run)).run.error ?? "");
+    expect(error.code).toBe("E.DISPATCH.UNAVAILABLE");
+    expect(error.details.reasons).toEqual([{ worker: "old", code: "package-version", has: "0.9.0", needs: "1.0.0" }]);
+  });
+
+  it("[E8] ends a run that outlives its own time limit", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(2), { timeoutMs: 5_000 });
+    await harness.settle();
+    await worker.ack();
+
+    await harness.advance(4_000);
+    await worker.heartbeat([worker.lastDispatch]);
+    await harness.advance(1_001);
+
+    expect((await harness.runDetail(run)).run.phase).toBe("failed");
+    expect(harness.stopsSent()).toHaveLength(1);
+  });
+
+  it("[E9] cancels a run: the outcome is cancelled, the running attempt is told, its late result changes nothing", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(2));
+    await harness.settle();
+    const held = worker.lastDispatch;
+
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "not needed" });
+
+    expect(harness.stopsSent()).toMatchObject([{ task: held.task, fence: held.fence }]);
+    await expect(worker.succeed({ out: 1 }, held)).resolves.toMatchObject({ applied: false });
+    expect((await harness.runDetail(run)).run.phase).toBe("cancelled");
+    await expect(harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "again" })).resolves.toMatchObject({
+      phase: "cancelled",
+    });
+  });
+
+  it("[E10] sweeps a large run by a cursor, some tasks a turn, and ends it when none is left", async () => {
+    const harness = await new EngineHarness({ settings: { sweepTasksMax: 10 } }).start();
+    const run = await harness.startRun(
+      buildWorkflow(
+        Array.from({ length: 35 }, () => ({})),
+        [],
+      ),
+    );
+    await harness.settle();
+    const turns = harness.engine.gauge().turns;
+
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "x" });
+    await harness.settle();
+
+    const { run: row, tasks } = await harness.runDetail(run);
+    expect(row).toMatchObject({ phase: "cancelled", open: 0 });
+    expect(tasks.every((task) => task.phase === "cancelled")).toBe(true);
+    expect(harness.engine.gauge().turns - turns).toBeGreaterThanOrEqual(4);
+  });
+
+  it("[E11] gives the same run for the same Idempotency-Key and refuses another request under it", async () => {
+    const harness = await new EngineHarness().start();
+
+    const first = await harness.startRun(buildChain(1), { ask: "k" });
+    const again = await harness.startRun(buildChain(1), { ask: "k" });
+    const [one, two] = await Promise.all(
+      harness.askAll([harness.startCommand(buildChain(1), { ask: "k2" }), harness.startCommand(buildChain(1), { ask: "k2" })]),
+    );
+
+    expect(again).toBe(first);
+    expect(one).toMatchObject({ repeated: false });
+    expect(two).toMatchObject({ repeated: true, run: (one as { run: string }).run });
+    await expect(harness.startRun(buildChain(2), { ask: "k" })).rejects.toMatchObject({ code: "E.IDEMPOTENCY.MISMATCH" });
+    expect(await harness.startRun(buildChain(1), { ask: "k", tenant: "t2" })).not.toBe(first);
+  });
+
+  it("[E12] answers about another tenant's run exactly as about a missing one", async () => {
+    const harness = await new EngineHarness().start();
+    const run = await harness.startRun(buildChain(1));
+    const cancel = (id: string) =>
+      harness.ask({ type: "run.cancel", tenant: "t2", by: "x", run: id, reason: "" }).catch((refused) => refused.fault);
+
+    const foreign = await cancel(run);
+    const missing = await cancel("none");
+
+    expect(foreign.code).toBe("E.NOT_FOUND");
+    expect(foreign.message.replace(run, "ID")).toBe(missing.message.replace("none", "ID"));
+  });
+});

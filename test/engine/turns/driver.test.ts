@@ -1,0 +1,360 @@
+// The driver's own rules: what happens to a command or a timer that cannot be decided, a root in other hands, a commit that fails or
+// gets no answer; that every command is answered once; and that the checkers of the weather see the planted bugs.
+import type { Command, CommandAnswer, EngineSettings, Row, RowKey, RunDetail, Store } from "@astraflow/engine";
+import { defaultSettings } from "@astraflow/engine";
+import type { Plant } from "@astraflow/engine/testing";
+import { fault } from "@astraflow/protocol";
+import { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { describe, expect, it } from "vitest";
+import { visibilityProblem } from "../fuzz/effect-visibility.ts";
+import { KillableEngine, sha256Digest } from "../fuzz/killable-engine.ts";
+import { LogChecker } from "../fuzz/log-checker.ts";
+import { RowChecker } from "../fuzz/row-checker.ts";
+import { buildChain, buildWorkflow, describeWorker, EngineHarness } from "../harness/engine-harness.ts";
+
+const firstInstant = 1_800_000_000_000;
+
+interface DriverFixture {
+  readonly world: EngineHarness;
+  readonly cluster: MemoryCluster;
+}
+
+function createDriverFixture(
+  options: Partial<MemoryClusterOptions> = {},
+  settings: Partial<EngineSettings> = {},
+  wrap: (store: Store) => Store = (store) => store,
+): DriverFixture {
+  let harness: EngineHarness | null = null;
+  const now = () => harness?.now ?? firstInstant;
+  const clock = { wall: now, mono: now };
+  const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options });
+  harness = new EngineHarness({ store: wrap(cluster.createHandle()), settings });
+  return { world: harness, cluster };
+}
+
+/** Another program writes rows behind the engine's back. */
+async function insertRows(cluster: MemoryCluster, rows: readonly Row[]): Promise<void> {
+  const store = cluster.createHandle();
+  const { lastTurn } = await store.open({ replica: "planter", cluster: "c1" });
+  const keys = rows.map((row): RowKey => `${row.kind}/${row.id}`);
+  const tx = await store.begin({ rows: keys, claims: [], lists: [], due: 0, mail: 0, skip: [] });
+  const unit = { roots: keys, puts: rows, deletes: [], enqueued: [], logEntries: [], mail: [] };
+  expect(await tx.commit(lastTurn + 1, [unit])).toMatchObject({ outcome: "committed" });
+}
+
+const corruptWorkflow = (cluster: MemoryCluster, workflow: string): Promise<void> =>
+  insertRows(cluster, [{ kind: "workflow", id: workflow, body: "{ not json" }]);
+
+const faultCodeOf = (answer: Promise<unknown>): Promise<string> =>
+  answer.then(
+    () => "done",
+    (refused: { code: string }) => refused.code,
+  );
+
+const answersOf = (harness: EngineHarness): CommandAnswer[] =>
+  harness.effects.filter((effect): effect is CommandAnswer => effect.type === "answer");
+
+/** Lets everything happen that can happen without the clock. */
+const runPendingCallbacks = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe("commands that cannot be decided", () => {
+  it("[U1] leaves a command out that throws, tries it alone, then refuses it; its neighbours commit", async () => {
+    const { world: harness, cluster } = createDriverFixture();
+    await harness.start();
+    const poison = harness.startCommand(buildChain(2)) as Extract<Command, { type: "run.start" }>;
+    await corruptWorkflow(cluster, `t1/${poison.digest}`);
+
+    const codes = await Promise.all(
+      harness.askAll([harness.startCommand(buildChain(1)), poison, harness.startCommand(buildChain(3))]).map(faultCodeOf),
+    );
+
+    expect(codes).toEqual(["done", "E.UNIT.QUARANTINED", "done"]);
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(2);
+    expect(harness.problems).toMatchObject([{ code: "E.UNIT.QUARANTINED", details: { type: "run.start", tenant: "t1" } }]);
+    expect(answersOf(harness)).toHaveLength(3);
+  });
+
+  it("[U1] does the same with a command whose unit the store refuses", async () => {
+    const { world: harness } = createDriverFixture();
+    await harness.start();
+
+    const codes = await Promise.all(
+      harness
+        .askAll([
+          harness.startCommand(buildChain(1)),
+          harness.startCommand(buildChain(1), { priority: Number.NaN }),
+          harness.startCommand(buildChain(1)),
+        ])
+        .map(faultCodeOf),
+    );
+
+    expect(codes).toEqual(["done", "E.UNIT.QUARANTINED", "done"]);
+    expect(await faultCodeOf(harness.startRun(buildChain(1)))).toBe("done");
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(3);
+  });
+
+  it("[U2] leaves a root alone whose timer throws twice, reports it once, and lets the other timers go on", async () => {
+    const { world: harness, cluster } = createDriverFixture();
+    await harness.start();
+    const patient = (length: number) => buildChain(length, { policy: { queueTimeoutMs: 3_000 } });
+    const bad = await harness.startRun(patient(2));
+    const good = await harness.startRun(patient(1));
+    await corruptWorkflow(cluster, (await harness.runDetail(bad)).run.workflow);
+    const next = new EngineHarness({ store: cluster.createHandle() });
+    next.now = harness.now;
+    await next.start();
+
+    for (let look = 0; look < 5; look++) {
+      harness.now += 1_500;
+      await next.advance(1_500);
+    }
+
+    expect((await next.runDetail(good)).run.phase).toBe("failed");
+    expect((await next.runDetail(bad)).run.phase).toBe("queued");
+    expect(next.problems).toMatchObject([{ code: "E.UNIT.QUARANTINED", details: { root: `run/${bad}` } }]);
+    expect(next.engine.gauge().quarantined).toBe(1);
+    expect(await faultCodeOf(next.startRun(buildChain(1)))).toBe("done");
+  });
+});
+
+describe("roots in other hands", () => {
+  const hold = async (cluster: MemoryCluster, run: string) => {
+    const other = cluster.createHandle();
+    await other.open({ replica: "other", cluster: "c1" });
+    return await other.begin({ rows: [`run/${run}`], claims: [], lists: [], due: 0, mail: 0, skip: [] });
+  };
+  const cancel = (run: string): Command => ({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "x" });
+
+  it("[U3] keeps a command for the next turn while its root is busy, and the others do not wait for it", async () => {
+    const { world: harness, cluster } = createDriverFixture({ mode: "weak" });
+    await harness.start();
+    const [held, free] = [await harness.startRun(buildChain(1)), await harness.startRun(buildChain(1))];
+    const tx = await hold(cluster, held);
+
+    const waiting = harness.ask(cancel(held));
+    await expect(harness.ask(cancel(free))).resolves.toMatchObject({ phase: "cancelled" });
+    expect((await harness.runDetail(held)).run.phase).toBe("queued");
+    await tx.abort();
+    for (let pause = 0; pause < 2; pause++) await harness.advance(20);
+
+    await expect(waiting).resolves.toMatchObject({ phase: "cancelled" });
+  });
+
+  it("[U3] answers E.STORE.BUSY when the root stays busy, and nothing has changed", async () => {
+    const { world: harness, cluster } = createDriverFixture({ mode: "weak" });
+    await harness.start();
+    const held = await harness.startRun(buildChain(1));
+    const tx = await hold(cluster, held);
+
+    const answer = faultCodeOf(harness.ask(cancel(held)));
+    for (let pause = 0; pause < 1_000; pause++) await harness.advance(20);
+
+    expect(await answer).toBe("E.STORE.BUSY");
+    await tx.abort();
+    expect((await harness.runDetail(held)).run.phase).toBe("queued");
+  });
+});
+
+describe("commits that fail or get no answer", () => {
+  it("[U10] says nothing of a turn that failed, tries it again, and does everything once", async () => {
+    let failures = 3;
+    const { world: harness } = createDriverFixture({ scriptedOutcome: () => (failures-- > 0 ? "failed" : undefined) });
+    await harness.start();
+    const answer = harness.ask(harness.startCommand(buildChain(1)));
+    await runPendingCallbacks();
+    expect(harness.effects.filter((effect) => effect.type !== "count")).toEqual([]);
+
+    for (let pause = 0; pause < 3; pause++) await harness.advance(1_000);
+
+    await expect(answer).resolves.toMatchObject({ of: "run", repeated: false });
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(1);
+    expect((await harness.facts()).filter((type) => type === "run.created")).toHaveLength(1);
+  });
+
+  it("[U10] answers E.STORE.BUSY after many failures and has written nothing", async () => {
+    const { world: harness } = createDriverFixture({ scriptedOutcome: () => "failed" });
+    await harness.start();
+    const answer = faultCodeOf(harness.ask(harness.startCommand(buildChain(1))));
+
+    for (let pause = 0; pause < 12; pause++) await harness.advance(1_000);
+
+    expect(await answer).toBe("E.STORE.BUSY");
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toEqual([]);
+  });
+
+  it("[U10] names a store that is not durable any more as such", async () => {
+    const weak = fault("E.STORE.DURABILITY", "synchronous_commit is off");
+    const { world: harness } = createDriverFixture({}, {}, (store) => ({
+      open: (me) => store.open(me),
+      begin: async (want) => {
+        const tx = await store.begin(want);
+        tx.commit = async () => {
+          await tx.abort();
+          return { outcome: "failed", fault: weak };
+        };
+        return tx;
+      },
+      settle: (turn) => store.settle(turn),
+      onHint: (listener) => store.onHint(listener),
+      events: (query) => store.events(query),
+      page: (query) => store.page(query),
+      close: () => store.close(),
+    }));
+    await harness.start();
+    const answer = faultCodeOf(harness.ask(harness.startCommand(buildChain(1))));
+
+    for (let pause = 0; pause < 12; pause++) await harness.advance(1_000);
+
+    expect(await answer).toBe("E.STORE.DURABILITY");
+  });
+
+  for (const fate of ["unknown-committed", "unknown-absent"] as const)
+    it(`[U4] says nothing before a turn of unknown outcome is settled (${fate}), and does everything once`, async () => {
+      const late = Promise.withResolvers<void>();
+      const fates = [fate];
+      const { world: harness } = createDriverFixture({
+        scriptedOutcome: () => fates.pop(),
+        pauseAt: ({ step }) => (step === "late" ? late.promise : undefined),
+      });
+      await harness.start();
+      const answer = harness.ask(harness.startCommand(buildChain(1)));
+      await runPendingCallbacks();
+      expect(harness.effects.filter((effect) => effect.type !== "count")).toEqual([]);
+
+      late.resolve();
+      await runPendingCallbacks();
+      for (let pause = 0; pause < 2; pause++) await harness.advance(1_000);
+
+      await expect(answer).resolves.toMatchObject({ of: "run", repeated: false });
+      expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(1);
+      expect(answersOf(harness)).toHaveLength(1);
+    });
+
+  it("[U4] begins no other turn while the store cannot say what became of the last one", async () => {
+    let isAway = true;
+    let begun = 0;
+    const { world: harness } = createDriverFixture(
+      { scriptedOutcome: ({ turn }) => (turn === 1 && isAway ? "unknown-committed" : undefined) },
+      {},
+      (store) => ({
+        open: (me) => store.open(me),
+        begin: (want) => {
+          begun++;
+          return store.begin(want);
+        },
+        settle: (turn) => (isAway ? Promise.reject(new Error("no connection")) : store.settle(turn)),
+        onHint: (listener) => store.onHint(listener),
+        events: (query) => store.events(query),
+        page: (query) => store.page(query),
+        close: () => store.close(),
+      }),
+    );
+    await harness.start();
+    const answer = harness.ask(harness.startCommand(buildChain(1)));
+    await runPendingCallbacks();
+    const before = begun;
+
+    for (let pause = 0; pause < 3; pause++) await harness.advance(1_000);
+    expect([begun, answersOf(harness)]).toEqual([before, []]);
+    isAway = false;
+    await harness.advance(1_000);
+
+    await expect(answer).resolves.toMatchObject({ of: "run" });
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(1);
+  });
+});
+
+describe("answers", () => {
+  it("[U11] answers every command exactly once, also those that wait when the engine stops and those that come later", async () => {
+    const { world: harness } = createDriverFixture({}, { turnCommandsMax: 2 });
+    await harness.start();
+    const orders = Array.from({ length: 9 }, () => harness.startCommand(buildChain(1)));
+    const early = harness.askAll(orders).map(faultCodeOf);
+
+    await harness.engine.stop();
+    const codes = await Promise.all([...early, faultCodeOf(harness.ask(harness.startCommand(buildChain(1))))]);
+
+    const done = codes.filter((code) => code === "done").length;
+    expect(codes.filter((code) => code === "E.SHUTTING_DOWN")).toHaveLength(10 - done);
+    expect(codes.at(-1)).toBe("E.SHUTTING_DOWN");
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 20 })).items).toHaveLength(done);
+    expect(new Set(answersOf(harness).map((answer) => answer.ref)).size).toBe(10);
+    expect(answersOf(harness)).toHaveLength(10);
+  });
+});
+
+describe("the checkers", () => {
+  /** A grant that is revoked, granted again and answered, watched by the checkers of the weather. */
+  async function watch(mutant: Plant | null): Promise<string[]> {
+    let time = firstInstant;
+    let refs = 0;
+    const cluster = createMemoryCluster({
+      mode: "strong",
+      random: { random: () => 0.5 },
+      clock: { mono: () => (time += 2), wall: () => time },
+    });
+    const reader = cluster.createHandle();
+    const words = new Map<number, { command: Command }>();
+    const problems: Promise<string | null>[] = [];
+    const sent: { task: string; fence: number }[] = [];
+    const killable = new KillableEngine(
+      "r1",
+      cluster.createHandle(),
+      {
+        settings: defaultSettings,
+        nextId: (now) => `${now.toString(16)}-${++refs}`,
+        nextRandom: () => 0.5,
+        mono: () => time,
+        receiveEffects: (_from, effects) => {
+          for (const effect of effects) {
+            problems.push(visibilityProblem(reader, effect, effect.type === "answer" ? words.get(effect.ref) : undefined));
+            if (effect.type === "dispatch") sent.push(effect.dispatch);
+          }
+        },
+        receiveProblem: (_from, problem) => problems.push(Promise.resolve(problem.message)),
+      },
+      mutant,
+    );
+    const say = async (command: Command) => {
+      const ref = ++refs;
+      words.set(ref, { command });
+      killable.giveWork((engine) => engine.push([{ ref, command }]));
+      await runPendingCallbacks();
+    };
+    void killable.engine.start({ replica: "r1", cluster: "c1" });
+    await runPendingCallbacks();
+    const who = { tenant: "t1", worker: "t1/w", session: "s" };
+    const body = JSON.stringify(buildWorkflow([{}], []));
+    await say({ type: "worker.join", ...who, name: "w", boot: "b", about: describeWorker(), running: [] });
+    const order = { by: "me", digest: sha256Digest(body), body, client: "c", priority: 5, timeoutMs: null, ask: null };
+    await say({ type: "run.start", tenant: "t1", ...order });
+    time += defaultSettings.ackDeadlineMs + 1;
+    killable.giveWork((engine) => engine.wake());
+    await runPendingCallbacks();
+    for (const { task, fence } of [...sent])
+      await say({ type: "task.result", ...who, task, fence, status: "succeeded", result: "{}", error: null, durationMs: 1 });
+    const { items } = await reader.page({ page: "runs", tenant: "t1", limit: 9 });
+    const details: RunDetail[] = [];
+    for (const { id } of items) details.push((await reader.page({ page: "run", tenant: "t1", run: id })).detail as RunDetail);
+    const log = (await reader.events({ tenant: "t1", after: 0, limit: 999 })).items;
+    const replayed = new LogChecker("t1", details, new Map([["t1/w", describeWorker()]])).replay(log);
+    const looked = new RowChecker().check(details, (await reader.page({ page: "workers", tenant: "t1" })).items);
+    expect(details.map(({ run }) => run.phase)).toEqual(["succeeded"]);
+    return [...(await Promise.all(problems)), replayed, looked].filter((problem) => problem !== null);
+  }
+
+  it("[U5] find nothing wrong with the engine as it is", async () => {
+    expect(await watch(null)).toEqual([]);
+  });
+
+  it("[U5] see an engine that speaks before its commit", async () => {
+    const problems = await watch("ack-before-commit");
+
+    expect(problems).toContainEqual(expect.stringMatching(/^run .* was answered before it was visible$/));
+    expect(problems).toContainEqual(expect.stringMatching(/was dispatched under \d+ before its grant was visible$/));
+  });
+
+  it("[U5] see an engine that requeues without raising the fence", async () => {
+    expect(await watch("requeue-forgets-fence")).toContainEqual(expect.stringMatching(/task.requeued: fence of .* did not rise/));
+  });
+});

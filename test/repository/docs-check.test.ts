@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { checkDocs } from "../../scripts/checks/docs.ts";
+import { writeTemporaryTree } from "./temporary-tree.ts";
+
+const spec = `# Spec
+
+| id | rule |
+|---|---|
+| L1 | A lease ends. |
+| L2 | Written as a row, (planned). |
+
+- **Q1** Queues are fair.
+
+R3 is a rule of its own paragraph.
+Words that wrap and begin with
+X9 are no rule.
+
+\`\`\`
+Z1 stands in an example
+\`\`\`
+`;
+const tests = `
+it("[L1] ends a lease", run);
+describe("[Q1] fair queues", () => { it(\`[Q1] is fair on \${store} today\`, run); });
+it.each([["a", (x) => x]])("[R3] knows %s as a word", run);
+// it("[L9] in a comment", run);
+`;
+const row = (...cells: string[]) => `| ${cells.join(" | ")} |`;
+const table = (...rows: string[]) =>
+  ["# Requirements", "", "| id | section | requirement | rule | test | state |", "|---|---|---|---|---|---|", ...rows, ""].join(
+    "\n",
+  );
+const met = row("R0-001", "1", "Leases end \\| or not", "L1", "[L1] ends a lease", "met");
+
+const validFiles = { "docs/spec.md": spec, "docs/requirements.md": table(met), "packages/a/src/a.test.ts": tests };
+const checkWithFiles = (files: Record<string, string>) => checkDocs(writeTemporaryTree({ ...validFiles, ...files }));
+const checkWithRow = (...cells: string[]) => checkWithFiles({ "docs/requirements.md": table(met, row(...cells)) });
+
+describe("the rules of the spec", () => {
+  it("[H15] are content when each has a test and each cited one exists", () => {
+    expect(checkWithFiles({})).toEqual([]);
+  });
+
+  it("[H15] must exist when a test cites them", () => {
+    expect(checkWithFiles({ "test/b.test.ts": 'it("[L1, L7] ends twice", run);' })).toEqual([
+      "test/b.test.ts:1: cites rule L7, which docs/spec.md does not have",
+    ]);
+  });
+
+  it("[H15] must be cited by a test unless they are planned", () => {
+    expect(checkWithFiles({ "docs/spec.md": `${spec}\n| L8 | Untested. |\n` })).toEqual([
+      expect.stringContaining("no test title begins with [L8]"),
+    ]);
+  });
+
+  it("[H15] are no longer planned once a test cites them", () => {
+    expect(checkWithFiles({ "test/b.test.ts": 'it("[L2] is here", run);' })).toEqual([
+      expect.stringContaining("marked (planned), but a test"),
+    ]);
+  });
+
+  it("[H15] have one place each", () => {
+    expect(checkWithFiles({ "docs/spec.md": `${spec}\n- L1: again\n` })).toEqual([
+      expect.stringContaining("rule L1 is already on line 5"),
+    ]);
+  });
+});
+
+describe("the rows of the requirements", () => {
+  it("[H16] may name a test whose title is partly computed", () => {
+    expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on sqlite today", "met")).toEqual([]);
+    expect(checkWithRow("R0-002", "1", "Fair", "R3", "`[R3] knows this as a word`", "met")).toEqual([]);
+    expect(checkWithRow("R0-002", "1", "Fair", "Q1, L1", "[Q1] fair queues<br>[L1] ends a lease", "met")).toEqual([]);
+  });
+
+  it("[H16] fail when they name a test or a rule that does not exist, whatever their state", () => {
+    expect(checkWithRow("R0-002", "1", "Fair", "L1", "[L1] ends", "met")).toEqual([
+      expect.stringContaining('does not exist: "[L1] ends"'),
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "", "[L1] ends a lease!", "not yet")).toEqual([
+      expect.stringContaining("does not exist"),
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "K1", "", "not yet")).toEqual([expect.stringContaining("names rule K1")]);
+  });
+
+  it("[H16] are met by a rule and a test, and by no planned rule", () => {
+    expect(checkWithRow("R0-002", "1", "Fair", "", "[L1] ends a lease", "met")).toEqual([
+      expect.stringContaining("needs a rule and a test"),
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "L1", "", "met")).toEqual([expect.stringContaining("needs a rule and a test")]);
+    expect(checkWithRow("R0-002", "1", "Fair", "L2", "[L1] ends a lease", "met")).toEqual([
+      expect.stringContaining("only planned"),
+    ]);
+  });
+
+  it("[H16] give a reason when decided otherwise, and know three states", () => {
+    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise: it is a drawing")).toEqual([]);
+    expect(checkWithRow("R0-002", "1", "Fair", "", "", "not yet")).toEqual([]);
+    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise:")).toEqual([
+      expect.stringContaining("without a reason"),
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise")).toEqual([
+      expect.stringContaining("without a reason"),
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "", "", "done")).toEqual([expect.stringContaining('the state "done"')]);
+  });
+
+  it("[H16] have six cells, ids of their own, and the columns that were agreed", () => {
+    expect(checkWithRow("R0-002", "1", "a | b", "", "", "not yet")).toEqual([expect.stringContaining("7 cells in place of 6")]);
+    expect(checkWithRow("R0-001", "1", "again", "", "", "not yet")).toEqual([expect.stringContaining("R0-001 is used twice")]);
+    expect(checkWithFiles({ "docs/requirements.md": "| id | what |\n|---|---|\n| 1 | a |\n" })).toEqual([
+      expect.stringContaining("the columns are id | section"),
+      expect.stringContaining("no table with the columns"),
+    ]);
+  });
+
+  it("[H16] leave other tables alone", () => {
+    expect(checkWithFiles({ "docs/requirements.md": `${table(met)}\n| seed | rows |\n|---|---|\n| 000 | 1 |\n` })).toEqual([]);
+  });
+});
+
+describe("the documents", () => {
+  it("[H15] are named when they are missing", () => {
+    const problems = checkDocs(writeTemporaryTree({ "packages/a/src/a.test.ts": tests }));
+
+    expect(problems).toEqual([
+      expect.stringContaining("docs/spec.md is missing"),
+      expect.stringContaining("docs/requirements.md is missing"),
+    ]);
+  });
+
+  it("[H17] and the sources mention no place outside the repository", () => {
+    const args = [
+      ["..", "shared", "x.md"].join("/"),
+      ["see ", "work", "main"].join("/"),
+      ["", "tmp", "bash_1"].join("/"),
+      ["registry", "npmjs.org"].join("."),
+    ];
+
+    for (const said of args) {
+      expect(checkWithFiles({ "docs/a.md": `one\n${said}\n` })).toEqual([expect.stringMatching(/^docs\/a\.md:2: mentions /)]);
+      expect(checkWithFiles({ "apps/a/src/a.ts": `// ${said}` })).toHaveLength(1);
+    }
+    expect(
+      checkWithFiles({ "package-lock.json": args.join("\n"), "docs/a.md": "packages/a/work/b and https://host/work/x" }),
+    ).toEqual([]);
+  });
+});

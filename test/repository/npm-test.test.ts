@@ -1,0 +1,93 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createCheckout, startScript, waitForEnd } from "./miniature-checkout.ts";
+
+/** A vitest that reports what it is told to. */
+const fakeVitest = (counts: unknown, code: number) => `
+import { writeFileSync } from "node:fs";
+console.log("vitest " + process.argv.slice(2).join(" "));
+${counts === null ? "" : `writeFileSync(process.env.ASTRA_TEST_COUNTS, ${JSON.stringify(JSON.stringify(counts))});`}
+process.exit(${code});
+`;
+const createCheckoutWithVitest = (counts: unknown, code = 0) =>
+  createCheckout({ isReady: true, files: { "node_modules/vitest/vitest.mjs": fakeVitest(counts, code) } });
+const lastLine = (output: string) => output.trimEnd().split("\n").at(-1);
+
+describe("npm test", () => {
+  it("[H4] narrows to a path, leaves the check out and says so, and ends with the counts", async () => {
+    const checkout = createCheckoutWithVitest({ passed: 5, failed: 0, skipped: [] });
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages/store"]));
+
+    expect(ended.output).toContain("check: left out, because only packages/store is tested");
+    expect(ended.output).toContain("vitest run packages/store");
+    expect(lastLine(ended.output)).toBe("5 passed, 0 failed");
+    expect(ended.code).toBe(0);
+  });
+
+  it("[H4] exits with 1 when a test failed", async () => {
+    const ended = await waitForEnd(
+      startScript(createCheckoutWithVitest({ passed: 5, failed: 2, skipped: [] }, 1), "test.mjs", ["packages"]),
+    );
+
+    expect(lastLine(ended.output)).toBe("5 passed, 2 failed");
+    expect(ended.code).toBe(1);
+  });
+
+  it("[H4] runs the check before all tests and counts its failed steps", async () => {
+    const checkout = createCheckoutWithVitest({ passed: 5, failed: 0, skipped: [] });
+    checkout.env["PATH"] = "/usr/bin:/bin"; // none of the tools: every step fails
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs"));
+
+    expect(ended.output.indexOf("✗ docs")).toBeGreaterThan(0);
+    expect(ended.output.indexOf("vitest run")).toBeGreaterThan(ended.output.indexOf("✗ docs"));
+    expect(lastLine(ended.output)).toMatch(/^5 passed, [1-9]\d* failed$/);
+    expect(ended.code).toBe(1);
+  });
+
+  it("[H5] fails when the runner ended without a result, whatever its exit code", async () => {
+    const ended = await waitForEnd(startScript(createCheckoutWithVitest(null), "test.mjs", ["packages"]));
+
+    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+    expect(ended.code).toBe(1);
+  });
+
+  it("[H3] exits with 2 and still ends with counts when the set-up fails", async () => {
+    const checkout = createCheckout({ isReady: false, files: { "npm-code": "1" } });
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs"));
+
+    expect(ended.output).toContain("did not succeed");
+    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+    expect(ended.code).toBe(2);
+  });
+
+  it("[H2] installs a missing system package with apt-get when run as root, and tells others how", async () => {
+    const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
+    const plan = join(checkout.root, "scripts/setup-plan.mjs");
+    writeFileSync(plan, readFileSync(plan, "utf8").replaceAll(/probe: ".*"/g, 'probe: "/no/such/*/folder"'));
+    writeFileSync(join(checkout.root, "fake/apt-get"), '#!/bin/sh\necho "apt-get $*"\n', { mode: 0o755 });
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages"]));
+
+    const isRoot = process.getuid?.() === 0;
+    const install = "apt-get install -y --no-install-recommends postgresql";
+    expect(ended.output).toContain(isRoot ? `apt-get update\n${install}` : `run: sudo ${install}`);
+    expect(ended.code).toBe(isRoot ? 0 : 2);
+  });
+
+  it("[H3] exits with 2 when a system package cannot be installed, with the output of the attempt in view", async () => {
+    const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
+    const plan = join(checkout.root, "scripts/setup-plan.mjs");
+    writeFileSync(plan, readFileSync(plan, "utf8").replaceAll(/probe: ".*"/g, 'probe: "/no/such/*/folder"'));
+    writeFileSync(join(checkout.root, "fake/apt-get"), "#!/bin/sh\necho 'no route to host'\nexit 100\n", { mode: 0o755 });
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages"]));
+
+    expect(ended.code).toBe(2);
+    expect(ended.output).toContain(process.getuid?.() === 0 ? "no route to host" : "run: sudo apt-get install");
+    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+  });
+});

@@ -1,0 +1,47 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { repositoryRoot } from "../../scripts/repository-files.ts";
+import { writeTemporaryTree } from "./temporary-tree.ts";
+
+/** Runs the real vitest with our reporter over planted tests. */
+function runWithFiles(files: Record<string, string>): string[] {
+  const root = writeTemporaryTree(files);
+  const args = ["run", "--globals", "--root", root, "--reporter", join(repositoryRoot, "scripts/reporter.ts")];
+  const env = { ...process.env, ASTRA_TEST_COUNTS: "" };
+  const done = spawnSync(process.execPath, [join(repositoryRoot, "node_modules/vitest/vitest.mjs"), ...args], {
+    encoding: "utf8",
+    env,
+  });
+  return done.stdout.trim().split("\n");
+}
+
+describe("the reporter", () => {
+  it("[H4] counts passed, failed and skipped tests, and gives the reason of a skip", () => {
+    const said = runWithFiles({
+      "a.test.ts": 'it("one", () => {}); it("two", () => { throw new Error("no"); });',
+      "b.test.ts": 'describe("b", () => { it("three", (ctx) => ctx.skip("no such server")); it("four", () => {}); });',
+    });
+
+    expect(said).toEqual(["skipped: b.test.ts > b > three: no such server", "2 passed, 1 failed, 1 skipped"]);
+  });
+
+  it("[H5] counts a file that cannot be loaded, and a hook that throws, as failures", () => {
+    const said = runWithFiles({
+      "a.test.ts": 'it("one", () => {});',
+      "b.test.ts": 'throw new Error("at load");',
+      "c.test.ts": 'describe("c", () => { beforeAll(() => { throw new Error("hook"); }); it("two", () => {}); });',
+    });
+
+    expect(said.at(-1)).toMatch(/^1 passed, 2 failed/);
+  });
+
+  it("[H5] counts an error that no test caught", () => {
+    const said = runWithFiles({
+      "a.test.ts":
+        'it("one", async () => { setTimeout(() => { throw new Error("stray"); }, 0); await new Promise((r) => setTimeout(r, 50)); });',
+    });
+
+    expect(said.at(-1)).toBe("1 passed, 1 failed");
+  });
+});

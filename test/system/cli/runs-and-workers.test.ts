@@ -1,0 +1,166 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SchedulerApi, startScheduler, startWorker } from "../harness/installation.ts";
+import { pollUntil, repositoryRoot, runAstra, spawnAstra, withTimeout } from "../harness/processes.ts";
+import { failingWorkflow, sleepingWorkflow, textChainWorkflow } from "../harness/workflows.ts";
+
+const lines = (text: string): Record<string, unknown>[] =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+describe("astra run", () => {
+  it("[L6] submits a file, follows it with plain lines in a pipe, and ends with 0", async () => {
+    const { http, ws } = await startScheduler();
+    await startWorker(ws);
+
+    const end = await runAstra([
+      "run",
+      join(repositoryRoot, "examples", "workflows", "hello-chain.json"),
+      "--watch",
+      "--url",
+      http,
+    ]);
+
+    expect(end).toMatchObject({ code: 0 });
+    expect(end.stdout).toMatch(/^[0-9a-f-]{36} succeeded\n$/);
+    expect(end.stderr).toMatch(/succeeded · w-1/);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves are what a pipe must not get
+    expect(end.stderr + end.stdout).not.toMatch(/\u001b/);
+  });
+
+  it("[L6] a failed run ends with 1 and says why; as JSON the run is the last line", async () => {
+    const { http, ws } = await startScheduler();
+    await startWorker(ws);
+
+    const words = await runAstra(["run", "-", "--url", http], {}, JSON.stringify(failingWorkflow()));
+    const data = await runAstra(["run", "-", "--watch", "--json", "--url", http], {}, JSON.stringify(failingWorkflow()));
+
+    expect(words).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(" failed\n"),
+      stderr: expect.stringContaining("error E."),
+    });
+    expect(data.code).toBe(1);
+    expect(lines(data.stdout).at(-1)).toMatchObject({ status: "failed", error: { code: expect.any(String) } });
+    expect(lines(data.stdout)[0]).toMatchObject({ cursor: expect.any(String), type: "run.created" });
+  });
+
+  it("[L8] survives a scheduler that is killed and comes back", async () => {
+    const first = await startScheduler();
+    await startWorker(first.ws);
+    const following = spawnAstra(["run", "-", "--url", first.http], {}, JSON.stringify(sleepingWorkflow(1_500)));
+    await pollUntil("the run to be there", async () => (await new SchedulerApi(first.http).listRuns()).length === 1);
+
+    first.process.kill("SIGKILL");
+    await pollUntil("the CLI to notice", async () => following.stderr().includes("reconnecting, nothing is missed"));
+    await startScheduler({ dataDir: first.dataDir, listen: first.listen });
+
+    expect(await withTimeout(following.ended, "the end of astra run", following.stderr)).toEqual({ code: 0, signal: null });
+    expect(following.stderr()).toContain("connected again, nothing missed");
+  });
+
+  it("[L8] interrupted, it leaves the run going, says how to stop it, and ends with 130", async () => {
+    const { http } = await startScheduler();
+    const following = spawnAstra(["run", "-", "--url", http], {}, JSON.stringify(textChainWorkflow("x")));
+    const [run] = await pollUntil("the run to be there", async () => {
+      const runs = await new SchedulerApi(http).listRuns();
+      return runs.length > 0 && following.stderr().includes("run ") && runs;
+    });
+
+    following.kill("SIGINT");
+
+    expect((await withTimeout(following.ended, "the end of astra run", following.stderr)).code).toBe(130);
+    expect(following.stderr()).toContain(`astra runs cancel ${run?.runId}`);
+    expect((await new SchedulerApi(http).getRun(run?.runId ?? "")).status).toBe("queued");
+  });
+});
+
+describe("astra runs", () => {
+  it("[L9] export gives the definition, every fact in order, and the final state, one JSON line each", async () => {
+    const { http, ws } = await startScheduler();
+    const api = new SchedulerApi(http);
+    await startWorker(ws);
+    const workflow = textChainWorkflow("abc");
+    const ref = await api.startRun(workflow, "k");
+    await api.waitForRunEnd(ref.runId);
+
+    const end = await runAstra(["runs", "export", ref.runId, "--url", http]);
+    const said = lines(end.stdout);
+
+    expect(end.code).toBe(0);
+    expect(said[0]).toMatchObject({ kind: "definition", runId: ref.runId, definition: { id: workflow.id } });
+    expect(said.at(-1)).toMatchObject({ kind: "run", isEnded: true, run: { runId: ref.runId, status: "succeeded" } });
+    const facts = said.slice(1, -1);
+    expect(facts.map((fact) => fact["type"])).toEqual((await api.listRunFacts(ref.runId)).map((fact) => fact.type));
+    expect(facts[0]).toMatchObject({ kind: "fact", type: "run.created" });
+    expect(facts.at(-1)).toMatchObject({ type: "run.succeeded" });
+  });
+
+  it("[L9] list, show and cancel work by words and as JSON, with ids shortened while unique", async () => {
+    const { http } = await startScheduler();
+    const env = { ASTRA_URL: http };
+    const ref = await new SchedulerApi(http).startRun(textChainWorkflow("abc"), "k");
+    const short = ref.runId.slice(-8);
+
+    expect((await runAstra(["runs", "list"], env)).stdout).toMatch(new RegExp(`^RUN +STATUS.*\\n${ref.runId} +queued`));
+    expect(JSON.parse((await runAstra(["runs", "ls", "--json"], env)).stdout)).toMatchObject({ items: [{ runId: ref.runId }] });
+    expect((await runAstra(["runs", "show", short], env)).stdout).toContain("waits for demo.text");
+    expect(await runAstra(["runs", "cancel", short, "--yes", "--json"], env)).toMatchObject({ code: 0 });
+    expect((await new SchedulerApi(http).waitForRunEnd(ref.runId)).status).toBe("cancelled");
+  });
+
+  it("[L9] cancel says whether there was anything left to stop", async () => {
+    const { http } = await startScheduler();
+    const env = { ASTRA_URL: http };
+    const { runId } = await new SchedulerApi(http).startRun(textChainWorkflow("abc"), "k");
+
+    const first = await runAstra(["runs", "cancel", runId, "--yes"], env);
+    await new SchedulerApi(http).waitForRunEnd(runId);
+    const second = await runAstra(["runs", "cancel", runId], env);
+
+    expect(first).toMatchObject({ code: 0, stderr: "" });
+    expect(second).toMatchObject({
+      code: 0,
+      stdout: `${runId} cancelled\n`,
+      stderr: "It had ended already; nothing was done.\n",
+    });
+  });
+
+  it("[L2] what is missing ends with 3, what is not allowed with 4, nobody there with 5", async () => {
+    const { http, process } = await startScheduler();
+    const missing = "01900000-0000-7000-8000-000000000000";
+
+    expect(await runAstra(["runs", "show", missing, "--url", http])).toMatchObject({ code: 3, stdout: "" });
+    expect(await runAstra(["runs", "list", "--url", http], { ASTRA_TOKEN: "wrong" })).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining("E.AUTH.INVALID_TOKEN"),
+    });
+    process.kill("SIGTERM");
+    await process.ended;
+    expect(await runAstra(["runs", "list", "--url", http])).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("try: astra up"),
+    });
+  });
+});
+
+describe("astra workers", () => {
+  it("[L7] lists, drains and undrains: a draining worker gets nothing new until it is let back", async () => {
+    const { http, ws } = await startScheduler();
+    const api = new SchedulerApi(http);
+    const env = { ASTRA_URL: http };
+    const worker = await startWorker(ws, { name: "w-only" });
+
+    expect((await runAstra(["workers", "list"], env)).stdout).toMatch(/\nw-only +online .*demo@1\.0\.0/);
+    expect(await runAstra(["workers", "drain", "w-only"], env)).toMatchObject({ code: 0 });
+    expect((await api.listWorkers()).items[0]).toMatchObject({ draining: true });
+    const ref = await api.startRun(textChainWorkflow("x"), "k");
+    expect(await runAstra(["workers", "undrain", "w-on"], env)).toMatchObject({ code: 0 });
+
+    expect((await api.waitForRunEnd(ref.runId)).status).toBe("succeeded");
+    expect(worker.stderr()).toBe(""); // it logs warnings, and nothing went wrong
+    expect(await runAstra(["workers", "drain", "nobody"], env)).toMatchObject({ code: 3 });
+  });
+});

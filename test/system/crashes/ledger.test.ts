@@ -1,0 +1,41 @@
+import { expect, it } from "vitest";
+import { runCrashTest } from "../../../bench/crash-test/crash-test.ts";
+
+it("[O27] a small ledger is right to the last task: two schedulers killed under load, PostgreSQL restarted once", async () => {
+  const { violations, figures, logs } = await runCrashTest({
+    tasks: 400,
+    workers: 4,
+    schedulers: 2,
+    workerShare: 0,
+    firstShare: 0,
+    killEveryMs: 500,
+    restarts: 1,
+    killsMin: 2,
+    msMax: 250_000,
+    onProgress: () => undefined,
+  });
+
+  expect([...violations, logs]).toEqual([""]);
+  expect(figures["restarts of PostgreSQL"]).toBe(1);
+  expect(figures["tasks"]).toBeGreaterThanOrEqual(400);
+  expect(figures["kills -9"]).toBeGreaterThanOrEqual(2);
+}, 300_000);
+
+it("[O61] one scheduler on sqlite and its workers are killed in turn under load: nothing is lost, nothing counts twice", async () => {
+  const { violations, figures, logs } = await runCrashTest({
+    tasks: 200,
+    workers: 3,
+    schedulers: 1,
+    workerShare: 0.5,
+    firstShare: 0,
+    killEveryMs: 300,
+    restarts: 0,
+    killsMin: 6,
+    msMax: 250_000,
+    onProgress: () => undefined,
+  });
+
+  expect([...violations, logs]).toEqual([""]);
+  expect(figures["kills -9"]).toBeGreaterThanOrEqual(6);
+  expect(figures["of them workers"]).toBeGreaterThanOrEqual(3);
+}, 300_000);

@@ -1,0 +1,111 @@
+// What the stand-ins can do: the packages they announce and the handlers behind them. Each execution is written into a journal when it
+// starts and when it ends, so that what was done is known apart from what anybody says.
+
+import { appendFileSync } from "node:fs";
+import { access } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import type { JsonObject } from "@astraflow/protocol";
+import { printLine } from "./stand-in-settings.ts";
+
+/** What a handler is given. */
+export interface StandInJob {
+  readonly task: string;
+  readonly params: JsonObject;
+  readonly signal: AbortSignal;
+  /** Calls into the chain that the node is part of; answers what came back, or throws it. */
+  next(): Promise<JsonObject>;
+  /** Says a word that nobody knows. */
+  sendUnknownFrame(): void;
+}
+
+export interface StandInOutcome {
+  readonly status: "SUCCEEDED" | "FAILED";
+  readonly result: JsonObject;
+}
+
+type StandInHandler = (job: StandInJob) => Promise<JsonObject> | JsonObject;
+
+const gatePollMs = 10;
+
+const handlers: Readonly<Record<string, StandInHandler>> = {
+  "foreign.upper": ({ params }) => ({ text: String(params["text"]).toUpperCase() }),
+  /** Ends when a file appears: the test opens the gate. */
+  "foreign.gate": async ({ params, signal }) => {
+    while (!(await fileExists(String(params["gate"])))) await pause(gatePollMs, undefined, { signal });
+    return { text: String(params["text"]) };
+  },
+  "foreign.nap": async ({ params }) => {
+    await pause(Number(params["ms"]));
+    return { text: String(params["ms"]) };
+  },
+  "foreign.fail": ({ params }) => {
+    throw new Error(String(params["message"]));
+  },
+  /** Fails without an exception, as handlers of the field do it. */
+  "foreign.refuse": ({ params }) => ({ status: "failed", error: String(params["message"]) }),
+  "foreign.next": async ({ next }) => ({ answer: await next() }),
+  /** The same as a middleware. */
+  "foreign.around": async ({ next }) => ({ answer: await next() }),
+  "foreign.babble": ({ sendUnknownFrame: babble }) => {
+    babble();
+    return { text: "said" };
+  },
+  "ledger.step": async ({ params }) => {
+    await pause(Number(params["pauseMs"]));
+    const inputs = Object.entries(params).filter(([key]) => key.startsWith("in"));
+    return { value: 1 + inputs.reduce((sum, [, value]) => sum + Number(value), 0) };
+  },
+};
+
+const fileExists = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  );
+
+/** Executes one job and writes it down; throws what the handler throws. */
+export async function executeJob(journal: string, nodeType: string, job: StandInJob): Promise<StandInOutcome> {
+  const note = (what: "start" | "end"): void =>
+    appendFileSync(journal, `${JSON.stringify({ what, task: job.task, attempt: 1 })}\n`);
+  const handler = handlers[nodeType];
+  if (handler === undefined) throw new Error(`no handler for ${nodeType}`);
+  note("start");
+  printLine({ said: "started", task: job.task });
+  const { status, ...result } = await handler(job);
+  note("end");
+  printLine({ said: "ended", task: job.task });
+  return { status: status === "failed" ? "FAILED" : "SUCCEEDED", result };
+}
+
+const version = "1.0.0";
+
+/** Whole manifests, as such workers send them. */
+const manifests = ["foreign", "ledger"].map((name) => {
+  const types = Object.keys(handlers).filter((type) => type.startsWith(`${name}.`));
+  const node = { role: "node", status: "published", category: "Tests", adapter: "main" };
+  const manifest = {
+    schemaVersion: "1.0.0",
+    name,
+    version,
+    description: "Work for workers of another make.",
+    python: { requires: ">=3.11" },
+    adapters: [{ name: "main", runtime: "python", entrypoint: "adapter", capabilities: types }],
+    nodes: types.map((type) => ({
+      ...node,
+      ...(type === "foreign.around" && { role: "middleware" }),
+      type,
+      label: type,
+      handler: type.slice(name.length + 1),
+      schema: { parameters: { type: "object" }, results: { type: "object" } },
+      ui: { inputPorts: [], outputPorts: [], widgets: [] },
+    })),
+  };
+  return { name, version, manifest };
+});
+
+/** The part of a register that is about packages and slots, the same in both dialects. */
+export const registrationPayload = (slots: number) => ({
+  capabilities: { concurrency: { max_parallel: slots }, runtimes: ["python"], features: [] },
+  packages: manifests.map(({ name }) => ({ name, version, status: "installed" })),
+  manifests,
+});

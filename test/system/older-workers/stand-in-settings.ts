@@ -1,0 +1,70 @@
+// What a stand-in for a worker of another make is told, by the names that such workers have for it, and what it says of itself: one JSON
+// line on stdout for each thing that a test may wait for. How it speaks to a scheduler is not here.
+
+import { hostname } from "node:os";
+import { journalVariable } from "../../../bench/crash-test/jobs.ts";
+
+export interface StandInSettings {
+  readonly url: string;
+  readonly tenant: string;
+  readonly token: string;
+  readonly name: string;
+  readonly instance: string;
+  readonly hostname: string;
+  readonly beatMs: number;
+  readonly beatJitterMs: number;
+  readonly slots: number;
+  readonly reconnectMs: number;
+  readonly reconnectMsMax: number;
+  /** Where executions are written down. */
+  readonly journal: string;
+}
+
+export function readStandInSettings(env: Readonly<Record<string, string | undefined>>): StandInSettings {
+  const text = (name: string, fallback: string): string => env[`ASTRA_WORKER_${name}`] ?? fallback;
+  const ms = (name: string, seconds: number): number => Number(text(name, String(seconds))) * 1_000;
+  const journal = env[journalVariable];
+  if (journal === undefined) throw new Error(`${journalVariable} must name the file of the journal`);
+  const name = text("WORKER_NAME", "worker-local");
+  return {
+    url: text("SCHEDULER_WS_URL", "ws://localhost:8080/ws/worker"),
+    tenant: text("TENANT", "default"),
+    token: text("AUTH_TOKEN", ""),
+    name,
+    instance: text("WORKER_INSTANCE_ID", name),
+    hostname: hostname(),
+    beatMs: ms("HEARTBEAT_INTERVAL_SECONDS", 30),
+    beatJitterMs: ms("HEARTBEAT_JITTER_SECONDS", 5),
+    slots: Number(text("CONCURRENCY_MAX_PARALLEL", "1")),
+    reconnectMs: ms("RECONNECT_BASE_DELAY_SECONDS", 1),
+    reconnectMsMax: ms("RECONNECT_MAX_DELAY_SECONDS", 30),
+    journal,
+  };
+}
+
+/** A line on stdout. `ready` is the first of a life; the others come as often as what they tell of. */
+export type StandInLine =
+  | { readonly ready: true; readonly said: "ready" }
+  /** A session: `greeting` is the id of the frame that asked for it. */
+  | { readonly said: "accepted"; readonly greeting: string; readonly resumed: boolean }
+  | { readonly said: "reset"; readonly code: string }
+  | { readonly said: "cut"; readonly code: number }
+  | { readonly said: "started" | "ended" | "still"; readonly task: string }
+  /** An outcome that could not be sent, and is gone with its number. */
+  | { readonly said: "lost"; readonly task: string }
+  | { readonly said: "draining" }
+  | { readonly said: "ignored"; readonly type: string };
+
+export function printLine(line: StandInLine): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+/** A frame that such a worker cannot read: in the field only a line of its log would tell. */
+export function reportDroppedFrame(why: string, text: string): void {
+  process.stderr.write(`dropped: ${why}: ${text.slice(0, 500)}\n`);
+}
+
+/** A child of the ledger ends with its parent, however that ends. */
+export function exitWithParent(): void {
+  if (process.connected) process.once("disconnect", () => process.exit(1));
+}

@@ -1,0 +1,140 @@
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join as joinPath } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SchedulerApi, startScheduler, type TestScheduler } from "../harness/installation.ts";
+import { makeTemporaryFolder, pollUntil, runAstra, spawnAstra } from "../harness/processes.ts";
+import { handshakeAndRegister, openRawWorker, type RawWorkerSocket } from "../harness/raw-worker-socket.ts";
+
+const oldSecret = "the-old-secret-0123456789";
+const newSecret = "the-new-secret-0123456789";
+/** What a revoked credential may still do, at most. */
+const revokedMsMax = 5_000;
+
+async function startWithTokenFile(flags: readonly string[] = []): Promise<{ scheduler: TestScheduler; file: string }> {
+  const file = joinPath(makeTemporaryFolder(), "fleet.token");
+  writeFileSync(file, `${oldSecret}\n`);
+  return { scheduler: await startScheduler({ flags: ["--token", `fleet=@${file}`, ...flags] }), file };
+}
+
+const statusWithToken = async ({ http }: TestScheduler, token: string): Promise<number> =>
+  (await new SchedulerApi(http, token).send("GET", "/api/v1/workers")).status;
+
+async function joinWithToken({ ws }: TestScheduler, token: string, instance: string) {
+  const socket = await openRawWorker(ws, { instance });
+  return { bare: socket, accept: await handshakeAndRegister(socket, { mode: "token", token }, instance) };
+}
+
+/** How long a live session stayed, and what it heard at its end. */
+async function waitForRevocation(socket: RawWorkerSocket): Promise<{ code: unknown; ms: number }> {
+  const start = performance.now();
+  const reset = await socket.nextFrame("control.reset");
+  await socket.closed;
+  return { code: reset.payload["code"], ms: performance.now() - start };
+}
+
+describe("tokens that change under a running scheduler", () => {
+  it("[O33] a secret is replaced without a restart: both count in between, then the old one is dead for callers and live sessions", async () => {
+    const { scheduler, file } = await startWithTokenFile();
+    const { bare: early } = await joinWithToken(scheduler, oldSecret, "w-old");
+    expect(await statusWithToken(scheduler, newSecret)).toBe(401);
+
+    writeFileSync(file, `${oldSecret}\n${newSecret}\n`);
+    await pollUntil("the new secret", async () => (await statusWithToken(scheduler, newSecret)) === 200);
+    const { bare: late } = await joinWithToken(scheduler, newSecret, "w-new");
+    expect([await statusWithToken(scheduler, oldSecret), early.isOpen(), late.isOpen()]).toEqual([200, true, true]);
+
+    writeFileSync(file, `${newSecret}\n`);
+    const { code, ms } = await waitForRevocation(early);
+
+    expect(code).toBe("E.AUTH.INVALID_TOKEN");
+    expect(ms).toBeLessThan(revokedMsMax);
+    expect([await statusWithToken(scheduler, oldSecret), await statusWithToken(scheduler, newSecret)]).toEqual([401, 200]);
+    expect(late.isOpen()).toBe(true);
+    expect(scheduler.process.stderr()).toMatch(/"audit":true,"name":"fleet".*"token\.revoked"/);
+    expect(scheduler.process.stderr()).not.toMatch(new RegExp(`${oldSecret}|${newSecret}`));
+  });
+
+  it("[O33] SIGHUP makes a removed file count at once, and a session that is away cannot come back by its session token", async () => {
+    const { scheduler, file } = await startWithTokenFile();
+    const { bare: live } = await joinWithToken(scheduler, oldSecret, "w-1");
+    const { bare: away, accept } = await joinWithToken(scheduler, oldSecret, "w-2");
+    away.terminate();
+    await away.closed;
+
+    rmSync(file);
+    scheduler.process.kill("SIGHUP");
+    const { code } = await waitForRevocation(live);
+
+    expect(code).toBe("E.AUTH.INVALID_TOKEN");
+    expect(await statusWithToken(scheduler, oldSecret)).toBe(401);
+    expect(await statusWithToken(scheduler, "dev-token")).toBe(200);
+    const back = await openRawWorker(scheduler.ws, { instance: "w-2" });
+    const { session_id, session_token } = accept.payload;
+    back.sendFrame("control.resume", { session_id, session_token, last_seen_seq: -1 });
+    const reset = await back.nextFrame("control.reset");
+    expect(["E.AUTH.INVALID_TOKEN", "E.SESSION.UNKNOWN"]).toContain(reset.payload["code"]);
+    await back.closed;
+  });
+});
+
+describe("a worker that lives through a rotation", () => {
+  it("[W144] is thrown out with the old secret and comes back with the one that its file holds by then, in the same process", async () => {
+    const { scheduler, file } = await startWithTokenFile();
+    const worker = spawnAstra([
+      "worker",
+      "--token",
+      `@${file}`,
+      "--url",
+      scheduler.ws,
+      "--data-dir",
+      joinPath(makeTemporaryFolder(), "worker"),
+    ]);
+    await worker.ready();
+    const sessions = (): number => worker.stderr().split('"event":"ready"').length - 1;
+    expect(sessions()).toBe(1);
+
+    writeFileSync(file, `${newSecret}\n${oldSecret}\n`);
+    await pollUntil("the new secret", async () => (await statusWithToken(scheduler, newSecret)) === 200);
+    writeFileSync(file, `${newSecret}\n`);
+    await pollUntil("its second session", async () => sessions() === 2);
+
+    expect(worker.stderr()).toContain("E.AUTH.INVALID_TOKEN");
+    expect(worker.stderr()).not.toMatch(new RegExp(`${oldSecret}|${newSecret}`));
+  });
+});
+
+describe("session keys that change under a running scheduler", () => {
+  const keysOf = ({ dataDir }: TestScheduler): { kid: string }[] =>
+    JSON.parse(readFileSync(joinPath(dataDir, "session-keys.json"), "utf8")).keys;
+  const kidOf = (token: unknown): unknown =>
+    JSON.parse(Buffer.from(String(token).split(".")[0] ?? "", "base64url").toString()).kid;
+
+  it("[O34] a session whose token the last key has signed is resumed under the next, which signs from then on; the last one goes", async () => {
+    const { scheduler } = await startWithTokenFile(["--session-key-age", "2000", "--session-token", "10000"]);
+    const { bare: socket, accept } = await joinWithToken(scheduler, oldSecret, "w-1");
+    const first = kidOf(accept.payload["session_token"]);
+
+    await pollUntil("the next key", async () => keysOf(scheduler).at(-1)?.kid !== first);
+    socket.terminate();
+    const back = await openRawWorker(scheduler.ws, { instance: "w-1" });
+    const { session_id, session_token } = accept.payload;
+    back.sendFrame("control.resume", { session_id, session_token, last_seen_seq: -1 });
+    const { payload } = await back.nextFrame("control.session.accept");
+
+    expect(payload).toMatchObject({ resumed: true, session_id });
+    expect(kidOf(payload["session_token"])).not.toBe(first);
+    expect(statSync(joinPath(scheduler.dataDir, "session-keys.json")).mode & 0o777).toBe(0o600);
+    await pollUntil("the end of the first key", async () => keysOf(scheduler).every(({ kid }) => kid !== first));
+    expect(back.isOpen()).toBe(true);
+  });
+
+  it("[O34] a scheduler that cannot keep its keys is refused with 2 and ends", async () => {
+    const dataDir = joinPath(makeTemporaryFolder(), "data");
+    mkdirSync(joinPath(dataDir, "session-keys.json"), { recursive: true });
+
+    const end = await runAstra(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir, "--log-level", "error"]);
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toMatch(/^error E\.CONFIG\.INVALID: .*session-keys\.json cannot be kept .*--data-dir\.\ndocs: .*\n$/);
+  });
+});

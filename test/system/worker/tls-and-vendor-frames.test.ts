@@ -1,0 +1,89 @@
+import { copyFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type CertificateFiles, loopbackNames, makeAuthority } from "../harness/certificates.ts";
+import { startScheduler } from "../harness/installation.ts";
+import {
+  type AstraProcess,
+  makeTemporaryFolder,
+  pollUntil,
+  repositoryRoot,
+  spawnAstra,
+  withTimeout,
+} from "../harness/processes.ts";
+
+const domain = "prod.test";
+const examples = join(repositoryRoot, "examples", "packages");
+
+function startWorker(ws: string, args: readonly string[]): AstraProcess {
+  const fast = { ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1", ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2" };
+  return spawnAstra(["worker", "--url", ws, "--data-dir", join(makeTemporaryFolder(), "data"), ...args], fast);
+}
+
+describe("a worker and a scheduler with TLS", () => {
+  it("[W141] is let in by its certificate alone, and by a renewed one after it was refused with another's", async () => {
+    const authority = makeAuthority();
+    const server = authority.sign("server", { names: loopbackNames, use: "serverAuth" });
+    const own = (worker: string) => authority.sign(worker, { names: [`URI:spiffe://${domain}/tenant/default/worker/${worker}`] });
+    const trust = ["--client-ca", authority.certFile, "--trust-domain", domain];
+    const scheduler = await startScheduler({ flags: ["--tls-cert", server.certFile, "--tls-key", server.keyFile, ...trust] });
+    const files = { cert: join(makeTemporaryFolder(), "cert"), key: join(makeTemporaryFolder(), "key") };
+    const put = ({ certFile, keyFile }: CertificateFiles) => {
+      copyFileSync(certFile, files.cert);
+      copyFileSync(keyFile, files.key);
+    };
+    put(own("w-2"));
+
+    const certificate = ["--ca", authority.certFile, "--tls-cert", files.cert, "--tls-key", files.key];
+    const worker = startWorker(scheduler.ws, ["--instance-id", "w-1", "--packages-dir", examples, ...certificate]);
+    await pollUntil("the refusal", async () => worker.stderr().includes('"event":"refused"'));
+    put(own("w-1"));
+
+    expect(await worker.ready()).toMatchObject({ ready: true, worker: "w-1" });
+  });
+});
+
+/** The commands that the example's README prints, each as its words; the system's own addresses are put in. */
+function readCommands(http: string): readonly string[][] {
+  const text = readFileSync(join(repositoryRoot, "examples", "extensions", "README.md"), "utf8").replaceAll("\\\n", " ");
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith("    "))
+    .map((line) => line.replaceAll("http://127.0.0.1:8080", http).match(/'[^']*'|"[^"]*"|\S+/g) ?? [])
+    .map((words) => words.map((word) => word.replace(/^(['"])(.*)\1$/, "$2")));
+}
+
+describe("vendors' frames between a caller and a package", () => {
+  it("[W126] a question posted at the scheduler reaches the package, and its answer whoever listens there, as the README says", async () => {
+    const scheduler = await startScheduler();
+    const [work = [], listen = [], ask = []] = readCommands(scheduler.http);
+    const after = (args: readonly string[], flag: string) => args[args.indexOf(flag) + 1] ?? "";
+    expect([work.slice(0, 3), listen.slice(0, 2), ask.slice(0, 3)]).toEqual([
+      ["npx", "astra", "worker"],
+      ["curl", "-N"],
+      ["curl", "-X", "POST"],
+    ]);
+
+    await startWorker(scheduler.ws, [
+      ...work.slice(3),
+      "--packages-dir",
+      join(repositoryRoot, after(work, "--packages-dir")),
+    ]).ready();
+    const headers = { authorization: "Bearer dev-token", "content-type": "application/json" };
+    const ending = new AbortController();
+    const stream = await fetch(after(listen, "-N"), { headers, signal: ending.signal });
+    let heard = "";
+    const reading = (async () => {
+      for await (const piece of (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
+        heard += piece;
+        if (heard.includes("Hello, Ada!")) return;
+      }
+    })();
+    const asked = await fetch(after(ask, "POST"), { method: "POST", headers, body: after(ask, "-d") });
+    expect({ status: asked.status, body: await asked.text() }).toMatchObject({ status: 202 });
+    await withTimeout(reading, "the answer", () => heard);
+    ending.abort();
+
+    expect(heard).toContain('"corr":"q-1"');
+  });
+});
