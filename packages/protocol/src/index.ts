@@ -1,6 +1,8 @@
 // The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
 // This is the only entrance; nothing here knows a socket, a store or a clock.
 
+export { FifoQueue } from "./collections/fifo-queue.ts";
+export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";
 export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
 export type { NodePort, NodeUi, NodeWidget, PortBinding } from "./definitions/node-ui.ts";
 export {

@@ -3,8 +3,8 @@
 // The table decides; calling handlers and speaking to the scheduler is the business of others.
 
 import type { DispatchPayload } from "@astraflow/protocol";
+import { FifoQueue } from "@astraflow/protocol";
 import { createAttempt, type LocalAttempt } from "./attempt.ts";
-import { FifoQueue } from "./fifo-queue.ts";
 
 export interface AttemptTableSettings {
   /** Handlers that may run at once. */

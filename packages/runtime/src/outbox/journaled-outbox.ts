@@ -1,7 +1,7 @@
 // Keeps the outbox on disk: words of one tick share one append and one sync, the next ones gather meanwhile, and a disk that fails is
 // tried again until it works. How words look as bytes is outbox-journal.ts; when they are sent is the link's business.
 
-import { FifoQueue } from "../attempts/fifo-queue.ts";
+import { FifoQueue } from "@astraflow/protocol";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { OutboxDisk } from "./outbox-disk.ts";
 import {

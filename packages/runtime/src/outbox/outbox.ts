@@ -3,9 +3,9 @@
 // All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
 import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
+import { FifoQueue } from "@astraflow/protocol";
 import type { OutgoingItem, ReliableStream, SentFrame } from "@astraflow/session";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import { FifoQueue } from "../attempts/fifo-queue.ts";
 
 export interface OutboxMessage extends OutgoingItem {
   readonly kind: "outcome" | "feedback" | "ext" | "next" | "removed" | "package";

@@ -1,0 +1,72 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { LruMap } from "./lru-map.ts";
+
+describe("a map that forgets what was used least recently", () => {
+  it("[C28] forgets the entry that was read or written longest ago", () => {
+    const map = new LruMap<string, number>({ entriesMax: 2 });
+    map.set("a", 1);
+    map.set("b", 2);
+    map.get("a");
+
+    map.set("c", 3);
+
+    expect([...map.keys()]).toEqual(["a", "c"]);
+  });
+
+  it("[C28] forgets by insertion where reading does not count, and a look never counts", () => {
+    const byInsertion = new LruMap<string, number>({ entriesMax: 2, touchOnGet: false });
+    const byUse = new LruMap<string, number>({ entriesMax: 2 });
+    for (const map of [byInsertion, byUse]) {
+      map.set("a", 1);
+      map.set("b", 2);
+    }
+    byInsertion.get("a");
+    byUse.peek("a");
+
+    byInsertion.set("c", 3);
+    byUse.set("c", 3);
+
+    expect([...byInsertion.keys()]).toEqual(["b", "c"]);
+    expect([...byUse.keys()]).toEqual(["b", "c"]);
+  });
+
+  it("[C28] keeps the sum of weights below its bound and tells who was evicted, the heaviest itself included", () => {
+    const evicted: string[] = [];
+    const map = new LruMap<string, string>({
+      entriesMax: 10,
+      weightMax: 5,
+      weightOf: (value) => value.length,
+      onEvict: (key) => evicted.push(key),
+    });
+    map.set("a", "xx");
+    map.set("b", "xxx");
+    map.set("c", "x");
+    map.set("huge", "xxxxxx");
+
+    expect(evicted).toEqual(["a", "b", "c", "huge"]);
+    expect(map.size).toBe(0);
+  });
+
+  it("[C28] agrees with a list that is searched from its end, whatever is done to it", () => {
+    const step = fc.record({ key: fc.integer({ min: 0, max: 6 }), action: fc.constantFrom("set", "get", "delete") });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), (steps, entriesMax) => {
+        const map = new LruMap<number, number>({ entriesMax });
+        let model: [number, number][] = [];
+        steps.forEach(({ key, action }, at) => {
+          const known = model.find(([name]) => name === key);
+          model = model.filter(([name]) => name !== key || (action === "get" && known === undefined));
+          if (action === "set") {
+            map.set(key, at);
+            model = [...model, [key, at] as [number, number]].slice(-entriesMax);
+          } else if (action === "get") {
+            expect(map.get(key)).toBe(known?.[1]);
+            if (known !== undefined) model.push(known);
+          } else expect(map.delete(key)).toBe(known !== undefined);
+          expect([...map.keys()]).toEqual(model.map(([name]) => name));
+        });
+      }),
+    );
+  });
+});
