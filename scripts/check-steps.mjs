@@ -36,7 +36,7 @@ export const listSteps = ({ root, node }) => [
   { name: "docs", words: [node, "scripts/checks/docs.ts"] },
 ];
 
-/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ isGood: boolean; output: string }>} */
+/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ endedWell: boolean; output: string }>} */
 function runCommand(words, place) {
   return new Promise((resolve) => {
     const [program = "", ...args] = words;

@@ -1,4 +1,4 @@
-// The judge of the ledger: compares what callers were answered, what both schedulers show, what the log holds and what the workers
+// The checker of the ledger: compares what callers were answered, what both schedulers show, what the log holds and what the workers
 // wrote themselves. Pure: evidence in, violations out. Nothing here knows how the evidence was made.
 
 import type { Run, RunEvent } from "@astraflow/protocol";

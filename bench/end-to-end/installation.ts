@@ -1,5 +1,5 @@
 // One installation for the slice bench: a scheduler on a new store and a worker that has joined it, as processes, and rounds of runs
-// through both. Which rounds there are, and what is said about them, is in slice.ts.
+// through both. Which rounds there are, and what is said about them, is in end-to-end-bench.ts.
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

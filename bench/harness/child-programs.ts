@@ -1,5 +1,5 @@
 // The processes of the slice bench: started as a person would start them, asked for their processor time, ended by their own ids.
-// What they are made to do is in slice.ts.
+// What they are made to do is in end-to-end-bench.ts.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";

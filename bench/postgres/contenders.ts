@@ -1,5 +1,5 @@
 // The sides of the postgres bench: processes of ours or of the peer on a database each, and one timed round of them. Processes stay
-// up from round to round, so that all are equally warm; who is measured when, and what is shown, is in postgres.ts.
+// up from round to round, so that all are equally warm; who is measured when, and what is shown, is in postgres-bench.ts.
 
 import { fileURLToPath } from "node:url";
 import { type ChildProgram, readUsage, startProgram, stopProgram } from "../harness/child-programs.ts";

@@ -1,5 +1,5 @@
 // The peer of the postgres bench as a process of its own: graphile-worker with a task that does nothing. It adds its jobs in batches
-// while its pool runs them, which was faster than one after the other. Started by postgres-sides.ts; ends with its channel.
+// while its pool runs them, which was faster than one after the other. Started by contenders.ts; ends with its channel.
 
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import type { ChildMessage, ChildRequest } from "./scheduler-child.ts";

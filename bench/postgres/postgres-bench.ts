@@ -1,6 +1,6 @@
 // `npm run bench -- postgres`: whole task lives a second of real schedulers on PostgreSQL, one and two on one database, beside
 // graphile-worker on the same server in the same minutes; with and without a million finished tasks; and the plans of what is asked.
-// How a side works is in postgres-sides.ts, how figures are shown in postgres-figures.ts.
+// How a side works is in contenders.ts, how figures are shown in postgres-report.ts.
 
 import { loadAverage } from "../harness/child-programs.ts";
 import { formatInteger, readNumberOption, showProgress } from "../harness/statistics.ts";

@@ -1,5 +1,5 @@
 // The limit beside a chain: the session door of a scheduler with nothing behind it. Every result is answered at once and followed by the
-// next dispatch; nothing is decided and nothing is stored. A real worker is at the other end of the wire. Started by chain-steps.ts; it
+// next dispatch; nothing is decided and nothing is stored. A real worker is at the other end of the wire. Started by chain-latency-bench.ts; it
 // ends with the channel to its parent.
 
 import { randomBytes, randomUUID } from "node:crypto";

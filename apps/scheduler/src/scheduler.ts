@@ -46,7 +46,7 @@ export interface Scheduler {
   stop(): Promise<void>;
 }
 
-/** Throws a StartRefusal, with nothing written, where it cannot run as configured. */
+/** Throws a StartupError, with nothing written, where it cannot run as configured. */
 export async function startScheduler(config: SchedulerConfig, log: Log = openLog(config)): Promise<Scheduler> {
   const material = config.tls === null ? null : await readTlsOrRefuse(config.tls);
   const server = await bindServer(config.listen, material);

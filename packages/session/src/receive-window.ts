@@ -1,4 +1,4 @@
-// The numbers of what the peer sends: put in order, handed up once, settled in any order. Acks are written in ack-debt.ts.
+// The numbers of what the peer sends: put in order, handed up once, settled in any order. Acks are written in pending-acks.ts.
 
 import assert from "node:assert";
 import { buildBitmap } from "./bitmap.ts";

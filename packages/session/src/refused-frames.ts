@@ -1,5 +1,5 @@
 // Which of the peer's frames were refused, and why: a frame that comes again because its ack was lost must not hear that it was taken.
-// Acks are written in ack-debt.ts.
+// Acks are written in pending-acks.ts.
 
 import type { DeliveryTag } from "./receive-window.ts";
 

@@ -1,4 +1,4 @@
-// A deterministic world in which the real engine, doors and worker run: one seed plays a whole bad afternoon in milliseconds.
+// A deterministic world in which the real engine, doors and worker run: one seed plays a whole bad simulated run in milliseconds.
 // This is the only entrance.
 
 export {

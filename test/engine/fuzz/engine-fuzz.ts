@@ -1,4 +1,4 @@
-// A seeded afternoon: engines on one memory store, workers and callers with moods, virtual time, crashes; then calm, in which every
+// A seeded simulated run: engines on one memory store, workers and callers with moods, virtual time, crashes; then calm, in which every
 // accepted run must end. Chance comes from the seed alone, nothing sleeps, and what must hold is asked of the checkers only.
 
 import {
@@ -95,7 +95,7 @@ export class EngineFuzz implements EngineEnvironment, FuzzWorkerLink {
     };
   }
 
-  /** Storm, then calm. The first broken promise, or null. */
+  /** Fault phase, then calm. The first broken promise, or null. */
   async run(): Promise<string | null> {
     for (let engine = 1; engine <= this.#options.engines; engine++) await this.#startEngine(`r${engine}`);
     for (const tenant of tenants)
@@ -137,7 +137,7 @@ export class EngineFuzz implements EngineEnvironment, FuzzWorkerLink {
     await this.#checkRows();
   }
 
-  /** The storm is over: no more faults, everybody is there, nobody drains. */
+  /** The fault phase is over: no more faults, everybody is there, nobody drains. */
   async #endFaults(): Promise<void> {
     this.#hasFaults = false;
     Object.assign(this.#rates, { busy: 0, fail: 0, unknown: 0 });

@@ -1,4 +1,4 @@
-// A worker in the weather: a process with boots, a connection, a table of what it holds, and moods. In the storm it forgets, repeats,
+// A worker in the weather: a process with boots, a connection, a table of what it holds, and moods. In the fault phase it forgets, repeats,
 // lies and falls silent; in the calm it does what a good worker does. It knows only what it was sent.
 
 import type { AttemptRef, Command, FaultData, SendDispatch, WorkerDescription } from "@astraflow/engine";

@@ -1,4 +1,4 @@
-// Priority holds between lines too: tasks of two kinds stand in two lines, and one worker serves both. Order within one line is in place.test.ts.
+// Priority holds between lines too: tasks of two kinds stand in two lines, and one worker serves both. Order within one line is in placement.test.ts.
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 

@@ -1,4 +1,4 @@
-// Runs started anew over REST on the real engine: rehearsed, and many at once. What a single retry or replay does is in runs-api.test.ts.
+// Runs started anew over REST on the real engine: rehearsed, and many at once. What a single retry or replay does is in runs.test.ts.
 
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";

@@ -1,5 +1,5 @@
 // Deadlines survive what happens to sessions and processes: an attempt that is bound again, and a task that is taken back, keep the
-// time they were given. That they pass at all is in life.test.ts.
+// time they were given. That they pass at all is in run-lifecycle.test.ts.
 import { describe, expect, it } from "vitest";
 import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain } from "../harness/engine-harness.ts";

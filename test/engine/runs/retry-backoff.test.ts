@@ -1,4 +1,4 @@
-// How long a task pauses before its next attempt. That it is tried again at all, and how often, is in life.test.ts.
+// How long a task pauses before its next attempt. That it is tried again at all, and how often, is in run-lifecycle.test.ts.
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 

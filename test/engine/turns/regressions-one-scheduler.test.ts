@@ -1,5 +1,5 @@
 // Bugs of one scheduler that bad weather found, each as the small story that shows it. Two schedulers on one store are in
-// mended-two-schedulers.test.ts; the general rules stand in life, place, fence and driver.
+// regressions-two-schedulers.test.ts; the general rules stand in life, place, fence and driver.
 import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { answersOf, EngineCluster, outcomeOf, overrideStore } from "../harness/engine-cluster.ts";

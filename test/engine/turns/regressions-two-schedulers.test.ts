@@ -1,5 +1,5 @@
 // Bugs that showed only on a store that others share: rows that come on demand, roots in other hands, work and workers that move
-// between schedulers. One scheduler alone is in mended-one.test.ts.
+// between schedulers. One scheduler alone is in regressions-one-scheduler.test.ts.
 import { describe, expect, it } from "vitest";
 import { EngineCluster, outcomeOf, overrideStore } from "../harness/engine-cluster.ts";
 import { buildChain, buildWorkflow, describeWorker } from "../harness/engine-harness.ts";
@@ -131,7 +131,7 @@ describe("two schedulers on one store", () => {
     expect(await worker.succeed({})).toMatchObject({ applied: true });
   });
 
-  it("[U13] a drain through a scheduler that still has an old seat of the worker reaches the worker where it is", async () => {
+  it("[U13] a drain through a scheduler that still has an old connected worker of the worker reaches the worker where it is", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const old = await cluster.startEngine("r1", {
       wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),

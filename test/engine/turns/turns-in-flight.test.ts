@@ -102,7 +102,7 @@ describe("turns in flight", () => {
     expect(runs.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual(runs);
   });
 
-  it("[U12] a command on a root that is in the air waits for it, in its order", async () => {
+  it("[U12] a command on a root that is pending waits for it, in its order", async () => {
     const { world: harness, waiting, hold, pass, begun } = await createPausedCommits(3);
     const run = await harness.startRun(buildChain(1));
     begun.length = 0;
@@ -123,7 +123,7 @@ describe("turns in flight", () => {
     expect((await harness.facts()).filter((type) => type === "run.cancelled")).toHaveLength(1);
   });
 
-  it("[U12] several turns in the air may grant to one worker", async () => {
+  it("[U12] several turns pending may grant to one worker", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
     const worker = await harness.joinWorker("w", { slots: 4 });
     await harness.startRun(buildWorkflow([{}, {}], []));
@@ -169,7 +169,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(6);
   });
 
-  it("[U12] a worker never gets more than its slots while grants are in the air", async () => {
+  it("[U12] a worker never gets more than its slots while grants are pending", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
     const worker = await harness.joinWorker("w", { slots: 2 });
     hold();
@@ -207,7 +207,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(4);
   });
 
-  it("[U12] an ack in the air keeps its grant from being revoked", async () => {
+  it("[U12] an ack pending keeps its grant from being revoked", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(2);
     const worker = await harness.joinWorker("w", { slots: 1 });
     await harness.startRun(buildChain(1));
@@ -241,7 +241,7 @@ describe("turns in flight", () => {
     expect((await harness.facts()).filter((type) => type === "task.requeued")).toEqual([]);
   });
 
-  it("[U12] a task put into a line by a turn in the air is not forgotten by a later turn that found the line empty", async () => {
+  it("[U12] a task put into a line by a turn pending is not forgotten by a later turn that found the line empty", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
     const worker = await harness.joinWorker("w", { slots: 1 });
     const first = await harness.startRun(buildChain(1));

@@ -1,4 +1,4 @@
-// The same session on a new socket: what it keeps, what is awaited anew, and when it must register instead. Full joins are in fence.test.ts.
+// The same session on a new socket: what it keeps, what is awaited anew, and when it must register instead. Full joins are in fences-and-leases.test.ts.
 import type { SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineCluster } from "../harness/engine-cluster.ts";

@@ -1,10 +1,10 @@
 // What an older session of a worker may still say at a scheduler that has not heard of the newer one: nothing that counts. One
-// scheduler, where the older session has lost its seat, is in fence.test.ts; mail, which makes the older one end soon, in mail.test.ts.
+// scheduler, where the older session has lost its connected worker, is in fences-and-leases.test.ts; mail, which makes the older one end soon, in mail.test.ts.
 import { describe, expect, it } from "vitest";
 import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
 import { buildChain, type EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
 
-/** A worker with one acked attempt moves from `near`, which reads no mail and so keeps its seat, to `far`. */
+/** A worker with one acked attempt moves from `near`, which reads no mail and so keeps its connected worker, to `far`. */
 async function moveWorker(): Promise<{
   stage: EngineCluster;
   near: EngineHarness;

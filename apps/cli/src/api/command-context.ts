@@ -22,7 +22,7 @@ export interface CommandContext {
   readonly terminal: Terminal;
   readonly json: boolean;
   readonly output?: OutputForm;
-  /** Returns where the person agrees; see consent.ts. */
+  /** Returns where the person agrees; see confirmation.ts. */
   readonly confirm: ConfirmAction;
   now(): number;
 }
@@ -32,7 +32,7 @@ export interface TableColumn<T> {
   readonly value: (item: T) => string;
   /** Only in wide tables. */
   readonly isWide?: true;
-  /** What gives way where the screen is too narrow; see fitRows. */
+  /** What gives way where the screen is too narrow; see fitTableToWidth. */
   readonly kind?: CellKind;
   readonly color?: (item: T) => keyof Colors | null;
 }

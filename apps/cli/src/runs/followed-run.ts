@@ -7,7 +7,7 @@ export type FollowedNode = RunNodeStatus & { readonly printed?: string };
 
 export interface FollowedRun {
   readonly run: Run;
-  /** By task id. Changed in place by `foldEvent`, which says what it touched: a run may have ten thousand of them. */
+  /** By task id. Changed in place by `applyRunEvent`, which says what it touched: a run may have ten thousand of them. */
   readonly nodes: Map<string, FollowedNode>;
   /** Position of the log up to which the nodes are true: older events say nothing new about them. */
   readonly asOf: number;

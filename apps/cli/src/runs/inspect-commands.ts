@@ -1,5 +1,5 @@
 // `astra runs list|show|watch|logs|export|ledger`: looking at runs, following one, taking its whole history away. Comparing two is
-// run-diff.ts, changing them is steer-command.ts.
+// diff-command.ts, changing them is change-commands.ts.
 
 import { allItems } from "@astraflow/client";
 import type { Ledger, Run } from "@astraflow/protocol";

@@ -1,5 +1,5 @@
 // A run as lines of text: state, name, progress, attempt, worker, last words; containers and chains as a tree. Pure: the same run gives the
-// same lines, in a terminal, in a pipe and in a test. Who draws them, and when, is in run-following.ts.
+// same lines, in a terminal, in a pipe and in a test. Who draws them, and when, is in run-follower.ts.
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";

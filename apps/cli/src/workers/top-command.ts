@@ -1,4 +1,4 @@
-// `astra top`: looks at the fleet and the open runs again and again, and draws them. What it looks like is in top-picture.ts.
+// `astra top`: looks at the fleet and the open runs again and again, and draws them. What it looks like is in top-view.ts.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CommandContext } from "../api/command-context.ts";

@@ -33,7 +33,7 @@ export interface CredentialsOptions {
   readonly log: Log;
 }
 
-/** Throws a StartRefusal where the session keys cannot be kept. */
+/** Throws a StartupError where the session keys cannot be kept. */
 export function openCredentials({ config, replica, environment, log }: CredentialsOptions): Credentials {
   const tokenRegistry = createTokenRegistry(toTokenEntries(config.tokens));
   const zero = environment.clock.now() - environment.clock.monotonic();

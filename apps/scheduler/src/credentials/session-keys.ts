@@ -24,7 +24,7 @@ export interface SessionKeys extends KeyRing {
   rotate(): void;
 }
 
-/** Throws a StartRefusal where the keys cannot be kept. */
+/** Throws a StartupError where the keys cannot be kept. */
 export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
   const rotated = (keys: readonly SessionKey[]): readonly SessionKey[] =>
     rotateKeys(keys, now(), { ageMs, lifeMs, make: generateKey });

@@ -1,5 +1,5 @@
 // The files of TLS: read, judged before they are used, and turned into what Node's servers take. Who is asked for a certificate, and
-// what is accepted of the protocol, is decided here; when the files are looked at again is in tls-watch.ts.
+// what is accepted of the protocol, is decided here; when the files are looked at again is in tls-reloader.ts.
 
 import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";

@@ -1,5 +1,5 @@
 // Looks at the files of TLS again: good new ones are taken into use, broken ones are told of and the old ones kept. Live connections
-// go on with what they have. How files are judged is in tls-material.ts.
+// go on with what they have. How files are judged is in tls-credentials.ts.
 
 import type { Log } from "../platform/log.ts";
 import { type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";
@@ -9,7 +9,7 @@ const warnBeforeMs = 7 * 86_400_000;
 
 export interface TlsReloaderOptions {
   readonly first: ServerTlsCredentials;
-  /** Throws a TlsProblem where the files cannot be used. */
+  /** Throws a TlsFileError where the files cannot be used. */
   read(): Promise<ServerTlsCredentials>;
   readonly log: Log;
   readonly now: () => number;

@@ -1,5 +1,5 @@
 // Where the engine lives: in this thread, or in one of its own. Both hosts take batches of plain commands and give back batches of
-// plain effects, so that doors cannot tell them apart. What the engine is made of is in engine-world.ts.
+// plain effects, so that doors cannot tell them apart. What the engine is made of is in engine-start.ts.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
@@ -10,7 +10,7 @@ import { type EngineHostGauge, type EngineListeners, type EngineStartOptions, st
 
 export interface EngineHost {
   push(items: readonly CommandRequest[]): void;
-  /** The engine's last word about itself; with a thread up to `gaugeMs` old. */
+  /** The engine's last word about itself; with a thread up to `gaugeIntervalMs` old. */
   gauge(): EngineHostGauge;
   stop(): Promise<void>;
   /** Settles only when the engine dies on its own, or is replaced: with the reason. Nothing can be done then but to end the process. */

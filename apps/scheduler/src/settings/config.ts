@@ -1,6 +1,6 @@
 // The scheduler's configuration: the words of setting-sources.ts judged together and made into one frozen object, or all that is
 // wrong with them at once. Nothing is opened or written here; token files are read through the given reader,
-// those of TLS when they are used (tls-material.ts).
+// those of TLS when they are used (tls-credentials.ts).
 
 import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";

@@ -1,5 +1,5 @@
 // Where the store is: a file, or a PostgreSQL server with a secret in its address. Reads the words of --store, says the place
-// without its secret, and keeps the secret out of everything that is printed. Opening it is engine-world.ts.
+// without its secret, and keeps the secret out of everything that is printed. Opening it is engine-start.ts.
 
 import { resolve } from "node:path";
 import { passwordEscapeHint } from "../store/connection-refusal.ts";

@@ -26,7 +26,7 @@ export interface TokenReadResult {
   readonly problems: readonly string[];
 }
 
-/** The good ones and what is wrong with the others. `readFile` throws where it cannot. */
+/** The good ones and what is wrong with the others. `readWorkflowFile` throws where it cannot. */
 export function readTokens(
   given: readonly TokenSetting[],
   { isDev, readFile }: { readonly isDev: boolean; readFile(path: string): string },

@@ -1,5 +1,5 @@
 // A server that answers and says no, in a sentence with the way out: TLS that does not come about, a user, a password or a database
-// that it does not know. Time mends none of these. Servers that do not answer at all are the business of store-wait.ts.
+// that it does not know. Time mends none of these. Servers that do not answer at all are the business of store-retry.ts.
 
 import { Fault } from "@astraflow/protocol";
 

@@ -1,5 +1,5 @@
 // The worker's own numbers, in the text form that Prometheus reads: a few counters and gauges, and how long tasks took.
-// What they mean is fixed by their names; who serves the text is status-listener.ts.
+// What they mean is fixed by their names; who serves the text is status-server.ts.
 
 import { formatHistogram, formatMetricHeader, formatMetricLine, type MetricKind } from "@astraflow/protocol";
 import type { LinkCounter } from "@astraflow/runtime";

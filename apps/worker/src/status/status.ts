@@ -1,5 +1,5 @@
 // What the worker says about itself to whoever asks it directly: numbers, whether it is well, and what it has and does.
-// How the question arrives is status-listener.ts.
+// How the question arrives is status-server.ts.
 
 import { Fault, type JsonObject, readManifest } from "@astraflow/protocol";
 import type { LinkInventory, WorkerHealth } from "@astraflow/runtime";

@@ -1,5 +1,5 @@
 // Certificates of peers: what was shown on a TLS socket, and which worker its name stands for. Which authorities are trusted is set
-// where the socket is opened; whether a certificate is demanded is asked in gate-keeper.ts.
+// where the socket is opened; whether a certificate is demanded is asked in worker-credentials.ts.
 
 import { createHash, type X509Certificate } from "node:crypto";
 import type { Duplex } from "node:stream";

@@ -1,5 +1,5 @@
 // Who is speaking: the book of tokens, which may change while the process runs. Where the secrets come from, and when they are read
-// again, is the app's business; what a worker may do with a token is asked in gate-keeper.ts.
+// again, is the app's business; what a worker may do with a token is asked in worker-credentials.ts.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Permission, UserRole } from "@astraflow/protocol";

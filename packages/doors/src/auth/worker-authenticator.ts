@@ -28,7 +28,7 @@ export interface AuthenticatedWorker {
   readonly tenant: string;
   /** For the log and the audit: the name of the token or certificate, never its secret. */
   readonly user: string;
-  /** The proof that was accepted, as a name that `isGood` knows. */
+  /** The proof that was accepted, as a name that `endedWell` knows. */
   readonly credential: string;
   /** Thumbprint of the certificate the session is bound to; null where none was shown. */
   readonly thumbprint: string | null;

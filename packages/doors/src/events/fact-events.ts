@@ -1,5 +1,5 @@
 // One fact of the log as the events that readers of a stream see. Pure but for what it must look up: names, results and printed text, which
-// the log only points to. How events travel is stream.ts and ../rest/events.ts.
+// the log only points to. How events travel is reliable-stream.ts and ../rest/events.ts.
 
 import type { LoggedFact } from "@astraflow/engine";
 import { listPatchChanges } from "@astraflow/graph";

@@ -1,5 +1,5 @@
 // What is told and stands in no log: every heartbeat of a worker, and frames on the wire. Said once to whoever listens at that moment, never
-// kept for who comes later. How much of it one reader gets is ../rest/volatile-feed.ts; where beats come from is beats.ts and the session door.
+// kept for who comes later. How much of it one reader gets is ../rest/volatile-feed.ts; where beats come from is heartbeat-watch.ts and the session door.
 
 import type { EventData, EventType, ServerEvent } from "@astraflow/protocol";
 

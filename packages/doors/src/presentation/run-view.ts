@@ -1,5 +1,5 @@
 // Rows as the API shows them: runs and facts. Pure; what a reader may see was decided by the tenant in the query.
-// Nodes are in view-nodes.ts, workers in view-workers.ts.
+// Nodes are in node-view.ts, workers in worker-view.ts.
 
 import { attemptPhase, type LoggedFact, type RunRow, readRunOrigin, readTaskState, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";

@@ -1,5 +1,5 @@
 // Where the bytes of resources are kept: the port, and the one that keeps small files in the store. Names are ids that were made here.
-// A folder of this machine is in blobs-folder.ts; what the bytes belong to is in the routes about resources.
+// A folder of this machine is in folder-blob-store.ts; what the bytes belong to is in the routes about resources.
 
 import { createHash } from "node:crypto";
 import type { StoreReader } from "@astraflow/engine";

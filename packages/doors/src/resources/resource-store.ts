@@ -1,5 +1,5 @@
 // The documents about resources: a resource under its id, an upload that is under way under its own, a grant under an id that begins with
-// a digest of its package. Read and written here; bytes are in blobs.ts, who may see what is decided by the routes.
+// a digest of its package. Read and written here; bytes are in blob-store.ts, who may see what is decided by the routes.
 
 import { createHash } from "node:crypto";
 import type { AuditEntry, DocPut, DocRow, StoreReader } from "@astraflow/engine";

@@ -1,5 +1,5 @@
 // The REST door without HTTP: a route's name and plain data in, a status and a text out; in front the token, behind one error body.
-// Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of app.ts.
+// Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of rest-server.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import type { AuthenticateToken, CallerIdentity } from "../auth/token-registry.ts";

@@ -1,4 +1,4 @@
-// Which runs a change of many is about: page by page, by the filter of the list or by name. What is done to them is bulk.ts's.
+// Which runs a change of many is about: page by page, by the filter of the list or by name. What is done to them is bulk-changes.ts's.
 
 import { matchesAllWords, type PageQuery, type RunRow, runSearchTerms, type StoreReader, searchWords } from "@astraflow/engine";
 import type { BulkFilter, BulkRequest } from "@astraflow/protocol";

@@ -1,4 +1,4 @@
-// A socket that is nothing but a list of what was done to it, for tests of the hall without any transport.
+// A socket that is nothing but a list of what was done to it, for tests of the session server without any transport.
 
 import type { PeerCertificate } from "../auth/worker-authenticator.ts";
 import type { WorkerSocket } from "../session/connection/worker-socket.ts";

@@ -1,5 +1,5 @@
 // Passwords: made into something that can be kept, and compared with it. Slow on purpose, so only a few at a time. Who may try how often
-// is decided in user-brake.ts.
+// is decided in login-attempt-limiter.ts.
 
 import { type ScryptOptions, scrypt, timingSafeEqual } from "node:crypto";
 import { fault } from "@astraflow/protocol";

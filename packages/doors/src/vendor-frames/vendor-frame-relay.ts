@@ -21,7 +21,7 @@ export interface BufferedVendorFrame {
   /** Rises within a tenant and type, also over restarts as long as the clock does: a reader's cursor. */
   readonly number: number;
   readonly at: number;
-  /** JSON text of `{id, type, corr?, workerId, at, payload}`, on one line. */
+  /** JSON text of `{id, type, corr?, workerIdParam, at, payload}`, on one line. */
   readonly data: string;
 }
 

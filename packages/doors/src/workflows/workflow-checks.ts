@@ -67,7 +67,7 @@ export function parseWorkflow(value: JsonValue, id: string): Workflow {
   return workflow;
 }
 
-/** `allowUnknown` beside the fields of a workflow, which is the body. */
+/** `allowUnknownFlag` beside the fields of a workflow, which is the body. */
 export function readAllowUnknown(body: JsonValue): boolean {
   const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
   const value = isObject ? (body["allowUnknown"] ?? false) : false;

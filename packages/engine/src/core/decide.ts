@@ -25,7 +25,7 @@ import { heldAttemptsMax } from "./workers/reconcile.ts";
 import { handleResourceRemoved } from "./workers/removed-resource.ts";
 import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame } from "./workers/worker-lifecycle.ts";
 
-/** What callers order of runs and workers is kept in the audit, in the unit of the deed; documents bring their own words for it. */
+/** What callers order of runs and workers is kept in the audit, in the unit of the action; documents bring their own words for it. */
 export function decide(board: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
   const auditedAction = auditedActionOf(command);
   if (auditedAction === null && idempotencyKeyOf(command) === null) return decideCommand(board, context, command, newRun);

@@ -29,7 +29,7 @@ export interface ExpiryLimits {
   readonly reportsAppliedUntil: number;
 }
 
-/** Rows that the timers of the floor will need at this instant. */
+/** Rows that the timers of the fleet will need at this instant. */
 export function rowsForTimers(context: DecisionContext, now: number): RowKey[] {
   const { fleet, settings } = context;
   const rows: RowKey[] = [];

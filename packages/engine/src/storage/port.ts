@@ -182,7 +182,7 @@ export type PageQuery =
       readonly source?: string;
       readonly since?: Millis;
       readonly until?: Millis;
-      /** Words that must all be found (each may be the beginning of one) in what `termsOf` says of the run. */
+      /** Words that must all be found (each may be the beginning of one) in what `runSearchTerms` says of the run. */
       readonly search?: string;
     }
   | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId; readonly tasksMax?: number }

@@ -1,4 +1,4 @@
-// What a turn changes outside the store once it is on disk: the floor moves, the doors hear of it, what was left over waits again.
+// What a turn changes outside the store once it is on disk: the fleet moves, the doors hear of it, what was left over waits again.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
 import type { Effect } from "../interface/effect.ts";
@@ -27,7 +27,7 @@ export class CommitEffects {
     return now - this.#lastFullCheck >= this.#idleMs;
   }
 
-  /** The floor moves. `isAlone`: no other turn is in the air, so nobody decides on the floor as it was. */
+  /** The fleet moves. `isAlone`: no other turn is pending, so nobody decides on the fleet as it was. */
   applyToFleet({ work, decision, routeVersion }: DecidedTurn, isAlone: boolean): void {
     for (const change of work.fleetChanges) {
       this.#fleet.apply(change);

@@ -53,7 +53,7 @@ export class TurnDriver implements Engine {
   readonly #schedule: TurnSchedule;
   readonly #pendingTurns = new PendingTurns();
   #isFinishingTurns = false;
-  /** The outcome of the first turn in the air cannot be had from the store yet: nothing begins before it can. */
+  /** The outcome of the first turn pending cannot be had from the store yet: nothing begins before it can. */
   #isUnsettled = false;
   /** Resolved when a command came or a turn landed. */
   #activity = Promise.withResolvers<void>();
@@ -171,7 +171,7 @@ export class TurnDriver implements Engine {
     if (!this.#stopping) this.#world.scheduleWake(this.#schedule.wakeAt(this.#now), this.#now);
   }
 
-  /** Begins a turn and decides it; its commit is left under way. With others in the air it takes only what they do not concern. */
+  /** Begins a turn and decides it; its commit is left under way. With others pending it takes only what they do not concern. */
   async #startTurn(): Promise<void> {
     const isAlone = this.#pendingTurns.size === 0;
     const { turnBytesMax, claimLinesMax } = this.#settings;
@@ -312,7 +312,7 @@ export class TurnDriver implements Engine {
     }
   }
 
-  /** The turn is on disk (or wrote nothing): now the floor moves and the doors hear of it. */
+  /** The turn is on disk (or wrote nothing): now the fleet moves and the doors hear of it. */
   #applyCommitted(decided: DecidedTurn, first: ReadonlyMap<string, number>): void {
     this.#schedule.turnCommitted();
     this.#world.failpoint("turn.committed");

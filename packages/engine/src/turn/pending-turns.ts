@@ -1,6 +1,6 @@
 // Turns that have been decided and whose commits are under way. What they decided about is left alone by the turns that follow until
 // they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
-// off, so the floor moves and the doors hear as if there had been one turn at a time.
+// off, so the fleet moves and the doors hear as if there had been one turn at a time.
 
 import { rowsNeededBy } from "../core/decide.ts";
 import { type FleetChange, type LeasedAttempt, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
@@ -79,7 +79,7 @@ export class PendingTurns {
   }
 }
 
-/** What the turns in the air decided about. */
+/** What the turns pending decided about. */
 interface PendingScope extends PendingChanges {
   readonly roots: ReadonlySet<RowKey>;
 }
@@ -107,7 +107,7 @@ function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
   return { roots, unsettledWorkers, concernedWorkers, grantedAttempts };
 }
 
-/** Moves that leave the seat as ready for work as it was. */
+/** Moves that leave the connected worker as ready for work as it was. */
 function keepsWorkerReady(one: FleetChange): boolean {
   const { move } = one;
   // One that goes on after its wait takes its slot back; one that begins to wait frees it.
@@ -126,7 +126,7 @@ function rootsOfCommand(item: WaitingCommand): RowKey[] {
     .map(rootOf);
 }
 
-/** A command about the worker itself: a join, a beat, a drain. Its rows and its seat must be what the floor says. */
+/** A command about the worker itself: a join, a beat, a drain. Its rows and its connected worker must be what the floor says. */
 function isAboutWorker({ command }: WaitingCommand): boolean {
   return command.type.startsWith("worker.");
 }

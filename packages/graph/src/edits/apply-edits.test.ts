@@ -117,7 +117,7 @@ describe("readEdits", () => {
   });
 });
 
-describe("conflictsOf", () => {
+describe("findEditConflicts", () => {
   const label = (value: string, id = 0): WorkflowEdit => ({ op: "setNode", id: testUuid(id), path: "/label", value });
 
   it.each([

@@ -1,5 +1,5 @@
 // Edits of a workflow as data: each names the node, edge or subgraph it is about, so that edits of several people can be told apart.
-// Applying them is here; reading them from strangers is edit-reader.ts, holding them against each other conflicts.ts.
+// Applying them is here; reading them from strangers is read-edits.ts, holding them against each other edit-conflicts.ts.
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isObject, withValueAt } from "../values/binding-path.ts";

@@ -243,7 +243,7 @@ describe("planOf with versions and defaults", () => {
   });
 });
 
-describe("readContainer", () => {
+describe("readContainerSettings", () => {
   const read = (config: unknown) => readContainerSettings(testNode(0, { parameters: { __container: config } }) as never);
 
   it("[G5] reads loops, retries and timeouts with their defaults", () => {

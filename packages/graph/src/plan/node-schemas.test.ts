@@ -14,7 +14,7 @@ const node = (schema: { parameters?: unknown; results?: unknown }, results?: Rec
     ...(results && { results }),
   }) as unknown as PlanNode;
 
-describe("schemaProblem", () => {
+describe("findSchemaProblem", () => {
   it.each([
     ["type", { type: "string" }, "a", 1],
     ["type list", { type: ["string", "null"] }, null, 1],

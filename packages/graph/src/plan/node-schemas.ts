@@ -1,5 +1,5 @@
 // JSON Schemas of nodes at work: does a value fit, and which defaults does it get.
-// Values are judged in schema-judge.ts; schemas come from strangers, so every walk has a budget.
+// Values are judged in validator.ts; schemas come from strangers, so every walk has a budget.
 
 import type { SchemaProblem } from "../schema/keyword.ts";
 import { resolveLocalRef } from "../schema/schema-lookup.ts";

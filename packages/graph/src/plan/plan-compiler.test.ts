@@ -92,7 +92,7 @@ describe("paths", () => {
   });
 });
 
-describe("canonicalText", () => {
+describe("canonicalJson", () => {
   it("[G3] is one text for equal values, whatever the order of keys, and reads back as the value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {

@@ -1,5 +1,5 @@
 // A workflow as the engine runs it: nodes by ordinal, who waits for whom, which values travel along the edges, what is inside a container.
-// Compiled once per definition and cached; checking a definition is check.ts, deciding what runs is the engine's.
+// Compiled once per definition and cached; checking a definition is check-workflow.ts, deciding what runs is the engine's.
 
 import type { Workflow } from "@astraflow/protocol";
 import { type BindingPath, parseBindingPath, withValueAt } from "../values/binding-path.ts";

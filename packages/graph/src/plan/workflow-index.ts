@@ -1,5 +1,5 @@
 // All graphs of one workflow, by name: the root and its subgraphs, each with its nodes by id, and the way from an alias into a container.
-// Finding only; what edges mean is links.ts, what is wrong with a graph is check.ts.
+// Finding only; what edges mean is edge-resolution.ts, what is wrong with a graph is check-workflow.ts.
 
 import type { PortBinding, Workflow } from "@astraflow/protocol";
 import { type AuthoredNode, type ContainerSettings, isContainer, readContainerSettings } from "./container-settings.ts";

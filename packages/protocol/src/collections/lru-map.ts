@@ -2,7 +2,7 @@
 
 export interface LruMapOptions<K, V> {
   readonly entriesMax: number;
-  /** Bound on the sum of `weightOf`; an entry heavier than all of it is not kept. */
+  /** Bound on the sum of `estimateRecordBytes`; an entry heavier than all of it is not kept. */
   readonly weightMax?: number;
   readonly weightOf?: (value: V, key: K) => number;
   /** False: reading does not count as use, and the oldest insertion leaves first. */

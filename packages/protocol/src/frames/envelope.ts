@@ -1,5 +1,5 @@
 // The envelope around every frame of the session door, in three dialects. It is read before anything inside it.
-// Payloads live in control.ts, exec.ts and pkg.ts; which payload belongs to which type in frames.ts.
+// Payloads live in control-payloads.ts, execution-payloads.ts and package-payloads.ts; which payload belongs to which type in frames.ts.
 
 import Type, { type Static } from "typebox";
 import type { Fault } from "../faults/fault.ts";

@@ -1,5 +1,5 @@
 // A TypeBox schema as a plain JSON Schema 2020-12 document: no hidden marks, references where a schema has a name.
-// Which documents there are is in documents.ts and openapi.ts.
+// Which documents there are is in documents.ts and openapi-document.ts.
 
 import type { TSchema } from "typebox";
 

@@ -1,5 +1,5 @@
 // From a schema to a reader: trims what is not ours, checks the rest with a compiled validator, names what is wrong.
-// Which schema belongs to which message is decided elsewhere; bytes are read in json.ts.
+// Which schema belongs to which message is decided elsewhere; bytes are read in read-json.ts.
 
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";

@@ -1,4 +1,4 @@
-// What the table names as held, attempt by attempt. Sessions that report it are in link.test.ts and work.test.ts.
+// What the table names as held, attempt by attempt. Sessions that report it are in link.test.ts and work-frames.test.ts.
 import type { DispatchPayload } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

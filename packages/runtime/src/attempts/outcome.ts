@@ -1,5 +1,5 @@
 // How an attempt ended, and the one word the scheduler hears about it. What a handler returned is read here.
-// Calling handlers lives in executor.ts; keeping the word until it is acked in outbox.ts.
+// Calling handlers lives in handler-executor.ts; keeping the word until it is acked in outbox.ts.
 
 import { createHash } from "node:crypto";
 import {

@@ -1,5 +1,5 @@
 // What a handler is given for one attempt, made cheaply: directories, signals and process groups cost more than a light handler, so each
-// is made when first asked for. Who calls the handler, and what becomes of what it returns, is executor.ts.
+// is made when first asked for. Who calls the handler, and what becomes of what it returns, is handler-executor.ts.
 
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";

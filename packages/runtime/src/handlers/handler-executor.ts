@@ -1,5 +1,5 @@
 // Runs handlers inside this thread: calls, limits in time, and says how each one ended. Nothing here knows the session.
-// Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
+// Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (handler-thread-main.ts).
 
 import { rm } from "node:fs/promises";
 import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";

@@ -1,4 +1,4 @@
-// What a node's handler is and what it is given. This is the face that package authors see; who calls it is executor.ts.
+// What a node's handler is and what it is given. This is the face that package authors see; who calls it is handler-executor.ts.
 
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import type { JsonObject } from "@astraflow/protocol";

@@ -1,4 +1,4 @@
-// The disk as the worker's outbox needs it: one append-only file in a folder. The real one is in outbox-folder.ts; a simulator brings its own.
+// The disk as the worker's outbox needs it: one append-only file in a folder. The real one is in outbox-file.ts; a simulator brings its own.
 // What the bytes mean is outbox-journal.ts.
 
 /** An append-only file and its folder. Every call may fail like a real disk (ENOSPC, EIO); calls are made one at a time. */

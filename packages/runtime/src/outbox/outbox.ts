@@ -1,6 +1,6 @@
 // Words that must reach the scheduler: outcomes, feedback, calls, removed resources, refused packages, vendor frames; kept until acked, whatever becomes of sessions and sockets.
 // Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
-// All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
+// All in memory: where outcomes are kept on disk too, they come here only once they are (attempt-manager.ts, journaled-outbox.ts).
 
 import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
 import { FifoQueue } from "@astraflow/protocol";

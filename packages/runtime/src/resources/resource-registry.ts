@@ -1,5 +1,5 @@
 // What a worker keeps under a name for tasks to come: files, sessions, models. Counted, leased, limited in size and time; what is idle
-// gives way, oldest first. It lives where the handlers run. Its files on disk are resource-folder.ts; what the scheduler makes of a name
+// gives way, oldest first. It lives where the handlers run. Its files on disk are resource-files.ts; what the scheduler makes of a name
 // is not decided here.
 
 import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";

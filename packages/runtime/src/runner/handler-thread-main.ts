@@ -1,5 +1,5 @@
 // The thread in which user code runs: loads the packages, calls their handlers, and says what came of it. It may block, crash or run out
-// of memory; the link lives in another thread and notices. Started by host-spawn.ts; no room imports this file.
+// of memory; the link lives in another thread and notices. Started by spawn-handler-thread.ts; no room imports this file.
 
 import { type MessagePort, workerData } from "node:worker_threads";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";

@@ -1,5 +1,5 @@
 // The handlers' thread as the link's side sees it: hands attempts over, tells what came back, and starts it anew when it dies. Attempts
-// that died with it are answered for; how often it may die is decided here. The thread itself is host-thread.ts.
+// that died with it are answered for; how often it may die is decided here. The thread itself is handler-thread-main.ts.
 
 import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";

@@ -1,6 +1,6 @@
 // The worker's side of a session, as a machine driven by events: the socket's, the clock's, the executor's, the operator's.
-// How it comes to a session is link-course.ts, frames of work in it link-session.ts, heartbeats and lease link-pulse.ts, attempts and
-// unacked words work.ts. Here they meet; sockets and timers stay outside.
+// How it comes to a session is connection-lifecycle.ts, frames of work in it scheduler-session.ts, heartbeats and lease heartbeats.ts, attempts and
+// unacked words attempt-manager.ts. Here they meet; sockets and timers stay outside.
 
 import {
   type AckPayload,

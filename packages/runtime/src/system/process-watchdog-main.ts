@@ -1,5 +1,5 @@
 // A program of its own, one beside a worker whose handlers start processes: it reads which groups there are and ends what is left of them
-// once the worker is gone, however that went. It is told nothing else, holds nothing else, and ends by itself. Started by group-watch.ts.
+// once the worker is gone, however that went. It is told nothing else, holds nothing else, and ends by itself. Started by process-watchdog.ts.
 
 import { createInterface } from "node:readline";
 import { killProcessGroup } from "./child-processes.ts";

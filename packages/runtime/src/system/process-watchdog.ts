@@ -1,5 +1,5 @@
 // The worker's side of the watcher: starts it with the first group of processes, tells it which come and go, and lets it go at the end. A
-// worker that is killed says nothing; its end of the pipe closes, and that is the word. What the watcher then does is group-watcher.ts.
+// worker that is killed says nothing; its end of the pipe closes, and that is the word. What the watcher then does is process-watchdog-main.ts.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -1,6 +1,6 @@
 // All states that two streams and a bad network between them can reach: copies are lost, doubled and reordered at will, sockets are
 // cut, sessions resume or are refused. Within the bounds below nothing is left out: the network is a set of messages, each of which
-// may arrive any number of times, at any moment, or vanish. The ends and what must hold at them are in small-ends.ts.
+// may arrive any number of times, at any moment, or vanish. The ends and what must hold at them are in stream-endpoints.ts.
 
 import assert from "node:assert";
 import { type CreateStream, StreamEndpoints } from "./stream-endpoints.ts";

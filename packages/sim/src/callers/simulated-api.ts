@@ -106,7 +106,7 @@ export class SimulatedApi {
     this.#afterLatency(() => handleAnswer(answer));
   }
 
-  /** Who follows the log does so for the judges: they should learn of a fact when it happens, not when an answer gets through. */
+  /** Who follows the log does so for the checkers: they should learn of a fact when it happens, not when an answer gets through. */
   #isLost(share: number, caller: string): boolean {
     return this.#random.chance(share) && caller !== "tail";
   }

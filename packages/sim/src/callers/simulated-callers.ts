@@ -1,5 +1,5 @@
-// The people and programs that use the API: they start runs and try again, cancel, steer, drain, look, and follow the log. After the storm an
-// auditor reads everything once more. What they see is for the judges; here nothing is judged.
+// The people and programs that use the API: they start runs and try again, cancel, steer, drain, look, and follow the log. After the fault phase an
+// auditor reads everything once more. What they see is for the checkers; here nothing is judged.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
@@ -82,7 +82,7 @@ export class SimulatedCallers {
     this.#isStopped = true;
   }
 
-  /** The storm is over: whoever wanted a worker drained gives up, and every worker gets work again. Asks until none is shown draining. */
+  /** The fault phase is over: whoever wanted a worker drained gives up, and every worker gets work again. Asks until none is shown draining. */
   async undrainAllWorkers(): Promise<void> {
     this.#isFaultPhaseOver = true;
     let left: readonly SimulatedWorkerSpec[] = this.#options.workers;

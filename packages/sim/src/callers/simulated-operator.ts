@@ -1,5 +1,5 @@
 // The operators' books: orders to workers and what became of them, runs as they were at an earlier look, ledgers. Asks as the callers do,
-// and judges nothing.
+// and checkers nothing.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec } from "../observation/observation.ts";

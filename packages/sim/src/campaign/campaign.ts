@@ -77,7 +77,7 @@ export interface CampaignReport {
 
 const traceLinesMax = 60;
 
-/** Plays and judges one seed, and finds out about its violations. */
+/** Plays and checkers one seed, and finds out about its violations. */
 export async function runCampaignSeed(seed: number, options: Omit<CampaignOptions, "onSeed" | "stopping">): Promise<SeedOutcome> {
   const { profile, plant: mutant, isResumeRefused = false } = options;
   const trial: CheckSeedOptions = { seed, profile, isResumeRefused, ...(mutant !== undefined && { plant: mutant }) };

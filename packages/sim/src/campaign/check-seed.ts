@@ -1,4 +1,4 @@
-// One seed before the judges: played, judged, told. What many seeds add up to is campaign.ts.
+// One seed before the checkers: played, judged, told. What many seeds add up to is campaign.ts.
 
 import { CheckerRunner } from "../checkers/checker-runner.ts";
 import type { Violation } from "../checking/checker.ts";

@@ -4,7 +4,7 @@ import { CheckerRunner } from "./checker-runner.ts";
 import { checkers } from "./checker-table.ts";
 import { ObservationScript, violationOf } from "./testing/observation-script.ts";
 
-describe("the judge", () => {
+describe("the checker", () => {
   it("[X39] puts the pages of several readers together, each fact once and in the order of commits", () => {
     const fact = (position: number, type: string, data: object = {}) => ({
       position,

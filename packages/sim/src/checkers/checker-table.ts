@@ -1,4 +1,4 @@
-// Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
+// Every checker by its name, with the invariant it checkers. A name is part of the file name of a regression, so it stays.
 
 import type { Checker, CheckerContext } from "../checking/checker.ts";
 import type { MergedLog } from "../checking/merged-log.ts";

@@ -1,5 +1,5 @@
 // What a checker is: it hears what an onlooker can know of the world, and names the first thing that must never be.
-// Each checker is a file of its own beside this one; table.ts lists them, judge.ts feeds them.
+// Each checker is a file of its own beside this one; checker-table.ts lists them, checker-runner.ts feeds them.
 
 import type { ApiAnswerObservation, ApiCallObservation, Observation, TrueTime } from "../observation/observation.ts";
 import type { LogProjection } from "./log-projection.ts";

@@ -1,5 +1,5 @@
 // Both directions of every session as the wire shows them: what left under which number, what reached the other end on a socket that still
-// counted there, which sockets a session has had. Follows and judges nothing; each checker of sessions has one of its own.
+// counted there, which sockets a session has had. Follows and checkers nothing; each checker of sessions has one of its own.
 
 import type { ObservedFrame } from "./observed-frame.ts";
 import { describeItems } from "./observed-frame.ts";

@@ -1,4 +1,4 @@
-// The lives of runs, tasks and workers as the logs tell them. Folds facts and judges nothing.
+// The lives of runs, tasks and workers as the logs tell them. Folds facts and checkers nothing.
 
 import type { TrueTime } from "../observation/observation.ts";
 import type { ObservedFact } from "./merged-log.ts";

@@ -1,5 +1,5 @@
 // Which session of a worker is its newest, as the wire shows it: the one that a register that reached a scheduler began, or that a resume asked
-// for. What an older one still says is heard by nobody. Judges nothing.
+// for. What an older one still says is heard by nobody. Checkers nothing.
 
 import type { ObservedFrame } from "./observed-frame.ts";
 

@@ -1,5 +1,5 @@
 // Frames as a checker reads them: the text parsed once, and the few words inside that checkers ask about.
-// Read by hand and not with the protocol's readers: a judge that shares the reader of the judged shares its mistakes.
+// Read by hand and not with the protocol's readers: a checker that shares the reader of the judged shares its mistakes.
 
 import type { FrameObservation, TrueTime } from "../observation/observation.ts";
 import { FrameSessionKeys } from "./frame-session-keys.ts";

@@ -1,4 +1,4 @@
-// Where the world stands: its set-up, its phase, which processes live, which connections are open. Judges nothing.
+// Where the world stands: its set-up, its phase, which processes live, which connections are open. Checkers nothing.
 
 import type { Observation, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
 

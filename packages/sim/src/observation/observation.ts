@@ -1,5 +1,5 @@
 // What an onlooker of the simulated world sees, in order: frames on the wire, calls and answers, handlers, processes, faults, phases.
-// Judges know nothing else: no row, no object of the engine, the doors or the worker is ever shown here.
+// Checkers know nothing else: no row, no object of the engine, the doors or the worker is ever shown here.
 
 /** Milliseconds since the world began, of a clock that nobody in the world can read. May have fractions. */
 export type TrueTime = number;
@@ -66,7 +66,7 @@ export interface TimingGuarantees {
 export interface PhaseObservation {
   readonly kind: "phase";
   /**
-   * storm: faults may happen · heal: all faults have ended, all processes are up or starting, nobody drains ·
+   * fault phase: faults may happen · heal: all faults have ended, all processes are up or starting, nobody drains ·
    * converged: every run has ended (or the bound is over: `isInTime` false) · end: the last reads are done, nothing follows.
    */
   readonly phase: "storm" | "heal" | "converged" | "end";
@@ -136,7 +136,7 @@ export interface ApiCallObservation {
   readonly scheduler: string;
   readonly tenant: string;
   /**
-   * A name of the REST routes, or "tailLog" (see TailPage), or "readChunks" (see ChunkPage), or "readMoment": a run as it was at `query.at`,
+   * A name of the REST routes, or "tailLog" (see TenantLogPage), or "readChunks" (see OutputChunkPage), or "readMoment": a run as it was at `query.at`,
    * under a name of its own so that nobody takes it for a run as it is.
    */
   readonly route: string;
@@ -240,7 +240,7 @@ export type ObservationListener = (observation: Observation) => void;
 export interface WorldReport {
   readonly seed: number;
   readonly profile: string;
-  /** 32 hex digits over every observation in order; equal for equal seeds, schedules and plants. */
+  /** 32 hex digits over every observation in order; equal for equal seeds, schedules and mutants. */
   readonly traceHash: string;
   /** How often each fault began, by name. */
   readonly faults: Readonly<Record<string, number>>;
@@ -258,7 +258,7 @@ export interface WorldReport {
   readonly sometimes: Readonly<Record<string, number>>;
 }
 
-/** One fault of a storm as plain data, so that a schedule can be stored, shrunk by leaving events out, and played again. */
+/** One fault of a fault phase as plain data, so that a schedule can be stored, shrunk by leaving events out, and played again. */
 export interface ScheduledFault {
   readonly at: TrueTime;
   /** A name of the fault table. */

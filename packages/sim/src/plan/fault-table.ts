@@ -1,5 +1,5 @@
 // The faults that can strike, as data: what each needs to be drawn. What each does to the world is fault-effects.ts; the promises that
-// must hold meanwhile are the judges'.
+// must hold meanwhile are the checkers'.
 
 import { engineFailpoints } from "@astraflow/engine";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -320,7 +320,7 @@ export interface FaultScheduleOptions {
   readonly faultPhaseMs: number;
 }
 
-/** A storm's schedule: which kinds are switched on, then when and whom they strike. In the order of time. */
+/** A fault phase's schedule: which kinds are switched on, then when and whom they strike. In the order of time. */
 export function generateFaultSchedule(
   random: SeededRandom,
   { profile, isNetworkLossy, faultPhaseMs }: FaultScheduleOptions,

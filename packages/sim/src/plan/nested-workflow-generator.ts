@@ -1,6 +1,6 @@
 // Random workflows of the whole grammar: nodes behind chains of middlewares, containers that run their body once, over a list, in parallel or
 // while a condition holds, inside one another, joins between them, things that are kept at a worker and used by a later node. What a node
-// returns is a function of its parameters (value.ts), so that what must come out can be known beforehand.
+// returns is a function of its parameters (node-value.ts), so that what must come out can be known beforehand.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { middlewareTypeOf, nodeTypes, simPackage } from "../worker/simulated-handlers.ts";
@@ -32,7 +32,7 @@ interface GraphPosition {
   readonly times: number;
 }
 
-/** A run must come to its end in an afternoon: so often a node runs at most, all loops and chains around it counted. */
+/** A run must come to its end in an simulated run: so often a node runs at most, all loops and chains around it counted. */
 const nodeRunsMax = 24;
 const depthMax = 2;
 

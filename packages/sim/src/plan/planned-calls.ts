@@ -1,4 +1,4 @@
-// What callers will want, drawn up front: runs to start, to cancel and to steer, workers to drain. How they go about it is callers.ts.
+// What callers will want, drawn up front: runs to start, to cancel and to steer, workers to drain. How they go about it is simulated-callers.ts.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";

@@ -18,7 +18,7 @@ export interface PlannedWorkerCommandOptions {
   readonly faultPhaseMs: TrueTime;
 }
 
-/** Runs of a package that nobody brings are known by their names, and are cancelled when the storm is over. */
+/** Runs of a package that nobody brings are known by their names, and are cancelled when the fault phase is over. */
 export const missingPackageRunPrefix = "stranded";
 const missingPackage = { name: "missing", version: "1.0.0" } as const;
 

@@ -14,7 +14,7 @@ describe("the plan of a world", () => {
     expect(generateWorldPlan(18, "default")).not.toEqual(plan);
   });
 
-  it("[X9] has the faults of its profile and no others, in the order of time, before the storm ends", () => {
+  it("[X9] has the faults of its profile and no others, in the order of time, before the fault phase ends", () => {
     for (const profile of Object.keys(profiles) as FaultProfile[]) {
       const groups: readonly string[] = profiles[profile];
       for (const seed of seeds.slice(0, 50)) {

@@ -176,7 +176,7 @@ function makeSomeWorkersLegacy(
   });
 }
 
-/** Faults and limits on one scale: a lease of half a minute would outlive most storms. */
+/** Faults and limits on one scale: a lease of half a minute would outlive most fault phase. */
 function generateEngineSettings(random: SeededRandom, scale: number): EngineSettings {
   return {
     ...defaultSettings,

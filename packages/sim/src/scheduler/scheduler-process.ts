@@ -1,4 +1,4 @@
-// A scheduler's process: the real engine, wire, session hall and REST calls on the simulated outside. One object per life; what makes
+// A scheduler's process: the real engine, wire, session server and REST calls on the simulated outside. One object per life; what makes
 // it live, die and live again is scheduler-machine.ts.
 
 import { createHash } from "node:crypto";
@@ -241,7 +241,7 @@ export class SchedulerProcess implements NetworkListener {
 }
 
 const emptyBytes = new Uint8Array(0);
-/** More than any attempt of a simulated afternoon prints. */
+/** More than any attempt of a simulated simulated run prints. */
 const chunkRowsMax = 1_000;
 
 function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }): WorkerSocket {

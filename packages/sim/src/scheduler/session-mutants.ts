@@ -1,5 +1,5 @@
-// Known bugs of the session door that can be switched on: each sits around the hall's sockets or its way to the engine and makes it look as if
-// the hall had that bug. A judge that does not find them is too weak.
+// Known bugs of the session door that can be switched on: each sits around the session server's sockets or its way to the engine and makes it look as if
+// the session server had that bug. A checker that does not find them is too weak.
 
 import type { WorkerSocket, WorkerSocketEvents } from "@astraflow/doors";
 import type { CommandRequest } from "@astraflow/engine";
@@ -63,7 +63,7 @@ export class SessionMutator {
     });
   }
 
-  /** Stands between the hall and one socket. */
+  /** Stands between the session server and one socket. */
   wrapSocket(socket: WorkerSocket, openSession: (socket: WorkerSocket) => WorkerSocketEvents): WorkerSocketEvents {
     const mutatedSocket: MutatedSocket = { session: new MutatedSession(), isAccepted: false, isRepeatDue: false };
     const mutated: WorkerSocket = Object.create(socket, {
@@ -147,7 +147,7 @@ export class SessionMutator {
     }
   }
 
-  /** The worker counts without what was forgotten; the hall must not notice. */
+  /** The worker counts without what was forgotten; the session server must not notice. */
   #shiftAcks(frame: MutatedFrame, mutatedSocket: MutatedSocket): string {
     const { payload, type } = frame;
     if (type === "control.resume") {

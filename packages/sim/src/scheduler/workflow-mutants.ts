@@ -1,5 +1,5 @@
 // Known bugs of the workflow engine that can be switched on: each sits between the engine and its store or its doors, or before the REST calls, and
-// makes it look as if the house had that bug. A judge that does not find them is too weak.
+// makes it look as if the house had that bug. A checker that does not find them is too weak.
 
 import type { RestResponse } from "@astraflow/doors";
 import type { ChangeSet, Effect, Row, Store, TurnTransaction } from "@astraflow/engine";

@@ -52,7 +52,7 @@ describe("a world that is played", () => {
     }
   });
 
-  it("[X12] comes to its end after every storm: faults end, processes come back, nobody drains", async () => {
+  it("[X12] comes to its end after every fault phase: faults end, processes come back, nobody drains", async () => {
     for (const profile of ["default", "crashes", "network", "session", "store", "clocks", "disk"] as const)
       for (let seed = 1; seed <= 4; seed++) {
         const { report, observations } = await play(seed, profile);

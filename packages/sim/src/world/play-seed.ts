@@ -10,7 +10,7 @@ export interface PlaySeedOptions {
   readonly profile: FaultProfile;
   /** Instead of the faults that the seed drew: the same ones or a part of them. */
   readonly schedule?: readonly ScheduledFault[];
-  /** A known bug to switch on; judges that do not find it are too weak. */
+  /** A known bug to switch on; checkers that do not find it are too weak. */
   readonly plant?: Mutant;
   readonly observe: ObservationListener;
   readonly isResumeRefused?: boolean;

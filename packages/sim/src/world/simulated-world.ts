@@ -1,5 +1,5 @@
-// The world: machines, network, store, callers and faults on one timeline; a storm, then calm in which everything must end. It runs
-// until the last reads are done, or until it sees that it cannot go on, and judges nothing.
+// The world: machines, network, store, callers and faults on one timeline; a fault phase, then calm in which everything must end. It runs
+// until the last reads are done, or until it sees that it cannot go on, and checkers nothing.
 
 import type { Plant as EnginePlant } from "@astraflow/engine/testing";
 import type { StoreMutant as StorePlant } from "@astraflow/store";

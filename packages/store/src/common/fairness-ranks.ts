@@ -40,7 +40,7 @@ export class FairnessClocks {
   }
 }
 
-/** Raises the clocks of the lines that tasks of these units leave. Comes before `enterLines`, so that an equal turn gives an equal order. */
+/** Raises the clocks of the lines that tasks of these units leave. Comes before `assignRanks`, so that an equal turn gives an equal order. */
 export function advanceTaskQueueClocks(
   units: readonly ChangeSet[],
   clocks: FairnessClocks,

@@ -30,7 +30,7 @@ export const runsScannedMax = ({ workers }: PageFor<"runs">, most: number): numb
   workers === undefined ? most : Math.min(most, runsScannedByWorkerMax);
 
 /**
- * Whether a run of the tenant is one that a query means, whatever index it was found by. `hadPart`: whether one of its tasks is, or was last,
+ * Whether a run of the tenant is one that a query means, whatever index it was found by. `createWorkerCheck`: whether one of its tasks is, or was last,
  * one of these workers'; asked last.
  */
 export function createRunFilter(

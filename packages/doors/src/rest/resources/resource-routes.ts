@@ -1,5 +1,5 @@
 // The routes about resources as such: list, look, download, remove, and a file that comes in one piece. Uploads in parts are in
-// upload-routes.ts, grants in grant-routes.ts; how bytes and documents stay together in resource-keeper.ts.
+// upload-routes.ts, grants in resource-grant-routes.ts; how bytes and documents stay together in resource-repository.ts.
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readResourceForm, resourceLimits } from "@astraflow/protocol";

@@ -21,7 +21,7 @@ function rowsOf(turns: readonly (readonly string[])[]): ChunkRow[] {
   });
 }
 
-describe("linesOf", () => {
+describe("readTaskQueueDepths", () => {
   it("[A211] joins what was printed in pieces to the lines it was, numbered from 0, whatever the pieces", () => {
     const piece = fc.stringMatching(/^[ab\n]{0,6}$/);
     fc.assert(

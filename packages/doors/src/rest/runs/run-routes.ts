@@ -1,5 +1,5 @@
 // The routes about runs: started, listed, looked at, cancelled. Each reads the words, asks the engine or the reader, and says the answer.
-// Parts of a run (nodes, logs, bindings) are in run-parts.ts, steering in steering.ts.
+// Parts of a run (nodes, logs, bindings) are in run-detail-routes.ts, steering in run-control-routes.ts.
 
 import type { PageOf, RunDetail, RunPhase, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";

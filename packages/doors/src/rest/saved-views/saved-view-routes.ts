@@ -1,4 +1,4 @@
-// The routes of saved views: own ones and those that are shared. How they are kept is view-store.ts; what a page makes of a query is the page's.
+// The routes of saved views: own ones and those that are shared. How they are kept is saved-view-store.ts; what a page makes of a query is the page's.
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from "@astraflow/protocol";

@@ -201,7 +201,7 @@ describe("workers as they are", () => {
   });
 });
 
-describe("POST /api/v1/workers/{workerId}/kick", () => {
+describe("POST /api/v1/workers/{workerIdParam}/kick", () => {
   it("[A24] tells the engine to end the session, says who and why, and is audited", async () => {
     const { ask, engine, outside: environment } = openCalls([workerRow("w-1")]);
 

@@ -65,7 +65,7 @@ describe("workflows with packages that nobody has brought", () => {
     expect(bench.docs.log).toHaveLength(before);
   });
 
-  it("[A254] are taken in by all of them with allowUnknown, which is no part of what is kept", async () => {
+  it("[A254] are taken in by all of them with allowUnknownFlag, which is no part of what is kept", async () => {
     const asks = Object.entries(await prepared()) as [RouteName, WorkflowCallInput][];
     await bring("mail");
 
@@ -76,7 +76,7 @@ describe("workflows with packages that nobody has brought", () => {
     expect([...bench.docs.docs.values()].filter(({ body }) => body.includes("allowUnknown"))).toEqual([]);
   });
 
-  it("[A254] are refused where allowUnknown is neither true nor false", async () => {
+  it("[A254] are refused where allowUnknownFlag is neither true nor false", async () => {
     for (const name of ["saveWorkflow", "validateWorkflow"] as const)
       expect((await bench.callRoute(name, { body: { ...sampleChain, allowUnknown: "yes" } })).body).toMatchObject({
         error: "E.REQUEST.INVALID",

@@ -1,5 +1,5 @@
 // Packages of workflows as they are kept: who may see them, how they are found, listed and written. The routes are in
-// workflow-packages.ts.
+// workflow-package-routes.ts.
 
 import { type DocPut, type DocRow, searchWords } from "@astraflow/engine";
 import {

@@ -1,5 +1,5 @@
 // One socket's way from a stranger to a session: handshake, register, inventory, or a resume. Frames that come before a verdict wait for it.
-// What is said in a session is inbound.ts; sockets and their pressure are peer.ts. The moves between phases are in phase.ts.
+// What is said in a session is inbound-frames.ts; sockets and their pressure are monitored-socket.ts. The moves between phases are in phase.ts.
 
 import {
   type AckPayload,

@@ -1,4 +1,4 @@
-// A worker's socket as the session hall needs it, and what the hall wants to hear of it. Real sockets are made in door.ts; a simulator brings its own.
+// A worker's socket as the session server needs it, and what the session server wants to hear of it. Real sockets are made in websocket-door.ts; a simulator brings its own.
 
 import type { PeerCertificate } from "../../auth/worker-authenticator.ts";
 

@@ -1,5 +1,5 @@
 // What of a frame may be shown to people, and every frame of the session door as a line of the log, for whoever looks into an exchange
-// afterwards: only where lines at debug are kept. Frames for those who look on are in wire-tap.ts; what is written about sessions, session.ts.
+// afterwards: only where lines at debug are kept. Frames for those who look on are in frame-tap.ts; what is written about sessions, session.ts.
 
 import type { AttemptRef, SendDispatch } from "@astraflow/engine";
 import { type Dialect, type Envelope, limits, type OutgoingFrame } from "@astraflow/protocol";

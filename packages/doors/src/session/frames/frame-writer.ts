@@ -219,7 +219,7 @@ function resourceRefFields({ resource, workerName, type, scope, expiresAt, metad
 
 const expiryField = (at: number | undefined) => (at === undefined ? {} : { expires_at: new Date(at).toISOString() });
 
-/** The caller knows its question by `requestId`; `nodeId` and `middlewareId` are its own node. */
+/** The caller knows its question by `requestId`; `nodeIdParam` and `middlewareId` are its own node. */
 function nextResponsePayload({ request, run, node, result, error, trace }: SendNextAnswer): string {
   const names = `{"requestId":${json(request)},"runId":${json(run)},"nodeId":${json(node)},"middlewareId":${json(node)}`;
   const outcome = error === null ? `"result":${result ?? "{}"}` : `"error":${json(error)}`;

@@ -1,5 +1,5 @@
 // Frames of work whose payload does not fit their type: what can still be told to the engine, so that no task waits for ever for a word
-// that was said and not understood. Pure. That such a frame is refused, and when, is inbound.ts.
+// that was said and not understood. Pure. That such a frame is refused, and when, is inbound-frames.ts.
 
 import type { Command, ReportError } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";

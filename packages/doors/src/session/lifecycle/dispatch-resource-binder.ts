@@ -1,5 +1,5 @@
 // Resources for tasks on their way to a worker: looked up when the dispatch is about to leave, in bounded time, and put into its
-// parameters alone. Which grant counts is in ../resource-bindings.ts; what waits meanwhile, in outbound.ts.
+// parameters alone. Which grant counts is in ../resource-bindings.ts; what waits meanwhile, in outbound-frames.ts.
 
 import type { SendDispatch } from "@astraflow/engine";
 import type { JsonObject } from "@astraflow/protocol";

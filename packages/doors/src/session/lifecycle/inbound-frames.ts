@@ -1,5 +1,5 @@
 // What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
-// repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
+// repeats are the stream's business, what words of work lead to is work-frame-handler.ts; how the session began and ends is in session.ts.
 
 import type { AnswerBody, AttemptRef, FaultData, SendWorkerCommand } from "@astraflow/engine";
 import { type Envelope, Fault, type FramePayloads, fault, toFrameType } from "@astraflow/protocol";

@@ -1,5 +1,5 @@
 // What the engine wants a worker to have, on its way through the session's stream: what is offered, withdrawn, sent and sent again.
-// Numbers, windows and lanes are the stream's; the texts are in texts.ts.
+// Numbers, windows and lanes are the stream's; the texts are in frame-writer.ts.
 
 import type { AttemptRef, SendDispatch, SendNextAnswer, SendStop, SendVendorFrame, SendWorkerCommand } from "@astraflow/engine";
 import { type Dialect, limits } from "@astraflow/protocol";

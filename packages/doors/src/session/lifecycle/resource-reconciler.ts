@@ -1,5 +1,5 @@
 // What a session's register says of the resources that its worker keeps: what results have left with the worker beyond that is told to the
-// engine as lost. Finding it out takes a look at the store (kept-resources.ts), and work goes on meanwhile.
+// engine as lost. Finding it out takes a look at the store (lost-resources.ts), and work goes on meanwhile.
 
 import type { LostResource } from "./lost-resources.ts";
 import type { Session } from "./session.ts";

@@ -1,4 +1,4 @@
-// What a connection and its session ask of the hall: types only, so that neither needs to know the other's file or any socket.
+// What a connection and its session ask of the session server: types only, so that neither needs to know the other's file or any socket.
 
 import type { Command } from "@astraflow/engine";
 import type { Envelope } from "@astraflow/protocol";

@@ -1,5 +1,5 @@
 // One worker's session, which outlives its sockets: who speaks, its stream, what the engine says to it, its time and its end.
-// How it gets into the engine is entrance.ts; what its worker says, inbound.ts; what that is sent, outbound.ts; its sockets, connection.ts.
+// How it gets into the engine is join-handshake.ts; what its worker says, inbound-frames.ts; what that is sent, outbound-frames.ts; its sockets, connection.ts.
 
 import type {
   AnswerBody,

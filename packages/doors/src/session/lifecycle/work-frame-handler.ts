@@ -1,5 +1,5 @@
 // What a worker's words about its work lead to: told to the engine, taken by the door itself, or refused. None of them ends a session.
-// In which order they come, and that they come once, is inbound.ts; what they say is read in words.ts.
+// In which order they come, and that they come once, is inbound-frames.ts; what they say is read in words.ts.
 
 import type { Command, FaultData } from "@astraflow/engine";
 import type { Envelope, Fault, NextRequestPayload, PkgEventPayload } from "@astraflow/protocol";

@@ -21,7 +21,7 @@ function openServer() {
   return { engine, outside: environment, hall: sessionServer };
 }
 
-describe("the hall", () => {
+describe("the session server", () => {
   it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
     const { engine, hall: sessionServer } = openServer();
     const socket = new RecordingSocket();

@@ -1,5 +1,5 @@
 // Where workers' sockets meet the engine: peers, sessions, time, and what is owed at the end of a tick. No transport: sockets come through
-// peer-socket.ts. What a socket goes through is connection.ts, what is said in a session session.ts; what it means, the engine.
+// worker-socket.ts. What a socket goes through is connection.ts, what is said in a session session.ts; what it means, the engine.
 
 import type { Effect } from "@astraflow/engine";
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";

@@ -1,4 +1,4 @@
-// The WebSocket door for workers: upgrades and real sockets, led into the hall. What happens there, in hall.ts, knows no transport.
+// The WebSocket door for workers: upgrades and real sockets, led into the session server. What happens there, in session-server.ts, knows no transport.
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";

@@ -1,4 +1,4 @@
-// The worker that a command names, and where it sits on this floor. Reads only.
+// The worker that a command names, and where it sits on this fleet. Reads only.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { WorkerDescription } from "../../interface/command.ts";
@@ -20,8 +20,8 @@ export function findOwnWorker(
 }
 
 /**
- * The live seat of a worker here; one from before the worker moved on is nobody's any more. One that this very turn makes or changes is not
- * on the floor as it will be: the command waits for the next turn.
+ * The live connected worker of a worker here; one from before the worker moved on is nobody's any more. One that this very turn makes or changes is not
+ * on the fleet as it will be: the command waits for the next turn.
  */
 export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, row: WorkerRow): ConnectedWorker | null {
   if (work.changedWorkers.has(row.id)) throw new RootBusy(workerKey(row.id));
@@ -29,7 +29,7 @@ export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, 
   return connected !== undefined && connected.epoch === row.epoch && row.phase === "online" ? connected : null;
 }
 
-/** The seat of the session that said something about its worker: one it has here, or has left. Null: the worker has gone on elsewhere since. */
+/** The connected worker of the session that said something about its worker: one it has here, or has left. Null: the worker has gone on elsewhere since. */
 export function findReportingWorker(
   work: UnitOfWork,
   context: DecisionContext,
@@ -41,7 +41,7 @@ export function findReportingWorker(
 }
 
 /**
- * The seat of a session that has left and that nobody has followed, as its worker's row knows it: what it said before it left may be decided after,
+ * The connected worker of a session that has left and that nobody has followed, as its worker's row knows it: what it said before it left may be decided after,
  * and is as true as before. It holds nothing and is given nothing.
  */
 export function findDisconnectedWorker(work: UnitOfWork, worker: WorkerId, session: string): ConnectedWorker | null {

@@ -1,4 +1,4 @@
-// Who holds an attempt on this floor, and how the hold is dropped when the attempt is over. What becomes of the task is decided elsewhere.
+// Who holds an attempt on this fleet, and how the hold is dropped when the attempt is over. What becomes of the task is decided elsewhere.
 
 import type { TaskId, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/fleet.ts";
@@ -33,7 +33,7 @@ export function releaseAttempt(work: UnitOfWork, context: DecisionContext, task:
     });
 }
 
-/** A hold of this floor that the row no longer bears out: another scheduler has ended or taken back the attempt. The slot is free. */
+/** A hold of this fleet that the row no longer bears out: another scheduler has ended or taken back the attempt. The slot is free. */
 export function releaseStaleAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number): void {
   const attempt = connected.attempts.get(task);
   if (attempt?.fence !== fence) return;

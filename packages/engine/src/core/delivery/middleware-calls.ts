@@ -121,7 +121,7 @@ export function answerCall(
   return answered;
 }
 
-/** True when a session of this floor is told; else it goes by mail, and the row must remember that it is owed. */
+/** True when a session of this fleet is told; else it goes by mail, and the row must remember that it is owed. */
 function deliverNextAnswer(
   work: UnitOfWork,
   context: DecisionContext,

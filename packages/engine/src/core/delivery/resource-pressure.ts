@@ -22,7 +22,7 @@ export function pressureAfter(pressure: string | null, usage: ReportedUsage, lim
   return now.length === 0 ? null : now.join(" ");
 }
 
-/** What keeps a worker from new work, as its seat will stand after what this turn has decided so far. */
+/** What keeps a worker from new work, as its connected worker will stand after what this turn has decided so far. */
 export function drainStateAfterTurn(work: UnitOfWork, connected: ConnectedWorker): { draining: boolean; strain: string | null } {
   let { draining, resourcePressure: pressure } = connected;
   if (!work.changedWorkers.has(connected.worker)) return { draining, strain: pressure };
@@ -56,7 +56,7 @@ export function recordPressureChange(
     });
   if (before.strain !== null && pressure === null)
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.relieved", { memPct, diskPct });
-  // Drained or undrained through another scheduler: the row says so, this floor does not know yet.
+  // Drained or undrained through another scheduler: the row says so, this fleet does not know yet.
   if (row.draining !== before.draining) work.changeFleet({ move: "drain", worker: connected.worker, on: row.draining });
   if (wasKept === isKept) return pressure !== null && before.draining && !row.draining;
   const reason =

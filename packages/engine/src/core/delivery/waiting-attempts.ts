@@ -5,14 +5,14 @@ import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../fleet/fleet
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** The attempt begins to wait, or goes on; nothing where its seat is not on this floor. */
+/** The attempt begins to wait, or goes on; nothing where its connected worker is not on this fleet. */
 export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, task: TaskRow, isWaiting: boolean): void {
   const connected = task.worker === null ? null : connectedAfterTurn(work, context, task.worker);
   const attempt = connected?.attempts.get(task.id);
   if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
 }
 
-/** The worker's seat as it will be: one that joins in this very turn is told at its new session. */
+/** The worker's connected worker as it will be: one that joins in this very turn is told at its new session. */
 export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
   if (work.changedWorkers.has(worker))
     for (const change of work.fleetChanges.toReversed()) {

@@ -24,7 +24,7 @@ type WorkerMail =
   /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
   | ({ readonly of: "reset"; readonly epoch: number } & StopReason)
   | { readonly of: "drain"; readonly reason: string }
-  /** The answer to a call of a middleware; `isWaiting`: it has others open. */
+  /** The answer to a call of a middleware; `waitsForChainCall`: it has others open. */
   | ({
       readonly of: "next";
       readonly run: RunId;
@@ -138,7 +138,7 @@ function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string
 
 /**
  * One letter that came for a socket of this scheduler. A worker that sits here no longer has been told by its new join. What the letter
- * says was true when it was written; whether it still concerns this seat is read from the seat, and nothing but effects follows from it.
+ * says was true when it was written; whether it still concerns this connected worker is read from the connected worker, and nothing but effects follows from it.
  */
 export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mail): void {
   const message = JSON.parse(mail.body) as AddressedMail;
@@ -150,7 +150,7 @@ export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mai
     case "next": {
       const attempt = connected.attempts.get(message.task);
       if (attempt?.fence !== message.fence) return;
-      // Said in any case: the turn in which it asked may be in the air still, and the seat does not show yet that it waits.
+      // Said in any case: the turn in which it asked may be pending still, and the connected worker does not show yet that it waits.
       if (!message.isWaiting) work.changeFleet(waitingChange(connected, attempt, false));
       const { request, result, error, trace } = message;
       return sendNextAnswer(work, connected, { id: message.task, run: message.run }, message.node, {
@@ -211,7 +211,7 @@ export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mai
   }
 }
 
-/** The seat's hold is over, by another scheduler's hand: the slot is free and the worker is told. */
+/** The connected worker's hold is over, by another scheduler's hand: the slot is free and the worker is told. */
 export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number, reason: StopReason): void {
   const attempt = connected.attempts.get(task);
   if (attempt?.fence !== fence) return;

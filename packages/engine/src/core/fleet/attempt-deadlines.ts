@@ -1,4 +1,4 @@
-// Deadlines of what seats hold, kept in the order they pass: each list waits one constant span from an instant, so the oldest is always
+// Deadlines of what connected workers hold, kept in the order they pass: each list waits one constant span from an instant, so the oldest is always
 // first and a turn never walks a whole list.
 
 import type { Millis, TaskId, WorkerId } from "../../storage/rows.ts";
@@ -14,7 +14,7 @@ export class AttemptDeadlines {
   readonly #isPending: (timer: AttemptTimer) => boolean;
   #timers: AttemptTimer[] = [];
 
-  /** `isWanted`: whether what the timer waits for can still happen. */
+  /** `hasWantedType`: whether what the timer waits for can still happen. */
   constructor(isWanted: (timer: AttemptTimer) => boolean) {
     this.#isPending = isWanted;
   }

@@ -1,4 +1,4 @@
-// What moves do to the floor. When they are made is the driver's business and tested in test/engine.
+// What moves do to the fleet. When they are made is the driver's business and tested in test/engine.
 import { describe, expect, it } from "vitest";
 import { type ConnectedWorker, Fleet, type LeasedAttempt, usedSlots } from "./fleet.ts";
 
@@ -39,7 +39,7 @@ function fleetWith(held: LeasedAttempt): { floor: Fleet; seat: ConnectedWorker }
   return { floor: fleet, seat: connected };
 }
 
-describe("a hold on the floor", () => {
+describe("a hold on the fleet", () => {
   it("[B42] that waited takes its wait along when a newer attempt takes its place: a worker never gets more than its slots", () => {
     const { floor: fleet, seat: connected } = fleetWith({ ...leasedAttempt(7), isWaiting: false });
     fleet.apply({ move: "wait", worker: connected.worker, task: "r.0", fence: 7, nodeType: "test.step", isWaiting: true });
@@ -98,7 +98,7 @@ describe("a hold that waits for what it called", () => {
   });
 });
 
-describe("the deadlines of a floor", () => {
+describe("the deadlines of a fleet", () => {
   it("[B3] name only grants that nobody acked, also where one of the same instant was acked behind one that was not", () => {
     const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
     fleet.apply({ move: "hold", worker: connected.worker, attempt: { ...leasedAttempt(8), task: "r.1" } });

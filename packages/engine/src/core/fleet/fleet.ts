@@ -1,4 +1,4 @@
-// Who sits on this replica's floor: one seat per worker session, the attempts each holds, and which lines may have work.
+// Who sits on this replica's fleet: one connected worker per worker session, the attempts each holds, and which lines may have work.
 // All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
 // and made only after its commit, so a turn that fails leaves no trace here.
 
@@ -48,14 +48,14 @@ export interface ConnectedWorker {
   waitingCount?: number;
 }
 
-/** Attempts that take a slot of the seat. */
+/** Attempts that take a slot of the connected worker. */
 export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
 
 /** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
 export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
   worker.slice(tenant.length + 1);
 
-/** What happens to one seat. */
+/** What happens to one connected worker. */
 type WorkerChange =
   | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
   | {
@@ -107,14 +107,14 @@ export type FleetChange =
   | WorkerChange
   | { readonly move: "sit"; readonly connected: ConnectedWorker }
   | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
-  /** The worker's row was looked at and agrees with its seat. */
+  /** The worker's row was looked at and agrees with its connected worker. */
   | { readonly move: "trust"; readonly worker: WorkerId }
   | { readonly move: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
   | { readonly move: "heat" | "cool" | "stall"; readonly line: QueueName };
 
-/** Turns in the air: their moves are not made yet, so what stands here about these workers may be behind the store. */
+/** Turns pending: their moves are not made yet, so what stands here about these workers may be behind the store. */
 export interface PendingChanges {
-  /** Whose seats they change, or whose own commands wait for them to land: these get no grants. */
+  /** Whose connected workers they change, or whose own commands wait for them to land: these get no grants. */
   readonly unsettledWorkers: ReadonlySet<WorkerId>;
   /** Whom they concern at all: nobody judges these by what they have not said. */
   readonly concernedWorkers: ReadonlySet<WorkerId>;
@@ -133,15 +133,15 @@ export class Fleet {
   readonly routes = new Map<RouteId, TaskRequirements>();
   /** Lines that may have tasks in the store; a line leaves when a claim finds its end. */
   readonly activeQueues = new Set<QueueName>();
-  /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
+  /** Hot lines whose head could not be placed although there was room; looked at again when a connected worker changes. */
   readonly stalledQueues = new Set<QueueName>();
   /** What turns that are decided and not yet heard of mean for the others. */
   pendingChanges: PendingChanges = noPendingChanges;
-  /** Workers whose row was not what their seat says: looked at before they get anything. */
+  /** Workers whose row was not what their connected worker says: looked at before they get anything. */
   readonly unverifiedWorkers = new Set<WorkerId>();
   readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
   readonly #queueNames = new Map<RouteId, QueueName>();
-  /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
+  /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
   readonly #roundRobin = new Map<RouteId, number>();
   /** All three are a constant span after a grant or a join. A hold that was sent again has another timer, and the first is over. */
   readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
@@ -153,7 +153,7 @@ export class Fleet {
     return connected !== undefined && connected.session === session ? connected : null;
   }
 
-  /** Seats whose worker can run this route, in the order they came. */
+  /** Connected workers whose worker can run this route, in the order they came. */
   matchingWorkers(route: RouteId): readonly ConnectedWorker[] {
     let matching = this.#matchingWorkers.get(route);
     if (matching === undefined) {
@@ -209,7 +209,7 @@ export class Fleet {
         this.#matchingWorkers.delete(change.route);
         break;
       case "heat": {
-        // A line of a worker that does not sit here is no business of this floor; when it comes, its lines are hot.
+        // A line of a worker that does not sit here is no business of this fleet; when it comes, its lines are hot.
         const pin = parseQueueName(change.line)?.pin ?? null;
         if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
         break;
@@ -306,7 +306,7 @@ export class Fleet {
     if (recheckFrom !== null) this.#rechecks.push({ worker, task, fence, at: recheckFrom });
   }
 
-  /** A new or changed seat may serve lines nobody here could serve before. */
+  /** A new or changed connected worker may serve lines nobody here could serve before. */
   #workerChanged(connected: ConnectedWorker): void {
     this.#matchingWorkers.clear();
     for (const [route, requirements] of this.routes) {
@@ -316,7 +316,7 @@ export class Fleet {
     }
   }
 
-  /** Every line that a seat here could serve may have work. */
+  /** Every line that a connected worker here could serve may have work. */
   activateServedQueues(): void {
     for (const route of this.routes.keys())
       if (this.matchingWorkers(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
@@ -384,6 +384,6 @@ function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaitin
   connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
 }
 
-/** Moves after which no seat can take more than before. */
+/** Moves after which no connected worker can take more than before. */
 const freesNoSlot = ({ move }: FleetChange): boolean =>
   move === "stall" || move === "ack" || move === "recheck" || move === "full";

@@ -33,7 +33,7 @@ export function isFinalFailure(plan: Plan, slot: Slot): boolean {
   });
 }
 
-/** The row is on the board as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
+/** The row is on the unit of work as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
 export function recordDeadLetter(work: UnitOfWork, run: RunRow, node: PlanNode, row: TaskRow, error: FaultData): void {
   const message = error.message.slice(0, messageCharsMax).toWellFormed();
   const deadLetter: DeadLetterRecord = {

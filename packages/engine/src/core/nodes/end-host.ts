@@ -93,7 +93,7 @@ export function cancelTasksInside(
 }
 
 /**
- * True when nothing inside is open any more; else the host is due for the next part. The host is on the board as ending: a key that is
+ * True when nothing inside is open any more; else the host is due for the next part. The host is on the unit of work as ending: a key that is
  * released here may ready its next. A pass that took several turns is made again until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */

@@ -1,5 +1,5 @@
 // How a node is reached: its task is born, or the task that joins several branches counts down; a node that a worker runs enters its line,
-// one that other tasks carry out becomes a host and is put on the list of what follows. What an end leads to is settle.ts.
+// one that other tasks carry out becomes a host and is put on the list of what follows. What an end leads to is follow-up.ts.
 
 import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
@@ -15,7 +15,7 @@ import { IterationValues } from "./iteration-values.ts";
 import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 
-/** What still follows from a command; worked off by settle.ts until nothing is left. */
+/** What still follows from a command; worked off by follow-up.ts until nothing is left. */
 export interface FollowUps {
   readonly pending: FollowUp[];
   /** Task rows of the run that were opened (+) and ended (-) so far and are not yet counted in its row. */

@@ -1,4 +1,4 @@
-// The audit: who did what to what, and how it ended, as a fact beside the deed and in its unit. A deed that was refused leaves nothing
+// The audit: who did what to what, and how it ended, as a fact beside the action and in its unit. A action that was refused leaves nothing
 // but this. Starts and dispatches have no entry of their own: `run.created` and `task.granted` say the same.
 
 import { Fault } from "@astraflow/protocol";
@@ -15,7 +15,7 @@ export interface AuditedAction extends AuditEntry {
   readonly corr?: string | undefined;
 }
 
-/** Whom a deed is about: its log gets the entry. A run speaks for itself and its tasks, anything else by its key, which the turn holds. */
+/** Whom a action is about: its log gets the entry. A run speaks for itself and its tasks, anything else by its key, which the turn holds. */
 export type AuditSubject = RunRow | RowKey;
 
 function recordAudit(work: UnitOfWork, subject: AuditSubject, auditedAction: AuditedAction, outcome: string): void {
@@ -72,7 +72,7 @@ function auditEntryOf(command: Command): AuditEntry | null {
       return command.error === null ? fields : { ...fields, outcome: command.error.code };
     }
     case "worker.enrol":
-      // A sign of life is no deed.
+      // A sign of life is no action.
       return command.about === null ? null : workerEntry(command, "worker.enrol", { name: command.name });
     default:
       return null;

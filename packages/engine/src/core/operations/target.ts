@@ -1,5 +1,5 @@
 // Whom a steering command is about: a node by its id, which may stand for many tasks, or one task by its slot. What is done to them is in
-// steer.ts and rebind.ts.
+// skip-retry.ts and rebind.ts.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";

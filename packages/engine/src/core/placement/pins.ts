@@ -214,7 +214,7 @@ function resourceMissing(ref: RequestedResource, why: string, reason: string): F
   };
 }
 
-/** What the grant to this seat adds to the row: the version it runs with, the resources it uses, the key it acquires. */
+/** What the grant to this connected worker adds to the row: the version it runs with, the resources it uses, the key it acquires. */
 export function withGrantDetails(
   work: UnitOfWork,
   run: RunRow,

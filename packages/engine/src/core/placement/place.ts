@@ -1,4 +1,4 @@
-// Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
+// Placement: which of the tasks at the heads of their lines goes to which connected worker. Fairness is the order of the line (band, rank), so this
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
 import type { PlanNode } from "@astraflow/graph";
@@ -32,10 +32,10 @@ import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { pinTask, withGrantDetails } from "./pins.ts";
 
-/** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
+/** Connected workers looked at beyond the first free one, to even out load without walking the whole fleet. */
 const workerProbesMax = 4;
 
-/** What of this turn bears on a seat's room. */
+/** What of this turn bears on a connected worker's room. */
 interface TurnChanges {
   readonly freedSlots: ReadonlyMap<WorkerId, number>;
   readonly fleetChanges: readonly FleetChange[];
@@ -43,7 +43,7 @@ interface TurnChanges {
 
 const noAttempts: readonly LeasedAttempt[] = [];
 
-/** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
+/** How many more tasks of this node type the connected worker can take now, this turn's grants and ends counted in. */
 function freeSlotsFor(
   changes: TurnChanges,
   pendingChanges: PendingChanges,
@@ -149,7 +149,7 @@ export function placeTasks(
   for (const queue of recheck) work.changeFleet({ move: "heat", line: queue });
 }
 
-/** Lines whose head found no seat; that were read to their end; that must be looked at again, whatever else this turn found. */
+/** Lines whose head found no connected worker; that were read to their end; that must be looked at again, whatever else this turn found. */
 interface PlacementQueues {
   readonly blocked: Set<QueueName>;
   readonly drained: Set<QueueName>;
@@ -265,7 +265,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
 }
 
 /**
- * Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The floor is
+ * Whether the connected worker is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The fleet is
  * believed, and the commit fails where it is wrong; only then is the row looked at, here, before the worker gets anything again.
  */
 function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: ConnectedWorker): boolean {
@@ -301,7 +301,7 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
 
 /**
  * The worker that this run's package is bound to while it has room; else round-robin from where the last grant of this route stopped, among
- * a few free seats the one with most room.
+ * a few free connected workers the one with most room.
  */
 function pickWorker(
   work: UnitOfWork,

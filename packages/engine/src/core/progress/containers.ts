@@ -1,5 +1,5 @@
 // Containers: which iterations there are, how many of them are open at once, which are tried again, what comes out. The life of a single frame
-// is frames.ts, ending one early inside.ts; what follows from a container's end is settle.ts.
+// is frames.ts, ending one early end-host.ts; what follows from a container's end is follow-up.ts.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/effect.ts";

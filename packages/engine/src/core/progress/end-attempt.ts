@@ -1,5 +1,5 @@
 // How an attempt comes to its end: it succeeds, fails and is tried again or fails for good, or is taken back without a verdict. What follows
-// from the end of a task is settle.ts.
+// from the end of a task is follow-up.ts.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/effect.ts";

@@ -17,7 +17,7 @@ import { handleIterationEnd, openContainer, resumeContainer } from "./containers
 import { continueIteration, failIteration, resumeIteration } from "./iterations.ts";
 import { handleCallEnd, openChain } from "./middleware-chain.ts";
 
-/** The row is on the board as it ended. */
+/** The row is on the unit of work as it ended. */
 export function handleTaskEnd(work: UnitOfWork, context: DecisionContext, run: RunId, row: TaskRow, followUps: FollowUps): void {
   followUps.pending.push({ type: "ended", row });
   runFollowUps(work, context, run, followUps);

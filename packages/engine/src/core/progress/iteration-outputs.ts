@@ -1,5 +1,5 @@
 // Gathering: the outputs of all iterations of a list, in the order of the list, as one result. Read from the rows of the frames, so many a
-// turn; tries that failed are passed over. What becomes of the result is decided in loops.ts.
+// turn; tries that failed are passed over. What becomes of the result is decided in containers.ts.
 
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { loadTasks } from "../nodes/end-host.ts";

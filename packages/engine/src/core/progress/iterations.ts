@@ -1,5 +1,5 @@
 // Frames: one try of one iteration of a container. A frame is open while any node of its scope is; when the last has ended well its outputs
-// are its result, when one fails everything inside is cancelled first. What the container makes of that is loops.ts.
+// are its result, when one fails everything inside is cancelled first. What the container makes of that is containers.ts.
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/effect.ts";

@@ -10,7 +10,7 @@ export interface TaskState {
   readonly said?: ReportedProgress;
   /** Results as feedback has merged them so far; the result itself takes their place. */
   readonly results?: Readonly<Record<string, unknown>>;
-  /** Next chunk of this attempt, and its next line; `fence` says of which attempt. `isOpen`: the last text did not end its line. */
+  /** Next chunk of this attempt, and its next line; `fence` says of which attempt. `openPhaseSet`: the last text did not end its line. */
   readonly printed?: PrintProgress;
   /** What the result left with the worker. */
   readonly artifacts?: readonly StoredArtifact[];

@@ -49,7 +49,7 @@ export class PlanCache {
     return node;
   }
 
-  /** The route of a node; a new one is interned as a row and told to the floor. */
+  /** The route of a node; a new one is interned as a row and told to the fleet. */
   routeIdOf(work: UnitOfWork, fleet: Fleet, run: RunRow, node: PlanNode): RouteId {
     const compiled = this.#compile(work, run.workflow);
     const known = compiled.routes.get(node);

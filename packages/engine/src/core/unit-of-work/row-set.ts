@@ -39,7 +39,7 @@ export interface RowSavepoint {
   readonly deletions: number;
 }
 
-/** A sheet by itself does nothing for a turn; the board is one that also speaks. */
+/** A sheet by itself does nothing for a turn; the unit of work is one that also speaks. */
 export abstract class RowSet {
   readonly now: Millis;
   protected readonly rootGroups = new RootGroups();
@@ -286,13 +286,13 @@ export abstract class RowSet {
   }
 }
 
-/** The root of a row that is neither run nor task, spelled as the board spells roots. */
+/** The root of a row that is neither run nor task, spelled as the unit of work spells roots. */
 function rootOfKey(key: RowKey): RootRef {
   const root = key.startsWith("doc/") ? rootOf(key) : key;
   return root.startsWith("run/") ? root.slice(4) : root;
 }
 
-/** One row on the board: its present image, and whether this turn writes it. */
+/** One row on the unit of work: its present image, and whether this turn writes it. */
 interface TrackedRow<R extends Row> {
   row: R | null;
   readonly root: RootRef;

@@ -6,7 +6,7 @@ import type { FleetChange } from "../fleet/fleet.ts";
 export class SlotChanges {
   /** Slots freed (+) and used (-) in this turn, by worker. */
   readonly freedSlots = new Map<WorkerId, number>();
-  /** Workers whose seat this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
+  /** Workers whose connected worker this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
   readonly changedWorkers = new Set<WorkerId>();
   /** Attempts that began to wait for what they called in this turn, or went on: the floor does not show it yet. */
   readonly waitingAttempts = new Map<TaskId, boolean>();
@@ -19,7 +19,7 @@ export class SlotChanges {
     if (change.move === "beat" && !change.healthy) this.changedWorkers.add(change.worker);
   }
 
-  /** Takes back the moves from an index on. Whose seat they changed stays out for this turn: it only waits for the next. */
+  /** Takes back the moves from an index on. Whose connected worker they changed stays out for this turn: it only waits for the next. */
   revertFrom(changes: readonly FleetChange[], from: number): void {
     let wasWaiting = false;
     for (let at = from; at < changes.length; at++) {

@@ -1,4 +1,4 @@
-// The working copy of one turn: its sheet of rows, and the facts, mail, effects and moves of the floor that will follow from them.
+// The working copy of one turn: its sheet of rows, and the facts, mail, effects and moves of the fleet that will follow from them.
 // A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store.
 
 import type { Effect } from "../../interface/effect.ts";
@@ -47,7 +47,7 @@ export class UnitOfWork extends RowSet {
   readonly problems: EngineProblem[] = [];
   /** Tasks that became ready in this turn; the placer may grant them before they ever enter the store's line. */
   readonly newlyReady: TaskId[] = [];
-  /** Workers whose row was found to agree with their seat; all commands are decided by then, so it stays true for the turn. */
+  /** Workers whose row was found to agree with their connected worker; all commands are decided by then, so it stays true for the turn. */
   readonly verifiedWorkers = new Set<WorkerId>();
 
   /** Nodes reached in this turn. A command undone later leaves its own behind; all it does is to end the turn's fan-outs sooner. */

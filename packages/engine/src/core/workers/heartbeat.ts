@@ -1,5 +1,5 @@
 // A heartbeat: one write renews the lease of everything the boot holds and says how the worker is; only differences between what it
-// names, what its seat holds and what the rows show touch attempts.
+// names, what its connected worker holds and what the rows show touch attempts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RecordHeartbeat } from "../../interface/command.ts";
@@ -50,7 +50,7 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
     healthy: command.healthy,
     resourcePressure: pressure,
   });
-  // Its seat will be another after this turn; what else is decided about it in this turn must not go by the old one.
+  // Its connected worker will be another after this turn; what else is decided about it in this turn must not go by the old one.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   stopForeignAttempts(work, connected);
   if (command.held !== null) compareHeldAttempts(work, context, connected, command, command.held);

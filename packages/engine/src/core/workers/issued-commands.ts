@@ -1,5 +1,5 @@
 // Commands that a worker's session carries out: packages come and go, and a drain is heard of. What the worker says or announces next closes
-// those that wait for it; a new session is told again. How they are kept is command-book.ts.
+// those that wait for it; a new session is told again. How they are kept is command-records.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {

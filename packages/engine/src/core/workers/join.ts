@@ -1,4 +1,4 @@
-// A worker's session is up: new, of a restarted process, or the same one on a new socket. Whom we refuse, what its row and its seat
+// A worker's session is up: new, of a restarted process, or the same one on a new socket. Whom we refuse, what its row and its connected worker
 // become. What it keeps of the attempts it held is decided in reconcile.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";

@@ -85,7 +85,7 @@ function keepsAttempt(
 }
 
 /**
- * Whether the worker has the dispatch. What a full join keeps it has named, or will be asked about. On a resumed session the seat knows
+ * Whether the worker has the dispatch. What a full join keeps it has named, or will be asked about. On a resumed session the connected worker knows
  * best, while it is there: a dispatch may have been sent after the door looked which ones are unacked.
  */
 function isAcked(

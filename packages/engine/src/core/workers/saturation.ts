@@ -1,4 +1,4 @@
-// How full the sessions of this floor are. One that every look for a while has found without a free slot is saturated: said once, and once
+// How full the sessions of this fleet are. One that every look for a while has found without a free slot is saturated: said once, and once
 // when it has room again. Nothing is decided by it: work without a pin waits in the line of its route, so whoever has a free slot takes it.
 
 import { settingsForTenant } from "../../interface/tenant-settings.ts";
@@ -29,10 +29,10 @@ export function updateSaturation(work: UnitOfWork, context: DecisionContext, iso
   }
 }
 
-/** Says that a seat has become saturated (`since` it was full), or that it has a free slot again (null). */
+/** Says that a connected worker has become saturated (`since` it was full), or that it has a free slot again (null). */
 function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: number | null): void {
   const row: WorkerRow | null = work.worker(connected.worker);
-  // Taken over by another scheduler: what this floor thinks of it is the past.
+  // Taken over by another scheduler: what this fleet thinks of it is the past.
   if (row === null || row.epoch !== connected.epoch || row.phase !== "online") return;
   const condition = writeCondition({ ...readCondition(row.condition), saturatedAt: since });
   work.put(applyWorkerTransition(row, { type: "note", condition }, work.now));

@@ -1,5 +1,5 @@
 // Workers changing, leaving, drained, kicked and told something; the end of their boot's lease, and what becomes of the attempts they held.
-// Joins are in join.ts, heartbeats in beat.ts.
+// Joins are in join.ts, heartbeats in heartbeat.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {

@@ -1,5 +1,5 @@
 // Bodies of the REST API that runs and their nodes are seen through. camelCase; absent optional fields are left out.
-// Those about other things are in the files rest-*.ts; the routes themselves in routes.ts.
+// Those about other things are in the files rest-*.ts; the routes themselves in route-table.ts.
 
 import Type, { type Static, type TSchema } from "typebox";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "../../definitions/workflow.ts";

@@ -207,7 +207,7 @@ const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownK
 const kickReader = createSchemaReader(WorkerKickRequestSchema, bodyReaderOptions);
 const extensionReader = createSchemaReader(ExtensionRequestSchema, bodyReaderOptions);
 
-/** The body of POST /api/v1/workers/{workerId}/kick. */
+/** The body of POST /api/v1/workers/{workerIdParam}/kick. */
 export const readWorkerKickRequest = (value: unknown): WorkerKickRequest | Fault => kickReader.read(value);
 /** The body of POST /api/v1/extensions/{type}. */
 export const readExtensionRequest = (value: unknown): ExtensionRequest | Fault => extensionReader.read(value);

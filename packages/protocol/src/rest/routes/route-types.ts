@@ -1,5 +1,5 @@
 // What a call of a route takes and gives, as types that follow from the table: clients are typed by it, nothing is written twice.
-// The table itself is routes.ts.
+// The table itself is route-table.ts.
 
 import type { Static, TSchema } from "typebox";
 import type { RouteName, routes } from "./route-table.ts";

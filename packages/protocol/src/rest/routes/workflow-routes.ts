@@ -1,4 +1,4 @@
-// The routes about workflows: drafts, published versions and files. Workflows published as packages are in routes-workflow-packages.ts.
+// The routes about workflows: drafts, published versions and files. Workflows published as packages are in workflow-package-routes.ts.
 
 import Type from "typebox";
 import { idString, integer, oneOf, optional } from "../../schema/field-types.ts";

@@ -1,5 +1,5 @@
 // I21: what an end acknowledges never shrinks within a session, was sent, and had reached it on a socket that still counted. Whether the effect
-// of an acked word is durable is judged by durable.ts; here: what a worker has acked it names as held until it is over.
+// of an acked word is durable is judged by answers-are-durable.ts; here: what a worker has acked it names as held until it is over.
 
 import type { Checker, CheckerContext } from "../../checking/checker.ts";
 import { FrameDirections } from "../../checking/frame-directions.ts";

@@ -177,7 +177,7 @@ const cursorsBelowTheFloorGetTheFloor: ContractCase = {
 };
 
 const logsAreReadBackwards: ContractCase = {
-  title: "[S81] reads the log backwards, cut anywhere, also of one subject, down to a cursor and to the floor",
+  title: "[S81] reads the log backwards, cut anywhere, also of one subject, down to a cursor and to the fleet",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

@@ -161,7 +161,7 @@ const claimTasksSql = `
 const runCollectionsSql = `'{${[...collectionsOwnedByRun].join(",")}}'::text[]`;
 const runOfDocumentSql = "split_part(split_part(t.id, '/', 3), '.', 1)";
 
-/** Documents that are guarded by their runs; the others are `dueSql`'s. */
+/** Documents that are guarded by their runs; the others are `dueIdsSql`'s. */
 export const dueRunDocumentIdsSql = (now: string, limit: string, skip: string): string =>
   `SELECT t.id FROM ${schemaName}.doc t JOIN ${schemaName}.run r ON r.id = ${runOfDocumentSql}
           WHERE t.due <= ${now} AND t.collection = ANY (${runCollectionsSql}) AND r.id <> ALL (${skip})

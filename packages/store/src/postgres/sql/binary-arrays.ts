@@ -1,5 +1,5 @@
 // Lists of texts and numbers in the server's binary form of arrays: a head, then the length and the bytes of each. The server takes
-// them without parsing, and we write them without quoting. What the lists mean is in sections.ts.
+// them without parsing, and we write them without quoting. What the lists mean is in commit-sections.ts.
 
 const headBytes = 20;
 const nullLength = -1;

@@ -1,6 +1,6 @@
 // How a turn's rows travel: all texts in one list, all numbers in another, row after row, section after section; a third list tells
 // where each section starts. The server reads lists in their binary form without parsing anything, which JSON cannot be had for.
-// Here is what the sections are; payload.ts fills them, commit-sql.ts writes them.
+// Here is what the sections are; commit-payload.ts fills them, commit-function.ts writes them.
 
 import { type Column, columnsOf, isNumeric, type RowKind, rowKinds } from "./columns.ts";
 

@@ -1,4 +1,4 @@
-// What the function that begins turns answers, read into rows and keys. It belongs to begin-sql.ts: one names the fields, the other
+// What the function that begins turns answers, read into rows and keys. It belongs to begin-function.ts: one names the fields, the other
 // reads them.
 
 import type { Mail, Millis, Row, RowKey, TaskListQuery, TaskRow, WorkerRow } from "@astraflow/engine";

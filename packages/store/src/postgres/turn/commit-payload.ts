@@ -1,6 +1,6 @@
 // A turn's units as one call of the function that writes turns: which rows are new, changed or either, which lines are left and
 // entered, whose log grows. Units that cannot be written are named here, mostly before anything is sent. How cells travel is in
-// sections.ts.
+// commit-sections.ts.
 
 import type { ChangeSet, Millis, Position, Row, RowKey, TaskRow, Tenant } from "@astraflow/engine";
 import { keyOf, rootOf, runSearchTerms, splitKey } from "@astraflow/engine";

@@ -1,4 +1,4 @@
-// Retention: rows of the log below a floor go, and the floor stays, so that a cursor from before it is answered and not misled. What
+// Retention: rows of the log below a fleet go, and the floor stays, so that a cursor from before it is answered and not misled. What
 // tasks printed goes by its age.
 
 import type { Millis, Position, Tenant } from "@astraflow/engine";

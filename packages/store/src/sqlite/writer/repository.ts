@@ -1,5 +1,5 @@
 // What the one writer knows and can look up: rows through the cache, lines, lists, deadlines, clocks of tenants and lines. Reads
-// only; what a commit writes is in commit.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
+// only; what a commit writes is in write-turn.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
 // remembered may be believed: the desk is thrown away with its connection.
 
 import type { Mail, Millis, Position, QueueName, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";

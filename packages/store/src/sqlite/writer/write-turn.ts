@@ -62,7 +62,7 @@ const insertChunkSql = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${
   ON CONFLICT (task, fence, first) DO NOTHING`;
 const deleteMailSql = "DELETE FROM mail WHERE seq = ?";
 
-/** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
+/** Runs inside an open transaction; throws ChangeSetRefused when a unit is to blame and anything else when the world is. */
 export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite): WrittenTurn {
   const { connection } = repository;
   repository.internedTexts.discardUncommitted();
