@@ -2,7 +2,7 @@
 // is frames.ts, ending one early end-host.ts; what follows from a container's end is follow-up.ts.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import { endHost, withoutCollectedItems } from "../nodes/end-host.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
