@@ -17,6 +17,7 @@ import {
   type WorkerId,
 } from "../../storage/rows.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
 import {
   buildChangeSets,
   type OutgoingMail,
@@ -183,7 +184,7 @@ export class UnitOfWork extends RowSet {
 
   #tenantOf(run: RunId): Tenant {
     const row = this.run(run);
-    if (row === null) throw new Error(`task of run ${run}, which does not exist`);
+    if (row === null) throw new InvariantBroken("change set has its root", `run ${run} of a task does not exist`);
     return row.tenant;
   }
 }
