@@ -76,4 +76,15 @@ describe("what a turn may write", () => {
     }
     expect(work.changeSets().units).toHaveLength(2);
   });
+
+  it("[U18] builds change sets without tying the run of a queued task to the last command of the turn", () => {
+    const queued = sampleTask("r-1.0", { phase: "ready", line: "r|route-1" });
+    const work = workWith([run]);
+    for (const row of [run, queued, { ...queued, id: "r-2.0", run: "r-2" }, sampleRun("r-2", { tenant: "other" })]) {
+      work.savepoint();
+      work.put(row);
+    }
+
+    expect(work.changeSets().units.map((unit) => unit.roots)).toEqual([["run/r-1"], ["run/r-2"]]);
+  });
 });

@@ -19,11 +19,13 @@ import {
   splitKey,
   type TaskId,
   type TaskRow,
+  type Tenant,
   type WorkerId,
   type WorkerRow,
   type WorkflowRow,
   workerKey,
 } from "../../storage/rows.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { isEnded } from "../rows/task.ts";
 import type { DeletedRow } from "./change-sets.ts";
 import { checkWrite } from "./invariants.ts";
@@ -69,6 +71,13 @@ export abstract class RowSet {
       this.#runs.set(id, tracked);
     }
     return this.#readTracked(tracked);
+  }
+
+  /** For building change sets: unlike `run`, it ties no roots together. */
+  protected tenantOfRun(id: RunId): Tenant {
+    const row = this.#runs.get(id)?.row ?? (this.#load("run", id) as RunRow | null);
+    if (row === null) throw new InvariantBroken("change set has its root", `run ${id} of a task does not exist`);
+    return row.tenant;
   }
 
   task(id: TaskId): TaskRow | null {

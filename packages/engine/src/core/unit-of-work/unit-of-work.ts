@@ -9,7 +9,6 @@ import {
   type Fact,
   type Mail,
   type RowKey,
-  type RunId,
   type RunRow,
   runOf,
   type TaskId,
@@ -17,7 +16,6 @@ import {
   type WorkerId,
 } from "../../storage/rows.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
-import { InvariantBroken } from "../rows/invariant-broken.ts";
 import {
   buildChangeSets,
   type OutgoingMail,
@@ -178,13 +176,7 @@ export class UnitOfWork extends RowSet {
         chunks: this.#chunks,
       },
       (root) => this.rootGroups.groupOf(root),
-      (run) => this.#tenantOf(run),
+      (run) => this.tenantOfRun(run),
     );
-  }
-
-  #tenantOf(run: RunId): Tenant {
-    const row = this.run(run);
-    if (row === null) throw new InvariantBroken("change set has its root", `run ${run} of a task does not exist`);
-    return row.tenant;
   }
 }
