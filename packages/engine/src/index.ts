@@ -71,7 +71,6 @@ export type {
   AnswerBody,
   CommandAnswer,
   Effect,
-  FaultData,
   LogGrew,
   MetricSamples,
   ResourceRef,
@@ -84,10 +83,11 @@ export type {
   SendWorkerCommand,
   WorkerNotice,
 } from "./interface/effect.ts";
-export type { TenantSettings } from "./interface/tenant-settings.ts";
-export { settingsForTenant, settingsProblems, workerTimings } from "./interface/tenant-settings.ts";
-export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, EngineSettings, World } from "./interface/world.ts";
-export { defaultSettings, engineFailpoints } from "./interface/world.ts";
+export type { FaultData } from "./interface/fault-data.ts";
+export type { EngineSettings, TenantSettings } from "./interface/settings.ts";
+export { defaultSettings, settingsForTenant, settingsProblems, workerTimings } from "./interface/settings.ts";
+export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, World } from "./interface/world.ts";
+export { engineFailpoints } from "./interface/world.ts";
 export type {
   ChangeSet,
   CommitOutcome,

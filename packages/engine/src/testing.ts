@@ -1,6 +1,7 @@
 // What other rooms' tests need of the engine: the planted bugs, and whole rows and numbers.
 
-import type { Engine, EngineSettings, World } from "./interface/world.ts";
+import type { EngineSettings } from "./interface/settings.ts";
+import type { Engine, World } from "./interface/world.ts";
 import { type EngineMutant, TurnDriver } from "./turn/driver.ts";
 
 export { sampleGauge, sampleRun, sampleTask } from "./testing/sample-rows.ts";

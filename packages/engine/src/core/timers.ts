@@ -1,7 +1,7 @@
 // What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
 // Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
 
-import { workerTimings } from "../interface/tenant-settings.ts";
+import { workerTimings } from "../interface/settings.ts";
 import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
 import { releaseAttempt, releaseStaleAttempt } from "./delivery/held-attempts.ts";
 import { openCalls } from "./delivery/middleware-calls.ts";
@@ -10,7 +10,8 @@ import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { newFollowUps } from "./nodes/reach.ts";
 import { expireDocument } from "./operations/documents.ts";
 import { recheckPin } from "./placement/pins.ts";
-import { explainNoWorker, failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.ts";
+import { explainNoWorker } from "./placement/why-waiting.ts";
+import { failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.ts";
 import { resumeHost, resumeRun, runFollowUps } from "./progress/follow-up.ts";
 import { expireCalls } from "./progress/middleware-chain.ts";
 import { admitKeyWaiters, enqueueTask } from "./queueing/task-queue.ts";

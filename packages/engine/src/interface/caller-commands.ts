@@ -2,7 +2,7 @@
 
 import type { FaultCode } from "@astraflow/protocol";
 import type { RunId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { FaultData } from "./effect.ts";
+import type { FaultData } from "./fault-data.ts";
 
 export interface IdempotencyKey {
   readonly key: string;

@@ -1,14 +1,8 @@
 // What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
 
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { PackageCommand, VendorFrame } from "./command.ts";
-
-/** A fault as data, for crossing threads. */
-export interface FaultData {
-  readonly code: string;
-  readonly message: string;
-  readonly details?: Readonly<Record<string, unknown>>;
-}
+import type { FaultData } from "./fault-data.ts";
+import type { PackageCommand, VendorFrame } from "./worker-commands.ts";
 
 /** Exactly one per command, whatever happened. Only after it may a door acknowledge. */
 export interface CommandAnswer {

@@ -4,7 +4,6 @@ import type { Store } from "../storage/port.ts";
 import type { Millis, Tenant } from "../storage/rows.ts";
 import type { CommandRequest } from "./command.ts";
 import type { Effect } from "./effect.ts";
-import type { TenantSettings } from "./tenant-settings.ts";
 
 export interface World {
   readonly store: Store;
@@ -60,65 +59,3 @@ export interface EngineGauge {
   readonly saturated: Readonly<Record<Tenant, number>>;
   readonly now: Millis;
 }
-
-/** Thresholds stand here for everybody and in `tenants` for those that have their own. */
-export interface EngineSettings extends TenantSettings {
-  readonly tenants: Readonly<Record<Tenant, Partial<TenantSettings>>>;
-  readonly turnCommandsMax: number;
-  readonly turnBytesMax: number;
-  /** Turns whose commits may be under way at once, on different roots. More than one only where the store allows it. */
-  readonly turnsInFlight: number;
-  /** Rows one turn may sweep for a cursor (ending a run, a lost worker). */
-  readonly sweepTasksMax: number;
-  readonly dueMax: number;
-  readonly mailMax: number;
-  /** Lines asked for in one turn; more hot lines take turns. */
-  readonly claimLinesMax: number;
-  /** Commands that may wait; more are refused with E.OVERLOADED. */
-  readonly inboxMax: number;
-  readonly ackDeadlineMs: number;
-  /** Attempts acked and older than this have their ack stored. */
-  readonly ackStoreMs: number;
-  /** How long after its join a worker that cannot report is asked, by the same dispatch again, about what it holds. */
-  readonly recheckMs: number;
-  /** The engine looks at least this often, so that it notices having been away. */
-  readonly idleMs: number;
-  readonly maxDeliveries: number;
-  readonly queueTimeoutMs: number | null;
-  readonly attemptTimeoutMs: number | null;
-  readonly runTimeoutMs: number | null;
-  readonly retry: {
-    readonly maxAttempts: number;
-    readonly backoffMs: number;
-    readonly factor: number;
-    readonly backoffMsMax: number;
-  };
-}
-
-export const defaultSettings: EngineSettings = {
-  turnCommandsMax: 1024,
-  turnBytesMax: 4 * 1024 * 1024,
-  turnsInFlight: 1,
-  sweepTasksMax: 500,
-  dueMax: 500,
-  mailMax: 200,
-  claimLinesMax: 64,
-  inboxMax: 100_000,
-  ackDeadlineMs: 5_000,
-  ackStoreMs: 1_000,
-  recheckMs: 2_000,
-  leaseMs: 30_000,
-  heartbeatMs: 10_000,
-  quietHeartbeatMs: 35_000,
-  quietLeaseMs: 105_000,
-  drainMemPct: 90,
-  drainDiskPct: 95,
-  saturatedMs: 60_000,
-  tenants: {},
-  idleMs: 1_000,
-  maxDeliveries: 5,
-  queueTimeoutMs: null,
-  attemptTimeoutMs: null,
-  runTimeoutMs: null,
-  retry: { maxAttempts: 1, backoffMs: 1_000, factor: 2, backoffMsMax: 60_000 },
-};

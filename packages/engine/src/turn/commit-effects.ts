@@ -1,9 +1,11 @@
 // What a turn changes outside the store once it is on disk: the fleet moves, the doors hear of it, what was left over waits again.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
+import { InvariantBroken } from "../core/rows/invariant-broken.ts";
 import type { Effect } from "../interface/effect.ts";
+import type { EngineSettings } from "../interface/settings.ts";
 import type { World } from "../interface/world.ts";
-import type { Millis } from "../storage/rows.ts";
+import type { Millis, Position, Tenant } from "../storage/rows.ts";
 import type { DecidedTurn } from "./pending-turns.ts";
 import type { RouteRegistry } from "./route-registry.ts";
 
@@ -13,13 +15,16 @@ export class CommitEffects {
   readonly #fleet: Fleet;
   readonly #routes: RouteRegistry;
   readonly #idleMs: number;
+  readonly #mayReorder: boolean;
+  readonly #lastPositions = new Map<Tenant, { readonly first: Position; readonly last: Position }>();
   #lastFullCheck: Millis = 0;
 
-  constructor(world: World, fleet: Fleet, routes: RouteRegistry, idleMs: number) {
+  constructor(world: World, fleet: Fleet, routes: RouteRegistry, { idleMs, turnsInFlight }: EngineSettings) {
     this.#world = world;
     this.#fleet = fleet;
     this.#routes = routes;
     this.#idleMs = idleMs;
+    this.#mayReorder = turnsInFlight > 1;
   }
 
   /** Whether a turn at this instant looks at everything, and not only at what was told. */
@@ -50,9 +55,26 @@ export class CommitEffects {
     for (const effect of work.effects) if (effect.type === "dispatch") this.counters.grants++;
     for (const [tenant, facts] of work.factCountByTenant()) {
       const from = first.get(tenant);
+      if (from !== undefined) this.#checkPositions(tenant, from, from + facts - 1);
       effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
     }
     if (effects.length > 0) this.#world.emit(effects);
     for (const problem of work.problems) this.#world.reportProblem(problem);
+  }
+
+  /**
+   * Positions of a tenant's log are used once, in the order of commits. Several turns in flight may be stored in another order than they
+   * were decided, so for those only the overlap with the last range is an error. Readers would miss facts: the process ends.
+   */
+  #checkPositions(tenant: Tenant, first: Position, last: Position): void {
+    const known = this.#lastPositions.get(tenant);
+    if (known !== undefined && first <= known.last && (!this.#mayReorder || last >= known.first)) {
+      const broken = new InvariantBroken("position order", `facts of tenant ${tenant} got positions ${first} to ${last}`, {
+        ...known,
+      });
+      this.#world.reportProblem({ code: "E.INTERNAL", message: broken.message, details: broken.details, cause: broken });
+      throw broken;
+    }
+    this.#lastPositions.set(tenant, { first, last });
   }
 }

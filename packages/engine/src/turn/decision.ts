@@ -45,7 +45,7 @@ export class Decision {
 
   constructor(context: DecisionContext, round: DecisionRound) {
     const { tx, expiryLimits: limits } = round;
-    this.work = new UnitOfWork(tx);
+    this.work = new UnitOfWork(tx, !context.forgetsFence);
     this.#quarantine = round.quarantine;
     for (const item of round.batch) this.#decideCommand(context, item);
     const attempt = (root: RootRef, work: () => void) => this.#isolate(root, work);

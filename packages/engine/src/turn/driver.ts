@@ -4,9 +4,12 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import { Fleet, noPendingChanges } from "../core/fleet/fleet.ts";
 import { chooseClaims, slotsFreedBy } from "../core/placement/place.ts";
+import { BrokenChangeSet } from "../core/unit-of-work/change-sets.ts";
 import { type DecisionContext, PlanCache } from "../core/unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { CommandRequest } from "../interface/command.ts";
-import type { Engine, EngineGauge, EngineSettings, World } from "../interface/world.ts";
+import type { EngineSettings } from "../interface/settings.ts";
+import type { Engine, EngineGauge, World } from "../interface/world.ts";
 import type { CommitOutcome, QueueClaim, TurnTransaction } from "../storage/port.ts";
 import type { Millis, WorkerId } from "../storage/rows.ts";
 import { CommitEffects } from "./commit-effects.ts";
@@ -63,7 +66,7 @@ export class TurnDriver implements Engine {
     this.#settings = settings;
     this.#mutant = mutant;
     this.#retries = new RetryAndQuarantine(world);
-    this.#commitEffects = new CommitEffects(world, this.#fleet, this.#routes, settings.idleMs);
+    this.#commitEffects = new CommitEffects(world, this.#fleet, this.#routes, settings);
     this.#schedule = new TurnSchedule(settings.idleMs);
     this.#context = this.#createContext({ replica: "", epoch: 0 });
   }
@@ -216,15 +219,23 @@ export class TurnDriver implements Engine {
   }
 
   #commitTurn(tx: TurnTransaction, decided: DecidedTurn): void {
-    const { units: changeSets, roots } = decided.work.changeSets();
-    const isEmpty = changeSets.length === 0 && tx.mail.length === 0;
-    // A number is used once: a commit that failed may yet be heard of.
+    const changes = this.#buildChangeSets(decided);
+    const isEmpty = changes.units.length === 0 && tx.mail.length === 0;
+    // Never reuse a turn number: a commit reported as failed may still be found committed.
     if (!isEmpty) this.#turn++;
-    const pendingTurn: PendingTurn = { ...decided, turn: this.#turn, tx, changeSets, changeSetRoots: roots, outcome: null };
+    const pendingTurn: PendingTurn = {
+      ...decided,
+      turn: this.#turn,
+      tx,
+      changeSets: changes.units,
+      changeSetRoots: changes.roots,
+      outcome: null,
+    };
     this.#pendingTurns.add(pendingTurn);
-    const commit: Promise<CommitOutcome> = isEmpty
-      ? tx.abort().then(() => ({ outcome: "committed", first: new Map() }))
-      : tx.commit(pendingTurn.turn, changeSets);
+    const commit: Promise<CommitOutcome> =
+      changes.broken !== null || isEmpty
+        ? tx.abort().then(() => changes.broken ?? { outcome: "committed", first: new Map() })
+        : tx.commit(pendingTurn.turn, changes.units);
     void commit
       .catch((problem: unknown): CommitOutcome => ({ outcome: "failed", fault: toFault(problem) }))
       .then(async (outcome) => {
@@ -232,6 +243,16 @@ export class TurnDriver implements Engine {
         await this.#finishTurns();
         this.#activity.resolve();
       });
+  }
+
+  /** A change set that breaks an invariant is treated like one that the store refused: its commands are tried alone, then quarantined. */
+  #buildChangeSets({ work }: DecidedTurn): ReturnType<UnitOfWork["changeSets"]> & { broken: CommitOutcome | null } {
+    try {
+      return { ...work.changeSets(), broken: null };
+    } catch (problem) {
+      if (!(problem instanceof BrokenChangeSet)) throw problem;
+      return { units: [], roots: [problem.root], broken: { outcome: "failed", unit: 0, fault: toFault(problem) } };
+    }
   }
 
   /** Lands what can land, in the order of taking off. */

@@ -1,7 +1,8 @@
 // Faults as answers: what a caller hears when its command was not carried out.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { CommandAnswer, FaultData } from "../interface/effect.ts";
+import type { CommandAnswer } from "../interface/effect.ts";
+import type { FaultData } from "../interface/fault-data.ts";
 
 export const toFaultData = (problem: Fault): FaultData => ({
   code: problem.code,

@@ -84,7 +84,7 @@ export class RetryAndQuarantine {
       item.tries++;
       if (blamed.has(item) && item.solo) {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
-        const why = `${item.command.type} was refused by the store and set aside; nothing was changed`;
+        const why = `${item.command.type} could not be stored and was quarantined; nothing was changed`;
         this.#reporter.emit([refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why))]);
       } else if (root !== null || !this.#refuseIfExhausted(item, problem, `the store did not take it: ${problem.message}`)) {
         if (blamed.has(item)) item.solo = true;

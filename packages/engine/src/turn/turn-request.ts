@@ -3,7 +3,7 @@
 import { listsNeededBy, rowsNeededBy } from "../core/decide.ts";
 import { rowsForTimers } from "../core/timers.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
-import type { EngineSettings } from "../interface/world.ts";
+import type { EngineSettings } from "../interface/settings.ts";
 import type { QueueClaim, TurnRequest } from "../storage/port.ts";
 import type { Millis, RowKey } from "../storage/rows.ts";
 import type { WaitingCommand } from "./inbox.ts";

@@ -29,7 +29,7 @@ const node = (changes: Partial<PlanNode>): PlanNode => ({
 
 function contradictionIn(nodes: readonly PlanNode[], ordinal: number): string | null {
   const plan: Plan = { nodes, starts: [0] };
-  const context = { plans: { of: () => plan } } as unknown as DecisionContext;
+  const context = { plans: { planOf: () => plan } } as unknown as DecisionContext;
   const task = { id: `r.${ordinal}`, run: "r" } as TaskRow;
   return findChainContradiction({} as UnitOfWork, context, { id: "r" } as RunRow, nodes[ordinal] as PlanNode, task)?.code ?? null;
 }

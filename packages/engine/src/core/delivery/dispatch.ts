@@ -1,7 +1,8 @@
 // The frame that a grant becomes: made from rows alone, so that a repeat of it is the same frame under the same id.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData, SendDispatch } from "../../interface/effect.ts";
+import type { SendDispatch } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/fleet.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";

@@ -2,7 +2,7 @@
 // another matter: neither undoes the other, and a worker hears of the end only when neither holds.
 
 import type { RecordHeartbeat, WorkerDescription } from "../../interface/command.ts";
-import { reliefMarginPct, type TenantSettings } from "../../interface/tenant-settings.ts";
+import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/fleet.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";

@@ -1,7 +1,7 @@
 // Dead letters: what is kept of a task that failed for good, until somebody has looked at it. One document each, under its run.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import { docId, type RunRow, type TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
 import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";

@@ -1,7 +1,7 @@
 // What is inside a frame or a container, and how it is ended early: everything open is cancelled, at once or some a turn when it is much,
 // then the host itself ends as it was told to. Which host is ended, and why, is decided elsewhere.
 
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { enclosingSlots, isTopLevelNode, lastStep, type Slot, slotOf, slotRangeInside, taskIdAt } from "../rows/slot.ts";

@@ -9,7 +9,7 @@ import {
   type PlanNode,
   type RemoteValuePart,
 } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { lastStep, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";

@@ -1,38 +1,26 @@
 // Documents: written together or not at all, each by whoever knows its revision; and what the end of a document's time means. What their
 // bodies say is for those who write them.
 
-import { type Fault, fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocs } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import {
-  type DocRow,
-  docId,
-  docKey,
-  type IdempotencyRow,
-  keyOf,
-  type RunId,
-  rootOf,
-  runOf,
-  splitKey,
-} from "../../storage/rows.ts";
+import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey } from "../../storage/rows.ts";
 import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { expireCommand } from "../workers/command-records.ts";
 import { type AuditedAction, type AuditSubject, allOrNothing, withAudit } from "./audit.ts";
+import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 
 /** Documents that one command may write or remove. */
 export const docsPerWriteMax = 1_000;
-
-/** An ask that made documents keeps their revisions where one that made a run names it. */
-const revisionsPrefix = "docs ";
 
 export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: WriteDocs): AnswerBody | Fault {
   const count = command.puts.length + (command.drops?.length ?? 0);
   if (count > docsPerWriteMax)
     return fault("E.REQUEST.TOO_LARGE", `${count} documents are more than one write takes; write at most ${docsPerWriteMax}`);
-  const before = answerRepeatedWrite(work, command);
-  if (before !== null) return before;
+  const earlier = recallAnswer(work, command, "docs");
+  if (earlier !== null) return earlier instanceof Fault ? earlier : { of: "docs", revs: earlier.revs, repeated: true };
   if (command.audit === undefined) return allOrNothing(work, () => writeAll(work, command));
   const auditedAction: AuditedAction = { ...command.audit, tenant: command.tenant, by: command.by, corr: command.corr };
   const isThere = writeSubjectOf(work, command) !== null;
@@ -44,19 +32,6 @@ export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: Wr
     return answer;
   });
 }
-
-/** What an earlier command under this key was answered; null when there was none. */
-function answerRepeatedWrite(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault | null {
-  const idempotencyKey = command.ask ?? null;
-  const record = idempotencyKey === null ? null : work.idempotencyRecord(`${command.tenant}/${idempotencyKey.key}`);
-  if (idempotencyKey === null || record === null) return null;
-  if (record.digest !== idempotencyKey.digest || !record.run.startsWith(revisionsPrefix))
-    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${idempotencyKey.key}" was used for another request; use a new key`);
-  return { of: "docs", revs: readRevisions(record), repeated: true };
-}
-
-const readRevisions = ({ run }: IdempotencyRow): number[] =>
-  run.slice(revisionsPrefix.length).split(",").filter(Boolean).map(Number);
 
 function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
   const revs: number[] = [];
@@ -72,14 +47,7 @@ function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
     if (now === null || drop.rev !== now.rev) return conflict(drop, drop.rev, now);
     work.delete(keyOf(now));
   }
-  if (command.ask !== undefined && command.ask !== null)
-    work.put({
-      kind: "ask",
-      id: `${command.tenant}/${command.ask.key}`,
-      digest: command.ask.digest,
-      run: `${revisionsPrefix}${revs.join(",")}`,
-      at: work.now,
-    });
+  rememberAnswer(work, command, { of: "docs", revs });
   return { of: "docs", revs, repeated: false };
 }
 

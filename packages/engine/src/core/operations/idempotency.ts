@@ -1,15 +1,60 @@
-// Steering, enrolment and commands to workers under an Idempotency-Key: a command that comes again is answered with what the first was
-// answered, and does nothing. Starts and documents have memories of their own, in the same rows, because they are found by what they made.
+// Commands under an Idempotency-Key: a repeat is answered as the first was, and does nothing. The only reader and writer of
+// `IdempotencyRow.run`, which holds the id of a started run, the revisions of written documents, or the answer of any other command.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { Command, IdempotencyKey } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
+import type { RunId, Tenant } from "../../storage/rows.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** An ask that steered keeps the answer itself where one that made a run names it. */
+type RememberedAnswer =
+  | { readonly of: "run"; readonly run: RunId }
+  | { readonly of: "docs"; readonly revs: readonly number[] }
+  | { readonly of: "answer"; readonly body: AnswerBody };
+
+interface KeyedRequest {
+  readonly tenant: Tenant;
+  readonly ask?: IdempotencyKey | null;
+}
+
+const revisionsPrefix = "docs ";
 const answerPrefix = "said ";
 
-/** The key of a command that is remembered here; null where it has none. */
+function parseRemembered(text: string): RememberedAnswer {
+  if (text.startsWith(revisionsPrefix))
+    return { of: "docs", revs: text.slice(revisionsPrefix.length).split(",").filter(Boolean).map(Number) };
+  if (text.startsWith(answerPrefix)) return { of: "answer", body: JSON.parse(text.slice(answerPrefix.length)) as AnswerBody };
+  return { of: "run", run: text };
+}
+
+function rememberedText(answer: RememberedAnswer): string {
+  if (answer.of === "run") return answer.run;
+  return answer.of === "docs" ? `${revisionsPrefix}${answer.revs.join(",")}` : `${answerPrefix}${JSON.stringify(answer.body)}`;
+}
+
+/** What an earlier command under the same key was answered; null where there was none, a fault where it was another request. */
+export function recallAnswer<Of extends RememberedAnswer["of"]>(
+  work: UnitOfWork,
+  { tenant, ask }: KeyedRequest,
+  of: Of,
+): Extract<RememberedAnswer, { of: Of }> | Fault | null {
+  const record = ask == null ? null : work.idempotencyRecord(`${tenant}/${ask.key}`);
+  if (ask == null || record === null) return null;
+  const answer = parseRemembered(record.run);
+  if (record.digest === ask.digest && answer.of === of) return answer as Extract<RememberedAnswer, { of: Of }>;
+  return fault(
+    "E.IDEMPOTENCY.MISMATCH",
+    `Idempotency-Key "${ask.key}" was used for another request; use a new key`,
+    answer.of === "run" && of === "run" ? { run: answer.run } : undefined,
+  );
+}
+
+export function rememberAnswer(work: UnitOfWork, { tenant, ask }: KeyedRequest, answer: RememberedAnswer): void {
+  if (ask != null)
+    work.put({ kind: "ask", id: `${tenant}/${ask.key}`, digest: ask.digest, run: rememberedText(answer), at: work.now });
+}
+
+/** The key of a command whose whole answer is remembered; starts and documents remember what they made. */
 export function idempotencyKeyOf(command: Command): IdempotencyKey | null {
   switch (command.type) {
     case "run.cancel":
@@ -26,19 +71,12 @@ export function idempotencyKeyOf(command: Command): IdempotencyKey | null {
   }
 }
 
-/** Does `work`, unless an earlier command under the same key has done it. A refusal is not remembered: whoever asks again is heard again. */
-export function runOnce(board: UnitOfWork, command: Command, perform: () => AnswerBody | Fault): AnswerBody | Fault {
-  const idempotencyKey = idempotencyKeyOf(command);
-  if (idempotencyKey === null) return perform();
-  const id = `${command.tenant}/${idempotencyKey.key}`;
-  const record = board.idempotencyRecord(id);
-  if (record !== null) {
-    if (record.digest === idempotencyKey.digest && record.run.startsWith(answerPrefix))
-      return { ...(JSON.parse(record.run.slice(answerPrefix.length)) as AnswerBody), repeated: true } as AnswerBody;
-    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${idempotencyKey.key}" was used for another request; use a new key`);
-  }
-  const answer = perform();
-  if (!(answer instanceof Fault))
-    board.put({ kind: "ask", id, digest: idempotencyKey.digest, run: `${answerPrefix}${JSON.stringify(answer)}`, at: board.now });
-  return answer;
+/** Performs the command unless an earlier one under the same key has. Refusals are not stored, so a repeat is tried again. */
+export function runOnce(work: UnitOfWork, command: Command, perform: () => AnswerBody | Fault): AnswerBody | Fault {
+  const request = { tenant: command.tenant, ask: idempotencyKeyOf(command) };
+  const earlier = recallAnswer(work, request, "answer");
+  if (earlier !== null) return earlier instanceof Fault ? earlier : ({ ...earlier.body, repeated: true } as AnswerBody);
+  const body = perform();
+  if (!(body instanceof Fault)) rememberAnswer(work, request, { of: "answer", body });
+  return body;
 }

@@ -1,6 +1,6 @@
 // What callers order: start a run, cancel one. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
 
-import { type Fault, fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import type { CancelRun, StartRun } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import type { RunId, RunRow } from "../../storage/rows.ts";
@@ -13,6 +13,7 @@ import { readRunOrigin } from "../rows/run-origin.ts";
 import { topLevel } from "../rows/slot.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 import { insertPresetTasks } from "./preset-results.ts";
 
 const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
@@ -27,13 +28,10 @@ const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
 
 /** `id` was chosen before the turn began, so that the run's row could be taken with the others. */
 export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRun, id: RunId): AnswerBody | Fault {
-  if (command.ask !== null) {
-    const record = work.idempotencyRecord(`${command.tenant}/${command.ask.key}`);
-    if (record !== null) return answerRepeatedStart(work, command, record);
-    if (command.refusal === undefined)
-      work.put({ kind: "ask", id: `${command.tenant}/${command.ask.key}`, digest: command.ask.digest, run: id, at: work.now });
-  }
+  const earlier = recallAnswer(work, command, "run");
+  if (earlier !== null) return earlier instanceof Fault ? earlier : answerRepeatedStart(work, earlier.run);
   if (command.refusal !== undefined) return fault(command.refusal.code, command.refusal.message, command.refusal.details);
+  rememberAnswer(work, command, { of: "run", run: id });
   const workflow = `${command.tenant}/${command.digest}`;
   if (work.workflow(workflow) === null) work.put({ kind: "workflow", id: workflow, body: command.body });
   const timeoutMs = command.timeoutMs ?? context.settings.runTimeoutMs;
@@ -93,13 +91,9 @@ function startDetails(run: RunRow): Readonly<Record<string, unknown>> {
   };
 }
 
-function answerRepeatedStart(work: UnitOfWork, command: StartRun, record: { digest: string; run: RunId }): AnswerBody | Fault {
-  if (record.digest !== command.ask?.digest)
-    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${command.ask?.key}" was used for another request; use a new key`, {
-      run: record.run,
-    });
-  const run = work.run(record.run);
-  return run === null ? fault("E.NOT_FOUND", `run ${record.run} is gone`) : runAnswer(run, true);
+function answerRepeatedStart(work: UnitOfWork, id: RunId): AnswerBody | Fault {
+  const run = work.run(id);
+  return run === null ? fault("E.NOT_FOUND", `run ${id} is gone`) : runAnswer(run, true);
 }
 
 export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRun): AnswerBody | Fault {

@@ -2,7 +2,8 @@
 // affinity key belongs to, or to any. Looked at when a task gets in line and again before it is granted: owners come and go meanwhile.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData, ResourceRef } from "../../interface/effect.ts";
+import type { ResourceRef } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";

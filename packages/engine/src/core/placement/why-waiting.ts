@@ -4,10 +4,12 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
 import type { Millis, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+import { usedSlots } from "../fleet/fleet.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf, type TaskRequirements } from "../fleet/route.ts";
 import { runDeadline } from "../nodes/fan-out.ts";
 import { isEnded } from "../rows/task.ts";
 import { readCondition } from "../rows/worker-condition.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 
 export type PlacementRuleCode =
   | Exclude<RouteMismatch["code"], "tenant">
@@ -62,6 +64,23 @@ export function firstFailedRule(
   if (limit !== undefined && one.busyOfType !== null && one.busyOfType >= limit)
     return { code: "node-limit", facts: { nodeType: requirements.nodeType, limit, busy: one.busyOfType } };
   return { code: "fits", facts: {} };
+}
+
+/** The first failed rule of each worker connected here, for the error of a task that waited too long. */
+export function explainNoWorker(
+  context: DecisionContext,
+  task: TaskRow,
+): ({ worker: string; code: PlacementRuleCode } & WorkerVerdict["facts"])[] {
+  const requirements = context.fleet.routes.get(task.route);
+  if (requirements === undefined) return [];
+  const connectedWorkers = [...context.fleet.workers.values()]
+    .filter((connected) => connected.tenant === requirements.tenant)
+    .slice(0, 20);
+  return connectedWorkers.map((connected) => {
+    const candidate = { ...connected, phase: "online", busy: usedSlots(connected), busyOfType: null } as const;
+    const { code, facts } = firstFailedRule(requirements, candidate, task.pin);
+    return { worker: connected.name, code, ...facts };
+  });
 }
 
 export type WaitReasonCode =

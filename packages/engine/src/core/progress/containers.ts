@@ -2,11 +2,12 @@
 // is frames.ts, ending one early end-host.ts; what follows from a container's end is follow-up.ts.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import { endHost, withoutCollectedItems } from "../nodes/end-host.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
 import { type FollowUps, hasTurnCapacity } from "../nodes/reach.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { iterationSlot, lastStep, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
@@ -62,6 +63,7 @@ export function handleIterationEnd(
 ): void {
   const node = context.plans.nodeOf(work, run, host);
   const before = loopStateOf(host);
+  if (before.open < 1) throw new InvariantBroken("open count", `container ${host.id} has no open iteration`);
   const loop = { ...before, open: before.open - 1 };
   if (iteration.phase === "succeeded")
     return handleIterationSuccess(work, context, run, withTaskState(host, { loop }), node, iteration, followUps);

@@ -2,15 +2,13 @@
 // from the end of a task is follow-up.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
-import { usedSlots } from "../fleet/fleet.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { isChainCall } from "../nodes/node-params.ts";
 import { type FollowUps, newFollowUps } from "../nodes/reach.ts";
-import { firstFailedRule, type PlacementRuleCode, type WorkerVerdict } from "../placement/why-waiting.ts";
 import { recordSuccess } from "../queueing/package-bindings.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
 import { slotOf } from "../rows/slot.ts";
@@ -172,21 +170,4 @@ export function takeBackAttempt(
     reason: reason.message,
   });
   work.incrementMetric("cmd_retry_total", { reason: reason.code });
-}
-
-/** What each worker of the tenant lacks for a route, for the answer to "why did nobody take it". */
-export function explainNoWorker(
-  context: DecisionContext,
-  task: TaskRow,
-): ({ worker: string; code: PlacementRuleCode } & WorkerVerdict["facts"])[] {
-  const requirements = context.fleet.routes.get(task.route);
-  if (requirements === undefined) return [];
-  const connectedWorkers = [...context.fleet.workers.values()]
-    .filter((connected) => connected.tenant === requirements.tenant)
-    .slice(0, 20);
-  return connectedWorkers.map((connected) => {
-    const candidate = { ...connected, phase: "online", busy: usedSlots(connected), busyOfType: null } as const;
-    const { code, facts } = firstFailedRule(requirements, candidate, task.pin);
-    return { worker: connected.name, code, ...facts };
-  });
 }

@@ -2,7 +2,7 @@
 // middlewares' output ports say written into it. Inner middlewares get one row each that says what became of them, called or not.
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import { type RunRow, type TaskRow, taskKey } from "../../storage/rows.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";

@@ -2,7 +2,7 @@
 // Everything that follows from one end is on the same board, so it is one commit. Worked off as a list: nesting may be deep.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunId, RunRow, TaskRow } from "../../storage/rows.ts";
 import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host.ts";
 import { endRunEarly } from "../nodes/end-run.ts";

@@ -2,7 +2,7 @@
 // are its result, when one fails everything inside is cancelled first. What the container makes of that is containers.ts.
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { endHost } from "../nodes/end-host.ts";
 import { fanOut } from "../nodes/fan-out.ts";

@@ -3,7 +3,7 @@
 // middleware asks is next.ts.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import { type RunRow, type TaskRow, taskKey } from "../../storage/rows.ts";
 import { answerCall, attemptDeadline, openCalls, withCalls } from "../delivery/middleware-calls.ts";
 import { cancelTasksInside } from "../nodes/end-host.ts";

@@ -3,7 +3,7 @@
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
 import type { ReportedArtifact, ReportResult } from "../../interface/command.ts";
-import type { FaultData } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";

@@ -4,7 +4,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt, releaseStaleAttempt } from "../delivery/held-attempts.ts";

@@ -5,7 +5,7 @@ import { mergeResults } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
 import type { ReportFeedback } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";

@@ -1,8 +1,9 @@
 // The life of a run: a table and a function. A run ends when its last task has; one that must end early is `ending` until every task
 // has been told, so that work larger than a turn is a cursor and not a long transaction.
 
-import { Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
+import { requireLegalMove } from "./invariant-broken.ts";
 
 export type RunTransition =
   | { readonly type: "start" }
@@ -45,7 +46,5 @@ export function stepRun(run: RunRow, event: RunTransition, now: Millis): RunRow 
 }
 
 export function applyRunTransition(run: RunRow, event: RunTransition, now: Millis): RunRow {
-  const moved = stepRun(run, event, now);
-  if (moved instanceof Fault) throw moved;
-  return moved;
+  return requireLegalMove(stepRun(run, event, now));
 }

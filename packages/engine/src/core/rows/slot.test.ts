@@ -3,12 +3,12 @@ import { containerSlot, enclosingSlots, lastStep, logicalSlot, scopeOf, slotOf, 
 
 describe("slots", () => {
   it.for([
-    ["4", { ordinal: 4, call: null, frame: null }, "", "4"],
-    ["4*2", { ordinal: 4, call: null, frame: 2 }, "", "4*2"],
-    ["4*2/7", { ordinal: 7, call: null, frame: null }, "4*2", "4*2/7"],
-    ["5~3", { ordinal: 5, call: 3, frame: null }, "", "5"],
-    ["5~1*0", { ordinal: 5, call: 1, frame: 0 }, "", "5"],
-    ["4*2/5~11*20/8", { ordinal: 8, call: null, frame: null }, "4*2/5~11*20", "4*2/5~11*20/8"],
+    ["4", { ordinal: 4, call: null, iteration: null }, "", "4"],
+    ["4*2", { ordinal: 4, call: null, iteration: 2 }, "", "4*2"],
+    ["4*2/7", { ordinal: 7, call: null, iteration: null }, "4*2", "4*2/7"],
+    ["5~3", { ordinal: 5, call: 3, iteration: null }, "", "5"],
+    ["5~1*0", { ordinal: 5, call: 1, iteration: 0 }, "", "5"],
+    ["4*2/5~11*20/8", { ordinal: 8, call: null, iteration: null }, "4*2/5~11*20", "4*2/5~11*20/8"],
   ] as const)("[E40] reads %s", ([slot, step, scope, logical]) => {
     expect(lastStep(slot)).toEqual(step);
     expect(scopeOf(slot)).toBe(scope);

@@ -2,7 +2,8 @@
 // writer of `TaskRow.state`.
 
 import type { ReportedArtifact } from "../../interface/command.ts";
-import type { FaultData, ResourceRef } from "../../interface/effect.ts";
+import type { ResourceRef } from "../../interface/effect.ts";
+import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
 
 export interface TaskState {

@@ -1,8 +1,9 @@
 // The life of a task: one table of moves, one function that makes them. An attempt is the part of a task's life between grant and end.
 // Nothing here reads or writes; what follows from a move (successors, keys, frames) is decided elsewhere.
 
-import { Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../storage/rows.ts";
+import { requireLegalMove } from "./invariant-broken.ts";
 
 export type TaskTransition =
   | { readonly type: "arrive" }
@@ -190,9 +191,6 @@ function withEndTime(task: TaskRow, now: Millis): TaskRow {
   return { ...task, line: null, rank: null, due: null, endedAt: now };
 }
 
-/** A move the caller has already made sure of; a refusal is a broken invariant and must not pass quietly. */
 export function applyTaskTransition(task: TaskRow, event: TaskTransition, now: Millis): TaskRow {
-  const moved = stepTask(task, event, now);
-  if (moved instanceof Fault) throw moved;
-  return moved;
+  return requireLegalMove(stepTask(task, event, now));
 }

@@ -1,7 +1,8 @@
 // A worker's boot and its lease, and how alive its session looks: two tables. One lease row per boot covers every attempt the boot holds.
 
-import { Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+import { requireLegalMove } from "./invariant-broken.ts";
 
 export type WorkerTransition =
   | {
@@ -85,9 +86,7 @@ export function stepWorker(worker: WorkerRow, event: WorkerTransition, now: Mill
 }
 
 export function applyWorkerTransition(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow {
-  const moved = stepWorker(worker, event, now);
-  if (moved instanceof Fault) throw moved;
-  return moved;
+  return requireLegalMove(stepWorker(worker, event, now));
 }
 
 /** How a session looks from outside, by heartbeats missed in a row: seed thresholds 1x, 2x, 3x. */

@@ -1,4 +1,5 @@
-// From a decided board to units: what one root changes in this turn, and all roots that one command changed together. The grain of failure.
+// From the rows and records of a turn to change sets: all that one root changes, and all roots that one command changed together. A
+// change set commits or fails as a whole.
 
 import type { ChangeSet, WorkerPrecondition } from "../../storage/port.ts";
 import {
@@ -12,6 +13,8 @@ import {
   type TaskId,
   type Tenant,
 } from "../../storage/rows.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
+import { checkRoot, tenantNamedBy } from "./invariants.ts";
 import { type RootRef, rootKey } from "./root.ts";
 
 /** A row this turn writes, in its last image. */
@@ -21,42 +24,48 @@ interface WrittenRow {
   readonly isInserted: boolean;
 }
 
-/** A fact with whom it is about; it goes to the log as it is. */
 export interface RecordedFact extends Fact {
   readonly tenant: Tenant;
   readonly subject: RootRef;
 }
 
-/** Mail, and what must be written for it to be true. */
+/** Mail, and the root whose change makes it true. */
 export interface OutgoingMail {
   readonly root: RootRef;
   readonly mail: Mail;
 }
 
-/** Who a unit grants to. */
+/** A worker that the change set of `root` grants to. */
 export interface RootPrecondition extends WorkerPrecondition {
   readonly root: RootRef;
 }
 
-/** A row that is no more. */
 export interface DeletedRow {
   readonly root: RootRef;
   readonly key: RowKey;
 }
 
-/** What a task printed. */
 export interface PrintedChunks {
   readonly root: RootRef;
   readonly chunks: ChunkRow;
 }
 
-/** What a turn says besides the rows it writes. */
+/** What a turn produces besides the rows it writes. */
 interface TurnRecords {
   readonly facts: readonly RecordedFact[];
   readonly mail: readonly OutgoingMail[];
   readonly preconditions: readonly RootPrecondition[];
   readonly deletedRows: readonly DeletedRow[];
   readonly chunks: readonly PrintedChunks[];
+}
+
+/** A change set that breaks a rule: nothing of its turn may be stored as it is. */
+export class BrokenChangeSet extends Error {
+  readonly root: RowKey;
+  constructor(root: RowKey, cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.root = root;
+  }
 }
 
 /** `groupOf` names one root for all that must commit or fail together. Written rows come in the order they were first written. */
@@ -66,73 +75,116 @@ export function buildChangeSets(
   groupOf: (root: RootRef) => RootRef,
   tenantOf: (run: RunId) => Tenant,
 ): { units: ChangeSet[]; roots: RowKey[] } {
-  const byRoot = new Map<RootRef, MutableChangeSet>();
-  let lastRoot: RootRef | null = null;
-  let lastChangeSet: MutableChangeSet | null = null;
-  const changeSetFor = (root: RootRef): MutableChangeSet => {
-    if (root === lastRoot && lastChangeSet !== null) return lastChangeSet;
-    const group = groupOf(root);
-    let changeSet = byRoot.get(group);
-    if (changeSet === undefined)
-      byRoot.set(
-        group,
-        (changeSet = {
-          roots: [],
-          puts: [],
-          inserted: new Set(),
-          deletes: [],
-          enqueued: [],
-          logEntries: [],
-          mail: [],
-          workerPreconditions: [],
-          chunks: [],
-        }),
-      );
-    if (!changeSet.roots.includes(root)) changeSet.roots.push(root);
-    lastRoot = root;
-    lastChangeSet = changeSet;
-    return changeSet;
-  };
+  const builder = new ChangeSetBuilder(groupOf, tenantOf);
   const deletedKeys = new Set(turnRecords.deletedRows.map(({ key }) => key));
-  for (const { row, root, isInserted: isBorn } of written) {
-    if (row === null || (deletedKeys.size > 0 && deletedKeys.has(keyOf(row)))) continue;
-    const into = changeSetFor(root);
-    into.puts.push(row);
-    if (isBorn) into.inserted.add(keyOf(row));
-    if (row.kind === "task" && row.line !== null && row.rank === null)
-      into.enqueued.push({ task: row.id, tenant: tenantOf(row.run), cost: 1 });
+  try {
+    for (const one of written)
+      if (one.row !== null && (deletedKeys.size === 0 || !deletedKeys.has(keyOf(one.row))))
+        builder.put(one.row, one.root, one.isInserted);
+    for (const fact of turnRecords.facts) builder.addFact(fact);
+  } catch (problem) {
+    throw new BrokenChangeSet(rootKey(groupOf(builder.lastRoot)), problem);
   }
-  const entries = new Map<RootRef, { tenant: Tenant; subject: RowKey; facts: Fact[] }>();
-  for (const fact of turnRecords.facts) {
-    let entry = entries.get(fact.subject);
-    if (entry === undefined) {
-      entry = { tenant: fact.tenant, subject: rootKey(fact.subject), facts: [] };
-      entries.set(fact.subject, entry);
-      changeSetFor(fact.subject).logEntries.push(entry);
-    }
-    entry.facts.push(fact);
-  }
-  for (const { root, mail } of turnRecords.mail) changeSetFor(root).mail.push(mail);
-  for (const { root, key } of turnRecords.deletedRows) changeSetFor(root).deletes.push(key);
-  for (const { root, chunks } of turnRecords.chunks) changeSetFor(root).chunks.push(chunks);
-  for (const { root, worker, epoch } of turnRecords.preconditions) {
-    const { workerPreconditions: relies } = changeSetFor(root);
-    if (!relies.some((one) => one.worker === worker)) relies.push({ worker, epoch });
-  }
-  return {
-    units: [...byRoot.values()].map((changeSet) => ({ ...changeSet, roots: changeSet.roots.map(rootKey) })),
-    roots: [...byRoot.keys()].map(rootKey),
-  };
+  for (const { root, mail } of turnRecords.mail) builder.changeSetFor(root).mail.push(mail);
+  for (const { root, key } of turnRecords.deletedRows) builder.changeSetFor(root).deletes.push(key);
+  for (const { root, chunks } of turnRecords.chunks) builder.changeSetFor(root).chunks.push(chunks);
+  for (const precondition of turnRecords.preconditions) builder.addPrecondition(precondition);
+  return builder.build();
 }
 
 interface MutableChangeSet {
-  roots: RootRef[];
-  puts: Row[];
-  inserted: Set<RowKey>;
-  deletes: RowKey[];
-  enqueued: { task: TaskId; tenant: Tenant; cost: number }[];
-  logEntries: { tenant: Tenant; subject: RowKey; facts: Fact[] }[];
-  mail: Mail[];
-  workerPreconditions: WorkerPrecondition[];
-  chunks: ChunkRow[];
+  tenant: Tenant | null;
+  readonly roots: RootRef[];
+  readonly puts: Row[];
+  readonly inserted: Set<RowKey>;
+  readonly deletes: RowKey[];
+  readonly enqueued: { task: TaskId; tenant: Tenant; cost: number }[];
+  readonly logEntries: { tenant: Tenant; subject: RowKey; facts: Fact[] }[];
+  readonly mail: Mail[];
+  readonly workerPreconditions: WorkerPrecondition[];
+  readonly chunks: ChunkRow[];
 }
+
+class ChangeSetBuilder {
+  readonly #groupOf: (root: RootRef) => RootRef;
+  readonly #tenantOf: (run: RunId) => Tenant;
+  readonly #byGroup = new Map<RootRef, MutableChangeSet>();
+  readonly #logEntries = new Map<RootRef, MutableChangeSet["logEntries"][number]>();
+  /** The root that was last asked for: nearly always the next one, too. */
+  lastRoot: RootRef = "";
+  #lastChangeSet: MutableChangeSet | null = null;
+
+  constructor(groupOf: (root: RootRef) => RootRef, tenantOf: (run: RunId) => Tenant) {
+    this.#groupOf = groupOf;
+    this.#tenantOf = tenantOf;
+  }
+
+  changeSetFor(root: RootRef): MutableChangeSet {
+    if (root === this.lastRoot && this.#lastChangeSet !== null) return this.#lastChangeSet;
+    const group = this.#groupOf(root);
+    let changeSet = this.#byGroup.get(group);
+    if (changeSet === undefined) this.#byGroup.set(group, (changeSet = newChangeSet()));
+    if (!changeSet.roots.includes(root)) changeSet.roots.push(root);
+    this.lastRoot = root;
+    this.#lastChangeSet = changeSet;
+    return changeSet;
+  }
+
+  put(row: Row, root: RootRef, isInserted: boolean): void {
+    const changeSet = this.changeSetFor(root);
+    checkRoot(row, root);
+    changeSet.puts.push(row);
+    if (isInserted) changeSet.inserted.add(keyOf(row));
+    const isEnqueued = row.kind === "task" && row.line !== null && row.rank === null;
+    const tenant = isEnqueued ? this.#tenantOf(row.run) : tenantNamedBy(row);
+    if (tenant === null) return;
+    setTenant(changeSet, tenant, root);
+    if (isEnqueued) changeSet.enqueued.push({ task: row.id, tenant, cost: 1 });
+  }
+
+  addFact(fact: RecordedFact): void {
+    let entry = this.#logEntries.get(fact.subject);
+    if (entry === undefined) {
+      entry = { tenant: fact.tenant, subject: rootKey(fact.subject), facts: [] };
+      this.#logEntries.set(fact.subject, entry);
+      const changeSet = this.changeSetFor(fact.subject);
+      setTenant(changeSet, fact.tenant, fact.subject);
+      changeSet.logEntries.push(entry);
+    }
+    entry.facts.push(fact);
+  }
+
+  addPrecondition({ root, worker, epoch }: RootPrecondition): void {
+    const { workerPreconditions } = this.changeSetFor(root);
+    if (!workerPreconditions.some((one) => one.worker === worker)) workerPreconditions.push({ worker, epoch });
+  }
+
+  build(): { units: ChangeSet[]; roots: RowKey[] } {
+    return {
+      units: [...this.#byGroup.values()].map(({ tenant: _, ...changeSet }) => ({
+        ...changeSet,
+        roots: changeSet.roots.map(rootKey),
+      })),
+      roots: [...this.#byGroup.keys()].map(rootKey),
+    };
+  }
+}
+
+function setTenant(changeSet: MutableChangeSet, tenant: Tenant, root: RootRef): void {
+  if (changeSet.tenant === null) changeSet.tenant = tenant;
+  else if (changeSet.tenant !== tenant)
+    throw new InvariantBroken("one tenant", `${root} of tenant ${tenant} is in a change set of tenant ${changeSet.tenant}`);
+}
+
+const newChangeSet = (): MutableChangeSet => ({
+  tenant: null,
+  roots: [],
+  puts: [],
+  inserted: new Set(),
+  deletes: [],
+  enqueued: [],
+  logEntries: [],
+  mail: [],
+  workerPreconditions: [],
+  chunks: [],
+});

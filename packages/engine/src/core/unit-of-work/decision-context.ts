@@ -2,7 +2,7 @@
 
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
-import type { EngineSettings } from "../../interface/world.ts";
+import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, RouteId, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";

@@ -19,13 +19,16 @@ import {
   splitKey,
   type TaskId,
   type TaskRow,
+  type Tenant,
   type WorkerId,
   type WorkerRow,
   type WorkflowRow,
   workerKey,
 } from "../../storage/rows.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { isEnded } from "../rows/task.ts";
 import type { DeletedRow } from "./change-sets.ts";
+import { checkWrite } from "./invariants.ts";
 import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
 import { RootGroups } from "./root-groups.ts";
 
@@ -47,14 +50,17 @@ export abstract class RowSet {
   protected readonly written: TrackedRow<Row>[] = [];
   protected readonly deletions: DeletedRow[] = [];
   readonly #tx: TurnRows;
+  readonly #checksFences: boolean;
   /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
   readonly #runs = new Map<RunId, TrackedRow<RunRow>>();
   readonly #tasks = new Map<TaskId, TrackedRow<TaskRow>>();
   readonly #others = new Map<RowKey, TrackedRow<Row>>();
   readonly #undo: { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean }[] = [];
 
-  constructor(tx: TurnRows) {
+  /** `checksFences` is false only for the mutant that forgets them. */
+  constructor(tx: TurnRows, checksFences = true) {
     this.#tx = tx;
+    this.#checksFences = checksFences;
     this.now = tx.now;
   }
 
@@ -65,6 +71,13 @@ export abstract class RowSet {
       this.#runs.set(id, tracked);
     }
     return this.#readTracked(tracked);
+  }
+
+  /** For building change sets: unlike `run`, it ties no roots together. */
+  protected tenantOfRun(id: RunId): Tenant {
+    const row = this.#runs.get(id)?.row ?? (this.#load("run", id) as RunRow | null);
+    if (row === null) throw new InvariantBroken("change set has its root", `run ${id} of a task does not exist`);
+    return row.tenant;
   }
 
   task(id: TaskId): TaskRow | null {
@@ -206,6 +219,7 @@ export abstract class RowSet {
 
   #writeRow(row: Row, isBorn: boolean): void {
     const tracked = this.#trackedRow(row);
+    checkWrite(tracked.row, row, this.#checksFences);
     this.#undo.push({ seen: tracked, before: tracked.row, wasWritten: tracked.isWritten });
     if (!tracked.isWritten) this.written.push(tracked);
     tracked.row = row;

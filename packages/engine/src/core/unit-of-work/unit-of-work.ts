@@ -9,7 +9,6 @@ import {
   type Fact,
   type Mail,
   type RowKey,
-  type RunId,
   type RunRow,
   runOf,
   type TaskId,
@@ -177,13 +176,7 @@ export class UnitOfWork extends RowSet {
         chunks: this.#chunks,
       },
       (root) => this.rootGroups.groupOf(root),
-      (run) => this.#tenantOf(run),
+      (run) => this.tenantOfRun(run),
     );
-  }
-
-  #tenantOf(run: RunId): Tenant {
-    const row = this.run(run);
-    if (row === null) throw new Error(`task of run ${run}, which does not exist`);
-    return row.tenant;
   }
 }

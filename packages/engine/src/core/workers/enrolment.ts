@@ -4,7 +4,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { EnrolWorker, WorkerDescription } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { workerTimings } from "../../interface/tenant-settings.ts";
+import { workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker } from "../delivery/find-worker.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";

@@ -4,7 +4,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RecordHeartbeat } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { settingsForTenant, workerTimings } from "../../interface/tenant-settings.ts";
+import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";

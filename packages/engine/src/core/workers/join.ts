@@ -4,7 +4,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { JoinWorker } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { settingsForTenant, workerTimings } from "../../interface/tenant-settings.ts";
+import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";

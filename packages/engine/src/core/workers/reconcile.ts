@@ -1,7 +1,7 @@
 // What the store thinks a worker runs against what its session says: the attempts that a join keeps, takes back or tells to stop.
 
 import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
-import { isOlderDialect } from "../../interface/tenant-settings.ts";
+import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import type { LeasedAttempt } from "../fleet/fleet.ts";

@@ -1,7 +1,7 @@
 // How full the sessions of this fleet are. One that every look for a while has found without a free slot is saturated: said once, and once
 // when it has room again. Nothing is decided by it: work without a pin waits in the line of its route, so whoever has a free slot takes it.
 
-import { settingsForTenant } from "../../interface/tenant-settings.ts";
+import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { type ConnectedWorker, usedSlots } from "../fleet/fleet.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";

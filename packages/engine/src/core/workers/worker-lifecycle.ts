@@ -11,7 +11,7 @@ import type {
   WorkerDescription,
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { workerTimings } from "../../interface/tenant-settings.ts";
+import { workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";

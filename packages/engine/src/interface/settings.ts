@@ -2,7 +2,6 @@
 // on its dialect too: the older ones cannot be told a period.
 
 import type { Tenant } from "../storage/rows.ts";
-import type { EngineSettings } from "./world.ts";
 
 export interface TenantSettings {
   readonly heartbeatMs: number;
@@ -16,6 +15,68 @@ export interface TenantSettings {
   /** A worker without a free slot for this long is said to be saturated. */
   readonly saturatedMs: number;
 }
+
+/** Thresholds stand here for everybody and in `tenants` for those that have their own. */
+export interface EngineSettings extends TenantSettings {
+  readonly tenants: Readonly<Record<Tenant, Partial<TenantSettings>>>;
+  readonly turnCommandsMax: number;
+  readonly turnBytesMax: number;
+  /** Turns whose commits may be under way at once, on different roots. More than one only where the store allows it. */
+  readonly turnsInFlight: number;
+  /** Rows one turn may sweep for a cursor (ending a run, a lost worker). */
+  readonly sweepTasksMax: number;
+  readonly dueMax: number;
+  readonly mailMax: number;
+  /** Lines asked for in one turn; more hot lines take turns. */
+  readonly claimLinesMax: number;
+  /** Commands that may wait; more are refused with E.OVERLOADED. */
+  readonly inboxMax: number;
+  readonly ackDeadlineMs: number;
+  /** Attempts acked and older than this have their ack stored. */
+  readonly ackStoreMs: number;
+  /** How long after its join a worker that cannot report is asked, by the same dispatch again, about what it holds. */
+  readonly recheckMs: number;
+  /** The engine looks at least this often, so that it notices having been away. */
+  readonly idleMs: number;
+  readonly maxDeliveries: number;
+  readonly queueTimeoutMs: number | null;
+  readonly attemptTimeoutMs: number | null;
+  readonly runTimeoutMs: number | null;
+  readonly retry: {
+    readonly maxAttempts: number;
+    readonly backoffMs: number;
+    readonly factor: number;
+    readonly backoffMsMax: number;
+  };
+}
+
+export const defaultSettings: EngineSettings = {
+  turnCommandsMax: 1024,
+  turnBytesMax: 4 * 1024 * 1024,
+  turnsInFlight: 1,
+  sweepTasksMax: 500,
+  dueMax: 500,
+  mailMax: 200,
+  claimLinesMax: 64,
+  inboxMax: 100_000,
+  ackDeadlineMs: 5_000,
+  ackStoreMs: 1_000,
+  recheckMs: 2_000,
+  leaseMs: 30_000,
+  heartbeatMs: 10_000,
+  quietHeartbeatMs: 35_000,
+  quietLeaseMs: 105_000,
+  drainMemPct: 90,
+  drainDiskPct: 95,
+  saturatedMs: 60_000,
+  tenants: {},
+  idleMs: 1_000,
+  maxDeliveries: 5,
+  queueTimeoutMs: null,
+  attemptTimeoutMs: null,
+  runTimeoutMs: null,
+  retry: { maxAttempts: 1, backoffMs: 1_000, factor: 2, backoffMsMax: 60_000 },
+};
 
 /** A worker's use must fall this far below the threshold before it gets work again, so that it does not flutter. */
 export const reliefMarginPct = 5;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { settingsForTenant, settingsProblems, workerTimings } from "./tenant-settings.ts";
-import { defaultSettings, type EngineSettings } from "./world.ts";
+import { defaultSettings, type EngineSettings, settingsForTenant, settingsProblems, workerTimings } from "./settings.ts";
 
 const settings: EngineSettings = {
   ...defaultSettings,
