@@ -1,7 +1,7 @@
 // What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
 
-import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
-import type { CallerIdentity, Grant } from "../../auth/token-registry.ts";
+import { Fault, fault, type JsonValue, limits, type Permission, type Route, readJson } from "@astraflow/protocol";
+import type { CallerIdentity } from "@astraflow/services";
 import type { OpenStream } from "./event-stream.ts";
 
 export interface RestCall {
@@ -16,11 +16,8 @@ export interface RestCall {
   /** Where the request comes from; absent where there is no network. */
   readonly address?: string;
   /** Whether the caller's token would be let in now, and has this grant too, for answers that go on for hours. */
-  isStillAdmitted(grant?: Grant): boolean;
+  isStillAdmitted(grant?: Permission): boolean;
 }
-
-/** Who asks, and under which name the request is found again. */
-export type Caller = Pick<RestCall, "identity" | "requestId">;
 
 export interface RestReply {
   /** An object becomes JSON; text leaves as it is, under `media`. Empty where a stream follows. */

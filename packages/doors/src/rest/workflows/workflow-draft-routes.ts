@@ -2,7 +2,7 @@
 
 import { diffWorkflows } from "@astraflow/graph";
 import { Fault, fault, readDraftEditRequest, readRollbackRequest, type Workflow } from "@astraflow/protocol";
-import { findProblems, findProblemsIn } from "../../workflows/workflow-checks.ts";
+import { findProblems, findProblemsIn } from "@astraflow/services";
 import { type RouteHandler, readJsonBody } from "../requests/rest-call.ts";
 import { editsBetween, parseEdits, rebaseEdits } from "./draft-edits.ts";
 import {

@@ -11,8 +11,7 @@ import {
   type Workflow,
   workflowFileFormat,
 } from "@astraflow/protocol";
-import { uuidFromText } from "../../documents/derived-names.ts";
-import { findProblems, isError, parseWorkflow, throwOnErrors } from "../../workflows/workflow-checks.ts";
+import { findProblems, isError, parseWorkflow, throwOnErrors, uuidFromText } from "@astraflow/services";
 import { type RestCall, type RouteHandler, readJsonBody } from "../requests/rest-call.ts";
 import {
   isConflict,

@@ -2,9 +2,7 @@
 
 import { checkPackages } from "@astraflow/graph";
 import { Fault, fault, readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
-import type { CallerIdentity } from "../../auth/token-registry.ts";
-import { uuidFromText } from "../../documents/derived-names.ts";
-import { findProblems, findProblemsIn, isError, throwOnErrors } from "../../workflows/workflow-checks.ts";
+import { type CallerIdentity, findProblems, findProblemsIn, isError, throwOnErrors, uuidFromText } from "@astraflow/services";
 import { type RouteHandler, readJsonBody, readPageLimit } from "../requests/rest-call.ts";
 import {
   canSeePackage,

@@ -10,9 +10,7 @@ import {
   type Workflow,
   type WorkflowPublishRequest,
 } from "@astraflow/protocol";
-import type { CallerIdentity } from "../../auth/token-registry.ts";
-import { isUuid, searchTermFor, sortKeyOf } from "../../documents/derived-names.ts";
-import { listDocuments } from "../../documents/document-list.ts";
+import { type CallerIdentity, isUuid, listDocuments, searchTermFor, sortKeyOf } from "@astraflow/services";
 import type { RestCall } from "../requests/rest-call.ts";
 import {
   displayNameOf,

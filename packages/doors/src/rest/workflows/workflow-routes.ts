@@ -1,9 +1,8 @@
 // The routes about workflows: kept, shown, replaced, deleted, checked. Drafts, versions, files and packages are in files of their own.
 
 import { Fault, fault, findWorkflowFaults, readWorkflow, readWorkflowPreview, type Workflow } from "@astraflow/protocol";
-import type { Catalogue } from "../../catalogue/catalogue.ts";
-import { uuidFromText } from "../../documents/derived-names.ts";
 import {
+  type Catalogue,
   checkPreviewSize,
   checkWithFreshCatalogue,
   findProblems,
@@ -13,8 +12,9 @@ import {
   problemsMax,
   readAllowUnknown,
   throwOnErrors,
+  uuidFromText,
   withDefaultId,
-} from "../../workflows/workflow-checks.ts";
+} from "@astraflow/services";
 import { type RestCall, type RouteHandler, readJsonBody, readPageLimit } from "../requests/rest-call.ts";
 import { editsBetween } from "./draft-edits.ts";
 import { draftHandlers } from "./workflow-draft-routes.ts";

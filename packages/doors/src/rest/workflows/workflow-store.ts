@@ -4,11 +4,16 @@
 import { type DocPut, type DocRow, type IdempotencyKey, type StoreReader, searchWords } from "@astraflow/engine";
 import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type Workflow } from "@astraflow/protocol";
-import type { CallerIdentity } from "../../auth/token-registry.ts";
-import type { CatalogueCache } from "../../catalogue/catalogue.ts";
-import { isUuid, searchTermFor, sortKeyOf } from "../../documents/derived-names.ts";
-import { type DocumentPage, listDocuments } from "../../documents/document-list.ts";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import {
+  type CallerIdentity,
+  type CatalogueCache,
+  type DocumentPage,
+  type EngineClient,
+  isUuid,
+  listDocuments,
+  searchTermFor,
+  sortKeyOf,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import { type RestCall, readIdempotencyKey } from "../requests/rest-call.ts";
 

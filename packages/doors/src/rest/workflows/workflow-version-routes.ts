@@ -3,10 +3,14 @@
 import type { DocPut, DocRow } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readPublishVersionRequest, type Workflow } from "@astraflow/protocol";
-import type { Catalogue } from "../../catalogue/catalogue.ts";
-import { sortKeyOf } from "../../documents/derived-names.ts";
-import { listDocuments } from "../../documents/document-list.ts";
-import { checkWithFreshCatalogue, findProblemsIn, throwOnErrors } from "../../workflows/workflow-checks.ts";
+import {
+  type Catalogue,
+  checkWithFreshCatalogue,
+  findProblemsIn,
+  listDocuments,
+  sortKeyOf,
+  throwOnErrors,
+} from "@astraflow/services";
 import { type RouteHandler, readPageLimit } from "../requests/rest-call.ts";
 import { readOptionalBody, staleRevisionFault } from "./workflow-request-readers.ts";
 import {
