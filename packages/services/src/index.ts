@@ -5,8 +5,7 @@ export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { auditRefusal, runAudit } from "./documents/audit.ts";
-export { isUuid, searchTermFor, sortKeyOf, uuidFromText } from "./documents/derived-names.ts";
-export { type DocumentPage, listDocuments } from "./documents/document-list.ts";
+export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
 export { registerIdempotencyKey } from "./documents/idempotency.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
@@ -116,16 +115,30 @@ export {
   type VendorFrameRelay,
   vendorRelayLimits,
 } from "./workers/vendor-frame-relay.ts";
+export { checkWithFreshCatalogue, invalidWorkflowFault, validateWorkflow } from "./workflows/workflow-checks.ts";
 export {
-  checkPreviewSize,
-  checkWithFreshCatalogue,
-  findProblems,
-  findProblemsIn,
-  invalidWorkflowFault,
-  isError,
-  parseWorkflow,
-  problemsMax,
-  readAllowUnknown,
-  throwOnErrors,
-  withDefaultId,
-} from "./workflows/workflow-checks.ts";
+  deleteWorkflow,
+  diffDrafts,
+  draftProblems,
+  editDraft,
+  type RevisionCheck,
+  replaceWorkflow,
+  rollbackWorkflow,
+  saveWorkflow,
+  setPreview,
+  type WrittenWorkflow,
+} from "./workflows/workflow-drafts.ts";
+export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
+export { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
+export { createWorkflowStore, staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
+export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
+export { createWorkflowVersionStore, publishVersion } from "./workflows/workflow-versions.ts";
+export {
+  presentDraft,
+  presentDraftChange,
+  presentPackageVersion,
+  presentVersion,
+  presentWorkflow,
+  presentWorkflowPackage,
+  workflowEtag,
+} from "./workflows/workflow-view.ts";

@@ -126,9 +126,15 @@ export function readIdempotencyKey(call: RestCall): string | null {
   );
 }
 
-/** A body that may be left out is then empty. */
-export function readOptionalRequest<T>(call: RestCall, read: (value: unknown) => T | Fault): T {
-  const value = read(call.body === null || call.body.length === 0 ? {} : readJsonBody(call));
+/** The body as a request of its schema; throws the fault of the schema. */
+export const readRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
+  throwIfFault(read(readJsonBody(call)));
+
+/** The same where the body may be left out; then it counts as empty. */
+export const readOptionalRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
+  call.body === null || call.body.length === 0 ? throwIfFault(read({})) : readRequest(call, read);
+
+function throwIfFault<T>(value: T | Fault): T {
   if (value instanceof Fault) throw value;
   return value;
 }

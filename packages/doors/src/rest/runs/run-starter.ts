@@ -19,12 +19,12 @@ import {
   cachedPlanOf,
   checkWithFreshCatalogue,
   createDefinitionCache,
+  createWorkflowStore,
+  createWorkflowVersionStore,
   type EngineClient,
   invalidWorkflowFault,
 } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { createWorkflowStore } from "../workflows/workflow-store.ts";
-import { createWorkflowVersionStore } from "../workflows/workflow-version-routes.ts";
 import { fittingWorkerCounter } from "./worker-matching.ts";
 
 export interface RunStarterOptions {
@@ -94,7 +94,7 @@ export function createRunStarter(options: RunStarterOptions) {
     id: string,
     version: RunStartRequest["version"] = "latest",
   ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> => {
-    const { head } = await heads.find(caller.identity, id);
+    const { document: head } = await heads.find(caller.identity, id);
     const number = version === "latest" ? head.version : version;
     // Before the first version is published, the newest is the draft.
     if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };

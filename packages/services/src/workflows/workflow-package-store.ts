@@ -1,5 +1,4 @@
-// Packages of workflows as they are kept: who may see them, how they are found, listed and written. The routes are in
-// workflow-package-routes.ts.
+// Stored workflow packages: who may see them, how they are found, listed and written.
 
 import { type DocPut, type DocRow, searchWords } from "@astraflow/engine";
 import {
@@ -10,11 +9,13 @@ import {
   type Workflow,
   type WorkflowPublishRequest,
 } from "@astraflow/protocol";
-import { type CallerIdentity, isUuid, listDocuments, searchTermFor, sortKeyOf } from "@astraflow/services";
-import type { RestCall } from "../requests/rest-call.ts";
+import { isUuid, searchTermFor, sortKeyOf } from "../documents/derived-names.ts";
+import { listDocuments } from "../documents/document-list.ts";
+import { readDocument, writeDocuments } from "../documents/documents.ts";
+import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
+import type { CallerIdentity } from "../identity/identity.ts";
 import {
   displayNameOf,
-  mayAccessAll,
   type WorkflowDocument,
   type WorkflowIdempotencyKey,
   type WorkflowStoreOptions,
@@ -44,7 +45,7 @@ export interface WorkflowPackageVersionEntry {
   readonly at: number;
   readonly by: string;
   readonly changelog?: string;
-  /** Word of the key and request that made it. */
+  /** Search term of the idempotency key and request that made it. */
   readonly ask?: string;
 }
 
@@ -60,51 +61,45 @@ export const workflowPackageLimits = { versionsMax: 1_000, changelogsCharsMax: 1
 const parsePackage = (doc: DocRow): WorkflowPackageDocument => JSON.parse(doc.body) as WorkflowPackageDocument;
 export const packageNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
 export const ownsPackage = (identity: CallerIdentity, pack: WorkflowPackageDocument): boolean =>
-  mayAccessAll(identity) || pack.owner === identity.user;
+  isOwnerOrAdmin(identity, pack.owner);
 export const canSeePackage = (identity: CallerIdentity, pack: WorkflowPackageDocument): boolean =>
   pack.deletedAt === null && (pack.visibility !== "private" || ownsPackage(identity, pack));
+
+interface PackageWrite {
+  readonly action: string;
+  readonly target: string;
+  readonly puts: readonly DocPut[];
+  readonly ask: WorkflowIdempotencyKey | null;
+}
 
 export type WorkflowPackageStore = ReturnType<typeof createWorkflowPackageStore>;
 
 export function createWorkflowPackageStore({ engineClient, reader }: WorkflowStoreOptions) {
-  const look = async (tenant: string, id: string) => {
+  /** Whoever owns it, deleted or not. */
+  const readAny = async (tenant: string, id: string) => {
     if (!isUuid(id)) return { pack: null, rev: 0, asOf: 0 };
-    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: workflowPackageCollection, names: [id] });
-    const doc = items[0] ?? null;
+    const { doc, head: asOf } = await readDocument(reader, tenant, workflowPackageCollection, id);
     return { pack: doc === null ? null : parsePackage(doc), rev: doc?.rev ?? 0, asOf };
   };
   return {
-    look,
+    readAny,
     async find(identity: CallerIdentity, id: string) {
-      const { pack, rev, asOf } = await look(identity.tenant, id);
+      const { pack, rev, asOf } = await readAny(identity.tenant, id);
       if (pack === null || !canSeePackage(identity, pack)) throw packageNotFound(id);
       return { pack, rev, asOf };
     },
     async readVersion(tenant: string, pack: string, version: string): Promise<WorkflowPackageVersionDocument> {
-      const names = [`${pack}/${version}`];
-      const { items } = await reader.page({ page: "doc", tenant, collection: workflowPackageVersionCollection, names });
-      const doc = items[0] ?? null;
+      const { doc } = await readDocument(reader, tenant, workflowPackageVersionCollection, `${pack}/${version}`);
       if (doc === null) throw fault("E.NOT_FOUND", `workflow package ${pack} has no version ${version}`);
       return JSON.parse(doc.body) as WorkflowPackageVersionDocument;
     },
-    async write(
-      call: RestCall,
-      puts: readonly DocPut[],
-      action: string,
-      target: string,
-      idempotencyKey: WorkflowIdempotencyKey | null,
-    ) {
-      const { tenant, user: by } = call.identity;
-      const answer = await engineClient.request({
-        type: "docs.write",
-        tenant,
-        by,
-        corr: call.requestId,
+    write(caller: Caller, { action, target, puts, ask }: PackageWrite): Promise<{ readonly repeated: boolean }> {
+      const audit = { action, targetType: "workflow-package", target };
+      return writeDocuments(engineClient, actorOf(caller), {
         puts,
-        audit: { action, targetType: "workflow-package", target },
-        ask: idempotencyKey === null ? null : { key: idempotencyKey.key, digest: idempotencyKey.digest },
+        audit,
+        ask: ask === null ? null : { key: ask.key, digest: ask.digest },
       });
-      return answer.of === "docs" && answer.repeated;
     },
     list(identity: CallerIdentity, query: Readonly<Record<string, string>>, limit: number) {
       const { owner, visibility, search = "", cursor } = query;
@@ -143,23 +138,23 @@ export const hasVersion = (pack: WorkflowPackageDocument | null, version: string
 interface PackagePublication {
   readonly id: string;
   readonly request: WorkflowPublishRequest;
-  readonly head: WorkflowDocument;
+  readonly document: WorkflowDocument;
   readonly version: WorkflowPackageVersionEntry;
   readonly identity: CallerIdentity;
 }
 
-/** The package with the new version; what the request does not say stays as it was. */
+/** The package with the new version; fields missing in the request stay as they were. */
 export function packageWithVersion(
   before: WorkflowPackageDocument | null,
-  { id, request, head, version, identity }: PackagePublication,
+  { id, request, document, version, identity }: PackagePublication,
 ): WorkflowPackageDocument {
   const versions = hasVersion(before, version.version) ? (before?.versions ?? []) : [version, ...(before?.versions ?? [])];
   const changelogs = versions.reduce((sum, one) => sum + (one.changelog?.length ?? 0), 0);
   if (versions.length > workflowPackageLimits.versionsMax || changelogs > workflowPackageLimits.changelogsCharsMax)
     throw fault("E.REQUEST.TOO_LARGE", `workflow package ${id} has as many versions as one may have; publish into a new one`);
-  const displayName = request.displayName ?? before?.displayName ?? head.workflow.metadata.name;
-  const summary = request.summary ?? before?.summary ?? head.workflow.metadata.description;
-  const tags = request.tags ?? before?.tags ?? head.workflow.metadata.tags;
+  const displayName = request.displayName ?? before?.displayName ?? document.workflow.metadata.name;
+  const summary = request.summary ?? before?.summary ?? document.workflow.metadata.description;
+  const tags = request.tags ?? before?.tags ?? document.workflow.metadata.tags;
   return {
     id,
     owner: before?.owner ?? identity.user,
@@ -169,7 +164,7 @@ export function packageWithVersion(
     visibility: request.visibility ?? before?.visibility ?? "private",
     ...(summary !== undefined && { summary }),
     ...(tags !== undefined && { tags }),
-    preview: request.previewImage ?? head.preview ?? before?.preview ?? null,
+    preview: request.previewImage ?? document.preview ?? before?.preview ?? null,
     createdAt: before?.createdAt ?? version.at,
     updatedAt: version.at,
     deletedAt: null,
@@ -177,7 +172,7 @@ export function packageWithVersion(
   };
 }
 
-/** Letters and digits of the name with hyphens between; a name without any is simply a workflow. */
+/** Letters and digits of the name with hyphens between them; "workflow" if there are none. */
 function slugOf(name: string): string {
   const words =
     name

@@ -2,7 +2,7 @@
 
 import { applyEdits, diffWorkflows, findEditConflicts, readEdits, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type JsonValue, readWorkflow, type Workflow } from "@astraflow/protocol";
-import { checkPreviewSize } from "@astraflow/services";
+import { checkPreviewSize } from "./workflow-checks.ts";
 import type { DraftRevision, WorkflowDocument } from "./workflow-store.ts";
 import { presentDraftChange } from "./workflow-view.ts";
 

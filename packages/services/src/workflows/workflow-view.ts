@@ -1,33 +1,13 @@
-// What the API shows of a workflow that is kept.
+// Stored workflows, drafts, versions and packages as the API shows them.
 
 import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
-import {
-  type DraftRevision,
-  defaultNamespace,
-  revisionMadeBy,
-  type WorkflowDocument,
-  type WorkflowIdempotencyKey,
-} from "./workflow-store.ts";
-import type { WorkflowVersionDocument } from "./workflow-version-routes.ts";
-
-export const isoTime = (at: number): string => new Date(at).toISOString();
+import { isoTime } from "../presentation/run-view.ts";
+import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-package-store.ts";
+import { type DraftRevision, defaultNamespace, type WorkflowDocument } from "./workflow-store.ts";
+import type { WorkflowVersionDocument } from "./workflow-versions.ts";
 
 /** The revision as a strong ETag. */
 export const workflowEtag = (document: WorkflowDocument): string => `"r${document.revision}"`;
-
-/** A workflow that was written, by name. */
-export const workflowRefReply = (workflowId: string, revision: number, repeated: boolean) => ({
-  body: { workflowId, revision },
-  headers: { etag: `"r${revision}"`, ...(repeated && { "idempotent-replayed": "true" }) },
-});
-
-/** The same for a request that an equal one had forestalled; without the revision where that is no longer remembered. */
-export function repeatedReply(workflowId: string, document: WorkflowDocument | null, ask: WorkflowIdempotencyKey | null) {
-  const revision = revisionMadeBy(document, ask);
-  return revision === null
-    ? { body: { workflowId }, headers: { "idempotent-replayed": "true" } }
-    : workflowRefReply(workflowId, revision, true);
-}
 
 const documentFields = (document: WorkflowDocument) => ({
   revision: document.revision,
@@ -36,7 +16,7 @@ const documentFields = (document: WorkflowDocument) => ({
   updatedAt: isoTime(document.updatedAt),
 });
 
-/** The draft with what stands beside it filled in. */
+/** The draft with the fields of its document filled in. */
 export function presentWorkflow(document: WorkflowDocument) {
   return {
     ...withOwnership(document),
@@ -74,4 +54,26 @@ export const presentVersion = (version: WorkflowVersionDocument): WorkflowVersio
   publishedBy: version.by,
   versionHash: version.digest,
   ...(version.note !== undefined && { note: version.note }),
+});
+
+export const presentWorkflowPackage = (pack: WorkflowPackageDocument) => ({
+  id: pack.id,
+  slug: pack.slug,
+  displayName: pack.displayName,
+  visibility: pack.visibility,
+  ...(pack.summary !== undefined && { summary: pack.summary }),
+  ...(pack.tags !== undefined && { tags: pack.tags }),
+  ownerId: pack.owner,
+  ownerName: pack.ownerName,
+  updatedAt: isoTime(pack.updatedAt),
+  ...(pack.versions[0] !== undefined && { latestVersion: pack.versions[0].version }),
+  ...(pack.preview !== null && { previewImage: pack.preview }),
+});
+
+export const presentPackageVersion = (one: WorkflowPackageVersionEntry) => ({
+  id: one.id,
+  version: one.version,
+  publishedAt: isoTime(one.at),
+  publisherId: one.by,
+  ...(one.changelog !== undefined && { changelog: one.changelog }),
 });

@@ -1,28 +1,23 @@
-// Workflows as they are kept: one document each, with the draft, its last changes and what is known besides. Found, changed and listed
-// here; what a route answers is in the files of the routes.
+// Stored workflows: one document each, with the draft, its last changes, its owner and its newest version.
 
 import { type DocPut, type DocRow, type IdempotencyKey, type StoreReader, searchWords } from "@astraflow/engine";
-import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
-import { Fault, fault, type Workflow } from "@astraflow/protocol";
-import {
-  type CallerIdentity,
-  type CatalogueCache,
-  type DocumentPage,
-  type EngineClient,
-  isUuid,
-  listDocuments,
-  searchTermFor,
-  sortKeyOf,
-} from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { type RestCall, readIdempotencyKey } from "../requests/rest-call.ts";
+import type { WorkflowEdit } from "@astraflow/graph";
+import { type Fault, fault, type Workflow } from "@astraflow/protocol";
+import type { CatalogueCache } from "../catalogue/catalogue.ts";
+import { isUuid, searchTermFor, sortKeyOf } from "../documents/derived-names.ts";
+import { type DocumentPage, listDocuments } from "../documents/document-list.ts";
+import { readDocument, retryOnConflict, writeDocuments } from "../documents/documents.ts";
+import type { EngineClient } from "../environment/engine-client.ts";
+import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import { actorOf, type Caller, isAdmin, isOwnerOrAdmin } from "../identity/caller.ts";
+import type { CallerIdentity } from "../identity/identity.ts";
 
 export interface WorkflowStoreOptions {
   readonly engineClient: EngineClient;
   readonly reader: StoreReader;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly catalogues: CatalogueCache;
 }
 
@@ -30,7 +25,7 @@ export interface WorkflowStoreOptions {
 export interface WorkflowDocument {
   readonly id: string;
   readonly owner: string;
-  /** What people call the owner, as it was then. */
+  /** Display name of the owner when it was saved. */
   readonly ownerName: string;
   readonly createdAt: number;
   readonly createdBy: string;
@@ -41,12 +36,12 @@ export interface WorkflowDocument {
   readonly revision: number;
   /** Number of the newest published version; 0 before the first. */
   readonly version: number;
-  /** The revision that is that version, word for word; 0 where none is. */
+  /** The revision that was published as that version; 0 if none. */
   readonly publishedRevision: number;
   readonly preview: string | null;
   /** The last changes of the draft, oldest first, without gaps. */
   readonly recent: readonly DraftRevision[];
-  /** Without what is written above: owner, picture. */
+  /** Without the fields above: owner, preview. */
   readonly workflow: Workflow;
 }
 
@@ -54,22 +49,22 @@ export interface DraftRevision {
   readonly revision: number;
   readonly by: string;
   readonly at: number;
-  /** Null: too many to be kept. */
+  /** Null: too many to store. */
   readonly edits: readonly WorkflowEdit[] | null;
-  /** Word of the key and request that made it. */
+  /** Search term of the idempotency key and request that made it. */
   readonly ask?: string;
 }
 
 export interface FoundWorkflow {
-  readonly head: WorkflowDocument;
+  readonly document: WorkflowDocument;
   readonly rev: number;
   readonly asOf: number;
 }
 
-/** What a change makes of a head. */
+/** What a change writes. */
 export interface WorkflowWrite {
-  readonly head: WorkflowDocument;
-  /** Written together with the head or not at all. */
+  readonly document: WorkflowDocument;
+  /** Written together with the workflow or not at all. */
   readonly puts?: readonly DocPut[];
   readonly data?: Readonly<Record<string, unknown>>;
 }
@@ -77,11 +72,11 @@ export interface WorkflowWrite {
 export interface WorkflowUpdate {
   readonly action: string;
   readonly ask: WorkflowIdempotencyKey | null;
-  /** Asked again with the newer head where somebody was faster; refuses by throwing. */
+  /** Called again with the newer document if another writer was faster; throws to refuse. */
   readonly decide: (document: WorkflowDocument) => WorkflowWrite;
 }
 
-/** An idempotency key with its request, and the word by which what it made is found again. */
+/** An idempotency key with the digest of its request, and the search term that finds what it made. */
 export interface WorkflowIdempotencyKey extends IdempotencyKey {
   readonly searchTerm: string;
 }
@@ -90,86 +85,75 @@ export const workflowLimits = {
   changesMax: 200,
   changesCharsMax: 256 * 1024,
   termsMax: 96,
-  /** Changes that may come in between before the caller is told. */
+  /** How often a write is tried when others change the workflow meanwhile. */
   attemptsMax: 8,
 } as const;
 
 const workflowCollection = "workflow";
 export const defaultNamespace = "default";
 
-/** One sentence for every id that the caller may not see. */
+/** The same message for every id that the caller may not see. */
 const workflowNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow ${id.slice(0, 100)}`);
 
-/** How a person is called; a token has no other name than its own. */
+export const staleRevisionFault = ({ id, revision }: WorkflowDocument): Fault =>
+  fault("E.ETAG.STALE", `workflow ${id} is at revision ${revision} by now; read it again`, { revision });
+
+/** Display name of a user; a token only has its own name. */
 export const displayNameOf = ({ person, user }: CallerIdentity): string => person?.displayName ?? user;
-export const mayAccessAll = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
-const ownsWorkflow = (identity: CallerIdentity, document: WorkflowDocument): boolean =>
-  mayAccessAll(identity) || document.owner === identity.user;
+const ownsWorkflow = (identity: CallerIdentity, { owner }: WorkflowDocument): boolean => isOwnerOrAdmin(identity, owner);
 
 const parseWorkflowDocument = (doc: DocRow): WorkflowDocument => JSON.parse(doc.body) as WorkflowDocument;
 
 export type WorkflowStore = ReturnType<typeof createWorkflowStore>;
 
 export function createWorkflowStore({ engineClient, reader, environment }: WorkflowStoreOptions) {
-  /** Whoever's it is, deleted or not. */
-  const look = async (tenant: string, id: string): Promise<{ head: WorkflowDocument | null; rev: number; asOf: number }> => {
-    if (!isUuid(id)) return { head: null, rev: 0, asOf: 0 };
-    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: workflowCollection, names: [id] });
-    const doc = items[0] ?? null;
-    return { head: doc === null ? null : parseWorkflowDocument(doc), rev: doc?.rev ?? 0, asOf };
+  /** Whoever owns it, deleted or not. */
+  const readAny = async (
+    tenant: string,
+    id: string,
+  ): Promise<{ document: WorkflowDocument | null; rev: number; asOf: number }> => {
+    if (!isUuid(id)) return { document: null, rev: 0, asOf: 0 };
+    const { doc, head: asOf } = await readDocument(reader, tenant, workflowCollection, id);
+    return { document: doc === null ? null : parseWorkflowDocument(doc), rev: doc?.rev ?? 0, asOf };
   };
 
   const find = async (identity: CallerIdentity, id: string): Promise<FoundWorkflow> => {
-    const { head: document, rev, asOf } = await look(identity.tenant, id);
+    const { document, rev, asOf } = await readAny(identity.tenant, id);
     if (document === null || document.deletedAt !== null || !ownsWorkflow(identity, document)) throw workflowNotFound(id);
-    return { head: document, rev, asOf };
+    return { document, rev, asOf };
   };
 
-  /** Writes a head and what belongs to it. Rejects with E.CONFLICT where its document is not at this revision. */
-  const write = async (
-    call: RestCall,
+  /** Writes a workflow and what belongs to it. Rejects with E.CONFLICT if the document is not at this revision. */
+  const write = (
+    caller: Caller,
     rev: number,
-    step: WorkflowWrite,
-    { action, ask: idempotencyKey }: { readonly action: string; readonly ask: WorkflowIdempotencyKey | null },
-  ): Promise<{ readonly repeated: boolean }> => {
-    const { tenant, user } = call.identity;
-    const { head: document } = step;
-    const answer = await engineClient.request({
-      type: "docs.write",
-      tenant,
-      by: user,
-      corr: call.requestId,
-      puts: [workflowPut(document, rev), ...(step.puts ?? [])],
-      audit: { action, targetType: "workflow", target: document.id, data: { revision: document.revision, ...step.data } },
-      ask: idempotencyKey === null ? null : { key: idempotencyKey.key, digest: idempotencyKey.digest },
+    { document, puts = [], data }: WorkflowWrite,
+    { action, ask }: { readonly action: string; readonly ask: WorkflowIdempotencyKey | null },
+  ): Promise<{ readonly repeated: boolean }> =>
+    writeDocuments(engineClient, actorOf(caller), {
+      puts: [workflowPut(document, rev), ...puts],
+      audit: { action, targetType: "workflow", target: document.id, data: { revision: document.revision, ...data } },
+      ask: ask === null ? null : { key: ask.key, digest: ask.digest },
     });
-    if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
-    return { repeated: answer.repeated };
-  };
 
-  /** Reads, decides and writes, again from the start where another was faster. */
-  const change = async (
-    call: RestCall,
+  /** Reads, decides and writes, from the start again if another writer was faster. */
+  const update = (
+    caller: Caller,
     id: string,
-    update: WorkflowUpdate,
-  ): Promise<{ head: WorkflowDocument; repeated: boolean }> => {
-    for (let attempts = 1; ; attempts += 1) {
-      const { head: document, rev } = await find(call.identity, id);
-      const step = update.decide(document);
-      try {
-        const { repeated } = await write(call, rev, step, update);
-        return { head: step.head, repeated };
-      } catch (problem) {
-        if (!isConflict(problem) || attempts >= workflowLimits.attemptsMax) throw problem;
-      }
-    }
-  };
+    change: WorkflowUpdate,
+  ): Promise<{ document: WorkflowDocument; repeated: boolean }> =>
+    retryOnConflict(workflowLimits.attemptsMax, async () => {
+      const { document, rev } = await find(caller.identity, id);
+      const step = change.decide(document);
+      const { repeated } = await write(caller, rev, step, change);
+      return { document: step.document, repeated };
+    });
 
   const list = (
     identity: CallerIdentity,
     page: { limit: number; cursor: string | undefined; search: string },
   ): Promise<DocumentPage<WorkflowDocument>> => {
-    const own = mayAccessAll(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
+    const own = isAdmin(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
     const query = {
       tenant: identity.tenant,
       collection: workflowCollection,
@@ -182,15 +166,14 @@ export function createWorkflowStore({ engineClient, reader, environment }: Workf
         const document = parseWorkflowDocument(doc);
         return document.deletedAt === null && ownsWorkflow(identity, document) ? document : null;
       },
-      // Deleted ones stand behind all others.
+      // Deleted workflows sort behind all others.
       isEnd: (doc) => doc.sort === "",
     });
   };
 
-  return { look, find, write, change, list, now: () => environment.clock.now() };
+  return { readAny, find, write, update, list, now: () => environment.clock.now() };
 }
 
-export const isConflict = (problem: unknown): problem is Fault => problem instanceof Fault && problem.code === "E.CONFLICT";
 const ownerSearchTerm = (owner: string): string => searchTermFor("owner", owner);
 
 function workflowPut(document: WorkflowDocument, rev: number): DocPut {
@@ -208,36 +191,24 @@ function workflowPut(document: WorkflowDocument, rev: number): DocPut {
   };
 }
 
-/** The key of a request and its digest, with all that makes it this request and no other; null without a key. */
-export function workflowIdempotencyKeyOf(
-  call: RestCall,
-  digest: (text: string) => string,
-  request: unknown,
-): WorkflowIdempotencyKey | null {
-  const key = readIdempotencyKey(call);
-  if (key === null) return null;
-  const sum = digest(canonicalJson([call.identity.user, request]));
-  return { key, digest: sum, searchTerm: searchTermFor("ask", `${call.identity.tenant} ${key} ${sum}`) };
-}
-
-/** The revision that an earlier request under this key has made, as far as changes are remembered. */
+/** The revision that an earlier request with this key made, if that change is still stored. */
 export function revisionMadeBy(document: WorkflowDocument | null, idempotencyKey: WorkflowIdempotencyKey | null): number | null {
   const made = idempotencyKey === null ? undefined : document?.recent.find((change) => change.ask === idempotencyKey.searchTerm);
   return made?.revision ?? null;
 }
 
-/** A head that was never there before. */
+/** A new workflow. */
 export function newWorkflowDocument(
-  call: RestCall,
+  caller: Caller,
   now: number,
   workflow: Workflow,
   idempotencyKey: WorkflowIdempotencyKey | null,
 ): WorkflowDocument {
-  const { user } = call.identity;
+  const { user } = caller.identity;
   return {
     id: workflow.id,
     owner: user,
-    ownerName: displayNameOf(call.identity),
+    ownerName: displayNameOf(caller.identity),
     createdAt: now,
     createdBy: user,
     updatedAt: now,
@@ -255,7 +226,7 @@ export function newWorkflowDocument(
 /** The next revision of a draft. */
 export function nextWorkflowRevision(
   document: WorkflowDocument,
-  call: RestCall,
+  caller: Caller,
   now: number,
   next: {
     readonly workflow: Workflow;
@@ -263,7 +234,7 @@ export function nextWorkflowRevision(
     readonly ask: WorkflowIdempotencyKey | null;
   },
 ): WorkflowDocument {
-  const { user: by } = call.identity;
+  const { user: by } = caller.identity;
   const { workflow, ask: idempotencyKey } = next;
   const revision = document.revision + 1;
   const change: DraftRevision = {
@@ -285,7 +256,7 @@ export function nextWorkflowRevision(
   };
 }
 
-/** As many of the newest as fit. One that is too large by itself is kept as a change that nobody knows. */
+/** As many of the newest as fit. A change that is too large by itself is stored without its edits. */
 function trimRevisions(changes: readonly DraftRevision[]): DraftRevision[] {
   const kept: DraftRevision[] = [];
   let chars = 0;
@@ -297,7 +268,7 @@ function trimRevisions(changes: readonly DraftRevision[]): DraftRevision[] {
   return kept.reverse();
 }
 
-/** What stands beside the draft is not part of it: two that differ only there are the same workflow. */
+/** Fields that the server fills in are not part of the draft: workflows that differ only there are equal. */
 export function withoutServerFields(workflow: Workflow): Workflow {
   const { previewImage: _preview, metadata, ...rest } = workflow;
   const { ownerId: _owner, ownerName: _ownerName, createdBy: _createdBy, updatedBy: _updatedBy, ...authored } = metadata;
@@ -306,7 +277,7 @@ export function withoutServerFields(workflow: Workflow): Workflow {
     ...rest,
     metadata: {
       ...words,
-      // What is shown where an author said nothing says nothing when it comes back.
+      // Drop defaults that the API filled in when it showed the workflow.
       ...(namespace !== undefined && namespace !== defaultNamespace && { namespace }),
       ...(originId !== undefined && originId !== workflow.id && { originId }),
     },
