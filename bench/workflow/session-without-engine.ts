@@ -6,16 +6,15 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
-  createEngineClient,
   createMetricsRegistry,
   createSessionDoor,
   createTokenRegistry,
   createWorkerAuthenticator,
   type DoorEnvironment,
   sessionPath,
-  tenantGrants,
 } from "@astraflow/doors";
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorker } from "@astraflow/engine";
+import { createEngineClient, tenantGrants } from "@astraflow/services";
 
 /** What it is asked for, and what it answers. */
 export interface BareSessionRequest {

@@ -2,17 +2,10 @@
 // Signals, exit codes and the ready line are the command's business (command.ts).
 
 import { hostname } from "node:os";
-import {
-  createDocumentBlobStore,
-  createDoors,
-  createEngineClient,
-  createMetricsRegistry,
-  createUserAccounts,
-  type SessionLimits,
-  sessionPath,
-} from "@astraflow/doors";
+import { createDoors, createMetricsRegistry, type SessionLimits, sessionPath } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
+import { createDocumentBlobStore, createEngineClient, createUserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";

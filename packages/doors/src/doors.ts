@@ -4,19 +4,21 @@ import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
-import { createVolatileEvents } from "./events/volatile-events.ts";
-import { createManifestRecorder } from "./packages/manifest-recorder.ts";
-import { createDocumentBlobStore } from "./resources/blob-store.ts";
-import { createResourceBinder } from "./resources/resource-bindings.ts";
-import { createResourceRequirements } from "./resources/resource-requirements.ts";
+import {
+  createDocumentBlobStore,
+  createLostResourceFinder,
+  createManifestRecorder,
+  createResourceBinder,
+  createResourceRequirements,
+  createVendorFrameRelay,
+  createVolatileEvents,
+} from "@astraflow/services";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
-import { createLostResourceFinder } from "./session/lifecycle/lost-resources.ts";
 import { refuseUpgrade } from "./session/server/upgrade-refusal.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
 import { logWorkerEvents } from "./session/server/worker-event-log.ts";
-import { createVendorFrameRelay } from "./vendor-frames/vendor-frame-relay.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
 

@@ -1,6 +1,6 @@
 // The doors' link to the engine of a harness: what the engine refuses, the doors hear as the fault it is.
 
-import { createEngineClient, type EngineClient, faultFromData } from "@astraflow/doors";
+import { createEngineClient, type EngineClient, faultFromData } from "@astraflow/services";
 import { type EngineHarness, RefusedError } from "./engine-harness.ts";
 
 export const createHarnessLink = (harness: EngineHarness): EngineClient => ({

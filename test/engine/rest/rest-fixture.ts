@@ -2,22 +2,11 @@
 // can be asked about. Each tenant has the same things under ids of its own.
 
 import { createHash } from "node:crypto";
-import {
-  allGrants,
-  createMetricsRegistry,
-  createRestServer,
-  createTokenAuthenticator,
-  createUserAccounts,
-  type EngineClient,
-} from "@astraflow/doors";
-import {
-  cheapPasswordCost,
-  createFakeEnvironment,
-  createManifestRecorder,
-  type FakeEnvironment,
-  sampleManifest,
-} from "@astraflow/doors/testing";
+import { createMetricsRegistry, createRestServer, createTokenAuthenticator } from "@astraflow/doors";
+import { cheapPasswordCost } from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
+import { allGrants, createManifestRecorder, createUserAccounts, type EngineClient } from "@astraflow/services";
+import { createFakeEnvironment, type FakeEnvironment, sampleManifest } from "@astraflow/services/testing";
 import type { StoreFixture } from "@astraflow/store/testing";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";

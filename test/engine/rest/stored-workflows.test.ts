@@ -1,9 +1,10 @@
 // Workflows over REST on the real engine and real stores: that what the doors write is what the engine takes and the stores find again.
 
-import { type EngineClient } from "@astraflow/doors";
-import { createManifestRecorder, openWorkflowFixture, sampleManifest, type WorkflowFixture } from "@astraflow/doors/testing";
+import { openWorkflowFixture, type WorkflowFixture } from "@astraflow/doors/testing";
 import type { StoreReader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
+import { createManifestRecorder, type EngineClient } from "@astraflow/services";
+import { sampleManifest } from "@astraflow/services/testing";
 import {
   createMemoryFixture,
   createPostgresFixture,

@@ -1,8 +1,10 @@
 // Runs of workflows that name a package nobody has brought, over REST on the real engine: refused, allowed, repeated, replayed.
 
 import { createTokenAuthenticator } from "@astraflow/doors";
-import { createManifestRecorder, openWorkflowFixture, sampleManifest } from "@astraflow/doors/testing";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
+import { createManifestRecorder } from "@astraflow/services";
+import { sampleManifest } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";

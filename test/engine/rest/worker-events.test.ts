@@ -1,7 +1,8 @@
 // What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
 
-import { allGrants, createMetricsRegistry, createRestApi, createTokenAuthenticator } from "@astraflow/doors";
-import { createFakeEnvironment } from "@astraflow/doors/testing";
+import { createMetricsRegistry, createRestApi, createTokenAuthenticator } from "@astraflow/doors";
+import { allGrants } from "@astraflow/services";
+import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { EngineHarness } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";

@@ -1,13 +1,8 @@
 // What a scheduler does at its start for people and their files: the first user of a tenant without any, and a folder without the remains
 // of a crash. Neither keeps it from starting: the log says what could not be done.
 
-import {
-  type BlobStore,
-  createFolderBlobStore,
-  type DoorEnvironment,
-  removeUnfinishedBlobs,
-  type UserAccounts,
-} from "@astraflow/doors";
+import type { DoorEnvironment } from "@astraflow/doors";
+import { type BlobStore, createFolderBlobStore, removeUnfinishedBlobs, type UserAccounts } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { AdminPassword } from "../settings/admin-passwords.ts";
 

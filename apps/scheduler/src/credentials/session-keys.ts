@@ -4,7 +4,8 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { type KeyRing, rotateKeys, type SessionKey } from "@astraflow/doors";
+import type { KeyRing } from "@astraflow/doors";
+import { rotateKeys, type SigningKey } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import { StartupError } from "../platform/startup-error.ts";
 
@@ -26,7 +27,7 @@ export interface SessionKeys extends KeyRing {
 
 /** Throws a StartupError where the keys cannot be kept. */
 export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
-  const rotated = (keys: readonly SessionKey[]): readonly SessionKey[] =>
+  const rotated = (keys: readonly SigningKey[]): readonly SigningKey[] =>
     rotateKeys(keys, now(), { ageMs, lifeMs, make: generateKey });
   let keys = rotated(readKeys(file, log));
   try {
@@ -53,13 +54,13 @@ export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOp
   };
 }
 
-const generateKey = (): Omit<SessionKey, "madeAt"> => ({
+const generateKey = (): Omit<SigningKey, "madeAt"> => ({
   kid: randomBytes(6).toString("base64url"),
   secret: randomBytes(32),
 });
 
 /** Keys that others may have read, or that cannot be read, are worth nothing; without them sessions start afresh and nothing is lost. */
-function readKeys(file: string, log: Log): readonly SessionKey[] {
+function readKeys(file: string, log: Log): readonly SigningKey[] {
   let text: string;
   try {
     if ((statSync(file).mode & 0o077) !== 0) {
@@ -76,7 +77,7 @@ function readKeys(file: string, log: Log): readonly SessionKey[] {
   return keys ?? [];
 }
 
-function parseKeys(text: string): readonly SessionKey[] | null {
+function parseKeys(text: string): readonly SigningKey[] | null {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -89,7 +90,7 @@ function parseKeys(text: string): readonly SessionKey[] | null {
   return keys.every((key) => key !== null) ? keys : null;
 }
 
-function parseKey(value: unknown): SessionKey | null {
+function parseKey(value: unknown): SigningKey | null {
   if (typeof value !== "object" || value === null) return null;
   const { kid, secret, madeAt } = value as Record<string, unknown>;
   if (typeof kid !== "string" || kid === "" || typeof secret !== "string" || !Number.isFinite(madeAt)) return null;
@@ -98,7 +99,7 @@ function parseKey(value: unknown): SessionKey | null {
 }
 
 /** Written aside, flushed, then put in its place: a crash leaves the old file or the new one. */
-function writeKeys(file: string, keys: readonly SessionKey[]): void {
+function writeKeys(file: string, keys: readonly SigningKey[]): void {
   mkdirSync(dirname(file), { recursive: true });
   const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
   // A new file each time: one that lies there from a crash may have other rights.

@@ -1,8 +1,9 @@
 // How the words of settings are read, kind by kind: addresses, names, switches, numbers, tokens. Which settings there are is in
 // setting-table.ts and tenant-settings.ts.
 
-import { allGrants, type Grant, grantsForRoles, tenantGrants } from "@astraflow/doors";
+import type { Permission } from "@astraflow/protocol";
 import { limits, userRoles } from "@astraflow/protocol";
+import { allGrants, grantsForRoles, tenantGrants } from "@astraflow/services";
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
 export class Refusal {
@@ -23,7 +24,7 @@ export interface Address {
 export interface TokenSetting {
   readonly name: string;
   readonly tenant: string;
-  readonly grants: readonly Grant[];
+  readonly grants: readonly Permission[];
   readonly secret: string | null;
   readonly file: string | null;
 }
@@ -114,7 +115,7 @@ export function readToken(text: string, origin: Origin): readonly TokenSetting[]
 }
 
 /** Grants and roles by name; `admin` alone is the grant. Null where a word is neither, or there twice. */
-function readGrants(words: string): readonly Grant[] | null {
+function readGrants(words: string): readonly Permission[] | null {
   const parts = words.split("+");
   if (new Set(parts).size !== parts.length) return null;
   const given = parts.map((part) => {

@@ -1,4 +1,4 @@
-import { tenantGrants } from "@astraflow/doors";
+import { tenantGrants } from "@astraflow/services";
 import { expect, it } from "vitest";
 import { type AccessToken, compareTokens, readTokens } from "./token-files.ts";
 

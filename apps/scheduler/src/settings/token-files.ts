@@ -1,13 +1,14 @@
 // The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: how they are judged, and
 // what a change means. When the files are looked at is decided in credentials.ts.
 
-import { allGrants, type Grant } from "@astraflow/doors";
+import type { Permission } from "@astraflow/protocol";
+import { allGrants } from "@astraflow/services";
 import type { TokenSetting } from "./setting-readers.ts";
 
 export interface AccessToken {
   readonly name: string;
   readonly tenant: string;
-  readonly grants: readonly Grant[];
+  readonly grants: readonly Permission[];
   readonly secret: string;
 }
 

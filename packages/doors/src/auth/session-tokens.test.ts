@@ -1,10 +1,11 @@
 import { createHmac } from "node:crypto";
 import { Fault } from "@astraflow/protocol";
+import { rotateKeys, type SigningKey } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
-import { createSessionTokens, rotateKeys, type SessionKey } from "./session-tokens.ts";
+import { createSessionTokens } from "./session-tokens.ts";
 
 const hourMs = 3_600_000;
-const key = (kid: string, secret = kid.repeat(32), madeAt = 0): SessionKey => ({ kid, secret: Buffer.from(secret), madeAt });
+const key = (kid: string, secret = kid.repeat(32), madeAt = 0): SigningKey => ({ kid, secret: Buffer.from(secret), madeAt });
 
 /** Wall and monotonic time that a test moves one by one. */
 function createFixture({ keys = [key("k1")], audience = "prod/east", lifeMs = hourMs } = {}) {
@@ -163,7 +164,7 @@ describe("a session token", () => {
 
 describe("the ring of session keys", () => {
   const dayMs = 24 * hourMs;
-  const turn = (keys: readonly SessionKey[], now: number) =>
+  const turn = (keys: readonly SigningKey[], now: number) =>
     rotateKeys(keys, now, { ageMs: dayMs, lifeMs: hourMs, make: () => ({ kid: `at-${now}`, secret: Buffer.from(String(now)) }) });
 
   it("[D85] gets a new key when the last one is old enough, and loses an old one when its last token is over", () => {

@@ -3,19 +3,13 @@
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Dialect, Fault, fault, limits, readJson } from "@astraflow/protocol";
+import type { SigningKey } from "@astraflow/services";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import type { IssuedSessionToken, SessionTokenClaims } from "./worker-authenticator.ts";
 
-export interface SessionKey {
-  readonly kid: string;
-  readonly secret: Uint8Array;
-  /** When it began to sign, in ms of the clock that the ring is turned by. */
-  readonly madeAt: number;
-}
-
 /** Oldest first; the last one signs, all of them verify. Never empty. */
 export interface KeyRing {
-  keys(): readonly SessionKey[];
+  keys(): readonly SigningKey[];
 }
 
 /** How far a clock may be ahead that signed a token, as when the process was started again and the wall clock set back meanwhile. */
@@ -23,29 +17,6 @@ const clockSkewMsMax = 60_000;
 
 /** No token lives longer, whatever it says. */
 export const sessionTokenMsMax = 86_400_000;
-
-/** A clock that runs wild must not fill the ring. */
-const ringKeysMax = 8;
-
-/**
- * The ring as it should be now: with a new key where the last one has signed long enough, without those whose tokens are all over.
- * A key from the future was made by a clock that was wrong and is replaced once it is further away than any key may be old.
- */
-export function rotateKeys(
-  keys: readonly SessionKey[],
-  now: number,
-  { ageMs, lifeMs, make }: { ageMs: number; lifeMs: number; make: () => Omit<SessionKey, "madeAt"> },
-): readonly SessionKey[] {
-  const last = keys.at(-1);
-  const isDue = last === undefined || Math.abs(now - last.madeAt) >= ageMs;
-  const rotated = isDue ? [...keys, { ...make(), madeAt: now }] : keys;
-  const remaining = rotated.filter((_, at) => {
-    const next = rotated[at + 1];
-    return next === undefined || now - next.madeAt <= lifeMs;
-  });
-  if (!isDue && remaining.length === keys.length) return keys;
-  return remaining.slice(-ringKeysMax);
-}
 
 export interface SessionTokens {
   issue(of: { sid: string; wid: string; tenant: string; dialect: Dialect; thumbprint: string | null }): IssuedSessionToken;
@@ -104,12 +75,12 @@ export function createSessionTokens({ keys, audience, lifeMs, environment }: Ses
 const invalidTokenFault = (): Fault =>
   fault("E.SESSION.INVALID_TOKEN", "the session token is not valid here; send a new handshake");
 
-const signBody = (body: string, key: SessionKey): string => createHmac("sha256", key.secret).update(body).digest("base64url");
+const signBody = (body: string, key: SigningKey): string => createHmac("sha256", key.secret).update(body).digest("base64url");
 
 /** Texts are compared, not bytes: base64url can spell the last bits of one signature in several ways, and only one was issued. */
-function findSigningKey(body: string, signature: string, keys: readonly SessionKey[]): SessionKey | null {
+function findSigningKey(body: string, signature: string, keys: readonly SigningKey[]): SigningKey | null {
   const received = Buffer.from(signature, "latin1");
-  let found: SessionKey | null = null;
+  let found: SigningKey | null = null;
   for (const key of keys) if (timingSafeEqual(Buffer.from(signBody(body, key), "latin1"), received)) found = key;
   return found;
 }

@@ -1,5 +1,6 @@
+import { allGrants } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
-import { allGrants, createTokenAuthenticator, createTokenRegistry } from "./token-registry.ts";
+import { createTokenAuthenticator, createTokenRegistry } from "./token-registry.ts";
 
 describe("tokens", () => {
   const book = createTokenAuthenticator([

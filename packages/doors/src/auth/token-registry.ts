@@ -2,35 +2,7 @@
 // again, is the app's business; what a worker may do with a token is asked in worker-credentials.ts.
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { Permission, UserRole } from "@astraflow/protocol";
-
-export type { Permission as Grant };
-export const tenantGrants: readonly Permission[] = ["worker", "view", "read", "edit", "operate"];
-export const allGrants: readonly Permission[] = [...tenantGrants, "admin"];
-
-/** What each role may do. Nobody opens a worker's session by a role. */
-const grantsByRole: Readonly<Record<UserRole, readonly Permission[]>> = {
-  admin: ["view", "read", "edit", "operate", "admin"],
-  "workflow.editor": ["view", "read", "edit", "operate"],
-  "workflow.viewer": ["read"],
-  "run.viewer": ["view"],
-};
-
-export const grantsForRoles = (roles: readonly UserRole[]): readonly Permission[] =>
-  allGrants.filter((grant) => roles.some((role) => grantsByRole[role].includes(grant)));
-
-/** The roles that these grants amount to, for showing a token of the configuration as a user. */
-export const rolesForGrants = (grants: readonly Permission[]): UserRole[] =>
-  (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].every((grant) => grants.includes(grant)));
-
-export interface CallerIdentity {
-  readonly tenant: string;
-  /** Who asked, for the log and as the owner of things: the name of a token, or the id of a person. */
-  readonly user: string;
-  readonly grants: readonly Permission[];
-  /** Only of a person that has signed in: which of its tokens was shown. */
-  readonly person?: { readonly username: string; readonly displayName: string; readonly jti: string; readonly expiresAt: number };
-}
+import type { CallerIdentity } from "@astraflow/services";
 
 /** `tenant` is what the peer claims; null where the wire has no such claim. A claim that is not the token's tenant is refused. */
 export type AuthenticateToken = (token: string, tenant: string | null) => CallerIdentity | null;

@@ -1,7 +1,8 @@
 import { Fault } from "@astraflow/protocol";
+import { allGrants } from "@astraflow/services";
+import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createFakeEnvironment } from "../testing/fake-environment.ts";
-import { allGrants, createTokenRegistry, type TokenEntry } from "./token-registry.ts";
+import { createTokenRegistry, type TokenEntry } from "./token-registry.ts";
 import type { AuthenticatedWorker, PeerCertificate, WorkerCredentials } from "./worker-authenticator.ts";
 import { createWorkerAuthenticator, type WorkerAuthenticatorOptions } from "./worker-credentials.ts";
 

@@ -1,13 +1,18 @@
 import { readFileSync } from "node:fs";
 import { sampleGauge } from "@astraflow/engine/testing";
+import {
+  createFakeEngine,
+  createFakeEnvironment,
+  createFakeReader,
+  runRow,
+  taskRow,
+  workerRow,
+} from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createRestApi } from "../rest/rest-api.ts";
 import { createSessionMetrics } from "../session/lifecycle/session-metrics.ts";
 import { openDoorsFixture, sampleTokens } from "../testing/doors-fixture.ts";
-import { createFakeEngine } from "../testing/fake-engine.ts";
-import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import { sampleDispatch } from "../testing/sample-dispatch.ts";
-import { createFakeReader, runRow, taskRow, workerRow } from "../testing/sample-rows.ts";
 import { createMetricsRegistry } from "./metrics-registry.ts";
 
 interface Row {

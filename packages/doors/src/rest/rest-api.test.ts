@@ -1,10 +1,9 @@
 import { limits, type RouteName } from "@astraflow/protocol";
+import { createEngineClient } from "@astraflow/services";
+import { createFakeEnvironment, sampleChain } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createEngineClient } from "../engine-client/engine-client.ts";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { emptyReader, sampleTokens } from "../testing/doors-fixture.ts";
-import { createFakeEnvironment } from "../testing/fake-environment.ts";
-import { sampleChain } from "../testing/sample-rows.ts";
 import { createRestApi, type RestRequest } from "./rest-api.ts";
 
 /** Answers in a microtask, as a simulated engine may. */

@@ -2,15 +2,24 @@
 // Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of rest-server.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import type { AuthenticateToken, CallerIdentity } from "../auth/token-registry.ts";
-import { type CatalogueCache, createCatalogueCache } from "../catalogue/catalogue.ts";
+import {
+  type BlobStores,
+  type CallerIdentity,
+  type CatalogueCache,
+  createBulkChanges,
+  createCatalogueCache,
+  createDocumentBlobStore,
+  createHeartbeatWatch,
+  createUserAccounts,
+  createVendorFrameRelay,
+  createVolatileEvents,
+  createWorkflowServices,
+  type UserAccounts,
+  type VendorFrameRelay,
+  type VolatileEvents,
+} from "@astraflow/services";
+import type { AuthenticateToken } from "../auth/token-registry.ts";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
-import { createHeartbeatWatch } from "../events/heartbeat-watch.ts";
-import { createVolatileEvents, type VolatileEvents } from "../events/volatile-events.ts";
-import { type BlobStores, createDocumentBlobStore } from "../resources/blob-store.ts";
-import { createBulkChanges } from "../runs/bulk-changes.ts";
-import { createUserAccounts, type UserAccounts } from "../users/user-accounts.ts";
-import { createVendorFrameRelay, type VendorFrameRelay } from "../vendor-frames/vendor-frame-relay.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import type { OpenStream } from "./requests/event-stream.ts";
@@ -138,7 +147,7 @@ export function createRestApi(options: RestApiOptions): RestApi {
     ...runControlHandlers(routeOptions),
     ...enrolmentHandlers({ ...routeOptions, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
-    ...workflowHandlers(routeOptions),
+    ...workflowHandlers(createWorkflowServices(shared)),
     ...catalogHandlers(routeOptions),
     ...userHandlers(routeOptions),
     ...resourceHandlers(routeOptions),

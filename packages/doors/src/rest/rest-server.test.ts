@@ -2,9 +2,9 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { fault } from "@astraflow/protocol";
+import { sampleChain } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, emptyReader, openDoorsFixture } from "../testing/doors-fixture.ts";
-import { sampleChain } from "../testing/sample-rows.ts";
 
 describe("what every route has in common", () => {
   let fixture: DoorsFixture;

@@ -3,8 +3,8 @@
 
 import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
+import type { CallerIdentity } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { CallerIdentity } from "../auth/token-registry.ts";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";

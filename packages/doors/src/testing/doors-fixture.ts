@@ -3,12 +3,12 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EventPage, StoreReader } from "@astraflow/engine";
-import { allGrants, createTokenAuthenticator } from "../auth/token-registry.ts";
+import { allGrants } from "@astraflow/services";
+import { createFakeEngine, createFakeEnvironment, type FakeEngine, type FakeEnvironment } from "@astraflow/services/testing";
+import { createTokenAuthenticator } from "../auth/token-registry.ts";
 import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
 import { createMetricsRegistry, type MetricsRegistry } from "../environment/metrics-registry.ts";
 import { createFakeAuthenticator, type FakeAuthenticator } from "./fake-authenticator.ts";
-import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
-import { createFakeEnvironment, type FakeEnvironment } from "./fake-environment.ts";
 import { connectFakeWorker, type FakeWorker, type FakeWorkerOptions, handshakePayload, registerPayload } from "./fake-worker.ts";
 
 export interface DoorsFixture {

@@ -1,14 +1,10 @@
 // The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
 
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
-import type { CallerIdentity } from "../auth/token-registry.ts";
-import { createHeartbeatWatch } from "../events/heartbeat-watch.ts";
-import { createVolatileEvents } from "../events/volatile-events.ts";
+import { type CallerIdentity, createHeartbeatWatch, createVolatileEvents } from "@astraflow/services";
+import { createFakeEngine, createFakeEnvironment, runRow, taskRow, workerRow } from "@astraflow/services/testing";
 import { eventsHandlers } from "../rest/events/event-routes.ts";
 import type { RestCall } from "../rest/requests/rest-call.ts";
-import { createFakeEngine } from "./fake-engine.ts";
-import { createFakeEnvironment } from "./fake-environment.ts";
-import { runRow, taskRow, workerRow } from "./sample-rows.ts";
 
 export const sampleUuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });

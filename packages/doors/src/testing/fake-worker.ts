@@ -1,8 +1,8 @@
 // A worker's end of the session as a script, in any dialect: says what a test tells it, word by word, and waits for named frames.
 
 import { type Dialect, type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
+import { createAwaitableQueue } from "@astraflow/services/testing";
 import { WebSocket } from "ws";
-import { createAwaitableQueue } from "./awaitable-queue.ts";
 
 export interface FakeWorker {
   readonly socket: WebSocket;

@@ -1,12 +1,17 @@
 // The REST calls without HTTP, before documents in memory: for tests of people, resources and commands. Passwords cost next to nothing.
 
 import type { RouteName } from "@astraflow/protocol";
+import { createUserAccounts, type UserAccounts } from "@astraflow/services";
+import {
+  createFakeDocumentStore,
+  createFakeEnvironment,
+  type FakeDocumentStore,
+  type FakeDocumentStoreOptions,
+  type FakeEnvironment,
+} from "@astraflow/services/testing";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { createRestApi, type RestApiOptions, type RestResponse } from "../rest/rest-api.ts";
-import { createUserAccounts, type UserAccounts } from "../users/user-accounts.ts";
 import { sampleTokens } from "./doors-fixture.ts";
-import { createFakeDocumentStore, type FakeDocumentStore, type FakeDocumentStoreOptions } from "./fake-document-store.ts";
-import { createFakeEnvironment, type FakeEnvironment } from "./fake-environment.ts";
 
 export interface RestCallInput {
   readonly token?: string | null;

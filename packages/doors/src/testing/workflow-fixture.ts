@@ -3,13 +3,17 @@
 
 import { sampleGauge } from "@astraflow/engine/testing";
 import { type Route, type RouteName, routes, type Workflow } from "@astraflow/protocol";
+import {
+  createFakeDocumentStore,
+  createFakeEnvironment,
+  type FakeDocumentStore,
+  type FakeEnvironment,
+  sampleChain,
+} from "@astraflow/services/testing";
 import Schema from "typebox/schema";
 import { createTokenAuthenticator } from "../auth/token-registry.ts";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { createRestApi, type RestApiOptions } from "../rest/rest-api.ts";
-import { createFakeDocumentStore, type FakeDocumentStore } from "./fake-document-store.ts";
-import { createFakeEnvironment, type FakeEnvironment } from "./fake-environment.ts";
-import { sampleChain } from "./sample-rows.ts";
 
 /** Ann and bob write workflows, eve looks after all of them, vic reads, wes sees runs only, mallory is of another tenant. */
 const tokens = createTokenAuthenticator([

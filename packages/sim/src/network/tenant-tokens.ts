@@ -1,6 +1,7 @@
 // Who may speak in the simulated world: one token per tenant, good for everything.
 
-import { type AuthenticateToken, allGrants } from "@astraflow/doors";
+import type { AuthenticateToken } from "@astraflow/doors";
+import { allGrants } from "@astraflow/services";
 
 export const tokenOfTenant = (tenant: string): string => `token-${tenant}`;
 

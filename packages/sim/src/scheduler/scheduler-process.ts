@@ -3,13 +3,10 @@
 
 import { createHash } from "node:crypto";
 import {
-  createEngineClient,
-  createLostResourceFinder,
   createMetricsRegistry,
   createRestApi,
   createSessionServer,
   type DoorEnvironment,
-  type LogRecord,
   type RestApi,
   type RestResponse,
   type SessionLimits,
@@ -17,7 +14,6 @@ import {
   type WorkerSocket,
   type WorkerSocketEvents,
 } from "@astraflow/doors";
-import { createManifestRecorder } from "@astraflow/doors/testing";
 import {
   createEngine,
   type Engine,
@@ -29,6 +25,7 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import type { RouteName } from "@astraflow/protocol";
+import { createEngineClient, createLostResourceFinder, createManifestRecorder, type LogRecord } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { createSimulatedIds } from "../kernel/simulated-ids.ts";

@@ -1,7 +1,7 @@
 // What a reader of events asks for, in its query: which events of the log pass, and what it wants besides of that which is in no log.
 
 import { eventDataSchemas, fault, limits } from "@astraflow/protocol";
-import type { StreamEvent } from "../../events/fact-events.ts";
+import type { StreamEvent } from "@astraflow/services";
 import { readWholeNumber } from "../requests/rest-call.ts";
 import type { VolatileFilter } from "./volatile-feed.ts";
 

@@ -3,12 +3,18 @@
 
 import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import {
+  CursorExpired,
+  createEventLookup,
+  createLogTail,
+  defaultHeartbeatMs,
+  type EngineClient,
+  type FactEvents,
+  type HeartbeatWatch,
+  type LogTail,
+  type VolatileEvents,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { createEventLookup } from "../../events/event-lookup.ts";
-import { defaultHeartbeatMs, type HeartbeatWatch } from "../../events/heartbeat-watch.ts";
-import { CursorExpired, createLogTail, type FactEvents, type LogTail } from "../../events/log-tail.ts";
-import type { VolatileEvents } from "../../events/volatile-events.ts";
 import { type EventSink, type EventStream, openEventStream } from "../requests/event-stream.ts";
 import type { RestCall, RouteHandler } from "../requests/rest-call.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";

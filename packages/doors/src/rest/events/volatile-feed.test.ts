@@ -1,7 +1,7 @@
 import type { EventData } from "@astraflow/protocol";
+import { createVolatileEvents, type WireFrameEvent } from "@astraflow/services";
+import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createVolatileEvents, type WireFrameEvent } from "../../events/volatile-events.ts";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
 import { feedVolatile, type VolatileFilter, volatileFeedLimits } from "./volatile-feed.ts";
 
 const beatData = (workerName: string, at: number): EventData<"worker.heartbeat"> => ({

@@ -2,9 +2,14 @@
 // once it has taken what waits, of frames it is told how many it missed. What is told at all is ../events/volatile.ts.
 
 import { runOf } from "@astraflow/engine";
+import {
+  type PublishedHeartbeat,
+  type VolatileEvents,
+  type VolatileListener,
+  volatileEventJson,
+  type WireFrameEvent,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { PublishedHeartbeat, VolatileEvents, VolatileListener, WireFrameEvent } from "../../events/volatile-events.ts";
-import { volatileEventJson } from "../../events/volatile-events.ts";
 import type { EventSink, EventStream } from "../requests/event-stream.ts";
 
 export const volatileFeedLimits = {

@@ -1,10 +1,9 @@
 import { fault } from "@astraflow/protocol";
+import { auditRefusal, runAudit } from "@astraflow/services";
+import { createFakeDocumentStore, runRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
-import { runRow } from "../../testing/sample-rows.ts";
 import { createBulkRunChange } from "../runs/bulk-routes.ts";
 import type { RunStarter, RunStarterOptions } from "../runs/run-starter.ts";
-import { auditRefusal, runAudit } from "./refused-actions.ts";
 
 const asker = { identity: { tenant: "default", user: "ann", grants: [] }, requestId: "req-1" };
 const words = runAudit("run.retry", "r1", { reason: "again", from: undefined });

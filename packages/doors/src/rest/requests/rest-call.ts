@@ -1,7 +1,7 @@
 // What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
 
-import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
-import type { CallerIdentity, Grant } from "../../auth/token-registry.ts";
+import { Fault, fault, type JsonValue, limits, type Permission, type Route, readJson } from "@astraflow/protocol";
+import type { CallerIdentity } from "@astraflow/services";
 import type { OpenStream } from "./event-stream.ts";
 
 export interface RestCall {
@@ -16,11 +16,8 @@ export interface RestCall {
   /** Where the request comes from; absent where there is no network. */
   readonly address?: string;
   /** Whether the caller's token would be let in now, and has this grant too, for answers that go on for hours. */
-  isStillAdmitted(grant?: Grant): boolean;
+  isStillAdmitted(grant?: Permission): boolean;
 }
-
-/** Who asks, and under which name the request is found again. */
-export type Caller = Pick<RestCall, "identity" | "requestId">;
 
 export interface RestReply {
   /** An object becomes JSON; text leaves as it is, under `media`. Empty where a stream follows. */
@@ -129,9 +126,15 @@ export function readIdempotencyKey(call: RestCall): string | null {
   );
 }
 
-/** A body that may be left out is then empty. */
-export function readOptionalRequest<T>(call: RestCall, read: (value: unknown) => T | Fault): T {
-  const value = read(call.body === null || call.body.length === 0 ? {} : readJsonBody(call));
+/** The body as a request of its schema; throws the fault of the schema. */
+export const readRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
+  throwIfFault(read(readJsonBody(call)));
+
+/** The same where the body may be left out; then it counts as empty. */
+export const readOptionalRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
+  call.body === null || call.body.length === 0 ? throwIfFault(read({})) : readRequest(call, read);
+
+function throwIfFault<T>(value: T | Fault): T {
   if (value instanceof Fault) throw value;
   return value;
 }

@@ -4,11 +4,9 @@ import { createHash } from "node:crypto";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createDocumentBlobStore, createFolderBlobStore } from "@astraflow/services";
+import { createFakeDocumentStore, createFakeEnvironment } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDocumentBlobStore } from "../../resources/blob-store.ts";
-import { createFolderBlobStore } from "../../resources/folder-blob-store.ts";
-import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
 import { multipartForm, multipartType } from "../../testing/multipart-form.ts";
 import { openRestCallFixture, type RestCallFixture } from "../../testing/rest-fixture.ts";
 

@@ -1,11 +1,18 @@
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
+import {
+  chooseGrant,
+  createDocumentBlobStore,
+  createResourceBinder,
+  exposesValue,
+  grantIdPrefix,
+  grantPut,
+  type ResourceRecord,
+  type ResourceRequirement,
+  resourcePut,
+} from "@astraflow/services";
+import { createFakeDocumentStore, sampleGrant } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createDocumentBlobStore } from "../../resources/blob-store.ts";
-import { chooseGrant, createResourceBinder, exposesValue, type ResourceRequirement } from "../../resources/resource-bindings.ts";
-import { grantIdPrefix, grantPut, type ResourceRecord, resourcePut } from "../../resources/resource-store.ts";
-import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
 import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-fixture.ts";
-import { sampleGrant } from "../../testing/sample-grant.ts";
 
 const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecord => ({
   id,

@@ -2,19 +2,23 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, type ResourceGrant, type ResourceGrantCreateRequest, readResourceGrantCreate } from "@astraflow/protocol";
-import { isoTime } from "../../presentation/run-view.ts";
-import { grantIdPrefix, grantPut, type ResourceGrantRecord, type StoredRecord } from "../../resources/resource-store.ts";
-import { decodeDocumentCursor, encodeCursor } from "../requests/page-cursors.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody, readPageLimit } from "../requests/rest-call.ts";
 import {
   actorOf,
   canSeeResource,
+  decodeDocumentCursor,
+  encodeCursor,
+  grantIdPrefix,
+  grantPut,
   isOwnerOrAdmin,
+  isoTime,
+  type ResourceGrantRecord,
   type ResourceRepository,
   type ResourceRepositoryOptions,
   readVisiblePage,
   resourceNotFound,
-} from "./resource-repository.ts";
+  type StoredRecord,
+} from "@astraflow/services";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody, readPageLimit } from "../requests/rest-call.ts";
 
 export type ResourceGrantRoutes = "listResourceGrants" | "createResourceGrant" | "getResourceGrant" | "deleteResourceGrant";
 

@@ -1,9 +1,7 @@
 // Resources as the API shows them, and what of them becomes a header: names, media types, ranges. Pure.
 
 import { fault, type Resource } from "@astraflow/protocol";
-import { isoTime } from "../../presentation/run-view.ts";
-import type { BlobRange } from "../../resources/blob-store.ts";
-import type { ResourceRecord } from "../../resources/resource-store.ts";
+import { type BlobRange, isoTime, type ResourceRecord } from "@astraflow/services";
 
 export function presentResource(record: ResourceRecord): Resource {
   const { id, owner, createdAt, mimeType, metadata, ...rest } = record;

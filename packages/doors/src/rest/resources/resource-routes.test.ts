@@ -1,13 +1,12 @@
 import { createHash } from "node:crypto";
 import { request } from "node:http";
 import { createSchemaReader, routes } from "@astraflow/protocol";
+import { type BlobStore, createDocumentBlobStore, createUserAccounts, measureBytes } from "@astraflow/services";
+import { createFakeDocumentStore } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { type BlobStore, createDocumentBlobStore, measureBytes } from "../../resources/blob-store.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
 import { multipartForm, multipartType } from "../../testing/multipart-form.ts";
 import { cheapPasswordCost, openRestCallFixture, type RestCallFixture } from "../../testing/rest-fixture.ts";
-import { createUserAccounts } from "../../users/user-accounts.ts";
 import { attachmentHeader, parseRange } from "./resource-response.ts";
 
 const post = (

@@ -3,22 +3,25 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readResourceForm, resourceLimits } from "@astraflow/protocol";
-import { measureBytes, missingBytesFault } from "../../resources/blob-store.ts";
-import type { ResourceRecord, StoredRecord } from "../../resources/resource-store.ts";
-import { decodeDocumentCursor, encodeCursor } from "../requests/page-cursors.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readPageLimit } from "../requests/rest-call.ts";
-import { type FormFile, readMultipartForm } from "./multipart-form.ts";
-import { type ResourceGrantRoutes, resourceGrantHandlers } from "./resource-grant-routes.ts";
 import {
   actorOf,
   canSeeResource,
   createResourceRepository,
+  decodeDocumentCursor,
+  encodeCursor,
   isAdmin,
   isOwnerOrAdmin,
+  measureBytes,
+  missingBytesFault,
+  type ResourceRecord,
   type ResourceRepositoryOptions,
   readVisiblePage,
   resourceNotFound,
-} from "./resource-repository.ts";
+  type StoredRecord,
+} from "@astraflow/services";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readPageLimit } from "../requests/rest-call.ts";
+import { type FormFile, readMultipartForm } from "./multipart-form.ts";
+import { type ResourceGrantRoutes, resourceGrantHandlers } from "./resource-grant-routes.ts";
 import { attachmentHeader, parseRange, presentResource, sanitizeFilename, sanitizeMediaType } from "./resource-response.ts";
 import { type UploadRoutes, uploadHandlers } from "./upload-routes.ts";
 

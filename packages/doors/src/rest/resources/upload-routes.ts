@@ -9,22 +9,25 @@ import {
   readResourceUploadInit,
   resourceLimits,
 } from "@astraflow/protocol";
-import { isoTime } from "../../presentation/run-view.ts";
-import { type ResourceRecord, type StoredRecord, type UploadRecord, uploadPut } from "../../resources/resource-store.ts";
-import { isConflict } from "../../users/user-store.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
-import { isMultipart, readMultipartForm, readRawBody } from "./multipart-form.ts";
 import {
   actorOf,
   canSeeResource,
+  isConflict,
   isExpired,
   isOwnerOrAdmin,
+  isoTime,
   partCountOf,
+  type ResourceRecord,
   type ResourceRepository,
   type ResourceRepositoryOptions,
   readVisiblePage,
   resourceNotFound,
-} from "./resource-repository.ts";
+  type StoredRecord,
+  type UploadRecord,
+  uploadPut,
+} from "@astraflow/services";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
+import { isMultipart, readMultipartForm, readRawBody } from "./multipart-form.ts";
 import { presentResource } from "./resource-response.ts";
 
 export type UploadRoutes = "createUpload" | "getUpload" | "abortUpload" | "putUploadPart" | "completeUpload";

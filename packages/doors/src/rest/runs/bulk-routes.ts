@@ -2,9 +2,7 @@
 
 import type { RunRow } from "@astraflow/engine";
 import { type BulkRequest, Fault, fault, readBulkRequest } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
-import type { ApplyBulkChange, BulkChanges } from "../../runs/bulk-changes.ts";
-import { auditRefusal, runAudit } from "../requests/refused-actions.ts";
+import { type ApplyBulkChange, auditRefusal, type BulkChanges, type EngineClient, runAudit } from "@astraflow/services";
 import { type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
 import { dismissDeadLetters } from "./dead-letter-routes.ts";
 import { replayRun, retryRun } from "./run-replay.ts";

@@ -2,13 +2,19 @@
 
 import type { AuditEntry, DeadLetterRecord as Buried, DocRow, StoreReader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault, readSteerRequest } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
-import { isoTime, presentRunRef } from "../../presentation/run-view.ts";
-import { instanceIdOf } from "../../presentation/worker-view.ts";
-import { idempotencyKeyOf, registerIdempotencyKey, replayedHeader } from "../requests/idempotency.ts";
-import { decodeDocumentCursor, encodeCursor } from "../requests/page-cursors.ts";
-import { auditRefusal } from "../requests/refused-actions.ts";
-import { type Caller, type RouteHandler, readOptionalRequest, readPageLimit } from "../requests/rest-call.ts";
+import {
+  auditRefusal,
+  type Caller,
+  decodeDocumentCursor,
+  type EngineClient,
+  encodeCursor,
+  instanceIdOf,
+  isoTime,
+  presentRunRef,
+  registerIdempotencyKey,
+} from "@astraflow/services";
+import { idempotencyKeyOf, replayedHeader } from "../requests/idempotency.ts";
+import { type RouteHandler, readOptionalRequest, readPageLimit } from "../requests/rest-call.ts";
 import { replayRun, topLevelNodeOf } from "./run-replay.ts";
 import type { RunStarter } from "./run-starter.ts";
 

@@ -15,10 +15,8 @@ import {
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
+import { cachedPlanOf, instanceIdOf, isoTime } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { isoTime } from "../../presentation/run-view.ts";
-import { instanceIdOf } from "../../presentation/worker-view.ts";
-import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
 import type { RouteHandler } from "../requests/rest-call.ts";
 import { findNode } from "./run-detail-routes.ts";
 import { findRun } from "./run-routes.ts";

@@ -9,8 +9,8 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import type { QueueList } from "@astraflow/protocol";
+import { readWorkerDescription } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { readWorkerDescription } from "../../presentation/worker-view.ts";
 import type { RouteHandler } from "../requests/rest-call.ts";
 
 export interface QueueRoutesOptions {

@@ -1,8 +1,7 @@
 // Artifacts of runs with more tasks than one page holds.
 import type { PageQuery, StoreReader, TaskRow } from "@astraflow/engine";
+import { createFakeEnvironment, runRow, sampleChain, taskRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
-import { runRow, sampleChain, taskRow } from "../../testing/sample-rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
 import { type RunRoutesOptions, runHandlers } from "./run-routes.ts";
 

@@ -12,12 +12,8 @@ import {
   readSteerRequest,
   type Steered,
 } from "@astraflow/protocol";
-import { nodeStatusByPhase } from "../../presentation/node-view.ts";
-import { presentRunRef } from "../../presentation/run-view.ts";
-import { instanceIdOf } from "../../presentation/worker-view.ts";
-import type { BulkChanges } from "../../runs/bulk-changes.ts";
+import { auditRefusal, type BulkChanges, instanceIdOf, nodeStatusByPhase, presentRunRef, runAudit } from "@astraflow/services";
 import { idempotencyKeyOf, replayedHeader } from "../requests/idempotency.ts";
-import { auditRefusal, runAudit } from "../requests/refused-actions.ts";
 import {
   type RestCall,
   type RestReply,

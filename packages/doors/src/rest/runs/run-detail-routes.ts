@@ -3,12 +3,17 @@
 import { nodeAt, type RunDetail, readBindings, type StoreReader, slotOf, type TaskRow } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { type Fault, fault, type JsonValue, type RunNodeStatus } from "@astraflow/protocol";
+import {
+  cachedPlanOf,
+  instanceIdOf,
+  invalidCursor,
+  isoTime,
+  type NodeViewContext,
+  presentNodes,
+  presentTasks,
+  workerQueueOf,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { type NodeViewContext, presentNodes, presentTasks } from "../../presentation/node-view.ts";
-import { isoTime } from "../../presentation/run-view.ts";
-import { instanceIdOf, workerQueueOf } from "../../presentation/worker-view.ts";
-import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
-import { invalidCursor } from "../requests/page-cursors.ts";
 import { type RestCall, type RouteHandler, readPageLimit, readWholeNumber } from "../requests/rest-call.ts";
 import { readBoolean } from "../workers/worker-filter.ts";
 import { artifactStatusesAt, readArtifactStatuses, readArtifacts } from "./run-artifacts.ts";

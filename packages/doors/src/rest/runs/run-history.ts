@@ -3,7 +3,7 @@
 
 import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
 import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
-import { createSemaphore } from "../../environment/semaphore.ts";
+import { createSemaphore } from "@astraflow/services";
 import { runNotFound } from "./run-starter.ts";
 
 export const historyLimits = {

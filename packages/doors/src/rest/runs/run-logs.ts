@@ -5,8 +5,7 @@ import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "
 import { nodeAt, readTaskState, slotOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
-import { isoTime } from "../../presentation/run-view.ts";
-import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
+import { cachedPlanOf, isoTime } from "@astraflow/services";
 
 export const runLogLimits = {
   linesMax: 1_000,

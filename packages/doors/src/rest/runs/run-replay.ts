@@ -1,10 +1,9 @@
 // A run started anew from one that was: with what succeeded in it, from a node on, with the same or another version of its workflow.
 
 import { nodeAt, type RunDetail, readRunOrigin } from "@astraflow/engine";
-import { type Plan } from "@astraflow/graph";
+import type { Plan } from "@astraflow/graph";
 import { fault, type ReplayRequest, type RunPlan, type Workflow } from "@astraflow/protocol";
-import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
-import type { Caller } from "../requests/rest-call.ts";
+import { type Caller, cachedPlanOf } from "@astraflow/services";
 import { nodeNotFound } from "./run-detail-routes.ts";
 import type { ResolvedRunStart, RunStarter, StartedRun } from "./run-starter.ts";
 

@@ -1,7 +1,7 @@
 import { buildOpenapiDocument } from "@astraflow/protocol";
+import { createFakeReader, nodeIds, runRow, sampleChain, taskRow, workerRow } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { createFakeReader, nodeIds, runRow, sampleChain, taskRow, workerRow } from "../../testing/sample-rows.ts";
 
 const rows = {
   runs: [

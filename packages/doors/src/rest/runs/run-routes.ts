@@ -4,10 +4,18 @@
 import type { PageOf, RunDetail, RunPhase, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
-import { type NodeViewContext, presentDefinition, presentNodes } from "../../presentation/node-view.ts";
-import { definitionDigestOf, presentRun, presentRunEvent, presentRunRef } from "../../presentation/run-view.ts";
+import {
+  decodeIdCursor,
+  definitionDigestOf,
+  encodeIdCursor,
+  type NodeViewContext,
+  presentDefinition,
+  presentNodes,
+  presentRun,
+  presentRunEvent,
+  presentRunRef,
+} from "@astraflow/services";
 import { idempotencyKeyOf, replayedHeader } from "../requests/idempotency.ts";
-import { decodeIdCursor, encodeIdCursor } from "../requests/page-cursors.ts";
 import {
   type RestReply,
   type RouteHandler,

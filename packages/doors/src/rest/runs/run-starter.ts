@@ -12,15 +12,19 @@ import {
 } from "@astraflow/engine";
 import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
-import type { CatalogueCache } from "../../catalogue/catalogue.ts";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import {
+  type Caller,
+  type CatalogueCache,
+  type CheckedDefinition,
+  cachedPlanOf,
+  checkWithFreshCatalogue,
+  createDefinitionCache,
+  createWorkflowStore,
+  createWorkflowVersionStore,
+  type EngineClient,
+  invalidWorkflowFault,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { type CheckedDefinition, createDefinitionCache } from "../../runs/run-definitions.ts";
-import { cachedPlanOf } from "../../workflow-plans/plan-cache.ts";
-import { checkWithFreshCatalogue, invalidWorkflowFault } from "../../workflows/workflow-checks.ts";
-import type { Caller } from "../requests/rest-call.ts";
-import { createWorkflowStore } from "../workflows/workflow-store.ts";
-import { createWorkflowVersionStore } from "../workflows/workflow-version-routes.ts";
 import { fittingWorkerCounter } from "./worker-matching.ts";
 
 export interface RunStarterOptions {
@@ -90,7 +94,7 @@ export function createRunStarter(options: RunStarterOptions) {
     id: string,
     version: RunStartRequest["version"] = "latest",
   ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> => {
-    const { head } = await heads.find(caller.identity, id);
+    const { document: head } = await heads.find(caller.identity, id);
     const number = version === "latest" ? head.version : version;
     // Before the first version is published, the newest is the draft.
     if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };

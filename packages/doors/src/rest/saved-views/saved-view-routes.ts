@@ -2,16 +2,20 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from "@astraflow/protocol";
-import type { CallerIdentity } from "../../auth/token-registry.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { isoTime } from "../../presentation/run-view.ts";
 import {
+  actorOf,
+  type CallerIdentity,
   createSavedViewStore,
+  decodeDocumentCursor,
+  encodeCursor,
+  isOwnerOrAdmin,
+  isoTime,
+  readVisiblePage,
   type SavedViewRecord,
   type SavedViewStoreOptions,
   type StoredView,
-} from "../../saved-views/saved-view-store.ts";
-import { decodeDocumentCursor, encodeCursor } from "../requests/page-cursors.ts";
+} from "@astraflow/services";
+import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import {
   type RestCall,
   type RestReply,
@@ -21,7 +25,6 @@ import {
   readJsonBody,
   readPageLimit,
 } from "../requests/rest-call.ts";
-import { actorOf, isOwnerOrAdmin, readVisiblePage } from "../resources/resource-repository.ts";
 
 export interface SavedViewRoutesOptions extends SavedViewStoreOptions {
   readonly environment: DoorEnvironment;

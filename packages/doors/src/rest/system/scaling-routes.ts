@@ -2,7 +2,7 @@
 
 import { readCondition, type StoreReader } from "@astraflow/engine";
 import type { Scaling } from "@astraflow/protocol";
-import { drainReasonsOf, isSaturated, readWorkerDescription } from "../../presentation/worker-view.ts";
+import { drainReasonsOf, isSaturated, readWorkerDescription } from "@astraflow/services";
 import type { RouteHandler } from "../requests/rest-call.ts";
 
 /** Open tasks of a tenant that are counted: whoever sees so many adds workers, whatever the exact number. */

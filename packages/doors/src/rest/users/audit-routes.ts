@@ -2,7 +2,7 @@
 
 import { type EventQuery, type LoggedFact, type RunOrigin, readRunOrigin, runKey, type StoreReader } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject } from "@astraflow/protocol";
-import { isoTime } from "../../presentation/run-view.ts";
+import { isoTime } from "@astraflow/services";
 import { type RestCall, type RouteHandler, readPageLimit } from "../requests/rest-call.ts";
 
 export interface AuditRoutesOptions {

@@ -1,10 +1,8 @@
 import { createHash } from "node:crypto";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
+import { cacheLimits, loginAttemptLimits, userLimits } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
 import { openRestCallFixture, type RestCallInput, samplePassword } from "../../testing/rest-fixture.ts";
-import { loginAttemptLimits } from "../../users/login-attempt-limiter.ts";
-import { cacheLimits } from "../../users/read-through-cache.ts";
-import { userLimits } from "../../users/user-accounts.ts";
 
 /** The body, unless the route's own schema has something against it or does not know a part of it. */
 const fitting = (name: "login" | "listUsers" | "createUser" | "getOwnUser", body: unknown): unknown =>

@@ -1,19 +1,22 @@
 // The routes about people: signing in and out, users and their roles. The audit is in audit.ts; who may come in is decided in ../people.ts.
 
+import type { IdempotencyKey } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
-import { type CallerIdentity, rolesForGrants } from "../../auth/token-registry.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { newUserRecord, type UserAccounts } from "../../users/user-accounts.ts";
 import {
-  type Actor,
+  actorOf,
+  type CallerIdentity,
+  decodeDocumentCursor,
+  encodeCursor,
   isConflict,
+  newUserRecord,
+  rolesForGrants,
   type User,
+  type UserAccounts,
   type UserChange,
   type UserChangeResult,
-  type UserIdempotencyKey,
-} from "../../users/user-store.ts";
-import { decodeDocumentCursor, encodeCursor } from "../requests/page-cursors.ts";
+} from "@astraflow/services";
+import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import {
   type RestCall,
   type RestReply,
@@ -69,7 +72,7 @@ export function userHandlers(options: UserRoutesOptions): Record<UserRoutes | "l
     key: string | null,
     words: object,
     password: string,
-  ): Promise<UserIdempotencyKey> => {
+  ): Promise<IdempotencyKey | null> => {
     if (key === null) return null;
     const passwordFingerprint = await passwords.fingerprint(
       password,
@@ -244,7 +247,6 @@ function readUserBody<K extends UserRequestType>(call: RestCall, of: K): Exclude
 }
 
 const userIdOf = (call: RestCall): string => call.params["userId"] ?? "";
-const actorOf = ({ identity, requestId }: RestCall): Actor => ({ tenant: identity.tenant, by: identity.user, corr: requestId });
 
 /** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
 const userNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no user ${id.slice(0, 100)}`);

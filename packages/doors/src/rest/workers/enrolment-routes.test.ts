@@ -1,7 +1,7 @@
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
+import { taskRow, workerRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-fixture.ts";
-import { taskRow, workerRow } from "../../testing/sample-rows.ts";
 
 const workers = [
   workerRow("w-0", { name: "press", phase: "lost" }),

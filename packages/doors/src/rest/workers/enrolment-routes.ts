@@ -20,14 +20,18 @@ import {
   type WorkerCommand,
   type WorkerEnrolRequest,
 } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import {
+  auditRefusal,
+  type EngineClient,
+  instanceIdOf,
+  isSameCommand,
+  presentCommand,
+  registerIdempotencyKey,
+  workerQueueOf,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { instanceIdOf, workerQueueOf } from "../../presentation/worker-view.ts";
 import { sessionPath } from "../../session/server/websocket-door.ts";
-import { registerIdempotencyKey } from "../requests/idempotency.ts";
-import { auditRefusal } from "../requests/refused-actions.ts";
 import { type RestCall, type RestReply, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
-import { isSameCommand, presentCommand } from "./command-view.ts";
 import { createWorkerCommands } from "./worker-commands.ts";
 
 export interface EnrolmentRoutesOptions {

@@ -1,13 +1,16 @@
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type CallerIdentity, createVendorFrameRelay, type VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
+import {
+  createAwaitableQueue,
+  createFakeEngine,
+  createFakeEnvironment,
+  createFakeReader,
+  type FakeEngine,
+  type FakeEnvironment,
+} from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import type { CallerIdentity } from "../../auth/token-registry.ts";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
-import { createAwaitableQueue } from "../../testing/awaitable-queue.ts";
-import { createFakeEngine, type FakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeEnvironment, type FakeEnvironment } from "../../testing/fake-environment.ts";
-import { createFakeReader } from "../../testing/sample-rows.ts";
-import { createVendorFrameRelay, type VendorFrameRelay, vendorRelayLimits } from "../../vendor-frames/vendor-frame-relay.ts";
 import { streamLimits } from "../requests/event-stream.ts";
 import { createRestApi, type RestApiOptions, type RestRequest } from "../rest-api.ts";
 import { createRestServer } from "../rest-server.ts";

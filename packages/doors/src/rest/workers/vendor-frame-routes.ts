@@ -2,10 +2,8 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import { type EngineClient, isoTime, isVendorType, type VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { isoTime } from "../../presentation/run-view.ts";
-import { isVendorType, type VendorFrameRelay, vendorRelayLimits } from "../../vendor-frames/vendor-frame-relay.ts";
 import { type EventSink, openEventStream } from "../requests/event-stream.ts";
 import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
 import { askAboutWorker } from "./worker-routes.ts";

@@ -4,9 +4,8 @@
 import type { IdempotencyKey, StoreReader, WorkerCommandRecord } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
-import { isConflict } from "../../users/user-store.ts";
+import { isConflict, presentCommandRef } from "@astraflow/services";
 import { type RestCall, type RestReply, readIdempotencyKey } from "../requests/rest-call.ts";
-import { presentCommandRef } from "./command-view.ts";
 
 export interface WorkerCommandsOptions {
   readonly reader: StoreReader;

@@ -1,12 +1,18 @@
 import type { TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
+import {
+  createFakeEngine,
+  createFakeEnvironment,
+  createFakeReader,
+  nodeIds,
+  runRow,
+  taskRow,
+  workerRow,
+} from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { sampleTokens } from "../../testing/doors-fixture.ts";
-import { createFakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
-import { createFakeReader, nodeIds, runRow, taskRow, workerRow } from "../../testing/sample-rows.ts";
 import { createRestApi, type RestApiOptions } from "../rest-api.ts";
 
 /** The store's time in these tests; the rows' last word is at 3,000. */

@@ -9,13 +9,19 @@ import {
   workerTimings,
 } from "@astraflow/engine";
 import { Fault, fault, readWorkerKickRequest } from "@astraflow/protocol";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import {
+  decodeIdCursor,
+  type EngineClient,
+  encodeIdCursor,
+  instanceIdOf,
+  isSameCommand,
+  presentDiagnostics,
+  presentWorker,
+  type WorkerViewContext,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { instanceIdOf, presentDiagnostics, presentWorker, type WorkerViewContext } from "../../presentation/worker-view.ts";
-import { decodeIdCursor, encodeIdCursor } from "../requests/page-cursors.ts";
 import { type RestCall, type RestReply, type RouteHandler, readJsonBody, readPageLimit } from "../requests/rest-call.ts";
 import type { SystemRoutesOptions } from "../system/system-routes.ts";
-import { isSameCommand } from "./command-view.ts";
 import { createWorkerCommands } from "./worker-commands.ts";
 import { workerFilter } from "./worker-filter.ts";
 

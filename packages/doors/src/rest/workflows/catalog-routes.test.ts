@@ -1,7 +1,7 @@
 import type { CatalogNode } from "@astraflow/protocol";
+import { createManifestRecorder } from "@astraflow/services";
+import { sampleManifest } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
-import { createManifestRecorder } from "../../packages/manifest-recorder.ts";
-import { sampleManifest } from "../../testing/sample-manifest.ts";
 import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const packages = [

@@ -2,8 +2,7 @@
 
 import { compareVersions } from "@astraflow/graph";
 import { type CatalogNode, fault, limits, type Manifest, type ManifestNode, type PackageSummary } from "@astraflow/protocol";
-import type { Catalogue, CatalogueCache, CataloguePackage } from "../../catalogue/catalogue.ts";
-import { portTypesOf } from "../../catalogue/port-types.ts";
+import { type Catalogue, type CatalogueCache, type CataloguePackage, portTypesOf } from "@astraflow/services";
 import { type RouteHandler, readPageLimit } from "../requests/rest-call.ts";
 
 export interface CatalogRoutesOptions {

@@ -1,8 +1,8 @@
 // Every route about workflows, with everything that may be wrong about a request: the code and status of the table, in one sentence.
 
 import { limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { sampleChain } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
-import { sampleChain } from "../../testing/sample-rows.ts";
 import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const { id } = sampleChain;

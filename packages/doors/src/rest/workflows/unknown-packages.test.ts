@@ -1,10 +1,9 @@
 // Workflows that name a package nobody has brought, on every route that takes one in.
 
 import type { RouteName } from "@astraflow/protocol";
+import { createManifestRecorder } from "@astraflow/services";
+import { nodeIds, sampleChain, sampleManifest } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
-import { createManifestRecorder } from "../../packages/manifest-recorder.ts";
-import { sampleManifest } from "../../testing/sample-manifest.ts";
-import { nodeIds, sampleChain } from "../../testing/sample-rows.ts";
 import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const { id } = sampleChain;

@@ -1,8 +1,8 @@
 import { applyEdits, type WorkflowEdit } from "@astraflow/graph";
 import type { DraftChange, Workflow } from "@astraflow/protocol";
+import { nodeIds, sampleChain } from "@astraflow/services/testing";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
-import { nodeIds, sampleChain } from "../../testing/sample-rows.ts";
 import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const at = { workflowId: sampleChain.id };

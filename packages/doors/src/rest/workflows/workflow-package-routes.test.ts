@@ -1,6 +1,6 @@
 import type { WorkflowPackageSummary } from "@astraflow/protocol";
+import { sampleChain } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
-import { sampleChain } from "../../testing/sample-rows.ts";
 import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
 
 const at = { workflowId: sampleChain.id };

@@ -1,10 +1,9 @@
 import { connect } from "node:net";
+import { createFakeEngine, createFakeEnvironment } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { type DoorsFixture, openDoorsFixture, sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
-import { createFakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, RecordingSocket } from "../../testing/recording-socket.ts";
 import { sessionLimits } from "../lifecycle/session-limits.ts";

@@ -1,7 +1,7 @@
+import { joinAnswer } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SessionTokenClaims } from "../../auth/worker-authenticator.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { joinAnswer } from "../../testing/fake-engine.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { ackRequested, createResumeFixture, type ResumableSession, sessionTokenOf } from "../../testing/resume-fixture.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";

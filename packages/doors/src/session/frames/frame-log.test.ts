@@ -1,5 +1,5 @@
+import type { LogRecord } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
-import type { LogRecord } from "../../environment/door-environment.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";

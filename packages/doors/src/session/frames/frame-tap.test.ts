@@ -1,6 +1,7 @@
 import { createSchemaReader, EventSchema, type ServerEvent } from "@astraflow/protocol";
+import type { CallerIdentity } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
-import { type CallerIdentity, createTokenAuthenticator } from "../../auth/token-registry.ts";
+import { createTokenAuthenticator } from "../../auth/token-registry.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";

@@ -3,7 +3,7 @@
 
 import { runOf } from "@astraflow/engine";
 import { type Envelope, limits, type OutgoingFrame, toFrameType } from "@astraflow/protocol";
-import type { VolatileEvents, WireFrameEvent } from "../../events/volatile-events.ts";
+import type { VolatileEvents, WireFrameEvent } from "@astraflow/services";
 import {
   type CarriedWork,
   type FrameLog,

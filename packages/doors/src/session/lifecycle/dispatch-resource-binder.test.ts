@@ -1,10 +1,9 @@
 import type { PageQuery, SendDispatch } from "@astraflow/engine";
 import { readManifest } from "@astraflow/protocol";
+import { createDocumentBlobStore, grantIdPrefix, grantPut, type ResourceGrantRecord, resourcePut } from "@astraflow/services";
+import { createFakeDocumentStore, type FakeDocumentStore, sampleGrant, sampleManifest } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDocumentBlobStore } from "../../resources/blob-store.ts";
-import { grantIdPrefix, grantPut, type ResourceGrantRecord, resourcePut } from "../../resources/resource-store.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { createFakeDocumentStore, type FakeDocumentStore } from "../../testing/fake-document-store.ts";
 import {
   type FakeWorker,
   handshakePayload,
@@ -13,8 +12,6 @@ import {
   registerPayload,
 } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sampleGrant } from "../../testing/sample-grant.ts";
-import { sampleManifest } from "../../testing/sample-manifest.ts";
 import { binderLimits } from "./dispatch-resource-binder.ts";
 
 const secret = "hunter2-of-the-house";

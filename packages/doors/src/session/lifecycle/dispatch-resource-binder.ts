@@ -3,10 +3,14 @@
 
 import type { SendDispatch } from "@astraflow/engine";
 import type { JsonObject } from "@astraflow/protocol";
+import {
+  type ReportedPackage,
+  type ResourceBinder,
+  type ResourceBindings,
+  type ResourceRequirements,
+  unavailableBindings,
+} from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { ReportedPackage } from "../../packages/worker-handlers.ts";
-import { type ResourceBinder, type ResourceBindings, unavailableBindings } from "../../resources/resource-bindings.ts";
-import type { ResourceRequirements } from "../../resources/resource-requirements.ts";
 
 export interface DispatchResourceBinder {
   /** False: its package asks for nothing, so it leaves as it is. True: `hear` is called once, later, with what is to leave instead. */

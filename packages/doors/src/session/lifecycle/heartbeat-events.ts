@@ -1,8 +1,7 @@
 // A heartbeat that was stored, told to readers of events from what its session knows: no row is read for it.
 
 import { type AnswerBody, type RecordHeartbeat, readCondition } from "@astraflow/engine";
-import { type HeartbeatData, heartbeatEventData } from "../../events/heartbeat-watch.ts";
-import { presentHeartbeat, workerQueueOf } from "../../presentation/worker-view.ts";
+import { type HeartbeatData, heartbeatEventData, presentHeartbeat, workerQueueOf } from "@astraflow/services";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import type { SessionContext } from "./session-context.ts";
 

@@ -1,9 +1,9 @@
 import type { ReportResourceRemoved, StoreReader } from "@astraflow/engine";
+import { createLostResourceFinder } from "@astraflow/services";
+import { createFakeDocumentStore } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { createFakeDocumentStore } from "../../testing/fake-document-store.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
-import { createLostResourceFinder } from "./lost-resources.ts";
 
 const fixtures: DoorsFixture[] = [];
 afterEach(async () => {

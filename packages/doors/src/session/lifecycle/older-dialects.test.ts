@@ -1,6 +1,6 @@
+import { joinAnswer } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { joinAnswer } from "../../testing/fake-engine.ts";
 import {
   type FakeWorker,
   type FakeWorkerOptions,

@@ -1,7 +1,7 @@
 // What a session's register says of the resources that its worker keeps: what results have left with the worker beyond that is told to the
 // engine as lost. Finding it out takes a look at the store (lost-resources.ts), and work goes on meanwhile.
 
-import type { LostResource } from "./lost-resources.ts";
+import type { LostResource } from "@astraflow/services";
 import type { Session } from "./session.ts";
 import type { SessionContext } from "./session-context.ts";
 

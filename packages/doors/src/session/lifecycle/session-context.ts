@@ -2,17 +2,15 @@
 
 import type { Command } from "@astraflow/engine";
 import type { Envelope } from "@astraflow/protocol";
+import type { FindLostResources, ReportedPackage, VolatileEvents } from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { VolatileEvents } from "../../events/volatile-events.ts";
-import type { ReportedPackage } from "../../packages/worker-handlers.ts";
 import type { FrameLog } from "../frames/frame-log.ts";
 import type { FrameTap } from "../frames/frame-tap.ts";
 import type { RestartDetector } from "../frames/restart-detector.ts";
 import type { RunSequence } from "../frames/run-sequence.ts";
 import type { UnansweredFrame } from "../frames/unanswered-frames.ts";
 import type { DispatchResourceBinder } from "./dispatch-resource-binder.ts";
-import type { FindLostResources } from "./lost-resources.ts";
 import type { Session } from "./session.ts";
 import type { SessionLimits } from "./session-limits.ts";
 import type { SessionMetrics } from "./session-metrics.ts";

@@ -1,6 +1,6 @@
 // The numbers of the session door, under the names the protocol promises to operators.
 
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import type { EngineClient } from "@astraflow/services";
 import type { MetricSeries, MetricsRegistry } from "../../environment/metrics-registry.ts";
 
 export interface SessionMetrics {

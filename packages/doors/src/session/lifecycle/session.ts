@@ -13,9 +13,9 @@ import type {
   SendWorkerCommand,
 } from "@astraflow/engine";
 import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
+import type { ReportedPackage } from "@astraflow/services";
 import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
-import type { ReportedPackage } from "../../packages/worker-handlers.ts";
 import type { FramePeer } from "../frames/frame-log.ts";
 import { createFrameTracer } from "../frames/frame-tap.ts";
 import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";

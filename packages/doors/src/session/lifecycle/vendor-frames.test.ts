@@ -1,7 +1,7 @@
+import type { ReceivedVendorFrame } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import type { ReceivedVendorFrame } from "../../vendor-frames/vendor-frame-relay.ts";
 
 const type = "ext.vendor.acme.hello";
 

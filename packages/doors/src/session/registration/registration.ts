@@ -11,7 +11,7 @@ import {
   type PkgCatalogPayload,
   type RegisterPayload,
 } from "@astraflow/protocol";
-import { readHandlers } from "../../packages/worker-handlers.ts";
+import { readHandlers } from "@astraflow/services";
 import { type CommandOrigin, toAttempts } from "../frames/work-frames.ts";
 import type { HandshakeIdentity } from "./worker-handshake.ts";
 

@@ -1,9 +1,8 @@
+import { createFakeEngine, createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
-import { createFakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeEnvironment } from "../../testing/fake-environment.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
 import { sessionLimits } from "../lifecycle/session-limits.ts";

@@ -3,11 +3,10 @@
 
 import type { Effect } from "@astraflow/engine";
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
+import type { EngineClient, FindLostResources, VolatileEvents } from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { EngineClient } from "../../engine-client/engine-client.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
-import type { VolatileEvents } from "../../events/volatile-events.ts";
 import { MonitoredSocket, type SocketOwner } from "../connection/monitored-socket.ts";
 import type { WorkerSocket, WorkerSocketEvents } from "../connection/worker-socket.ts";
 import { createFrameLog } from "../frames/frame-log.ts";
@@ -16,7 +15,6 @@ import { createTimestamp } from "../frames/frame-writer.ts";
 import { RestartDetector } from "../frames/restart-detector.ts";
 import { RunSequence } from "../frames/run-sequence.ts";
 import type { DispatchResourceBinder } from "../lifecycle/dispatch-resource-binder.ts";
-import type { FindLostResources } from "../lifecycle/lost-resources.ts";
 import type { Session } from "../lifecycle/session.ts";
 import type { RecordManifests, SessionContext, TenantWindows, VendorFrameSink } from "../lifecycle/session-context.ts";
 import { type SessionLimits, sessionLimits } from "../lifecycle/session-limits.ts";

@@ -1,6 +1,6 @@
 // What the engine finds out about workers (late, lost, strained, full, cloned, and well again), as lines of the log.
 
-import type { EngineClient } from "../../engine-client/engine-client.ts";
+import type { EngineClient } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 
 /** The returned function ends that. */

@@ -1,0 +1,230 @@
+// The catalogue of a tenant: which packages, versions and node types there are, from the manifests that are kept. Held in memory and
+// looked after at every use; what another scheduler has kept shows within a second.
+
+import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
+import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
+import type { Manifest, ManifestNode } from "@astraflow/protocol";
+import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import { type PackageDocument, packageCollection } from "./manifest-recorder.ts";
+
+/** One tenant's catalogue at one instant; it never changes. */
+export interface Catalogue extends PackageCatalogue {
+  /** By name; versions newest first. */
+  readonly packages: readonly CataloguePackage[];
+  manifest(name: string, version: string): Manifest | null;
+  /** Position of the tenant's log that it is true at. */
+  readonly asOf: number;
+}
+
+export interface CataloguePackage {
+  readonly name: string;
+  /** Newest first. */
+  readonly versions: readonly string[];
+}
+
+export interface CatalogueCache {
+  current(tenant: string): Promise<Catalogue>;
+  /**
+   * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
+   * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
+   */
+  reload(tenant: string): Promise<Catalogue>;
+}
+
+export interface CatalogueCacheOptions {
+  readonly reader: StoreReader;
+  readonly environment: ServiceEnvironment;
+}
+
+const catalogueLimits = {
+  /** So long it is used without a look at the store. */
+  freshMs: 1_000,
+  /** Then all is read again: documents that were removed leave no trace among the newest. */
+  fullReloadMs: 300_000,
+  /** Documents read at a time, each perhaps a megabyte: when all are read, and when only the newest are looked at. */
+  pageMax: 25,
+  incrementalPageMax: 4,
+  /** Versions of packages of one tenant; the oldest words beyond it are left out. */
+  manifestsMax: 10_000,
+  /** Characters of all of them: what is held in memory for a tenant. */
+  charsMax: 64 * 1024 * 1024,
+  tenantsMax: 100,
+  /** Packages and versions of one tenant that are known from lists of workers alone. */
+  listedPackagesMax: 10_000,
+} as const;
+
+interface CachedCatalogue {
+  readonly manifests: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
+  /** What workers list without a manifest, as far as it was asked for since all was read. */
+  readonly listedPackages: Set<string>;
+  catalogue: Catalogue;
+  checkedAt: number;
+  fullyLoadedAt: number;
+}
+
+export function createCatalogueCache({ reader, environment }: CatalogueCacheOptions): CatalogueCache {
+  const cachedByTenant = new Map<string, CachedCatalogue>();
+  const refreshing = new Map<string, Promise<CachedCatalogue>>();
+
+  /** The documents that were written last first, until a page brings nothing new. */
+  const loadDocuments = async (tenant: string, cached: CachedCatalogue, isFullLoad: boolean): Promise<number> => {
+    let after: string | undefined;
+    const seen = new Set<string>();
+    let changes = 0;
+    let chars = 0;
+    for (;;) {
+      const page = await reader.page({
+        page: "docs",
+        tenant,
+        collection: packageCollection,
+        order: "desc",
+        limit: isFullLoad ? catalogueLimits.pageMax : catalogueLimits.incrementalPageMax,
+        ...(after !== undefined && { after }),
+      });
+      const changedDocuments = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
+      for (const doc of changedDocuments) cached.manifests.set(doc.id, { rev: doc.rev, manifest: parseManifestDocument(doc) });
+      for (const doc of page.items) seen.add(doc.id);
+      chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
+      changes += changedDocuments.length;
+      const isEnough = !isFullLoad && changedDocuments.length === 0;
+      const isFull = seen.size >= catalogueLimits.manifestsMax || chars >= catalogueLimits.charsMax;
+      if (page.next === null || isEnough || isFull) {
+        if (isFullLoad)
+          for (const id of cached.manifests.keys()) if (!seen.has(id)) changes += cached.manifests.delete(id) ? 1 : 0;
+        if (isFullLoad) cached.listedPackages.clear();
+        if (changes > 0 || isFullLoad) cached.catalogue = buildFromCache(cached, page.head);
+        return page.head;
+      }
+      after = page.next;
+    }
+  };
+
+  const refresh = async (tenant: string): Promise<CachedCatalogue> => {
+    const now = environment.clock.monotonic();
+    const cached = cachedByTenant.get(tenant) ?? emptyCachedCatalogue();
+    const isFullLoad = now - cached.fullyLoadedAt >= catalogueLimits.fullReloadMs;
+    const asOf = await loadDocuments(tenant, cached, isFullLoad);
+    cached.checkedAt = now;
+    if (isFullLoad) cached.fullyLoadedAt = now;
+    // Put last again: the first is the one that was longest unused.
+    cachedByTenant.delete(tenant);
+    cachedByTenant.set(tenant, cached);
+    for (const oldest of cachedByTenant.keys()) {
+      if (cachedByTenant.size <= catalogueLimits.tenantsMax) break;
+      cachedByTenant.delete(oldest);
+    }
+    cached.catalogue = { ...cached.catalogue, asOf };
+    return cached;
+  };
+
+  const refreshOnce = (tenant: string): Promise<CachedCatalogue> => {
+    const underWay = refreshing.get(tenant) ?? refresh(tenant).finally(() => refreshing.delete(tenant));
+    refreshing.set(tenant, underWay);
+    return underWay;
+  };
+
+  const reloadWithWorkers = async (tenant: string): Promise<Catalogue> => {
+    // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
+    await Promise.allSettled([refreshing.get(tenant)]);
+    const [{ items }, cached] = await Promise.all([reader.page({ page: "workers", tenant }), refreshOnce(tenant)]);
+    if (addListedPackages(cached, items)) cached.catalogue = buildFromCache(cached, cached.catalogue.asOf);
+    return cached.catalogue;
+  };
+
+  return {
+    async current(tenant) {
+      const cached = cachedByTenant.get(tenant);
+      if (cached !== undefined && environment.clock.monotonic() - cached.checkedAt < catalogueLimits.freshMs)
+        return cached.catalogue;
+      return (await refreshOnce(tenant)).catalogue;
+    },
+    reload: coalesceByKey(reloadWithWorkers),
+  };
+}
+
+/**
+ * Work that is done for a key at most once at a time: whoever comes while it is under way waits for the next time, with all others that came
+ * since. Whatever was true when he came is so found, and a crowd of refused requests costs no more than one after the other.
+ */
+function coalesceByKey<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const underWay = new Map<string, Promise<T>>();
+  const next = new Map<string, Promise<T>>();
+  const begin = (key: string): Promise<T> => {
+    const begun = work(key).finally(() => underWay.delete(key));
+    underWay.set(key, begun);
+    return begun;
+  };
+  const queue = async (key: string, before: Promise<T>): Promise<T> => {
+    await Promise.allSettled([before]);
+    next.delete(key);
+    return begin(key);
+  };
+  return (key) => {
+    const before = underWay.get(key);
+    const joined = next.get(key) ?? (before === undefined ? null : queue(key, before));
+    if (joined === null) return begin(key);
+    next.set(key, joined);
+    return joined;
+  };
+}
+
+/** True where the workers list something that was not known. */
+function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogue, workers: readonly WorkerRow[]): boolean {
+  const before = listed.size;
+  for (const worker of workers)
+    for (const { name, version } of (JSON.parse(worker.about) as WorkerDescription).packages) {
+      if (catalogue.manifest(name, version) !== null || listed.size >= catalogueLimits.listedPackagesMax) continue;
+      listed.add(name).add(packageVersionKey(name, version));
+    }
+  return listed.size > before;
+}
+
+/** No name has a line break. */
+const packageVersionKey = (name: string, version: string): string => `${name}\n${version}`;
+
+const buildFromCache = ({ manifests: docs, listedPackages: listed }: CachedCatalogue, asOf: number): Catalogue =>
+  buildCatalogue(
+    [...docs.values()].map((doc) => doc.manifest),
+    asOf,
+    listed,
+  );
+
+const emptyCachedCatalogue = (): CachedCatalogue => ({
+  manifests: new Map(),
+  listedPackages: new Set(),
+  catalogue: buildCatalogue([], 0),
+  checkedAt: Number.NEGATIVE_INFINITY,
+  fullyLoadedAt: Number.NEGATIVE_INFINITY,
+});
+
+const parseManifestDocument = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDocument).manifest;
+
+/** What these manifests say, as it is asked for; `listed` are packages and versions that workers name without one. */
+function buildCatalogue(manifests: readonly Manifest[], asOf: number, listed: ReadonlySet<string> = new Set()): Catalogue {
+  const alsoListed = new Set(listed);
+  const byName = new Map<string, Map<string, Manifest>>();
+  for (const manifest of manifests) {
+    const versions = byName.get(manifest.name) ?? new Map<string, Manifest>();
+    byName.set(manifest.name, versions.set(manifest.version, manifest));
+  }
+  const packages = [...byName]
+    .map(([name, versions]) => ({ name, versions: [...versions.keys()].sort((a, b) => compareVersions(b, a)) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const versionsOf = new Map(packages.map((one) => [one.name, one.versions]));
+  const manifest = (name: string, version: string): Manifest | null => byName.get(name)?.get(version) ?? null;
+  return {
+    packages,
+    manifest,
+    asOf,
+    names: packages.map(({ name }) => name),
+    isListed: (name, version) => alsoListed.has(version === undefined ? name : packageVersionKey(name, version)),
+    versions: (name) => versionsOf.get(name) ?? [],
+    node: (name, version, type) => findNodeType(manifest(name, version), type),
+  };
+}
+
+function findNodeType(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
+  const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
+  if (node === undefined) return null;
+  return { schema: node.schema, role: node.role, ...(node.ui !== undefined && { ports: node.ui }) };
+}

@@ -1,0 +1,145 @@
+// The manifests that workers bring, kept as documents so that the catalogue knows their nodes when the workers have gone. Whoever notes
+// one waits for nothing: a worker joins whether or not the store takes its manifests. What is read from them is in catalogue.ts.
+
+import { type DocPut, type DocRow, type StoreReader, searchWords } from "@astraflow/engine";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
+import type { EngineClient } from "../environment/engine-client.ts";
+import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import type { ReportedPackage } from "./worker-handlers.ts";
+
+export const packageCollection = "package";
+
+/** What the document of a package's version holds. */
+export interface PackageDocument {
+  readonly manifest: Manifest;
+  readonly digest: string;
+}
+
+export interface ManifestRecorderOptions {
+  readonly engineClient: EngineClient;
+  readonly reader: StoreReader;
+  /** Collision-resistant digest of a text. */
+  readonly digest: (text: string) => string;
+  readonly environment: ServiceEnvironment;
+}
+
+export interface ManifestRecorder {
+  /** Keeps what is new of them, some time later. Never throws. */
+  recordManifests(tenant: string, reported: readonly ReportedPackage[]): void;
+  /** Resolves when all that was noted so far is kept, or refused and in the log. */
+  whenIdle(): Promise<void>;
+}
+
+const recorderLimits = {
+  /** Manifests in one write. */
+  batchMax: 50,
+  /** Manifests that wait; a fleet that joins at once mostly shows the same ones. */
+  waitingMax: 2_000,
+  /** Digests remembered, so that what is known costs no read. */
+  knownMax: 20_000,
+  /** Another scheduler may note the same at the same time. */
+  triesMax: 3,
+} as const;
+
+interface ReportedManifest {
+  readonly tenant: string;
+  /** `<name>/<version>`, the document's name. */
+  readonly name: string;
+  readonly manifest: Manifest;
+  readonly raw: string;
+}
+
+export function createManifestRecorder({ engineClient, reader, digest, environment }: ManifestRecorderOptions): ManifestRecorder {
+  /** By tenant and document: digest of the text that was shown last and is kept. */
+  const recordedDigests = new Map<string, string>();
+  const queue: ReportedManifest[] = [];
+  let writing: Promise<void> | null = null;
+
+  const remember = ({ tenant, name, raw }: ReportedManifest): void => {
+    if (recordedDigests.size >= recorderLimits.knownMax) recordedDigests.clear();
+    recordedDigests.set(`${tenant}/${name}`, raw);
+  };
+
+  const parseReported = (tenant: string, reported: ReportedPackage): ReportedManifest | null => {
+    if (reported.manifest === undefined || reported.manifest === null) return null;
+    const raw = digest(JSON.stringify(reported.manifest));
+    const name = `${reported.name}/${reported.version}`;
+    if (recordedDigests.get(`${tenant}/${name}`) === raw) return null;
+    const manifest = readManifest(reported.manifest);
+    const isItsOwn = !(manifest instanceof Fault) && manifest.name === reported.name && manifest.version === reported.version;
+    return isItsOwn ? { tenant, name, manifest, raw } : null;
+  };
+
+  const writeBatch = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
+    const { items } = await reader.page({
+      page: "doc",
+      tenant,
+      collection: packageCollection,
+      names: batch.map((reported) => reported.name),
+    });
+    const sort = String(environment.clock.now()).padStart(15, "0");
+    const puts = batch.flatMap((reported, index) => toDocPut(reported, items[index] ?? null, sort, digest));
+    if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
+    batch.forEach(remember);
+  };
+
+  const writeWithRetry = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
+    for (let attempts = 1; ; attempts += 1)
+      try {
+        return await writeBatch(tenant, batch);
+      } catch (problem) {
+        if (problem instanceof Fault && problem.code === "E.CONFLICT" && attempts < recorderLimits.triesMax) continue;
+        // They come again with the next worker that shows them.
+        const why = problem instanceof Error ? problem.message : String(problem);
+        return environment.log({
+          level: "warn",
+          event: "manifests.not_kept",
+          tenant,
+          packages: batch.map(({ name }) => name),
+          why,
+        });
+      }
+  };
+
+  const writeQueued = async (): Promise<void> => {
+    for (let first = queue[0]; first !== undefined; first = queue[0]) {
+      const { tenant } = first;
+      // Each document once in a write; a repeat waits for the next one.
+      const batch = new Map<string, ReportedManifest>();
+      while (queue[0]?.tenant === tenant && !batch.has(queue[0].name) && batch.size < recorderLimits.batchMax) {
+        const reported = queue.shift() as ReportedManifest;
+        batch.set(reported.name, reported);
+      }
+      await writeWithRetry(tenant, [...batch.values()]);
+    }
+    writing = null;
+  };
+
+  return {
+    recordManifests(tenant, reported) {
+      for (const one of reported) {
+        const reported = parseReported(tenant, one);
+        if (reported === null) continue;
+        if (queue.length >= recorderLimits.waitingMax)
+          return environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
+        queue.push(reported);
+      }
+      // Never in the caller's own tick: it has a worker to answer.
+      if (queue.length > 0) writing ??= Promise.resolve().then(writeQueued);
+    },
+    whenIdle: async () => {
+      while (writing !== null) await writing;
+    },
+  };
+}
+
+/** Nothing where the document says the same already. Who shows another manifest under a version replaces it: the newest word counts. */
+function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
+  const { name, manifest } = reported;
+  const body: PackageDocument = { manifest, digest: digest(canonicalJson(manifest)) };
+  if (before !== null && (JSON.parse(before.body) as PackageDocument).digest === body.digest) return [];
+  const searchTerms = new Set(searchWords([manifest.name, manifest.version, manifest.description].join(" ")));
+  const terms = [...searchTerms].slice(0, 96).join(" ");
+  return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];
+}

@@ -1,0 +1,26 @@
+// What services and doors need from outside besides the engine: time, timers, ids and a log. The app passes the real ones, tests pass fakes.
+
+/** One line of the log, as data. `audit: true` marks lines that an operator must be able to find later. */
+export interface LogRecord {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly event: string;
+  readonly audit?: true;
+  readonly [field: string]: unknown;
+}
+
+export interface ServiceEnvironment {
+  readonly clock: {
+    /** Wall time in ms: shown to people and peers, never used for a deadline. */
+    now(): number;
+    /** Monotonic ms: for deadlines. */
+    monotonic(): number;
+  };
+  readonly timers: {
+    /** Runs again and again; the returned function ends that. */
+    every(ms: number, run: () => void): () => void;
+    after(ms: number, run: () => void): () => void;
+  };
+  /** Unguessable ids: of sessions, tokens, requests. */
+  readonly ids: { next(): string };
+  log(line: LogRecord): void;
+}

@@ -1,0 +1,144 @@
+// The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
+
+export { type Catalogue, type CatalogueCache, type CataloguePackage, createCatalogueCache } from "./catalogue/catalogue.ts";
+export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
+export { portTypesOf } from "./catalogue/port-types.ts";
+export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
+export { auditRefusal, runAudit } from "./documents/audit.ts";
+export { searchTermFor } from "./documents/derived-names.ts";
+export { isConflict } from "./documents/documents.ts";
+export { registerIdempotencyKey } from "./documents/idempotency.ts";
+export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
+export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
+export { cacheLimits } from "./environment/read-through-cache.ts";
+export { createSemaphore } from "./environment/semaphore.ts";
+export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
+export { createEventLookup } from "./events/event-lookup.ts";
+export type { StreamEvent } from "./events/fact-events.ts";
+export {
+  createHeartbeatWatch,
+  defaultHeartbeatMs,
+  type HeartbeatData,
+  type HeartbeatWatch,
+  heartbeatEventData,
+} from "./events/heartbeat-watch.ts";
+export { CursorExpired, createLogTail, type FactEvents, type LogTail } from "./events/log-tail.ts";
+export {
+  createVolatileEvents,
+  type PublishedHeartbeat,
+  type VolatileEvents,
+  type VolatileListener,
+  volatileEventJson,
+  type WireFrameEvent,
+} from "./events/volatile-events.ts";
+export { actorOf, type Caller, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
+export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
+export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
+export { isSameCommand, presentCommand, presentCommandRef } from "./presentation/command-view.ts";
+export {
+  type ArtifactStatus,
+  type NodeViewContext,
+  nodeStatusByPhase,
+  presentDefinition,
+  presentNodes,
+  presentTasks,
+} from "./presentation/node-view.ts";
+export { cachedPlanOf } from "./presentation/plan-cache.ts";
+export { definitionDigestOf, isoTime, presentRun, presentRunEvent, presentRunRef } from "./presentation/run-view.ts";
+export {
+  drainReasonsOf,
+  instanceIdOf,
+  isSaturated,
+  presentDiagnostics,
+  presentHeartbeat,
+  presentWorker,
+  readWorkerDescription,
+  type WorkerViewContext,
+  workerQueueOf,
+} from "./presentation/worker-view.ts";
+export {
+  type BlobRange,
+  type BlobStore,
+  type BlobStores,
+  createDocumentBlobStore,
+  measureBytes,
+  missingBytesFault,
+} from "./resources/blob-store.ts";
+export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
+export { createLostResourceFinder, type FindLostResources, type LostResource } from "./resources/lost-resources.ts";
+export {
+  chooseGrant,
+  createResourceBinder,
+  exposesValue,
+  type ResourceBinder,
+  type ResourceBindings,
+  type ResourceRequirement,
+  unavailableBindings,
+} from "./resources/resource-bindings.ts";
+export {
+  canSeeResource,
+  createResourceRepository,
+  isExpired,
+  partCountOf,
+  type ResourceRepository,
+  type ResourceRepositoryOptions,
+  readVisiblePage,
+  resourceNotFound,
+  uploadLimits,
+} from "./resources/resource-repository.ts";
+export { createResourceRequirements, type ResourceRequirements } from "./resources/resource-requirements.ts";
+export {
+  grantIdPrefix,
+  grantPut,
+  type ResourceGrantRecord,
+  type ResourceRecord,
+  resourcePut,
+  type StoredRecord,
+  type UploadRecord,
+  uploadPut,
+} from "./resources/resource-store.ts";
+export { type ApplyBulkChange, type BulkChanges, createBulkChanges } from "./runs/bulk-changes.ts";
+export { type CheckedDefinition, createDefinitionCache } from "./runs/run-definitions.ts";
+export {
+  createSavedViewStore,
+  type SavedViewRecord,
+  type SavedViewStoreOptions,
+  type StoredView,
+} from "./saved-views/saved-view-store.ts";
+export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
+export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";
+export type { User, UserChange, UserChangeResult } from "./users/user-store.ts";
+export {
+  createVendorFrameRelay,
+  isVendorType,
+  type ReceivedVendorFrame,
+  type VendorFrameRelay,
+  vendorRelayLimits,
+} from "./workers/vendor-frame-relay.ts";
+export { checkWithFreshCatalogue, invalidWorkflowFault, validateWorkflow } from "./workflows/workflow-checks.ts";
+export {
+  deleteWorkflow,
+  diffDrafts,
+  draftProblems,
+  editDraft,
+  type RevisionCheck,
+  replaceWorkflow,
+  rollbackWorkflow,
+  saveWorkflow,
+  setPreview,
+  type WrittenWorkflow,
+} from "./workflows/workflow-drafts.ts";
+export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
+export { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
+export { createWorkflowStore, staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
+export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
+export { createWorkflowVersionStore, publishVersion } from "./workflows/workflow-versions.ts";
+export {
+  presentDraft,
+  presentDraftChange,
+  presentPackageVersion,
+  presentVersion,
+  presentWorkflow,
+  presentWorkflowPackage,
+  workflowEtag,
+} from "./workflows/workflow-view.ts";

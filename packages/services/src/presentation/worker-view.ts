@@ -1,0 +1,171 @@
+// A worker's row as the API shows it, and all that is known of one worker beside it. Pure; whose worker it is was decided by the tenant in the query.
+
+import {
+  livenessAfter,
+  nodeAt,
+  type RunDetail,
+  readCondition,
+  slotOf,
+  type TaskRow,
+  type WorkerCondition,
+  type WorkerDescription,
+  type WorkerRow,
+} from "@astraflow/engine";
+import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
+import { cachedPlanOf } from "./plan-cache.ts";
+import { isAckPending } from "./run-view.ts";
+
+/** What is true now and stands in no row. */
+export interface WorkerViewContext {
+  /** The store's time. */
+  readonly now: number;
+  /** How often a worker of this tenant and dialect is expected to be heard. */
+  heartbeatMsOf(tenant: string, dialect: string): number;
+}
+
+const isoTime = (ms: number): string => new Date(ms).toISOString();
+export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
+/** A worker's own channel: what is bound to the worker goes there. */
+export const workerQueueOf = (worker: string): string => `worker.${instanceIdOf(worker)}`;
+export const readWorkerDescription = (worker: WorkerRow): Partial<WorkerDescription> =>
+  JSON.parse(worker.about) as Partial<WorkerDescription>;
+
+/** Why it gets nothing new; both may hold, and lifting one does not lift the other. */
+export function drainReasonsOf(worker: WorkerRow, condition: WorkerCondition): ("operator" | "strain")[] {
+  const isStrained = condition.strain !== null && worker.phase === "online";
+  return [...(worker.draining ? (["operator"] as const) : []), ...(isStrained ? (["strain"] as const) : [])];
+}
+
+export const isSaturated = (worker: WorkerRow, condition: WorkerCondition): boolean =>
+  worker.phase === "online" && condition.saturatedAt !== null;
+
+export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Worker {
+  const about = readWorkerDescription(worker);
+  const condition = readCondition(worker.condition);
+  const drains = drainReasonsOf(worker, condition);
+  return {
+    id: worker.name,
+    instanceId: instanceIdOf(worker.id),
+    bootId: worker.boot,
+    tenant: worker.tenant,
+    lastHeartbeatAt: isoTime(lastHeardAt(worker, condition)),
+    queues: [workerQueueOf(worker.id)],
+    status: worker.phase,
+    ...(worker.phase === "online" && { liveness: livenessOf(worker, context).level }),
+    connected: worker.phase === "online",
+    registered: worker.phase !== "lost",
+    draining: drains.length > 0,
+    ...(drains.length > 0 && { drainedBy: drains }),
+    ...(drains.includes("strain") && condition.strain !== null && { strain: condition.strain }),
+    saturated: isSaturated(worker, condition),
+    ...(isSaturated(worker, condition) && { saturatedSince: isoTime(condition.saturatedAt ?? 0) }),
+    // One that is known over REST alone may have said neither.
+    ...(about.hostname !== undefined && about.hostname !== "" && { hostname: about.hostname }),
+    ...(about.version !== undefined && about.version !== "" && { version: about.version }),
+    ...(about.packages !== undefined && { packages: about.packages as NonNullable<Worker["packages"]> }),
+    ...(about.payloadTypes !== undefined && { payloadTypes: [...about.payloadTypes] }),
+    ...(about.slots !== undefined && {
+      capabilities: {
+        concurrency: {
+          maxParallel: about.slots,
+          ...(about.perNodeLimits !== undefined && { perNodeLimits: { ...about.perNodeLimits } }),
+        },
+        runtimes: [...(about.runtimes ?? [])],
+        features: [...(about.features ?? [])],
+        ...(about.pool !== undefined && { pool: about.pool }),
+        ...(about.tags !== undefined && { tags: { ...about.tags } }),
+      },
+    }),
+    ...(condition.beatAt !== null && { heartbeat: presentHeartbeat(condition) }),
+  };
+}
+
+const lastHeardAt = (worker: WorkerRow, condition: WorkerCondition): number =>
+  Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
+
+function livenessOf(worker: WorkerRow, context: WorkerViewContext): WorkerDiagnostics["liveness"] {
+  const heartbeatMs = Math.max(1, context.heartbeatMsOf(worker.tenant, readWorkerDescription(worker).dialect ?? "v2"));
+  const silentMs = Math.max(0, Math.round(context.now - lastHeardAt(worker, readCondition(worker.condition))));
+  // A worker without a session is not listened to: by its periods it is as silent as can be.
+  return { level: worker.phase === "online" ? livenessAfter(silentMs, heartbeatMs) : "unhealthy", silentMs, heartbeatMs };
+}
+
+/** Names of the wire to names of the API; numbers of a worker's own keep theirs. */
+const metricNames: Readonly<Record<string, string>> = {
+  cpu_pct: "cpuPct",
+  mem_pct: "memPct",
+  disk_pct: "diskPct",
+  latency_ms: "latencyMs",
+};
+
+/** The numbers of the last heartbeat; what is no number is not shown as one. */
+function heartbeatMetricsOf(condition: Pick<WorkerCondition, "vitals">): Record<string, number> {
+  const metrics = condition.vitals?.["metrics"] ?? {};
+  const numbers = Object.entries(metrics as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
+  return Object.fromEntries(numbers.map(([name, value]) => [metricNames[name] ?? name, value]));
+}
+
+export function presentHeartbeat(condition: Pick<WorkerCondition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
+  const { drift } = (condition.vitals?.["packages"] ?? {}) as { drift?: unknown };
+  return {
+    healthy: condition.healthy,
+    metrics: heartbeatMetricsOf(condition),
+    ...(typeof drift === "boolean" && { packages: { drift } }),
+  };
+}
+
+export interface WorkerDiagnosticsParts {
+  readonly worker: WorkerRow;
+  readonly held: readonly TaskRow[];
+  readonly hasMoreAttempts: boolean;
+  /** Runs of held attempts, as far as they were read: they name the nodes. */
+  readonly runs: ReadonlyMap<string, RunDetail>;
+  readonly head: number;
+}
+
+export function presentDiagnostics(parts: WorkerDiagnosticsParts, context: WorkerViewContext): WorkerDiagnostics {
+  const { worker, held, hasMoreAttempts, runs, head } = parts;
+  const about = readWorkerDescription(worker);
+  const condition = readCondition(worker.condition);
+  const { outbox, ...resources } = heartbeatMetricsOf(condition);
+  return {
+    worker: presentWorker(worker, context),
+    session: {
+      phase: worker.phase,
+      ...(about.dialect !== undefined && { dialect: about.dialect }),
+      epoch: worker.epoch,
+      replica: worker.replica,
+      joinedAt: isoTime(worker.joinedAt),
+      ...(worker.due !== null && { leaseUntil: isoTime(worker.due) }),
+    },
+    liveness: livenessOf(worker, context),
+    attempts: held.map((task) => presentHeldAttempt(task, runs.get(task.run))),
+    hasMoreAttempts,
+    handlers: presentHandlers(about),
+    resources,
+    ...(outbox !== undefined && { outbox: Math.max(0, Math.round(outbox)) }),
+    ...(condition.vitals !== null && { vitals: condition.vitals as JsonObject }),
+    asOf: head,
+  };
+}
+
+function presentHeldAttempt(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
+  const node = run === undefined ? null : nodeAt(cachedPlanOf(run.workflow), slotOf(task));
+  return {
+    taskId: task.id,
+    runId: task.run,
+    ...(node !== null && { nodeId: node.id, nodeType: node.type }),
+    fence: task.fence,
+    attempt: task.attempt,
+    pendingAck: isAckPending(task),
+    ...(task.grantedAt !== null && { since: isoTime(task.grantedAt) }),
+  };
+}
+
+/** From the manifests where the worker sent them; a package without one is named as such. */
+function presentHandlers(about: Partial<WorkerDescription>): WorkerHandler[] {
+  const known = (about.handlers ?? []).map((one) => ({ ...one, capabilities: [...one.capabilities] }));
+  const named = new Set(known.map((one) => `${one.package}@${one.version}`));
+  const bare = (about.packages ?? []).filter((one) => one.status === "installed" && !named.has(`${one.name}@${one.version}`));
+  return [...known, ...bare.map((one) => ({ package: one.name, version: one.version }))];
+}

@@ -1,0 +1,184 @@
+import { Fault } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createFakeEnvironment } from "../testing/fake-environment.ts";
+import {
+  type BufferedVendorFrame,
+  createVendorFrameRelay,
+  isVendorType,
+  type VendorFrameSubscription,
+  type VendorRelayLimits,
+  vendorRelayLimits,
+} from "./vendor-frame-relay.ts";
+
+const type = "ext.vendor.acme.ping";
+
+function openRelay(limits: Partial<VendorRelayLimits> = {}) {
+  const environment = createFakeEnvironment();
+  const extensions = createVendorFrameRelay({ environment, limits });
+  let count = 0;
+  const send = (more: { tenant?: string; type?: string; payload?: object } = {}): boolean =>
+    extensions.publish({
+      tenant: "default",
+      worker: "default/w-1",
+      instance: "w-1",
+      type,
+      id: `f-${++count}`,
+      corr: undefined,
+      payload: {},
+      ...more,
+    });
+  const listen = (after: number | null = null, tenant = "default", of = type) => {
+    const heard: BufferedVendorFrame[] = [];
+    let isClosed = false;
+    const subscription = extensions.subscribe(tenant, of, after, {
+      onFrame: (frame) => void heard.push(frame),
+      onClosed: () => {
+        isClosed = true;
+      },
+    });
+    return { heard, subscription, isClosed: () => isClosed };
+  };
+  const taken = (subscription: VendorFrameSubscription | Fault): VendorFrameSubscription => {
+    if (subscription instanceof Fault) throw subscription;
+    return subscription;
+  };
+  return { outside: environment, extensions, send, listen, taken };
+}
+
+const idsIn = (frames: readonly BufferedVendorFrame[]): string[] =>
+  frames.map(({ data }) => (JSON.parse(data) as { id: string }).id);
+
+describe("frames of vendors on their way to readers", () => {
+  it("[A18] reach every reader of their tenant and type, and nobody else", () => {
+    const { send, listen } = openRelay();
+    const [one, two, foreign, other] = [
+      listen(),
+      listen(),
+      listen(null, "other"),
+      listen(null, "default", "ext.vendor.acme.pong"),
+    ];
+
+    expect(send({ payload: { n: 1 } })).toBe(true);
+
+    for (const { heard } of [one, two])
+      expect(heard.map(({ data }) => JSON.parse(data))).toEqual([
+        { id: "f-1", type, workerId: "w-1", at: expect.stringMatching(/^2025-/), payload: { n: 1 } },
+      ]);
+    expect([...foreign.heard, ...other.heard]).toEqual([]);
+  });
+
+  it("[A18] are taken by nobody where nobody asked for their type", () => {
+    const { send, listen } = openRelay();
+    listen(null, "other");
+
+    expect(send()).toBe(false);
+  });
+
+  it("[A19] wait for a reader that comes back with its last number, in order and without a gap", () => {
+    const { send, listen, taken } = openRelay();
+    const first = listen();
+    send();
+    taken(first.subscription).unsubscribe();
+    expect([send(), send()]).toEqual([true, true]);
+
+    const { buffered: kept, hasGap } = taken(listen(first.heard[0]?.number ?? null).subscription);
+
+    expect([idsIn(kept), hasGap]).toEqual([["f-2", "f-3"], false]);
+    expect(first.heard).toHaveLength(1);
+  });
+
+  it("[A19] are kept from the first reader on: one that heard nothing has a number to come back with", () => {
+    const { send, listen, taken } = openRelay();
+    const { from, unsubscribe: end } = taken(listen().subscription);
+    end();
+    send();
+
+    expect(idsIn(taken(listen(from).subscription).buffered)).toEqual(["f-1"]);
+  });
+
+  it("[A19] are no longer kept, and no longer taken, five minutes after the last reader has left", () => {
+    const { outside: environment, send, listen, taken } = openRelay();
+    const { from, unsubscribe: end } = taken(listen().subscription);
+    end();
+    environment.advance(vendorRelayLimits.keepMs - 1);
+    expect(send()).toBe(true);
+
+    environment.advance(1);
+
+    expect(send()).toBe(false);
+    expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, buffered: [] });
+  });
+
+  it("[A19] older than five minutes, beyond a thousand or beyond 1 MiB are dropped, and a cursor before them shows the gap", () => {
+    const { outside: environment, send, listen, taken } = openRelay({ framesMax: 3, bytesMax: 1_000 });
+    const { from } = taken(listen().subscription);
+    for (let n = 0; n < 5; n++) send();
+    const byCount = taken(listen(from).subscription);
+    expect([byCount.hasGap, idsIn(byCount.buffered)]).toEqual([true, ["f-3", "f-4", "f-5"]]);
+    expect(taken(listen(byCount.from).subscription).hasGap).toBe(false);
+
+    send({ payload: { text: "x".repeat(800) } });
+    expect(idsIn(taken(listen(from).subscription).buffered)).toEqual(["f-6"]);
+
+    environment.advance(vendorRelayLimits.keepMs);
+    expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, buffered: [] });
+  });
+
+  it("[A19] of another life of the process are never mistaken for these: such a cursor shows a gap", () => {
+    const early = openRelay();
+    early.listen();
+    const late = openRelay();
+    late.outside.advance(10);
+    const { from } = late.taken(late.listen().subscription);
+    early.send();
+
+    expect(early.taken(early.listen(from).subscription)).toMatchObject({ hasGap: true });
+    expect(late.taken(late.listen(early.taken(early.listen().subscription).from).subscription)).toMatchObject({ hasGap: true });
+  });
+
+  it("[A19] larger than 256 KiB are not taken", () => {
+    const { send, listen } = openRelay();
+    const { heard } = listen();
+
+    expect(send({ payload: { text: "x".repeat(vendorRelayLimits.frameBytesMax) } })).toBe(false);
+    expect(heard).toEqual([]);
+  });
+
+  it("[A18] have a bounded number of types and readers; a type that only waits for a reader makes room", () => {
+    const { listen, taken } = openRelay({ ringsPerTenantMax: 2, readersPerTenantMax: 3 });
+    const waiting = taken(listen(null, "default", "ext.vendor.acme.a").subscription);
+    listen(null, "default", "ext.vendor.acme.b");
+
+    expect(listen(null, "default", "ext.vendor.acme.c").subscription).toMatchObject({ code: "E.OVERLOADED" });
+    waiting.unsubscribe();
+    expect(listen(null, "default", "ext.vendor.acme.c").subscription).toHaveProperty("buffered");
+    listen(null, "default", "ext.vendor.acme.c");
+    expect(listen(null, "default", "ext.vendor.acme.c").subscription).toMatchObject({ code: "E.OVERLOADED" });
+    expect(listen(null, "other", "ext.vendor.acme.c").subscription).toHaveProperty("buffered");
+  });
+
+  it("[A18] end with the house: readers hear it, and nothing is taken any more", () => {
+    const { extensions, send, listen } = openRelay();
+    const { isClosed } = listen();
+
+    extensions.close();
+
+    expect([isClosed(), send()]).toEqual([true, false]);
+    expect(listen().subscription).toMatchObject({ code: "E.SHUTTING_DOWN" });
+  });
+
+  it.each([
+    ["ext.vendor.acme.ping", true],
+    ["ext.vendor.a", true],
+    [`ext.vendor.${"a".repeat(101)}`, true],
+    [`ext.vendor.${"a".repeat(102)}`, false],
+    ["ext.vendor.astraflow.void", false],
+    ["ext.vendor.astraflower", true],
+    ["ext.vendor.", false],
+    ["ext.vendor.Acme", false],
+    ["biz.exec.result", false],
+    ["ext.vendor.acme\nevent: x", false],
+  ])("[A18] of the type %j are for callers: %s", (word, isFor) => {
+    expect(isVendorType(word)).toBe(isFor);
+  });
+});

@@ -1,0 +1,117 @@
+// What is wrong with a workflow: all problems as a list, or the first of them as a fault.
+
+import { checkWorkflow, resolveFromCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
+import {
+  Fault,
+  fault,
+  findWorkflowFaults,
+  type JsonValue,
+  previewCharsMax,
+  readWorkflow,
+  type Workflow,
+  type WorkflowProblem,
+} from "@astraflow/protocol";
+import type { Catalogue, CatalogueCache } from "../catalogue/catalogue.ts";
+import { uuidFromText } from "../documents/derived-names.ts";
+
+/** Problems listed in one answer; further ones are only counted. */
+export const problemsMax = 100;
+
+/** Checks it as it would run: with the catalogue's schemas, ports and roles where the author left them out. */
+export const findProblemsIn = (workflow: Workflow, catalogue: Catalogue, options?: WorkflowCheckOptions): WorkflowProblem[] =>
+  checkWorkflow(resolveFromCatalogue(workflow, catalogue), catalogue, options);
+
+export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
+
+/** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
+export async function checkWithFreshCatalogue<T>(
+  catalogues: CatalogueCache,
+  tenant: string,
+  check: (catalogue: Catalogue) => T,
+  problemsIn: (result: T) => readonly WorkflowProblem[],
+): Promise<T> {
+  const result = check(await catalogues.current(tenant));
+  return problemsIn(result).some(isError) ? check(await catalogues.reload(tenant)) : result;
+}
+
+export const findProblems = (
+  catalogues: CatalogueCache,
+  tenant: string,
+  check: (catalogue: Catalogue) => WorkflowProblem[],
+): Promise<WorkflowProblem[]> => checkWithFreshCatalogue(catalogues, tenant, check, (problems) => problems);
+
+/** Throws if there is an error among the problems. */
+export function throwOnErrors(problems: readonly WorkflowProblem[]): void {
+  const refusal = invalidWorkflowFault(problems);
+  if (refusal !== null) throw refusal;
+}
+
+/** Null if there are only warnings. */
+export function invalidWorkflowFault(problems: readonly WorkflowProblem[]): Fault | null {
+  const errors = problems.filter(isError);
+  const [first] = errors;
+  if (first === undefined) return null;
+  const more = errors.length > 1 ? `; and ${errors.length - 1} more ${errors.length === 2 ? "problem" : "problems"}` : "";
+  return fault("E.WORKFLOW.INVALID", `${first.message}${more}`, {
+    path: first.path,
+    ...(first.node !== undefined && { node: first.node }),
+    problems: errors.slice(0, problemsMax),
+    total: errors.length,
+  });
+}
+
+/** Parses a workflow, with this id if it has none. */
+export function parseWorkflow(value: JsonValue, id: string): Workflow {
+  const workflow = readWorkflow(withDefaultId(value, id));
+  if (workflow instanceof Fault) throw workflow;
+  return workflow;
+}
+
+/** Reads `allowUnknown`, which stands beside the fields of the workflow in the body. */
+export function readAllowUnknown(body: JsonValue): boolean {
+  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+  const value = isObject ? (body["allowUnknown"] ?? false) : false;
+  if (typeof value === "boolean") return value;
+  throw fault("E.REQUEST.INVALID", "body.allowUnknown must be true or false", { path: "body.allowUnknown" });
+}
+
+/** Every list of workflows contains the preview, so it has a limit of its own. */
+export function checkPreviewSize(workflow: Workflow): Workflow {
+  if ((workflow.previewImage?.length ?? 0) <= previewCharsMax) return workflow;
+  throw fault("E.REQUEST.TOO_LARGE", `workflow.previewImage may have ${previewCharsMax} characters`, {
+    path: "workflow.previewImage",
+    limit: previewCharsMax,
+  });
+}
+
+/** Adds the id if the value is an object without one. */
+export function withDefaultId(value: JsonValue, id: string): JsonValue {
+  const isNameless = typeof value === "object" && value !== null && !Array.isArray(value) && (value["id"] ?? null) === null;
+  return isNameless ? { ...value, id } : value;
+}
+
+/** All problems of a workflow that is only checked, not saved. A new one may have no id yet. */
+export async function validateWorkflow(
+  catalogues: CatalogueCache,
+  tenant: string,
+  body: JsonValue,
+): Promise<{ readonly isValid: boolean; readonly problems: readonly WorkflowProblem[]; readonly asOf: number }> {
+  const options = { allowUnknown: readAllowUnknown(body) };
+  const sent = withDefaultId(body, uuidFromText("new"));
+  const workflow = readWorkflow(sent);
+  const check = (catalogue: Catalogue) => ({
+    problems:
+      workflow instanceof Fault
+        ? findWorkflowFaults(sent, problemsMax).map(toProblem)
+        : findProblemsIn(workflow, catalogue, options),
+    asOf: catalogue.asOf,
+  });
+  const { problems, asOf } = await checkWithFreshCatalogue(catalogues, tenant, check, (result) => result.problems);
+  return { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf };
+}
+
+/** A fault of the schema as a problem like those of the graph. */
+function toProblem({ code, message, details }: Fault): WorkflowProblem {
+  const path = typeof details?.["path"] === "string" ? details["path"] : "";
+  return { path: path.replace(/^workflow/, "").replaceAll(".", "/"), code, message, severity: "error" };
+}
