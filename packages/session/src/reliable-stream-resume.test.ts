@@ -24,7 +24,7 @@ describe("a session without a socket", () => {
     expect(takeAllFrames(stream)).toEqual([]);
     expect(stream.canSendNow("command")).toBe(false);
     expect(stream.nextTimeoutAt).toBe(Number.POSITIVE_INFINITY);
-    expect(stream.checkTimeouts(999_999, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
+    expect(stream.checkTimeouts(999_999, () => 0.5)).toEqual({ resend: [], verdict: "alive" });
   });
 });
 
@@ -66,7 +66,7 @@ describe("a session on a new socket", () => {
 
     expect(again).toMatchObject({ number: 0, sends: 7 });
     expect(stream.nextTimeoutAt).toBeGreaterThanOrEqual(504_000);
-    expect(stream.checkTimeouts(506_000, () => 0.5)).toMatchObject({ verdict: "alive", repeat: [{ number: 0, sends: 8 }] });
+    expect(stream.checkTimeouts(506_000, () => 0.5)).toMatchObject({ verdict: "alive", resend: [{ number: 0, sends: 8 }] });
   });
 
   it("[N20] owes the state of its window, as acks under way were lost", () => {

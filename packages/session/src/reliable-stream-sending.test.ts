@@ -205,7 +205,7 @@ describe("frames that nobody acks", () => {
     let verdict = "alive";
     while (verdict === "alive") {
       const now = stream.nextTimeoutAt;
-      expect(stream.checkTimeouts(now - 1, () => 0)).toEqual({ repeat: [], verdict: "alive" });
+      expect(stream.checkTimeouts(now - 1, () => 0)).toEqual({ resend: [], verdict: "alive" });
       const due = stream.checkTimeouts(now, () => 1);
       verdict = due.verdict;
       repeats.push([now, due.resend.length]);
@@ -300,12 +300,12 @@ describe("frames that nobody acks", () => {
     expect([again.verdict, ...labels(again)]).toEqual(["alive", "a", "c", "d"]);
     expect(stream.nextTimeoutAt).toBe(410);
     // Said of every frame behind the missing one: once is enough.
-    expect(stream.resendAll(209, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
+    expect(stream.resendAll(209, () => 0.5)).toEqual({ resend: [], verdict: "alive" });
     for (let now = 210; now < 1_000; now += 200) expect(stream.resendAll(now, () => 0.5).resend).toHaveLength(3);
 
-    expect(stream.resendAll(1_010, () => 0.5)).toEqual({ repeat: [], verdict: "exhausted" });
+    expect(stream.resendAll(1_010, () => 0.5)).toEqual({ resend: [], verdict: "exhausted" });
     expect(stream.counts).toMatchObject({ inFlight: 3, waiting: 1 });
     stream.pause();
-    expect(stream.resendAll(2_000, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
+    expect(stream.resendAll(2_000, () => 0.5)).toEqual({ resend: [], verdict: "alive" });
   });
 });
