@@ -4,7 +4,6 @@
 
 import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";
-import type { TlsFilePaths } from "../credentials/tls-credentials.ts";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
 import { type Address, type LogLevel, Refusal, type TokenSetting } from "./setting-readers.ts";
@@ -13,6 +12,12 @@ import { flagOf, type SchedulerSettings, settingKeys, settingTable, variableOf }
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
 import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
 import { type AccessToken, devToken, readTokens } from "./token-files.ts";
+
+export interface TlsFilePaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clientCaFile: string | null;
+}
 
 export interface SchedulerConfig {
   readonly listen: Address;

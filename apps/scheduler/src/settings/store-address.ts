@@ -2,13 +2,14 @@
 // without its secret, and keeps the secret out of everything that is printed. Opening it is engine-start.ts.
 
 import { resolve } from "node:path";
-import { passwordEscapeHint } from "../store/connection-refusal.ts";
 import { Refusal } from "./setting-readers.ts";
 
 export type StoreAddress =
   | { readonly of: "sqlite"; readonly file: string }
   /** `url` holds the password: it goes to the store and nowhere else. */
   | { readonly of: "postgres"; readonly url: string };
+
+export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
 
 /** Shorter words are found inside others; hiding them would only garble the log. */
 const secretCharsMin = 4;

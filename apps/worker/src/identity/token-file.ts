@@ -1,7 +1,7 @@
 // The worker's token in its file, read again for each handshake: a secret that was replaced is used from the next one on, without a
 // restart. Which words of the command line name a file is decided in config.ts.
 
-import type { WorkerConfig } from "../settings/config.ts";
+import type { WorkerIdentity } from "@astraflow/runtime";
 
 /**
  * The file may be the scheduler's own, which holds several secrets, one a line, while one is being replaced: the first is the newest,
@@ -17,7 +17,7 @@ export function readFirstSecret(text: string): string {
 }
 
 export interface TokenFileOptions {
-  readonly auth: WorkerConfig["auth"];
+  readonly auth: WorkerIdentity["auth"];
   /** Null: the token did not come from a file, and stays as it is. */
   readonly file: string | null;
   readonly read: (file: string) => string | Error;
@@ -27,7 +27,7 @@ export interface TokenFileOptions {
 
 export class TokenFile {
   readonly #options: TokenFileOptions;
-  #auth: WorkerConfig["auth"];
+  #auth: WorkerIdentity["auth"];
   #hasWarned = false;
 
   constructor(options: TokenFileOptions) {
@@ -36,7 +36,7 @@ export class TokenFile {
   }
 
   /** What to prove oneself with now. A file that is missing or empty may just be being written: the last secret is tried once more. */
-  get auth(): WorkerConfig["auth"] {
+  get auth(): WorkerIdentity["auth"] {
     const { file, read } = this.#options;
     if (file === null || this.#auth.mode !== "token") return this.#auth;
     const text = read(file);
