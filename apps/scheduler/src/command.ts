@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
+import { flagsOf, type SettingRow } from "@astraflow/settings";
 import { StartupError } from "./platform/startup-error.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { describeSettings, readConfig, type SchedulerConfig } from "./settings/config.ts";
-import { logLevels } from "./settings/setting-readers.ts";
-import { flagOf, settingKeys, settingTable } from "./settings/setting-table.ts";
+import { settingTable } from "./settings/setting-table.ts";
 
 /** `replaced` has a code of its own: starting again would take the name back and end the other one. */
 const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } as const;
@@ -24,10 +24,10 @@ export interface SchedulerCommand {
 
 export const schedulerCommand: SchedulerCommand = {
   name: "scheduler",
-  flags: settingKeys.map((key) => ({
-    flag: flagOf(key),
-    help: settingTable[key].help,
-    ...(key === "logLevel" && { values: logLevels }),
+  flags: Object.entries<SettingRow>(settingTable).map(([key, row]) => ({
+    flag: flagsOf(key, row)[0] ?? "",
+    help: row.help,
+    ...(row.choices !== undefined && { values: row.choices }),
   })),
   async run(argv, env) {
     hidePasswordFromProcessList(argv);

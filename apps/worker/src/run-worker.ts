@@ -18,12 +18,12 @@ export async function runWorker(
     argv,
     env,
     hostname: hostname(),
-    readFile: readText,
-    readInput: () => readText(0),
+    readFile: (file) => readFileSync(file, "utf8"),
+    readInput: () => readFileSync(0, "utf8"),
     isDirectory,
   });
   if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
-  if (reading.wantsHelp) {
+  if ("wantsHelp" in reading) {
     process.stdout.write(renderHelp());
     return workerExitCodes.ok;
   }
@@ -48,14 +48,6 @@ export async function runWorker(
 function reportProblems(problems: readonly string[], next: string): WorkerExitCode {
   process.stderr.write(formatSettingsFault(problems, next));
   return workerExitCodes.usage;
-}
-
-function readText(file: string | 0): string | Error {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown : new Error(String(thrown));
-  }
 }
 
 function isDirectory(dir: string): boolean {

@@ -61,7 +61,7 @@ export class WorkerApp {
     this.#token = new TokenFile({
       auth: options.config.auth,
       file: options.config.tokenFile ?? null,
-      read: readTextFile,
+      read: (file) => readFileSync(file, "utf8"),
       warn: (message) => options.log.warn({ event: "token" }, message),
     });
     const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
@@ -250,14 +250,6 @@ const realEnvironment: WorkerEnvironment = {
   },
   defer: (call) => void setImmediate(call),
 };
-
-function readTextFile(file: string): string | Error {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown : new Error(String(thrown));
-  }
-}
 
 function readSystemFile(file: string): string | null {
   try {
