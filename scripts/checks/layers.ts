@@ -14,6 +14,7 @@ import { tokenize } from "./tokens.ts";
 export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/protocol": [],
   "packages/session": ["protocol"],
+  "packages/settings": ["protocol"],
   "packages/graph": ["protocol"],
   "packages/engine": ["protocol", "graph"],
   "packages/store": ["protocol", "engine"],
@@ -25,9 +26,9 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/devices": ["protocol"],
   "packages/sdk": [],
   "packages/sim": ["*"],
-  "apps/scheduler": ["protocol", "graph", "engine", "store", "services", "doors"],
-  "apps/worker": ["protocol", "runtime"],
-  "apps/cli": ["protocol", "graph", "client"],
+  "apps/scheduler": ["protocol", "settings", "graph", "engine", "store", "services", "doors"],
+  "apps/worker": ["protocol", "settings", "runtime"],
+  "apps/cli": ["protocol", "settings", "graph", "client"],
   "apps/console": ["protocol", "graph", "client"],
   examples: ["runtime", "sdk"],
 };

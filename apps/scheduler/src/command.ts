@@ -1,18 +1,15 @@
-// `astra scheduler`: reads the words, starts a scheduler, prints the ready line, and ends it by the rules: SIGTERM drains, a second
-// one, one before the ready line, or --grace ends at once, an engine that dies or is replaced takes the process with it. SIGHUP reads the
+// `astra scheduler`: reads the settings, starts a scheduler and prints the ready line. SIGTERM stops it in order; a second signal, one
+// before the ready line, or the end of --grace stop it at once. An engine that dies or is replaced ends the process. SIGHUP reads the
 // files of tokens and certificates again.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
+import { exitCodes, Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
+import { flagsOf, type SettingRow } from "@astraflow/settings";
 import { StartupError } from "./platform/startup-error.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { describeSettings, readConfig, type SchedulerConfig } from "./settings/config.ts";
-import { logLevels } from "./settings/setting-readers.ts";
-import { flagOf, settingKeys, settingTable } from "./settings/setting-table.ts";
-
-/** `replaced` has a code of its own: starting again would take the name back and end the other one. */
-const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } as const;
+import { settingTable } from "./settings/setting-table.ts";
 
 export interface SchedulerCommand {
   readonly name: "scheduler";
@@ -24,10 +21,10 @@ export interface SchedulerCommand {
 
 export const schedulerCommand: SchedulerCommand = {
   name: "scheduler",
-  flags: settingKeys.map((key) => ({
-    flag: flagOf(key),
-    help: settingTable[key].help,
-    ...(key === "logLevel" && { values: logLevels }),
+  flags: Object.entries<SettingRow>(settingTable).map(([key, row]) => ({
+    flag: flagsOf(key, row)[0] ?? "",
+    help: row.help,
+    ...(row.choices !== undefined && { values: row.choices }),
   })),
   async run(argv, env) {
     hidePasswordFromProcessList(argv);
@@ -41,7 +38,7 @@ export const schedulerCommand: SchedulerCommand = {
         return exitCodes.ok;
       case "refused":
         process.stderr.write(formatSettingsFault(answer.problems, "astra scheduler --help"));
-        return exitCodes.refused;
+        return exitCodes.usage;
       case "start":
         return runScheduler(answer.config);
     }
@@ -53,7 +50,7 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
   // Whatever nobody caught has left some promise or callback in an unknown state: better to start again from the store.
   process.on("uncaughtException", (cause) => {
     log.fatal({ err: cause }, "scheduler.crashed");
-    process.exit(exitCodes.died);
+    process.exit(exitCodes.failed);
   });
   const signals = installSignalHandlers();
   let scheduler: Scheduler;
@@ -63,7 +60,7 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
     if (!(cause instanceof StartupError)) throw cause;
     const code = cause.cause instanceof Fault ? cause.cause.code : "E.CONFIG.INVALID";
     process.stderr.write(formatFault({ code, message: cause.message }));
-    return exitCodes.refused;
+    return exitCodes.usage;
   }
   signals.markReady();
   signals.setReloadHandler(() => scheduler.reload());
@@ -76,7 +73,7 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
   }
   if (why instanceof Error) {
     log.fatal({ err: why }, "scheduler.died");
-    process.exit(exitCodes.died); // doors without an engine or a store would only collect what they cannot keep
+    process.exit(exitCodes.failed); // doors without an engine or a store would only collect what they cannot keep
   }
   log.info({ signal: why, graceMs: config.graceMs }, "scheduler.stopping");
   const isLate = await Promise.race([scheduler.stop().then(() => false), pause(config.graceMs, true, { ref: false })]);

@@ -9,7 +9,7 @@ import { createDocumentBlobStore, createEngineClient, createUserAccounts } from 
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
-import { readTlsCredentials, type ServerTlsCredentials, TlsFileError, type TlsFilePaths } from "./credentials/tls-credentials.ts";
+import { readTlsCredentials, type ServerTlsCredentials, TlsFileError } from "./credentials/tls-credentials.ts";
 import { createTlsReloader } from "./credentials/tls-reloader.ts";
 import { type EngineHost, startEngineHost } from "./engine/engine-host.ts";
 import { startEngineMonitor } from "./engine/engine-monitor.ts";
@@ -21,7 +21,7 @@ import { createDoorEnvironment } from "./platform/door-environment.ts";
 import { digestText } from "./platform/ids-and-random.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { StartupError } from "./platform/startup-error.ts";
-import type { SchedulerConfig } from "./settings/config.ts";
+import type { SchedulerConfig, TlsFilePaths } from "./settings/config.ts";
 import { createPasswordMask, describeStoreAddress } from "./settings/store-address.ts";
 import { devToken } from "./settings/token-files.ts";
 import { loadOrCreateReplicaName } from "./store/replica-name.ts";

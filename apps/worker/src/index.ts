@@ -1,7 +1,7 @@
 // The worker program, for whoever starts it: the command line loads this by name. This is the only entrance.
 
 import { runWorker } from "./run-worker.ts";
-import { type WorkerSetting, workerFlagOf, workerSettings } from "./settings/setting-table.ts";
+import { listedSettings } from "./settings/help-text.ts";
 
 /** A command of the `astra` program. */
 export interface WorkerProgram {
@@ -18,13 +18,11 @@ export interface WorkerProgram {
 
 export const workerCommand: WorkerProgram = {
   name: "worker",
-  flags: (workerSettings as readonly WorkerSetting[])
-    .filter((setting) => setting.without === undefined)
-    .map((setting) => ({
-      flag: `--${workerFlagOf(setting)}`,
-      env: `ASTRA_WORKER_${setting.name}`,
-      help: setting.help,
-      ...(setting.reading.as === "one-of" && { values: setting.reading.words }),
-    })),
+  flags: listedSettings.map(({ flag, variable, help, choices }) => ({
+    flag,
+    env: variable,
+    help,
+    ...(choices !== undefined && { values: choices }),
+  })),
   run: runWorker,
 };

@@ -1,15 +1,13 @@
 // docs/resource-affinity-and-artifacts.md is where operators look for the limits of what tasks keep: it must name those that exist.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { workerSettings } from "./settings/setting-table.ts";
+import { listedSettings } from "./settings/help-text.ts";
 
 const page = readFileSync(new URL("../../../docs/resource-affinity-and-artifacts.md", import.meta.url), "utf8");
 
 describe("the page about resources", () => {
   it("[W162] names every limit of what is kept, with its default, and no other", () => {
-    const known: readonly { name: string; otherwise?: string }[] = workerSettings.filter(
-      ({ name }) => name.startsWith("RESOURCE_") || name.startsWith("INLINE_"),
-    );
+    const known = listedSettings.filter(({ key }) => key.startsWith("RESOURCE_") || key.startsWith("INLINE_"));
     const named = [...page.matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)].map(([, name = "", otherwise = ""]) => ({
       name,
       otherwise,
@@ -17,7 +15,7 @@ describe("the page about resources", () => {
 
     expect(named.length).toBeGreaterThan(0);
     expect(new Map(named.map((one) => [one.name, one.otherwise]))).toEqual(
-      new Map(known.map(({ name, otherwise }) => [name, otherwise])),
+      new Map(known.map((row) => [row.key, String(row.default)])),
     );
   });
 });

@@ -2,30 +2,27 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { Fault, formatSettingsFault } from "@astraflow/protocol";
+import { type ExitCode, exitCodes, Fault, formatSettingsFault } from "@astraflow/protocol";
 import pino from "pino";
 import { loadOrCreateInstanceId } from "./identity/instance-id.ts";
 import { readWorkerConfig } from "./settings/config.ts";
 import { renderHelp } from "./settings/help-text.ts";
 import { ShutdownSignals } from "./signals.ts";
-import { WorkerApp, type WorkerExitCode, workerExitCodes } from "./worker-app.ts";
+import { WorkerApp } from "./worker-app.ts";
 
-export async function runWorker(
-  argv: readonly string[],
-  env: Readonly<Record<string, string | undefined>>,
-): Promise<WorkerExitCode> {
+export async function runWorker(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<ExitCode> {
   const reading = readWorkerConfig({
     argv,
     env,
     hostname: hostname(),
-    readFile: readText,
-    readInput: () => readText(0),
+    readFile: (file) => readFileSync(file, "utf8"),
+    readInput: () => readFileSync(0, "utf8"),
     isDirectory,
   });
   if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
-  if (reading.wantsHelp) {
+  if ("wantsHelp" in reading) {
     process.stdout.write(renderHelp());
-    return workerExitCodes.ok;
+    return exitCodes.ok;
   }
   const { config, warnings } = reading;
   const instance = loadOrCreateInstanceId(config.dataDir);
@@ -45,17 +42,9 @@ export async function runWorker(
   }
 }
 
-function reportProblems(problems: readonly string[], next: string): WorkerExitCode {
+function reportProblems(problems: readonly string[], next: string): ExitCode {
   process.stderr.write(formatSettingsFault(problems, next));
-  return workerExitCodes.usage;
-}
-
-function readText(file: string | 0): string | Error {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown : new Error(String(thrown));
-  }
+  return exitCodes.usage;
 }
 
 function isDirectory(dir: string): boolean {

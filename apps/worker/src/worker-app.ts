@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
-import { type FaultSummary, formatFault } from "@astraflow/protocol";
+import { type ExitCode, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
 import {
   type DrainThresholds,
   type LinkLogEvent,
@@ -26,13 +26,6 @@ import { CgroupReader } from "./status/cgroup.ts";
 import { WorkerMetrics } from "./status/metrics.ts";
 import { openStatusServer, type StatusServer } from "./status/status-server.ts";
 import { WorkerHealthReader } from "./status/worker-health.ts";
-
-/**
- * 0 all well, 1 what it found or loaded cannot be used, or cut short by a second signal, 2 wrong settings, 4 refused by the scheduler: what
- * these say of every other command.
- */
-export const workerExitCodes = { ok: 0, failed: 1, usage: 2, notAllowed: 4 } as const;
-export type WorkerExitCode = (typeof workerExitCodes)[keyof typeof workerExitCodes];
 
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
 const exitDelayMs = 500;
@@ -54,14 +47,14 @@ export class WorkerApp {
   #loadedWorker: LoadedWorker | undefined;
   #statusServer: StatusServer | undefined;
   #hasBeenReady = false;
-  #exitCode: WorkerExitCode = workerExitCodes.ok;
+  #exitCode: ExitCode = exitCodes.ok;
 
   constructor(options: WorkerAppOptions) {
     this.#options = options;
     this.#token = new TokenFile({
       auth: options.config.auth,
       file: options.config.tokenFile ?? null,
-      read: readTextFile,
+      read: (file) => readFileSync(file, "utf8"),
       warn: (message) => options.log.warn({ event: "token" }, message),
     });
     const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
@@ -76,7 +69,7 @@ export class WorkerApp {
     });
   }
 
-  async run(): Promise<WorkerExitCode> {
+  async run(): Promise<ExitCode> {
     const loaded = await this.#loadWorker();
     if (loaded === null) return this.#exit();
     this.#handleSignals(loaded);
@@ -106,7 +99,7 @@ export class WorkerApp {
       this.#loadedWorker = (await Promise.race([loadWorker(config, options), signals.waitForFirst()])) ?? undefined;
     } catch (problem) {
       const message = problem instanceof Error ? problem.message : String(problem);
-      this.#failWith(workerExitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
+      this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
     }
     if (this.#loadedWorker === undefined) return null;
     for (const { dir, code, message } of this.#loadedWorker.packageProblems())
@@ -121,7 +114,7 @@ export class WorkerApp {
     signals.onSignal((count, signal) => {
       log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
       if (count === 1) return worker.drain(config.graceMs);
-      this.#exitCode = workerExitCodes.failed;
+      this.#exitCode = exitCodes.failed;
       worker.stop();
     });
   }
@@ -145,7 +138,7 @@ export class WorkerApp {
     } catch (problem) {
       const reason = problem instanceof Error ? problem.message : String(problem);
       const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`;
-      this.#failWith(workerExitCodes.usage, {
+      this.#failWith(exitCodes.usage, {
         code: "E.CONFIG.INVALID",
         message,
         suggestion: "astra worker --metrics-listen 127.0.0.1:0",
@@ -166,24 +159,23 @@ export class WorkerApp {
       const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
       process.stdout.write(`${JSON.stringify(ready)}\n`);
     }
-    if (event.event === "outbox-damaged")
-      this.#failWith(workerExitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: event.message });
+    if (event.event === "outbox-damaged") this.#failWith(exitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: event.message });
     const refusal = event.event === "refused" ? String(event.details?.["code"]) : "";
     if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
       const message = `the scheduler refused this worker: ${event.message}`;
-      this.#failWith(workerExitCodes.notAllowed, { code: refusal, message, suggestion: advice });
+      this.#failWith(exitCodes.notAllowed, { code: refusal, message, suggestion: advice });
       // Not from inside the link's own move.
       queueMicrotask(() => this.#loadedWorker?.worker.stop());
     }
   }
 
-  #failWith(code: WorkerExitCode, words: FaultSummary): void {
+  #failWith(code: ExitCode, words: FaultSummary): void {
     this.#exitCode = code;
     process.stderr.write(formatFault(words));
   }
 
   /** The process ends by itself once nothing holds it, and by force where something does. */
-  #exit(): WorkerExitCode {
+  #exit(): ExitCode {
     const code = this.#exitCode;
     setTimeout(() => process.exit(code), exitDelayMs).unref();
     return code;
@@ -250,14 +242,6 @@ const realEnvironment: WorkerEnvironment = {
   },
   defer: (call) => void setImmediate(call),
 };
-
-function readTextFile(file: string): string | Error {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown : new Error(String(thrown));
-  }
-}
 
 function readSystemFile(file: string): string | null {
   try {

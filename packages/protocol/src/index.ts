@@ -42,6 +42,7 @@ export {
   taskStateChangeOf,
 } from "./events/run-fold.ts";
 export { type EventData, EventSchema, type EventType, eventDataSchemas, type ServerEvent } from "./events/server-events.ts";
+export { type ExitCode, exitCodes, exitMeanings } from "./faults/exit-codes.ts";
 export { Fault, type FaultDetails, fault } from "./faults/fault.ts";
 export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./faults/fault-codes.ts";
 export { type FaultSummary, formatFault, formatSettingsFault } from "./faults/fault-text.ts";

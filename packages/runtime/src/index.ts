@@ -26,7 +26,7 @@ export {
   loadPackages,
   type PackageProblem,
 } from "./handlers/package-loader.ts";
-export type { HandlerVendorFrames } from "./handlers/vendor-frames.ts";
+export type { HandlerVendorFrames, IncomingVendorFrame, OutgoingVendorFrame } from "./handlers/vendor-frames.ts";
 export {
   type DurableOutbox,
   JournaledOutbox,
@@ -43,7 +43,6 @@ export { type LinkPhase, type LinkTransition, linkTransitions } from "./schedule
 export {
   type DialTarget,
   type DrainThresholds,
-  type IncomingVendorFrame,
   type InventoryAttempt,
   type LinkCounter,
   type LinkEventName,
@@ -54,7 +53,6 @@ export {
   type LinkStatus,
   linkDefaults,
   linkFeatures,
-  type OutgoingVendorFrame,
   type WorkCounts,
   type WorkerCapabilities,
   type WorkerHealth,

@@ -11,11 +11,11 @@ import {
 } from "@astraflow/protocol";
 import type { LocalAttempt } from "../src/attempts/attempt.ts";
 import type { AttemptOutcome } from "../src/attempts/outcome.ts";
+import type { IncomingVendorFrame } from "../src/handlers/vendor-frames.ts";
 import type { DurableOutbox } from "../src/outbox/journaled-outbox.ts";
 import type { JournaledOutcome } from "../src/outbox/outbox-journal.ts";
 import {
   type DrainThresholds,
-  type IncomingVendorFrame,
   type LinkLogEvent,
   type LinkSettings,
   linkDefaults,

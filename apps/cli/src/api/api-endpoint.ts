@@ -1,6 +1,7 @@
 // Which scheduler a command talks to and as whom: from flags, the environment, what `astra login` kept, or the defaults of one's own machine.
 
 import { readFileSync } from "node:fs";
+import { isLoopbackHost, readSecretArgument } from "@astraflow/settings";
 import { usageFailure } from "../output/cli-failure.ts";
 import { findSavedToken } from "./saved-tokens.ts";
 
@@ -43,18 +44,19 @@ function readCaFile(file: string): string {
   return text;
 }
 
-/** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
 function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url: URL): string {
-  if (tokenFlag === "-") return firstToken(readFileSync(0, "utf8"));
-  if (tokenFlag?.startsWith("@")) return firstToken(readTokenFile(tokenFlag.slice(1)));
-  if (tokenFlag !== undefined && tokenFlag !== devToken) {
+  if (tokenFlag === undefined) {
+    const token = env["ASTRA_TOKEN"] ?? findSavedToken(url.origin, env) ?? (isLoopbackHost(url.hostname) ? devToken : "");
+    return validateToken(token, "ASTRA_TOKEN");
+  }
+  const readInput = () => readFileSync(0, "utf8");
+  const token = readSecretArgument(tokenFlag, { publicToken: devToken, readFile: readTokenFile, readInput });
+  if (token === null)
     throw usageFailure(
       "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
     );
-  }
-  const isLoopback = /^(127(\.\d+){3}|localhost|\[::1\])$/.test(url.hostname);
-  const token = tokenFlag ?? env["ASTRA_TOKEN"] ?? findSavedToken(url.origin, env) ?? (isLoopback ? devToken : "");
-  return validateToken(token, "ASTRA_TOKEN");
+  if (token === "") throw usageFailure("The token file is empty; write the secret into it.");
+  return validateToken(token, "The token file");
 }
 
 function readTokenFile(file: string): string {
@@ -63,13 +65,6 @@ function readTokenFile(file: string): string {
   } catch (cause) {
     throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
   }
-}
-
-/** A token file of the scheduler holds one secret a line while one is being replaced; the first is the newest. */
-function firstToken(text: string): string {
-  const line = text.split("\n").find((one) => one.trim() !== "") ?? "";
-  if (line === "") throw usageFailure("The token file is empty; write the secret into it.");
-  return validateToken(line.trim(), "The token file");
 }
 
 /** No header can carry anything else, and what refuses it there repeats the secret in its words. */

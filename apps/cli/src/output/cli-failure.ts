@@ -1,21 +1,9 @@
 // How the CLI says no: one kind of failure, its exit code, and its words on stderr. The codes are a promise to scripts.
 
-import { formatFault } from "@astraflow/protocol";
+import { type ExitCode, exitCodes, formatFault } from "@astraflow/protocol";
 
-/** What a script learns from the exit code alone. */
-export const exitCodes = {
-  ok: 0,
-  /** The run failed or was cancelled, or the scheduler refused the request. */
-  failed: 1,
-  usage: 2,
-  notFound: 3,
-  notAllowed: 4,
-  unreachable: 5,
-  conflict: 6,
-  timeout: 7,
-  interrupted: 130,
-} as const;
-export type CliExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+export { exitCodes };
+export type CliExitCode = ExitCode;
 
 export interface FailureBody {
   readonly error: string;

@@ -4,12 +4,7 @@
 import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from "node:tls";
-
-export interface TlsFilePaths {
-  readonly certFile: string;
-  readonly keyFile: string;
-  readonly clientCaFile: string | null;
-}
+import type { TlsFilePaths } from "../settings/config.ts";
 
 /** Files that were read and fit together. */
 export interface ServerTlsCredentials {

@@ -1,8 +1,8 @@
 // Passwords of the first users, out of files and the environment. Used once, for a tenant that has no users; there is no default.
 
 import { passwordLimits } from "@astraflow/protocol";
+import type { SettingSources } from "@astraflow/settings";
 import type { AdminPasswordSetting } from "./setting-readers.ts";
-import type { Sources } from "./setting-sources.ts";
 
 export interface AdminPassword {
   readonly tenant: string;
@@ -14,7 +14,7 @@ const adminPasswordVariable = "ASTRA_ADMIN_PASSWORD";
 /** The good ones and what is wrong with the others. No password is ever in a sentence. */
 export function readAdminPasswords(
   given: readonly AdminPasswordSetting[],
-  { env, readFile }: Pick<Sources, "env" | "readFile">,
+  { env, readFile }: Pick<SettingSources, "env" | "readFile">,
 ): { readonly admins: readonly AdminPassword[]; readonly problems: readonly string[] } {
   const admins: AdminPassword[] = [];
   const problems: string[] = [];
@@ -38,7 +38,7 @@ export function readAdminPasswords(
   return { admins, problems };
 }
 
-function readPasswordFile(file: string, readFile: Sources["readFile"], problems: string[]): string | null {
+function readPasswordFile(file: string, readFile: SettingSources["readFile"], problems: string[]): string | null {
   try {
     return readFile(file);
   } catch (cause) {

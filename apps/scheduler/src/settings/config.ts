@@ -1,18 +1,32 @@
-// The scheduler's configuration: the words of setting-sources.ts judged together and made into one frozen object, or all that is
-// wrong with them at once. Nothing is opened or written here; token files are read through the given reader,
-// those of TLS when they are used (tls-credentials.ts).
+// The scheduler's configuration: all settings read and checked together, as one frozen object, or as the list of all problems.
+// Nothing is opened or written here. Token files are read through the given reader; TLS files when they are used (tls-credentials.ts).
 
 import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";
-import type { TlsFilePaths } from "../credentials/tls-credentials.ts";
+import {
+  deepFreeze,
+  flagsOf,
+  isLoopbackHost,
+  readSettings,
+  type SettingGrammar,
+  SettingProblem,
+  type SettingRow,
+  type SettingSources,
+  variableOf,
+} from "@astraflow/settings";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
-import { type Address, type LogLevel, Refusal, type TokenSetting } from "./setting-readers.ts";
-import { gatherSettings, type Sources } from "./setting-sources.ts";
-import { flagOf, type SchedulerSettings, settingKeys, settingTable, variableOf } from "./setting-table.ts";
+import type { Address, LogLevel, TokenSetting } from "./setting-readers.ts";
+import { type SchedulerSettings, settingTable, variablePrefix } from "./setting-table.ts";
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
 import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
 import { type AccessToken, devToken, readTokens } from "./token-files.ts";
+
+export interface TlsFilePaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clientCaFile: string | null;
+}
 
 export interface SchedulerConfig {
   readonly listen: Address;
@@ -61,45 +75,63 @@ const sqliteReplicaName = "one";
 /** Keys that come and go in the life of one session token; the ring holds two more. */
 const keysPerTokenMax = 6;
 
-export function readConfig(sources: Sources): ConfigResult {
-  const gathered = gatherSettings(sources);
-  if (gathered.wants !== "start") return { type: gathered.wants };
-  const problems = [...gathered.problems];
-  const settings = Object.fromEntries(
-    settingKeys.map((key) => [key, gathered.values.get(key) ?? settingTable[key].fallback]),
-  ) as SchedulerSettings;
+const grammar: SettingGrammar = {
+  prefix: variablePrefix,
+  configVariable: `${variablePrefix}CONFIG`,
+  requests: new Map([
+    ["--help", "help"],
+    ["-h", "help"],
+    ["--version", "version"],
+  ]),
+  takesNextArgument: (next, isSwitch) => !isSwitch && !next.startsWith("--"),
+  isEmptyVariableUnset: true,
+  fileKey: (key) => key,
+  normalizeKey: (key) => key,
+  unreadKeys: ["tenants"],
+  parseFile: (text) => JSON.parse(text),
+  fileValues: "text",
+  sentences: {
+    unknownFlag: (flag, hint) => `There is no flag ${flag}${hint || "."} See astra scheduler --help.`,
+    // It may be an address with a password in it.
+    unexpectedArgument: (argument, hint) =>
+      `"${argument.replace(/:\/\/.*/s, "://…")}" is not expected here; settings are given as flags${hint || "."} See astra scheduler --help.`,
+    missingValue: (flag, valueName) => `${flag} needs a value (${flag} ${valueName}).`,
+    givenTwice: (flag) => `${flag} is given twice; keep one.`,
+    unknownVariable: (name, hint) => `There is no setting ${name}${hint || "; unset it."}`,
+    unknownKey: (name, hint) => `There is no setting ${name}${hint || "; remove it."}`,
+    unreadableFile: (file, reason) =>
+      `The configuration file ${file} cannot be read as JSON (${reason}); correct it or leave --config out.`,
+    notAnObject: (file) =>
+      `The configuration file ${file} must hold one JSON object with settings by name, like {"logLevel": "warn"}.`,
+    keyInFile: (key, file) => `"${key}" in ${file}`,
+    wrongFileValue: (name, isList) => `${name} must be one text, number or boolean${isList ? ", or a list of them" : ""}.`,
+    invalidValue: (name, reason) => `${name} ${reason}.`,
+  },
+};
 
-  const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
-  problems.push(...tokenProblems);
-  if (settings.token.length === 0 && !settings.dev) {
-    problems.push(
-      "No caller could get in: there is no token. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
-    );
-  }
-  const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);
-  problems.push(...adminProblems);
+export function readConfig(sources: SettingSources): ConfigResult {
+  const { request, values: settings, unread, problems: readProblems } = readSettings(settingTable, grammar, sources);
+  if (request !== "run") return { type: request };
   const thresholds = thresholdsOf(settings);
-  problems.push(...findLeaseProblems(thresholds, flagNames));
-  const tenants = gathered.tenants === undefined ? {} : readTenants(gathered.tenants, thresholds, problems);
-  checkListenAddress(settings, problems);
-  checkTls(settings, tenants, problems);
-  if (settings.sessionToken > settings.sessionKeyAge * keysPerTokenMax) {
-    problems.push(
-      `--session-key-age ${settings.sessionKeyAge} is far shorter than --session-token ${settings.sessionToken}, so more keys would be in use at once than are kept; make it at least ${Math.ceil(settings.sessionToken / keysPerTokenMax)}.`,
-    );
-  }
-  if (settings.timeScale !== 1 && !settings.dev)
-    problems.push("--time-scale bends time for tests and needs --dev; leave it out.");
-  if (settings.threads > 1) problems.push("--threads is above 1, but a scheduler has one engine thread; write 0 or 1.");
-  if (settings.respListen !== "") {
-    problems.push(
-      "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
-    );
-  }
-  const store = parseStoreSetting(settings, problems);
+  const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
+  const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);
+  const { tenants, problems: tenantProblems } = readTenants(unread["tenants"], thresholds);
+  const store = parseStoreAddress(settings.store, settings.dataDir);
   const failpoints = parseFailpoints(sources.env["ASTRA_FAILPOINTS"] ?? "");
-  problems.push(...failpoints.problems);
-  if (problems.length > 0 || store === null) return { type: "refused", problems };
+  const problems = [
+    ...readProblems,
+    ...tokenProblems,
+    ...checkTokens(settings),
+    ...adminProblems,
+    ...findLeaseProblems(thresholds, flagNames),
+    ...tenantProblems,
+    ...checkListenAddress(settings),
+    ...checkTls(settings, tenants),
+    ...checkTimesAndThreads(settings),
+    ...(store instanceof SettingProblem ? [`--store ${store.reason}.`] : []),
+    ...failpoints.problems,
+  ];
+  if (problems.length > 0 || store instanceof SettingProblem) return { type: "refused", problems };
 
   const config: SchedulerConfig = {
     listen: settings.listen,
@@ -129,7 +161,7 @@ export function readConfig(sources: Sources): ConfigResult {
     timeScale: settings.timeScale,
     failpoints: failpoints.points,
   };
-  return { type: "start", config: freezeDeep(config) };
+  return { type: "start", config: deepFreeze(config) };
 }
 
 function thresholdsOf(settings: SchedulerSettings): TenantSettings {
@@ -149,54 +181,64 @@ function tlsOf({ tlsCert, tlsKey, clientCa }: SchedulerSettings): TlsFilePaths |
   return { certFile: resolve(tlsCert), keyFile: resolve(tlsKey), clientCaFile: clientCa === "" ? null : resolve(clientCa) };
 }
 
-function checkListenAddress(settings: SchedulerSettings, problems: string[]): void {
-  if (isLoopback(settings.listen.host)) return;
-  if (settings.dev) {
-    problems.push(
-      `--dev accepts a token that everybody knows, so it may only listen on loopback, not on ${settings.listen.host}; use --listen 127.0.0.1:${settings.listen.port}, or drop --dev and give a --token.`,
-    );
-  } else if (settings.tlsCert === "" && !settings.insecureListen) {
-    problems.push(
-      `--listen ${settings.listen.host} can be reached by other machines and nothing is encrypted there; give --tls-cert and --tls-key, put a TLS proxy in front of 127.0.0.1, or add --insecure-listen if the network is trusted.`,
-    );
-  }
+function checkTokens({ token, dev }: SchedulerSettings): string[] {
+  if (token.length > 0 || dev) return [];
+  return [
+    "No token is configured, so nobody could connect. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
+  ];
 }
 
-function checkTls(settings: SchedulerSettings, tenants: Readonly<Record<string, TenantConfig>>, problems: string[]): void {
-  const { tlsCert, tlsKey, clientCa, trustDomain } = settings;
+function checkListenAddress({ listen, dev, tlsCert, insecureListen }: SchedulerSettings): string[] {
+  if (isLoopbackHost(listen.host)) return [];
+  if (dev)
+    return [
+      `--dev accepts a token that everybody knows, so it may only listen on loopback, not on ${listen.host}; use --listen 127.0.0.1:${listen.port}, or drop --dev and give a --token.`,
+    ];
+  if (tlsCert !== "" || insecureListen) return [];
+  return [
+    `--listen ${listen.host} can be reached by other machines and nothing is encrypted there; give --tls-cert and --tls-key, put a TLS proxy in front of 127.0.0.1, or add --insecure-listen if the network is trusted.`,
+  ];
+}
+
+function checkTls(
+  { tlsCert, tlsKey, clientCa, trustDomain }: SchedulerSettings,
+  tenants: Readonly<Record<string, TenantConfig>>,
+): string[] {
+  const problems: string[] = [];
   if ((tlsCert === "") !== (tlsKey === ""))
     problems.push(`${tlsCert === "" ? "--tls-key" : "--tls-cert"} is given alone; a certificate and its key go together.`);
   if (clientCa !== "" && tlsCert === "")
     problems.push("--client-ca asks workers for certificates, which only TLS can carry; give --tls-cert and --tls-key too.");
-  if ((clientCa === "") !== (trustDomain === ""))
-    problems.push(
-      clientCa === ""
-        ? "--trust-domain says which certificates of workers are ours, but none are asked for; give --client-ca too."
-        : "--client-ca needs --trust-domain: it says whose names in the certificates are ours.",
-    );
+  if (trustDomain !== "" && clientCa === "") problems.push("--trust-domain needs --client-ca.");
+  if (clientCa !== "" && trustDomain === "")
+    problems.push("--client-ca needs --trust-domain, the SPIFFE trust domain of worker certificates.");
   const demanding = Object.entries(tenants).find(([, { isCertificateRequired }]) => isCertificateRequired)?.[0];
   if (demanding !== undefined && clientCa === "")
     problems.push(
       `"requireCertificate" of tenant "${demanding}" would let none of its workers in, because none are asked for a certificate; give --client-ca.`,
     );
+  return problems;
 }
 
-/** Loopback by its spelling alone: a name that has to be resolved may be anything tomorrow. */
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
-}
-
-function parseStoreSetting(settings: SchedulerSettings, problems: string[]): StoreAddress | null {
-  const address = parseStoreAddress(settings.store, settings.dataDir);
-  if (!(address instanceof Refusal)) return address;
-  problems.push(`--store ${address.reason}.`);
-  return null;
+function checkTimesAndThreads({ sessionToken, sessionKeyAge, timeScale, dev, threads, respListen }: SchedulerSettings): string[] {
+  const problems: string[] = [];
+  if (sessionToken > sessionKeyAge * keysPerTokenMax)
+    problems.push(
+      `--session-key-age ${sessionKeyAge} is far shorter than --session-token ${sessionToken}, so more keys would be in use at once than are kept; make it at least ${Math.ceil(sessionToken / keysPerTokenMax)}.`,
+    );
+  if (timeScale !== 1 && !dev) problems.push("--time-scale is for tests and needs --dev.");
+  if (threads > 1) problems.push("--threads is above 1, but a scheduler has one engine thread; write 0 or 1.");
+  if (respListen !== "")
+    problems.push(
+      "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
+    );
+  return problems;
 }
 
 export function describeSettings(): string {
-  const rows: [string, string][] = settingKeys.map((key) => [
-    `${flagOf(key)}${settingTable[key].word ? ` ${settingTable[key].word}` : ""}`,
-    settingTable[key].help,
+  const rows: [string, string][] = Object.entries<SettingRow>(settingTable).map(([key, row]) => [
+    `${flagsOf(key, row)[0]}${row.valueName ? ` ${row.valueName}` : ""}`,
+    row.help,
   ]);
   rows.push(["--config FILE", "the same settings as a JSON object, by name; flags and environment win"]);
   const width = Math.max(...rows.map(([flag]) => flag.length));
@@ -210,16 +252,8 @@ export function describeSettings(): string {
     "",
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",
-    `Each setting is also an environment variable, like ${variableOf("dataDir")}.`,
+    `Each setting is also an environment variable, like ${variableOf(variablePrefix, "dataDir")}.`,
     "Files of tokens and certificates are read again when they change, and on SIGHUP. In the file of --config, `tenants` holds",
     `settings of single tenants: {"tenants": {"acme": {"lease": 60000, "requireCertificate": true}}}; ${tenantKeys.join(", ")}.`,
   ].join("\n");
-}
-
-function freezeDeep<T>(value: T): T {
-  if (typeof value === "object" && value !== null) {
-    for (const inner of Object.values(value)) freezeDeep(inner);
-    Object.freeze(value);
-  }
-  return value;
 }

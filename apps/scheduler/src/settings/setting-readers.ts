@@ -1,19 +1,10 @@
-// How the words of settings are read, kind by kind: addresses, names, switches, numbers, tokens. Which settings there are is in
+// How the texts of the scheduler's settings are read: addresses, names, switches, numbers, tokens. Which settings there are is in
 // setting-table.ts and tenant-settings.ts.
 
 import type { Permission } from "@astraflow/protocol";
 import { limits, userRoles } from "@astraflow/protocol";
 import { allGrants, grantsForRoles, tenantGrants } from "@astraflow/services";
-
-/** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
-export class Refusal {
-  readonly reason: string;
-  constructor(reason: string) {
-    this.reason = reason;
-  }
-}
-
-export type Origin = "flag" | "environment" | "file";
+import { type SettingOrigin, SettingProblem } from "@astraflow/settings";
 
 export interface Address {
   readonly host: string;
@@ -36,42 +27,42 @@ export type LogLevel = (typeof logLevels)[number];
 export const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 export const dayMs = 86_400_000;
 
-export function readText(text: string): string | Refusal {
-  return text.trim() === "" ? new Refusal("is empty; leave it out to get its default") : text;
+export function readText(text: string): string | SettingProblem {
+  return text.trim() === "" ? new SettingProblem("is empty; leave it out to get its default") : text;
 }
 
-export function readAddress(text: string): Address | Refusal {
+export function readAddress(text: string): Address | SettingProblem {
   const cut = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text.trim());
   const port = Number(cut?.[3]);
   if (!cut || port > 65_535)
-    return new Refusal(`is "${text}", which is no HOST:PORT; write it like 127.0.0.1:8080, port 0 picks a free one`);
+    return new SettingProblem(`is "${text}", which is no HOST:PORT; write it like 127.0.0.1:8080, port 0 picks a free one`);
   return { host: cut[1] ?? cut[2] ?? "", port };
 }
 
-export function readName(text: string): string | Refusal {
+export function readName(text: string): string | SettingProblem {
   return namePattern.test(text)
     ? text
-    : new Refusal(`is "${text}"; use up to 63 letters, digits, dots, dashes or underscores, a letter or digit first`);
+    : new SettingProblem(`is "${text}"; use up to 63 letters, digits, dots, dashes or underscores, a letter or digit first`);
 }
 
 /** Trust domains of certificates, spelled as their names are: lowercase. */
-export function readTrustDomain(text: string): string | Refusal {
+export function readTrustDomain(text: string): string | SettingProblem {
   return /^[a-z0-9][a-z0-9._-]{0,254}$/.test(text)
     ? text
-    : new Refusal(`is "${text}"; write it like prod.example, in lowercase and without spiffe://`);
+    : new SettingProblem(`is "${text}"; write it like prod.example, in lowercase and without spiffe://`);
 }
 
-export function readSwitch(text: string): boolean | Refusal {
+export function readSwitch(text: string): boolean | SettingProblem {
   if (["", "1", "true", "yes", "on"].includes(text.toLowerCase())) return true;
   if (["0", "false", "no", "off"].includes(text.toLowerCase())) return false;
-  return new Refusal(`is "${text}"; it is a switch, write true or false`);
+  return new SettingProblem(`is "${text}"; it is a switch, write true or false`);
 }
 
-export function readWhole(range: { min: number; max: number; unit: string }): (text: string) => number | Refusal {
+export function readWhole(range: { min: number; max: number; unit: string }): (text: string) => number | SettingProblem {
   return (text) => {
     const value = /^\d{1,15}$/.test(text.trim()) ? Number(text) : Number.NaN;
     if (value >= range.min && value <= range.max) return value;
-    return new Refusal(`is "${text}"; it must be a whole number of ${range.unit} from ${range.min} to ${range.max}`);
+    return new SettingProblem(`is "${text}"; it must be a whole number of ${range.unit} from ${range.min} to ${range.max}`);
   };
 }
 
@@ -79,35 +70,35 @@ export function readWhole(range: { min: number; max: number; unit: string }): (t
 export const readPercent = readWhole({ min: 6, max: 101, unit: "percent" });
 export const readWindow = readWhole({ min: 1, max: limits.windowMax, unit: "frames" });
 
-export function readScale(text: string): number | Refusal {
+export function readScale(text: string): number | SettingProblem {
   const value = /^\d{1,4}(\.\d{1,3})?$/.test(text.trim()) ? Number(text) : Number.NaN;
-  return value >= 1 && value <= 1_000 ? value : new Refusal(`is "${text}"; it must be a number from 1 to 1000`);
+  return value >= 1 && value <= 1_000 ? value : new SettingProblem(`is "${text}"; it must be a number from 1 to 1000`);
 }
 
-export function readLevel(text: string): LogLevel | Refusal {
+export function readLevel(text: string): LogLevel | SettingProblem {
   const level = logLevels.find((one) => one === text.toLowerCase());
-  return level ?? new Refusal(`is "${text}"; it must be one of ${logLevels.join(", ")}`);
+  return level ?? new SettingProblem(`is "${text}"; it must be one of ${logLevels.join(", ")}`);
 }
 
 /** `NAME[/TENANT]=SECRET` or `NAME[/TENANT]=@FILE`. A command line is readable by every user of the machine, so there only the second. */
-export function readToken(text: string, origin: Origin): readonly TokenSetting[] | Refusal {
+export function readToken(text: string, origin: SettingOrigin): readonly TokenSetting[] | SettingProblem {
   const cut = /^([^=/:]+)(?:\/([^=/:]+))?(?::([^=/:]*))?=(.+)$/s.exec(text);
   // The value may be a secret: it is never repeated in the message.
-  if (!cut) return new Refusal("has a value that is not NAME=@FILE, NAME/TENANT=@FILE or NAME/TENANT:GRANTS=@FILE");
+  if (!cut) return new SettingProblem("has a value that is not NAME=@FILE, NAME/TENANT=@FILE or NAME/TENANT:GRANTS=@FILE");
   const [, name = "", tenant = "default", words, value = ""] = cut;
   if (!namePattern.test(name) || !namePattern.test(tenant)) {
-    return new Refusal("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
+    return new SettingProblem("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
   }
   const grants = words === undefined ? tenantGrants : readGrants(words);
   if (grants === null) {
     const roles = userRoles.filter((role) => role !== "admin");
-    return new Refusal(
+    return new SettingProblem(
       `gives "${name}" the grants "${words}"; there are ${allGrants.join(", ")} and the roles ${roles.join(", ")}, joined by +`,
     );
   }
   if (value.startsWith("@")) return [{ name, tenant, grants, secret: null, file: value.slice(1) }];
   if (origin === "flag") {
-    return new Refusal(
+    return new SettingProblem(
       `shows the secret of "${name}" to everyone who can list processes; put it into a file and pass --token ${name}=@FILE, or set ASTRA_SCHEDULER_TOKEN`,
     );
   }
@@ -133,9 +124,9 @@ export interface AdminPasswordSetting {
 }
 
 /** `FILE` or `TENANT=FILE`. */
-export function readAdminPasswordFile(text: string): readonly AdminPasswordSetting[] | Refusal {
+export function readAdminPasswordFile(text: string): readonly AdminPasswordSetting[] | SettingProblem {
   const cut = /^(?:([^=/]*)=)?(.+)$/s.exec(text.trim());
   const [, tenant = "default", file = ""] = cut ?? [];
-  if (file === "" || !namePattern.test(tenant)) return new Refusal("must be FILE or TENANT=FILE");
+  if (file === "" || !namePattern.test(tenant)) return new SettingProblem("must be FILE or TENANT=FILE");
   return [{ tenant, file }];
 }

@@ -1,5 +1,5 @@
+import { SettingProblem } from "@astraflow/settings";
 import { describe, expect, it } from "vitest";
-import { Refusal } from "./setting-readers.ts";
 import { createPasswordMask, describeStoreAddress, parseStoreAddress, type StoreAddress } from "./store-address.ts";
 
 const secret = "s3cret/%word";
@@ -30,9 +30,9 @@ describe("the place of the store", () => {
     for (const text of [...wrong, "sqlite:", "mysql:x", "plain.db"]) {
       const refusal = parseStoreAddress(text, "/data");
 
-      expect(refusal).toBeInstanceOf(Refusal);
-      expect((refusal as Refusal).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
-      expect((refusal as Refusal).reason).not.toMatch(/s3cret|100%/);
+      expect(refusal).toBeInstanceOf(SettingProblem);
+      expect((refusal as SettingProblem).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
+      expect((refusal as SettingProblem).reason).not.toMatch(/s3cret|100%/);
     }
   });
 
@@ -40,15 +40,15 @@ describe("the place of the store", () => {
     for (const password of ["12/s3cret", "12#s3cret", "s3cret/x", "s3cret#x", "s3cret?x"]) {
       const refusal = parseStoreAddress(`postgres://u:${password}@h/d`, "/data");
 
-      expect((refusal as Refusal).reason).toMatch(/\/ as %2F, # as %23/);
-      expect((refusal as Refusal).reason).not.toMatch(/s3cret|u:12/);
+      expect((refusal as SettingProblem).reason).toMatch(/\/ as %2F, # as %23/);
+      expect((refusal as SettingProblem).reason).not.toMatch(/s3cret|u:12/);
     }
   });
 
   it("[O30] has TLS that is checked in full, not at all, or is off; other modes mean the first or are refused", () => {
     const modeOf = (mode: string) => {
       const address = parseStoreAddress(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
-      return address instanceof Refusal
+      return address instanceof SettingProblem
         ? address.reason
         : address.of === "postgres" && new URL(address.url).searchParams.get("sslmode");
     };

@@ -2,13 +2,14 @@
 // without its secret, and keeps the secret out of everything that is printed. Opening it is engine-start.ts.
 
 import { resolve } from "node:path";
-import { passwordEscapeHint } from "../store/connection-refusal.ts";
-import { Refusal } from "./setting-readers.ts";
+import { SettingProblem } from "@astraflow/settings";
 
 export type StoreAddress =
   | { readonly of: "sqlite"; readonly file: string }
   /** `url` holds the password: it goes to the store and nowhere else. */
   | { readonly of: "postgres"; readonly url: string };
+
+export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
 
 /** Shorter words are found inside others; hiding them would only garble the log. */
 const secretCharsMin = 4;
@@ -25,33 +26,34 @@ const sslModes: Readonly<Record<string, string>> = {
   "no-verify": "no-verify",
 };
 
-export function parseStoreAddress(text: string, dataDir: string): StoreAddress | Refusal {
+export function parseStoreAddress(text: string, dataDir: string): StoreAddress | SettingProblem {
   if (text === "") return { of: "sqlite", file: resolve(dataDir, "astra.db") };
   if (/^postgres(ql)?:/i.test(text)) return parsePostgresAddress(text);
   const file = text.replace(/^sqlite:(\/\/)?/, "");
   if (text.startsWith("sqlite:") && file !== "") return { of: "sqlite", file: resolve(file) };
   // Only the part that cannot be a secret is repeated: it may be a misspelled address with a password in it.
   const scheme = /^[a-z][a-z0-9+.-]{0,20}:/i.exec(text)?.[0] ?? "something else";
-  return new Refusal(`begins with ${scheme}; it must be sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+  return new SettingProblem(`begins with ${scheme}; it must be sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
 }
 
-function parsePostgresAddress(text: string): StoreAddress | Refusal {
+function parsePostgresAddress(text: string): StoreAddress | SettingProblem {
   const url = URL.parse(text);
   // A / or # in a password ends the part of the address that could hold one; nothing of such a text is repeated.
   const isCutShort = url === null ? text.includes("@") : url.username + url.password === "" && /^[^?]*@/.test(text);
   if (isCutShort)
-    return new Refusal(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${passwordEscapeHint}`);
+    return new SettingProblem(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${passwordEscapeHint}`);
   if (url === null || (url.hostname === "" && !url.searchParams.has("host")))
-    return new Refusal("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
-  if (!/^\/[^/]+$/.test(url.pathname)) return new Refusal(`names no database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+    return new SettingProblem("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
+  if (!/^\/[^/]+$/.test(url.pathname))
+    return new SettingProblem(`names no database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
   if (decodePassword(url) === null)
-    return new Refusal("has a password that is not written as addresses are; replace each % in it by %25");
+    return new SettingProblem("has a password that is not written as addresses are; replace each % in it by %25");
   const given = url.searchParams.get("sslmode");
   // Who asks for the meanings of libpq gets them from the driver.
   if (given === null || url.searchParams.has("uselibpqcompat")) return { of: "postgres", url: text };
   const mode = Object.hasOwn(sslModes, given) ? sslModes[given] : undefined;
   if (mode === undefined)
-    return new Refusal(
+    return new SettingProblem(
       "has an sslmode that is not known here; write sslmode=verify-full (with sslrootcert=FILE for an authority of your own), no-verify or disable",
     );
   return { of: "postgres", url: text.replace(`sslmode=${given}`, `sslmode=${mode}`) };

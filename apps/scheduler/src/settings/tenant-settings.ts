@@ -3,7 +3,8 @@
 
 import type { TenantSettings } from "@astraflow/engine";
 import { didYouMean } from "@astraflow/protocol";
-import { dayMs, namePattern, Refusal, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
+import { SettingProblem } from "@astraflow/settings";
+import { dayMs, namePattern, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
 
 /** What one tenant has of its own; the rest is as for everybody. */
 export interface TenantConfig {
@@ -23,45 +24,46 @@ const thresholdRows = {
   drainMemory: { field: "drainMemPct", read: readPercent },
   drainDisk: { field: "drainDiskPct", read: readPercent },
   saturated: { field: "saturatedMs", read: readMs },
-} as const satisfies Record<string, { field: keyof TenantSettings; read: (text: string) => number | Refusal }>;
+} as const satisfies Record<string, { field: keyof TenantSettings; read: (text: string) => number | SettingProblem }>;
 
 const windowKeys = ["sendWindow", "recvWindow"] as const;
 export const tenantKeys: readonly string[] = [...Object.keys(thresholdRows), ...windowKeys, "requireCertificate"];
 
-/** All problems are gathered, none stops the reading. `name` is how the file's entry is called in a sentence. */
+/** The file's `tenants`, read, and all problems with them. */
 export function readTenants(
-  given: { readonly value: unknown; readonly name: string },
+  given: { readonly value: unknown; readonly name: string } | undefined,
   everybody: TenantSettings,
-  problems: string[],
-): Readonly<Record<string, TenantConfig>> {
+): { readonly tenants: Readonly<Record<string, TenantConfig>>; readonly problems: readonly string[] } {
   const tenants: Record<string, TenantConfig> = {};
+  const problems: string[] = [];
+  if (given === undefined) return { tenants, problems };
   if (!isObject(given.value)) {
     problems.push(`${given.name} must be an object with settings by tenant, like {"acme": {"lease": 60000}}.`);
-    return tenants;
+    return { tenants, problems };
   }
-  for (const [tenant, words] of Object.entries(given.value)) {
+  for (const [tenant, own] of Object.entries(given.value)) {
     const name = `"${tenant}" of ${given.name}`;
     if (!namePattern.test(tenant))
       problems.push(`${name} is no name of a tenant; use letters, digits, dots, dashes and underscores.`);
-    else if (!isObject(words)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
+    else if (!isObject(own)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
     else {
-      const config = readTenant(words, name, problems);
+      const config = readTenant(own, name, problems);
       tenants[tenant] = config;
       problems.push(...findLeaseProblems({ ...everybody, ...config.thresholds }, tenantNames, ` of ${name}`));
     }
   }
-  return tenants;
+  return { tenants, problems };
 }
 
-function readTenant(words: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
+function readTenant(own: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
   const thresholds: { -readonly [K in keyof TenantSettings]?: number } = {};
   const windows: { -readonly [K in (typeof windowKeys)[number]]?: number } = {};
   let isCertificateRequired = false;
-  for (const [key, given] of Object.entries(words)) {
+  for (const [key, given] of Object.entries(own)) {
     const text = typeof given === "number" || typeof given === "boolean" || typeof given === "string" ? String(given) : "…";
-    const note = <T>(value: T | Refusal): value is T => {
-      if (value instanceof Refusal) problems.push(`"${key}" of ${name} ${value.reason}.`);
-      return !(value instanceof Refusal);
+    const note = <T>(value: T | SettingProblem): value is T => {
+      if (value instanceof SettingProblem) problems.push(`"${key}" of ${name} ${value.reason}.`);
+      return !(value instanceof SettingProblem);
     };
     const window = windowKeys.find((one) => one === key);
     if (key === "requireCertificate") {

@@ -2,6 +2,7 @@
 // that it does not know. Time mends none of these. Servers that do not answer at all are the business of store-retry.ts.
 
 import { Fault } from "@astraflow/protocol";
+import { passwordEscapeHint } from "../settings/store-address.ts";
 
 export interface ConnectionRefusal {
   /** Follows the place: "db:5432/astra" + " " + found. */
@@ -11,7 +12,6 @@ export interface ConnectionRefusal {
 
 const authorityHint =
   "name its authority with sslmode=verify-full&sslrootcert=FILE in --store, or check nothing with sslmode=no-verify";
-export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
 
 const unknownSigner: ConnectionRefusal = {
   problem: "shows a certificate that nobody trusted here has signed",

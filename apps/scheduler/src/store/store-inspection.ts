@@ -1,15 +1,15 @@
 // Looks at the store that an address names, for `astra doctor`: reads, and changes nothing. What it means is judged in postgres-checks.ts.
 
 import { Fault } from "@astraflow/protocol";
+import { SettingProblem } from "@astraflow/settings";
 import { inspectPostgres } from "@astraflow/store";
-import { Refusal } from "../settings/setting-readers.ts";
 import { createPasswordMask, describeStoreAddress, parseStoreAddress } from "../settings/store-address.ts";
 import { explainConnectionRefusal } from "./connection-refusal.ts";
 import { checkServer, type StoreCheck } from "./postgres-checks.ts";
 
 export async function checkStore(text: string): Promise<readonly StoreCheck[]> {
   const address = parseStoreAddress(text, ".");
-  if (address instanceof Refusal) return [{ name: "store", isGood: false, found: `--store ${address.reason}` }];
+  if (address instanceof SettingProblem) return [{ name: "store", isGood: false, found: `--store ${address.reason}` }];
   const name = describeStoreAddress(address);
   if (address.of === "sqlite") return [{ name: "store", isGood: true, found: `${name}: a file, for one scheduler` }];
   const begunAt = performance.now();

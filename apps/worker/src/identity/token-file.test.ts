@@ -1,12 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { readFirstSecret, TokenFile } from "./token-file.ts";
+import { TokenFile } from "./token-file.ts";
 
 function open(texts: (string | Error)[], file: string | null = "w.token") {
   const warnings: string[] = [];
   const token = new TokenFile({
     auth: { mode: "token", token: "old" },
     file,
-    read: () => texts.shift() ?? new Error("nothing left"),
+    read() {
+      const text = texts.shift() ?? new Error("nothing left");
+      if (text instanceof Error) throw text;
+      return text;
+    },
     warn: (message) => warnings.push(message),
   });
   return { token, warnings };
@@ -32,10 +36,5 @@ describe("the worker's token file", () => {
 
   it("[W144] is not looked for where the token came from elsewhere", () => {
     expect(open(["other"], null).token.auth).toEqual({ mode: "token", token: "old" });
-  });
-
-  it("[W64] holds the secret to send in its first line that is not empty", () => {
-    expect(readFirstSecret("\n  new \r\nold\n")).toBe("new");
-    expect(readFirstSecret(" \n")).toBe("");
   });
 });

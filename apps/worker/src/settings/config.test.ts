@@ -1,11 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { readWorkerConfig, type WorkerConfig, type WorkerSettingSources } from "./config.ts";
+import { readWorkerConfig, type WorkerConfig } from "./config.ts";
+import type { WorkerSettingSources } from "./setting-readers.ts";
 
 const sources = (part: Partial<WorkerSettingSources>): WorkerSettingSources => ({
   argv: [],
   env: {},
   hostname: "box",
-  readFile: () => new Error("no such file"),
+  readFile() {
+    throw new Error("no such file");
+  },
   readInput: () => "",
   isDirectory: () => true,
   ...part,
@@ -13,7 +16,7 @@ const sources = (part: Partial<WorkerSettingSources>): WorkerSettingSources => (
 
 function configOf(part: Partial<WorkerSettingSources>): WorkerConfig {
   const reading = readWorkerConfig(sources(part));
-  if ("problems" in reading) throw new Error(reading.problems.join("\n"));
+  if (!("config" in reading)) throw new Error(JSON.stringify(reading));
   return reading.config;
 }
 
@@ -207,7 +210,7 @@ describe("config of the worker", () => {
 
   it("[W61] refuses pauses that contradict each other and files that hold no settings", () => {
     expect(problemsOf({ argv: ["--token", "dev-token", "--reconnect-base-delay-seconds", "60"] })).toEqual([
-      expect.stringContaining("longer than the longest"),
+      "--reconnect-base-delay-seconds (60) is larger than --reconnect-max-delay-seconds (30)",
     ]);
     for (const text of ["[]", "{", "null", '{"tenant":"a","tenant":"b"}']) {
       expect(problemsOf({ argv: ["--token", "dev-token", "--config", "f"], readFile: () => text })).toEqual([

@@ -1,28 +1,22 @@
-// From flags, environment and file to one frozen config, or to all problems at once. Flags win over the environment, that over the file.
-// Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
+// From flags, environment and file to one frozen config, or to all problems at once. Nothing is written here, and only what the
+// settings name is read; the table of settings is setting-table.ts.
 
-import { didYouMean, Fault, limits, readJson } from "@astraflow/protocol";
-import { type ResourceSettings, resourceDefaults } from "@astraflow/runtime";
-import { readFirstSecret } from "../identity/token-file.ts";
-import {
-  defaultUrl,
-  findSettingConflicts,
-  publicDevToken,
-  resolveAuthMode,
-  type WorkerSettingValues,
-} from "./setting-conflicts.ts";
-import { readSetting, type SettingReadResult } from "./setting-reader.ts";
-import { configFileSetting, envPrefix, type WorkerSettingName, workerFlagOf, workerSettings } from "./setting-table.ts";
+import { Fault, limits, readJson } from "@astraflow/protocol";
+import type { ResourceSettings } from "@astraflow/runtime";
+import { deepFreeze, readSettings, type SettingGrammar } from "@astraflow/settings";
+import { findSettingConflicts, resolveAuthMode } from "./setting-conflicts.ts";
+import type { WorkerSettingSources } from "./setting-readers.ts";
+import { configVariable, variablePrefix, type WorkerSettingValues, workerSettings } from "./setting-table.ts";
 
 export interface WorkerConfig {
   /** Replicas of one scheduler; each connection is to the next. */
   readonly urls: readonly string[];
   readonly tenant: string;
   readonly name: string;
-  /** Undefined: kept in the data directory. */
+  /** Undefined: the one stored in the data directory. */
   readonly instanceId: string | undefined;
   readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
-  /** Where the token was read from, and is read from again; undefined where it came otherwise. */
+  /** The file that the token is read from at each handshake; undefined where it did not come from a file. */
   readonly tokenFile: string | undefined;
   readonly version: string;
   readonly maxParallel: number;
@@ -33,7 +27,7 @@ export interface WorkerConfig {
   readonly tags: Readonly<Record<string, string>> | undefined;
   readonly packagesDir: string;
   readonly dataDir: string;
-  /** What tasks may keep for later ones. */
+  /** Limits of what tasks may keep for later tasks. */
   readonly resources: Omit<ResourceSettings, "workerName">;
   readonly heartbeatMs: number;
   readonly acceptWaitMs: number;
@@ -51,241 +45,103 @@ export interface WorkerConfig {
   readonly logLevel: string;
 }
 
-export interface WorkerSettingSources {
-  readonly argv: readonly string[];
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly hostname: string;
-  /** The text of a file, or why it cannot be read. */
-  readonly readFile: (file: string) => string | Error;
-  /** All of stdin. */
-  readonly readInput: () => string | Error;
-  readonly isDirectory: (dir: string) => boolean;
-}
-
 export type WorkerConfigResult =
-  /** `remarks`: settings that were given and have no effect here. */
-  | { readonly config: WorkerConfig; readonly warnings: readonly string[]; readonly wantsHelp: boolean }
-  | { readonly problems: readonly string[] };
+  /** `warnings`: settings that were given and have no effect here. */
+  | { readonly config: WorkerConfig; readonly warnings: readonly string[] }
+  | { readonly problems: readonly string[] }
+  | { readonly wantsHelp: true };
 
-interface GivenSetting {
-  readonly value: unknown;
-  /** How its giver knows it: `--url`, `ASTRA_WORKER_SCHEDULER_WS_URL`, `scheduler_ws_url in worker.json`. */
-  readonly origin: string;
-  readonly isFlag?: boolean;
-}
+const grammar: SettingGrammar = {
+  prefix: variablePrefix,
+  configVariable,
+  requests: new Map([
+    ["--help", "help"],
+    ["-h", "help"],
+  ]),
+  takesNextArgument: (next, isSwitch) => !isSwitch || next === "true" || next === "false",
+  isEmptyVariableUnset: false,
+  fileKey: (key) => key.toLowerCase(),
+  /** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one key. */
+  normalizeKey: (key) => key.toLowerCase().replace(/[-_]/g, ""),
+  unreadKeys: [],
+  parseFile(text) {
+    const value = readJson(text, limits.json.manifest);
+    return value instanceof Fault ? null : value;
+  },
+  fileValues: "json",
+  sentences: {
+    unknownFlag: (flag, hint) => `${flag} is not a flag of this command${hint}`,
+    unexpectedArgument: (argument) => `${argument} is not expected here`,
+    missingValue: (flag) => `${flag} needs a value`,
+    givenTwice: null,
+    unknownVariable: (name, hint) => `${name} is not a setting of the worker${hint}`,
+    unknownKey: (name, hint) => `${name} is not a setting of the worker${hint}`,
+    unreadableFile: (file, reason) => `the config file ${file} cannot be read: ${reason}`,
+    notAnObject: (file) => `the config file ${file} must hold a JSON object`,
+    keyInFile: (key, file) => `${key} in ${file}`,
+    wrongFileValue: (name) => `${name} cannot be used`,
+    invalidValue: (name, reason) => `${name} ${reason}`,
+  },
+};
 
 export function readWorkerConfig(sources: WorkerSettingSources): WorkerConfigResult {
-  const problems: string[] = [];
-  const flags = readFlags(sources.argv, problems);
-  const env = readEnv(sources.env, problems);
-  const file = readFileSettings(flags.file ?? env.file, sources, problems);
-  const given = new Map<WorkerSettingName, GivenSetting>([...file, ...env.given, ...flags.given]);
-
-  const values = new Map<WorkerSettingName, unknown>();
-  const warnings: string[] = [];
-  for (const setting of workerSettings) {
-    const one = given.get(setting.name);
-    if (one === undefined) continue;
-    const read = readGivenSetting(setting, one, sources);
-    if ("problem" in read) problems.push(`${one.origin} ${read.problem}`);
-    else if ("without" in setting) warnings.push(`${one.origin} has no effect: ${setting.without}`);
-    else values.set(setting.name, read.value);
-  }
-  if (problems.length === 0) problems.push(...findSettingConflicts(values));
-  const config = buildConfig(values, { hostname: sources.hostname, tokenFile: findTokenFile(given.get("AUTH_TOKEN")) });
-  if (flags.wantsHelp) return { config, warnings, wantsHelp: true };
-  return problems.length > 0 ? { problems } : { config, warnings, wantsHelp: false };
+  const { request, values, origins, problems, warnings } = readSettings(workerSettings, grammar, sources);
+  if (request === "help") return { wantsHelp: true };
+  if (problems.length > 0) return { problems };
+  const mode = resolveAuthMode(values, origins.has("AUTH_MODE"));
+  const conflicts = findSettingConflicts(values, mode);
+  if (conflicts.length > 0) return { problems: conflicts };
+  const token = origins.get("AUTH_TOKEN");
+  const isTokenFile = token?.origin === "flag" && String(token.value).startsWith("@");
+  const tokenFile = isTokenFile ? String(token.value).slice(1) : undefined;
+  return { config: buildConfig(values, { hostname: sources.hostname, mode, tokenFile }), warnings };
 }
 
-/** What the table alone cannot say: where a secret may come from, and whether a folder is there. */
-function readGivenSetting(
-  setting: (typeof workerSettings)[number],
-  { value, isFlag }: GivenSetting,
-  sources: WorkerSettingSources,
-): SettingReadResult {
-  const isToken = setting.name === "AUTH_TOKEN" && isFlag === true && typeof value === "string";
-  const token = isToken ? readTokenFlag(value, sources) : { value };
-  const read = "problem" in token ? token : readSetting(setting, token.value);
-  // Left to its default the folder may be missing: a worker without packages can still join.
-  if (setting.name === "PACKAGES_DIR" && "value" in read && !sources.isDirectory(String(read.value)))
-    return { problem: `names ${String(read.value)}, which is no folder; make it, or correct the path` };
-  return read;
-}
-
-/** A command line is readable by everyone on the machine, so no secret is taken from it. */
-function readTokenFlag(word: string, sources: WorkerSettingSources): SettingReadResult {
-  if (word === publicDevToken) return { value: word };
-  if (word !== "-" && !word.startsWith("@"))
-    return {
-      problem: `shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ${envPrefix}AUTH_TOKEN`,
-    };
-  const text = word === "-" ? sources.readInput() : sources.readFile(word.slice(1));
-  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: readFirstSecret(text) };
-}
-
-const findTokenFile = (given: GivenSetting | undefined): string | undefined =>
-  given?.isFlag === true && typeof given.value === "string" && given.value.startsWith("@") ? given.value.slice(1) : undefined;
-
-interface ConfigDefaults {
-  readonly hostname: string;
-  readonly tokenFile: string | undefined;
-}
-
-function buildConfig(values: WorkerSettingValues, { hostname, tokenFile }: ConfigDefaults): WorkerConfig {
-  const get = <T>(name: WorkerSettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
-  const maybe = <T>(name: WorkerSettingName): T | undefined => values.get(name) as T | undefined;
-  const mode = resolveAuthMode(values);
-  const fingerprint = maybe<string>("AUTH_FINGERPRINT");
-  const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { ...(fingerprint !== undefined && { fingerprint }) };
-  const [ca, cert, key] = [maybe<string>("CA"), maybe<string>("TLS_CERT"), maybe<string>("TLS_KEY")];
-  const dataDir = get("DATA_DIR", "./var");
+function buildConfig(
+  values: WorkerSettingValues,
+  { hostname, mode, tokenFile }: { hostname: string; mode: "token" | "mtls"; tokenFile: string | undefined },
+): WorkerConfig {
+  const { AUTH_FINGERPRINT: fingerprint, CA: ca, TLS_CERT: cert, TLS_KEY: key } = values;
+  const secret = mode === "token" ? { token: values.AUTH_TOKEN ?? "" } : { ...(fingerprint !== undefined && { fingerprint }) };
   return deepFreeze({
-    urls: get("SCHEDULER_WS_URL", [defaultUrl]),
-    tenant: get("TENANT", "default"),
-    name: get("WORKER_NAME", hostname),
-    instanceId: maybe<string>("WORKER_INSTANCE_ID"),
+    urls: values.SCHEDULER_WS_URL,
+    tenant: values.TENANT,
+    name: values.WORKER_NAME ?? hostname,
+    instanceId: values.WORKER_INSTANCE_ID,
     auth: { mode, ...secret },
     tokenFile,
-    version: get("WORKER_VERSION", "0.1.0"),
-    maxParallel: get("CONCURRENCY_MAX_PARALLEL", 4),
-    perNodeLimits: maybe<Record<string, number>>("CONCURRENCY_PER_NODE_LIMITS"),
-    runtimes: get<string[]>("RUNTIME_NAMES", ["node"]),
-    features: get<string[]>("FEATURE_FLAGS", []),
-    pool: maybe<string>("POOL"),
-    tags: maybe<Record<string, string>>("TAGS"),
-    packagesDir: get("PACKAGES_DIR", `${dataDir}/packages`),
-    dataDir,
+    version: values.WORKER_VERSION,
+    maxParallel: values.CONCURRENCY_MAX_PARALLEL,
+    perNodeLimits: values.CONCURRENCY_PER_NODE_LIMITS,
+    runtimes: values.RUNTIME_NAMES,
+    features: values.FEATURE_FLAGS ?? [],
+    pool: values.POOL,
+    tags: values.TAGS,
+    packagesDir: values.PACKAGES_DIR ?? `${values.DATA_DIR}/packages`,
+    dataDir: values.DATA_DIR,
     resources: {
-      diskBytesMax: get("RESOURCE_MAX_DISK_BYTES", resourceDefaults.diskBytesMax),
-      memBytesMax: get("RESOURCE_MAX_MEM_BYTES", resourceDefaults.memBytesMax),
-      gcIntervalMs: get("RESOURCE_GC_INTERVAL_SECONDS", resourceDefaults.gcIntervalMs / 1_000) * 1_000,
-      ttlMs: get("RESOURCE_DEFAULT_TTL_SECONDS", resourceDefaults.ttlMs / 1_000) * 1_000,
-      inlineBytesMax: get("INLINE_RESULT_LIMIT_BYTES", resourceDefaults.inlineBytesMax),
+      diskBytesMax: values.RESOURCE_MAX_DISK_BYTES,
+      memBytesMax: values.RESOURCE_MAX_MEM_BYTES,
+      gcIntervalMs: values.RESOURCE_GC_INTERVAL_SECONDS * 1_000,
+      ttlMs: values.RESOURCE_DEFAULT_TTL_SECONDS * 1_000,
+      inlineBytesMax: values.INLINE_RESULT_LIMIT_BYTES,
     },
-    heartbeatMs: get("HEARTBEAT_INTERVAL_SECONDS", 10) * 1_000,
-    acceptWaitMs: get("SESSION_ACCEPT_TIMEOUT_SECONDS", 10) * 1_000,
-    window: get("SESSION_WINDOW_SIZE", 64),
+    heartbeatMs: values.HEARTBEAT_INTERVAL_SECONDS * 1_000,
+    acceptWaitMs: values.SESSION_ACCEPT_TIMEOUT_SECONDS * 1_000,
+    window: values.SESSION_WINDOW_SIZE,
     backoff: {
-      baseMs: get("RECONNECT_BASE_DELAY_SECONDS", 1) * 1_000,
-      maxMs: get("RECONNECT_MAX_DELAY_SECONDS", 30) * 1_000,
-      jitter: get("RECONNECT_JITTER", 0.2),
+      baseMs: values.RECONNECT_BASE_DELAY_SECONDS * 1_000,
+      maxMs: values.RECONNECT_MAX_DELAY_SECONDS * 1_000,
+      jitter: values.RECONNECT_JITTER,
     },
-    endOnAuthError: get("RECONNECT_ABORT_ON_AUTH_ERROR", false),
-    graceMs: get("GRACE_MS", 30_000),
+    endOnAuthError: values.RECONNECT_ABORT_ON_AUTH_ERROR,
+    graceMs: values.GRACE_MS,
     tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
-    hasThread: get("THREADS", 1) === 1,
-    heapMbMax: maybe<number>("HEAP_MB"),
-    drainMemoryPct: get("DRAIN_MEMORY", null),
-    drainDiskPct: get("DRAIN_DISK", null),
-    metricsListen: maybe<NonNullable<WorkerConfig["metricsListen"]>>("METRICS_LISTEN"),
-    logLevel: get("LOG_LEVEL", "info"),
+    hasThread: values.THREADS === 1,
+    heapMbMax: values.HEAP_MB,
+    drainMemoryPct: values.DRAIN_MEMORY ?? null,
+    drainDiskPct: values.DRAIN_DISK ?? null,
+    metricsListen: values.METRICS_LISTEN,
+    logLevel: values.LOG_LEVEL,
   });
-}
-
-interface ParsedFlags {
-  readonly given: [WorkerSettingName, GivenSetting][];
-  readonly file: string | undefined;
-  readonly wantsHelp: boolean;
-}
-
-function readFlags(argv: readonly string[], problems: string[]): ParsedFlags {
-  const given: [WorkerSettingName, GivenSetting][] = [];
-  let file: string | undefined;
-  let wantsHelp = false;
-  for (let index = 0; index < argv.length; index++) {
-    const word = argv[index] ?? "";
-    const [flag, inline] = splitOnce(word, "=");
-    if (flag === "--help" || flag === "-h") {
-      wantsHelp = true;
-      continue;
-    }
-    const setting = workerSettings.find((one) => flag === `--${workerFlagOf(one)}` || flag === `--${toKebabCase(one.name)}`);
-    if (setting === undefined && flag !== "--config") {
-      problems.push(
-        flag.startsWith("-")
-          ? `${flag} is not a flag of this command${didYouMean(flag, knownFlags)}`
-          : `${word} is not expected here`,
-      );
-      // Its value is not a problem of its own.
-      if (flag.startsWith("-") && inline === undefined && argv[index + 1]?.startsWith("-") === false) index++;
-      continue;
-    }
-    const isSwitch = setting?.reading.as === "yes-no" && inline === undefined && !isBooleanText(argv[index + 1]);
-    const value = inline ?? (isSwitch ? "true" : argv[++index]);
-    if (value === undefined) problems.push(`${flag} needs a value`);
-    else if (setting === undefined) file = value;
-    else given.push([setting.name, { value, origin: flag, isFlag: true }]);
-  }
-  return { given, file, wantsHelp };
-}
-
-function readEnv(
-  env: WorkerSettingSources["env"],
-  problems: string[],
-): { given: [WorkerSettingName, GivenSetting][]; file: string | undefined } {
-  const given: [WorkerSettingName, GivenSetting][] = [];
-  for (const [key, value] of Object.entries(env)) {
-    if (!key.startsWith(envPrefix) || value === undefined || key === `${envPrefix}${configFileSetting}`) continue;
-    const setting = workerSettings.find((one) => key === `${envPrefix}${one.name}`);
-    if (setting !== undefined) given.push([setting.name, { value, origin: key }]);
-    else
-      problems.push(
-        `${key} is not a setting of the worker${didYouMean(
-          variableByFlag.get(key) ?? key,
-          workerSettings.map((one) => `${envPrefix}${one.name}`),
-        )}`,
-      );
-  }
-  return { given, file: env[`${envPrefix}${configFileSetting}`] };
-}
-
-function readFileSettings(
-  file: string | undefined,
-  sources: WorkerSettingSources,
-  problems: string[],
-): [WorkerSettingName, GivenSetting][] {
-  if (file === undefined) return [];
-  const text = sources.readFile(file);
-  if (text instanceof Error) {
-    problems.push(`the config file ${file} cannot be read: ${text.message}`);
-    return [];
-  }
-  const value = readJson(text, limits.json.manifest);
-  if (value instanceof Fault || typeof value !== "object" || value === null || Array.isArray(value)) {
-    problems.push(`the config file ${file} must hold a JSON object`);
-    return [];
-  }
-  const given: [WorkerSettingName, GivenSetting][] = [];
-  for (const [key, one] of Object.entries(value)) {
-    const setting = workerSettings.find((candidate) => normalizeName(candidate.name) === normalizeName(key));
-    if (setting !== undefined) given.push([setting.name, { value: one, origin: `${key} in ${file}` }]);
-    else
-      problems.push(
-        `${key} in ${file} is not a setting of the worker${didYouMean(
-          key.toLowerCase(),
-          workerSettings.map((candidate) => candidate.name.toLowerCase()),
-        )}`,
-      );
-  }
-  return given;
-}
-
-/** Whoever knows the flag --token looks for ASTRA_WORKER_TOKEN. */
-const variableByFlag = new Map(
-  workerSettings.map((one) => [`${envPrefix}${workerFlagOf(one).toUpperCase().replaceAll("-", "_")}`, `${envPrefix}${one.name}`]),
-);
-const knownFlags = [...workerSettings.map((one) => `--${workerFlagOf(one)}`), "--config", "--help"];
-const toKebabCase = (name: string) => name.toLowerCase().replaceAll("_", "-");
-/** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one name. */
-const normalizeName = (name: string) => name.toLowerCase().replace(/[-_]/g, "");
-const isBooleanText = (word: string | undefined) => word === "true" || word === "false";
-
-function splitOnce(text: string, mark: string): [string, string | undefined] {
-  const at = text.indexOf(mark);
-  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-function deepFreeze<T extends object>(value: T): T {
-  for (const inner of Object.values(value)) if (typeof inner === "object" && inner !== null) deepFreeze(inner as object);
-  return Object.freeze(value);
 }

@@ -1,20 +1,25 @@
-// What `--help` prints: every setting that has an effect, by flag and variable, with its default. The settings are in settings.ts.
+// The text of `astra worker --help`: every setting that has an effect, with its flag, its variable and its default.
 
-import { configFileSetting, envPrefix, type WorkerSetting, workerFlagOf, workerSettings } from "./setting-table.ts";
+import { flagsOf, type SettingRow, variableOf } from "@astraflow/settings";
+import { configVariable, variablePrefix, workerSettings } from "./setting-table.ts";
+
+/** The settings that have an effect, as `--help` and the command line's completion show them. */
+export const listedSettings = Object.entries<SettingRow<never>>(workerSettings)
+  .filter(([, row]) => row.ignoredBecause === undefined)
+  .map(([key, row]) => ({ ...row, key, flag: flagsOf(key, row)[0] ?? "", variable: variableOf(variablePrefix, key) }));
 
 export function renderHelp(): string {
-  const rows = (workerSettings as readonly WorkerSetting[]).filter((setting) => setting.without === undefined);
   return [
     "astra worker: takes tasks from a scheduler and runs them",
     "",
     "  astra worker --token dev-token --packages-dir examples/packages",
     "  astra worker --url wss://scheduler.example/ws/worker --token @worker.token",
     "",
-    ...rows.flatMap((setting) => [
-      `  --${workerFlagOf(setting)}, ${envPrefix}${setting.name}`,
-      `      ${setting.help}${setting.otherwise === undefined ? "" : ` (default ${setting.otherwise})`}`,
+    ...listedSettings.flatMap((row) => [
+      `  ${row.flag}, ${row.variable}`,
+      `      ${row.help}${row.default === undefined ? "" : ` (default ${String(row.default)})`}`,
     ]),
-    `  --config FILE, ${envPrefix}${configFileSetting}`,
+    `  --config FILE, ${configVariable}`,
     "      JSON file with the same settings",
     "",
     "Flags win over the environment, that over the file.",

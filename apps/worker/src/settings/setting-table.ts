@@ -1,282 +1,186 @@
-// Every setting of the worker in one table: its name in the environment and on the command line, what it may be, what it is by default.
-// Names and meanings are those that workers in the field already use; reading them is config.ts.
+// Every setting of the worker in one table: its name, how it is read, its default. Workers in the field already use these names and
+// meanings. A key is the variable without its prefix; the flag is the same in kebab-case, and `flag` a shorter one.
 
-export type SettingType =
-  | { readonly as: "text"; readonly pattern?: RegExp; readonly expected?: string }
-  /** Addresses with commas between them. */
-  | { readonly as: "urls" }
-  /** HOST:PORT, of this machine. */
-  | { readonly as: "listen" }
-  | { readonly as: "whole"; readonly min: number; readonly max: number }
-  | { readonly as: "number"; readonly min: number; readonly max: number }
-  | { readonly as: "yes-no" }
-  | { readonly as: "one-of"; readonly words: readonly string[] }
-  /** A JSON list, or words with commas between them. */
-  | { readonly as: "words" }
-  /** A JSON object whose values are whole numbers above 0. */
-  | { readonly as: "limits" }
-  /** A JSON object whose values are texts. */
-  | { readonly as: "tags" };
-
-export interface WorkerSetting {
-  /** Behind ASTRA_WORKER_ in the environment; its flag is the same in kebab-case unless `flag` says otherwise. */
-  readonly name: string;
-  readonly flag?: string;
-  readonly reading: SettingType;
-  readonly help: string;
-  /** What holds when it is not given, as one would write it; absent where there is nothing, or `help` says where it comes from. */
-  readonly otherwise?: string;
-  /** Understood, because workers in the field know it, but without effect here; the text says why. */
-  readonly without?: string;
-}
-
-const printable = { as: "text", pattern: /^[^\p{Cc}]{1,256}$/u, expected: "1 to 256 printable characters" } as const;
-const wholeNumber = (min: number, max: number) => ({ as: "whole", min, max }) as const;
-const text = { as: "text" } as const;
-const queueNote = "this worker takes no more than its slots, so there is no queue to bound";
-const retryNote = "how often and when unacked frames are sent again is fixed by the session protocol";
+import { resourceDefaults } from "@astraflow/runtime";
+import type { SettingTable, SettingValues } from "@astraflow/settings";
+import {
+  number,
+  oneOf,
+  pattern,
+  readBoolean,
+  readHostPort,
+  readLimits,
+  readList,
+  readPackagesDir,
+  readTags,
+  readText,
+  readToken,
+  readUrls,
+  type WorkerSettingSources,
+  wholeNumber,
+} from "./setting-readers.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "warning", "error", "fatal", "critical", "silent"] as const;
+const readPrintable = pattern(/^[^\p{Cc}]{1,256}$/u, "1 to 256 printable characters");
 
-export const workerSettings = [
-  {
-    name: "SCHEDULER_WS_URL",
+/** Workers in the field know the setting, but it has no effect here. */
+const ignored = <Read>(read: Read, ignoredBecause: string) => ({ read, ignoredBecause, help: "" });
+const noQueue = "this worker takes no more than its slots, so there is no queue to bound";
+const fixedRetries = "how often and when unacked frames are sent again is fixed by the session protocol";
+
+export const workerSettings = {
+  SCHEDULER_WS_URL: {
     flag: "url",
-    reading: { as: "urls" },
-    help: "where the scheduler's session door is (ws:// or wss://), or those of its replicas, with commas between them",
-    otherwise: "ws://127.0.0.1:8080/ws/worker",
+    read: readUrls,
+    help: "address of the scheduler's session door (ws:// or wss://), or of its replicas, with commas between them",
+    default: ["ws://127.0.0.1:8080/ws/worker"],
   },
-  { name: "TENANT", reading: printable, help: "tenant that the token belongs to", otherwise: "default" },
-  {
-    name: "WORKER_NAME",
+  TENANT: { read: readPrintable, help: "tenant that the token belongs to", default: "default" },
+  WORKER_NAME: {
     flag: "name",
-    reading: printable,
-    help: "label for people; may repeat; by default the name of the machine",
+    read: readPrintable,
+    help: "label for people; need not be unique; by default the name of the machine",
   },
-  {
-    name: "WORKER_INSTANCE_ID",
+  WORKER_INSTANCE_ID: {
     flag: "instance-id",
-    reading: { as: "text", pattern: /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/, expected: "1 to 128 letters, digits or . _ : -" },
-    help: "identity; normally made once and kept in the data directory",
+    read: pattern(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/, "1 to 128 letters, digits or . _ : -"),
+    help: "identity; by default created once and stored in the data directory",
   },
-  { name: "AUTH_MODE", reading: { as: "one-of", words: ["token", "mtls"] }, help: "how to authenticate", otherwise: "token" },
-  {
-    name: "AUTH_TOKEN",
+  AUTH_MODE: { read: oneOf("token", "mtls"), help: "how to authenticate", choices: ["token", "mtls"], default: "token" },
+  AUTH_TOKEN: {
     flag: "token",
-    reading: text,
+    read: readToken,
     help: "token for the session door: on the command line @FILE (its first line, read again at each handshake), - for stdin, or dev-token",
   },
-  {
-    name: "AUTH_FINGERPRINT",
-    reading: text,
-    help: "certificate fingerprint to name in mode mtls; what counts is the certificate itself",
+  AUTH_FINGERPRINT: {
+    read: readText,
+    help: "certificate fingerprint to send in mode mtls; the scheduler checks the certificate itself",
   },
-  {
-    name: "CA",
-    reading: text,
-    help: "PEM file with the authorities to trust for wss://; by default those of Node",
+  CA: { read: readText, help: "PEM file with the CA certificates to trust for wss://; by default those of Node" },
+  TLS_CERT: {
+    read: readText,
+    help: "PEM file with this worker's certificate for wss://, read again at each connection; without a token the mode is mtls",
   },
-  {
-    name: "TLS_CERT",
-    reading: text,
-    help: "PEM file with this worker's own certificate for wss://, read anew at each connection; without a token the mode is mtls",
+  TLS_KEY: { read: readText, help: "PEM file with the key of that certificate" },
+  INSECURE_CONNECT: {
+    valueName: null,
+    read: readBoolean,
+    help: "send the token unencrypted, over ws:// to another machine; only in a trusted network",
+    default: false,
   },
-  { name: "TLS_KEY", reading: text, help: "PEM file with the key of that certificate" },
-  {
-    name: "INSECURE_CONNECT",
-    reading: { as: "yes-no" },
-    help: "send the token in the clear, over ws:// to another machine; only where the network itself is trusted",
-    otherwise: "false",
-  },
-  { name: "WORKER_VERSION", reading: printable, help: "version to announce", otherwise: "0.1.0" },
-  {
-    name: "CONCURRENCY_MAX_PARALLEL",
-    flag: "max-parallel",
-    reading: wholeNumber(1, 2_048),
-    help: "tasks that run at once",
-    otherwise: "4",
-  },
-  { name: "CONCURRENCY_PER_NODE_LIMITS", reading: { as: "limits" }, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
-  { name: "RUNTIME_NAMES", reading: { as: "words" }, help: "runtimes to announce", otherwise: "node" },
-  { name: "FEATURE_FLAGS", reading: { as: "words" }, help: "features to announce beside the worker's own" },
-  { name: "POOL", reading: printable, help: "pool this worker belongs to" },
-  { name: "TAGS", reading: { as: "tags" }, help: 'tags to be chosen by, as JSON: {"gpu": "a100"}' },
-  {
-    name: "PACKAGES_DIR",
-    reading: text,
+  WORKER_VERSION: { read: readPrintable, help: "version to announce", default: "0.1.0" },
+  CONCURRENCY_MAX_PARALLEL: { flag: "max-parallel", read: wholeNumber(1, 2_048), help: "tasks that run at once", default: 4 },
+  CONCURRENCY_PER_NODE_LIMITS: { read: readLimits, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
+  RUNTIME_NAMES: { read: readList, help: "runtimes to announce", default: ["node"] },
+  FEATURE_FLAGS: { read: readList, help: "features to announce beside the worker's own" },
+  POOL: { read: readPrintable, help: "pool this worker belongs to" },
+  TAGS: { read: readTags, help: 'tags for placement, as JSON: {"gpu": "a100"}' },
+  PACKAGES_DIR: {
+    read: readPackagesDir,
     help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
   },
-  {
-    name: "DATA_DIR",
-    reading: text,
+  DATA_DIR: {
+    read: readText,
     help: "directory for the identity, for results until they are delivered, and for the tasks' own files",
-    otherwise: "./var",
+    default: "./var",
   },
-  {
-    name: "RESOURCE_MAX_DISK_BYTES",
-    reading: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    help: "bytes of files that tasks may keep here for later ones; what is idle longest gives way",
-    otherwise: "10737418240",
+  RESOURCE_MAX_DISK_BYTES: {
+    read: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    help: "bytes of files that tasks may keep for later tasks; the file that was idle longest is removed first",
+    default: resourceDefaults.diskBytesMax,
   },
-  {
-    name: "RESOURCE_MAX_MEM_BYTES",
-    reading: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    help: "the same for what they keep in memory, by their own word",
-    otherwise: "1073741824",
+  RESOURCE_MAX_MEM_BYTES: {
+    read: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    help: "bytes that tasks may keep in memory, as they declare them",
+    default: resourceDefaults.memBytesMax,
   },
-  {
-    name: "RESOURCE_GC_INTERVAL_SECONDS",
-    reading: wholeNumber(1, 86_400),
-    help: "how often what has expired is removed",
-    otherwise: "60",
+  RESOURCE_GC_INTERVAL_SECONDS: {
+    read: wholeNumber(1, 86_400),
+    help: "how often expired resources are removed",
+    default: resourceDefaults.gcIntervalMs / 1_000,
   },
-  {
-    name: "RESOURCE_DEFAULT_TTL_SECONDS",
-    reading: wholeNumber(1, 31_536_000),
-    help: "how long something kept lives when its task does not say",
-    otherwise: "3600",
+  RESOURCE_DEFAULT_TTL_SECONDS: {
+    read: wholeNumber(1, 31_536_000),
+    help: "how long a kept resource lives when its task sets no expiry",
+    default: resourceDefaults.ttlMs / 1_000,
   },
-  {
-    name: "INLINE_RESULT_LIMIT_BYTES",
-    reading: wholeNumber(16 * 1_024, 2 * 1_024 * 1_024),
-    help: "the large parts of a result above this stay here as artifacts, and the result says where",
-    otherwise: "2097152",
+  INLINE_RESULT_LIMIT_BYTES: {
+    read: wholeNumber(16 * 1_024, 2 * 1_024 * 1_024),
+    help: "large parts of a bigger result stay here as artifacts, and the result refers to them",
+    default: resourceDefaults.inlineBytesMax,
   },
-  {
-    name: "HEARTBEAT_INTERVAL_SECONDS",
-    reading: wholeNumber(1, 3_600),
-    help: "used when the scheduler announces no period",
-    otherwise: "10",
-  },
-  {
-    name: "SESSION_ACCEPT_TIMEOUT_SECONDS",
-    reading: wholeNumber(1, 3_600),
-    help: "how long the scheduler may take to accept",
-    otherwise: "10",
-  },
-  {
-    name: "SESSION_WINDOW_SIZE",
-    reading: wholeNumber(1, 1_024),
+  HEARTBEAT_INTERVAL_SECONDS: { read: wholeNumber(1, 3_600), help: "used when the scheduler announces no period", default: 10 },
+  SESSION_ACCEPT_TIMEOUT_SECONDS: { read: wholeNumber(1, 3_600), help: "how long the scheduler may take to accept", default: 10 },
+  SESSION_WINDOW_SIZE: {
+    read: wholeNumber(1, 1_024),
     help: "frames in flight when the scheduler announces no window",
-    otherwise: "64",
+    default: 64,
   },
-  {
-    name: "RECONNECT_BASE_DELAY_SECONDS",
-    reading: { as: "number", min: 0.1, max: 3_600 },
-    help: "pause before the second attempt to connect",
-    otherwise: "1",
+  RECONNECT_BASE_DELAY_SECONDS: { read: number(0.1, 3_600), help: "pause before the second attempt to connect", default: 1 },
+  RECONNECT_MAX_DELAY_SECONDS: { read: number(0.1, 3_600), help: "longest pause between attempts to connect", default: 30 },
+  RECONNECT_JITTER: { read: number(0, 1), help: "share of the pause that is random", default: 0.2 },
+  RECONNECT_ABORT_ON_AUTH_ERROR: {
+    valueName: null,
+    read: readBoolean,
+    help: "exit instead of trying again when the scheduler refuses the token",
+    default: false,
   },
-  {
-    name: "RECONNECT_MAX_DELAY_SECONDS",
-    reading: { as: "number", min: 0.1, max: 3_600 },
-    help: "longest pause between attempts to connect",
-    otherwise: "30",
-  },
-  {
-    name: "RECONNECT_JITTER",
-    reading: { as: "number", min: 0, max: 1 },
-    help: "share of the pause left to chance",
-    otherwise: "0.2",
-  },
-  {
-    name: "RECONNECT_ABORT_ON_AUTH_ERROR",
-    reading: { as: "yes-no" },
-    help: "end instead of trying again when the token is refused",
-    otherwise: "false",
-  },
-  {
-    name: "GRACE_MS",
+  GRACE_MS: {
     flag: "grace",
-    reading: wholeNumber(0, 86_400_000),
+    read: wholeNumber(0, 86_400_000),
     help: "how long a drain may take after SIGTERM, in milliseconds",
-    otherwise: "30000",
+    default: 30_000,
   },
-  {
-    name: "THREADS",
-    reading: wholeNumber(0, 1),
-    help: "1: handlers run in a thread of their own, so that one that blocks never looks like a dead worker; 0: all in one thread",
-    otherwise: "1",
+  THREADS: {
+    read: wholeNumber(0, 1),
+    help: "1: handlers run in their own thread, so that one that blocks does not look like a dead worker; 0: all in one thread",
+    default: 1,
   },
-  {
-    name: "HEAP_MB",
-    reading: wholeNumber(16, 1_048_576),
-    help: "what the heap of the handlers' thread may grow to, in MiB; by default as Node decides; outgrown, the thread starts anew",
+  HEAP_MB: {
+    read: wholeNumber(16, 1_048_576),
+    help: "heap limit of the handler thread in MiB (default: Node's own); a thread that exceeds it is restarted",
   },
-  {
-    name: "DRAIN_MEMORY",
-    reading: { as: "number", min: 1, max: 101 },
-    help: "percent of its memory from which on the worker says that it is not well and takes no new work; 101 is never; by default what the scheduler announces, else 90",
+  DRAIN_MEMORY: {
+    read: number(1, 101),
+    help: "take no new work from this percentage of memory on (101: never); default: what the scheduler announces, else 90",
   },
-  {
-    name: "DRAIN_DISK",
-    reading: { as: "number", min: 1, max: 101 },
-    help: "the same for the disk of the data directory; by default what the scheduler announces, else 95",
+  DRAIN_DISK: {
+    read: number(1, 101),
+    help: "the same for the disk of the data directory; default: what the scheduler announces, else 95",
   },
-  {
-    name: "METRICS_LISTEN",
-    reading: { as: "listen" },
+  METRICS_LISTEN: {
+    read: readHostPort,
     help: "HOST:PORT for /metrics, /healthz and /inventory; port 0 picks a free one; by default none of them is served",
   },
-  {
-    name: "INSECURE_LISTEN",
-    reading: { as: "yes-no" },
-    help: "let other machines reach that address, although nothing is encrypted and nobody is asked for a token",
-    otherwise: "false",
+  INSECURE_LISTEN: {
+    valueName: null,
+    read: readBoolean,
+    help: "let other machines reach that address, although it is neither encrypted nor protected by a token",
+    default: false,
   },
-  { name: "LOG_LEVEL", reading: { as: "one-of", words: logLevels }, help: "least important lines to log", otherwise: "info" },
-  {
-    name: "TRANSPORT",
-    reading: { as: "one-of", words: ["websocket"] },
-    help: "only websocket",
-    without: "there is no other transport",
-  },
-  { name: "SCHEDULER_REST_BASE_URL", reading: text, help: "not needed", without: "this worker speaks over its session only" },
-  {
-    name: "HANDSHAKE_PROTOCOL_VERSION",
-    reading: wholeNumber(1, 1_000),
-    help: "always 2",
-    without: "this worker speaks session protocol 2",
-  },
-  {
-    name: "HEARTBEAT_JITTER_SECONDS",
-    reading: wholeNumber(0, 3_600),
-    help: "none",
-    without: "the scheduler's own period is kept exactly",
-  },
-  { name: "ACK_RETRY_BASE_MS", reading: wholeNumber(0, 3_600_000), help: "none", without: retryNote },
-  { name: "ACK_RETRY_MAX_MS", reading: wholeNumber(0, 3_600_000), help: "none", without: retryNote },
-  { name: "ACK_RETRY_ATTEMPTS", reading: wholeNumber(0, 1_000), help: "none", without: retryNote },
-  {
-    name: "RECONNECT_ABORT_ON_PROTOCOL_ERROR",
-    reading: { as: "yes-no" },
-    help: "none",
-    without: "protocol errors lead to a new session",
-  },
-  { name: "TRANSPORT_RECV_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
-  { name: "SESSION_APP_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
-  { name: "SESSION_APP_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
-  { name: "DISPATCH_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
-  { name: "DISPATCH_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
-  { name: "DISPATCH_QUEUE_IDLE_SECONDS", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
-  { name: "DISPATCH_MAX_INFLIGHT", reading: wholeNumber(0, 1e9), help: "none", without: "CONCURRENCY_MAX_PARALLEL is the limit" },
-  { name: "DISPATCH_TIMEOUT_SECONDS", reading: wholeNumber(0, 1e9), help: "none", without: "time limits come with each task" },
-  { name: "DISPATCH_MAX_FAILURES", reading: wholeNumber(0, 1e9), help: "none", without: "retries are the scheduler's to decide" },
-  {
-    name: "DISPATCH_FAILURE_COOLDOWN_SECONDS",
-    reading: wholeNumber(0, 1e9),
-    help: "none",
-    without: "retries are the scheduler's to decide",
-  },
-  { name: "EXEC_MODE_DEFAULT", reading: text, help: "none", without: "handlers run on the event loop" },
-  { name: "PAYLOAD_TYPES", reading: { as: "words" }, help: "none", without: "the worker announces exactly what it understands" },
-] as const satisfies readonly WorkerSetting[];
+  LOG_LEVEL: { read: oneOf(...logLevels), help: "lowest level to log", choices: logLevels, default: "info" },
+  TRANSPORT: ignored(oneOf("websocket"), "there is no other transport"),
+  SCHEDULER_REST_BASE_URL: ignored(readText, "this worker speaks over its session only"),
+  HANDSHAKE_PROTOCOL_VERSION: ignored(wholeNumber(1, 1_000), "this worker speaks session protocol 2"),
+  HEARTBEAT_JITTER_SECONDS: ignored(wholeNumber(0, 3_600), "the scheduler's own period is kept exactly"),
+  ACK_RETRY_BASE_MS: ignored(wholeNumber(0, 3_600_000), fixedRetries),
+  ACK_RETRY_MAX_MS: ignored(wholeNumber(0, 3_600_000), fixedRetries),
+  ACK_RETRY_ATTEMPTS: ignored(wholeNumber(0, 1_000), fixedRetries),
+  RECONNECT_ABORT_ON_PROTOCOL_ERROR: { ...ignored(readBoolean, "protocol errors lead to a new session"), valueName: null },
+  TRANSPORT_RECV_QUEUE_MAX: ignored(wholeNumber(0, 1e9), noQueue),
+  SESSION_APP_QUEUE_MAX: ignored(wholeNumber(0, 1e9), noQueue),
+  SESSION_APP_QUEUE_OVERFLOW: ignored(readText, noQueue),
+  DISPATCH_QUEUE_MAX: ignored(wholeNumber(0, 1e9), noQueue),
+  DISPATCH_QUEUE_OVERFLOW: ignored(readText, noQueue),
+  DISPATCH_QUEUE_IDLE_SECONDS: ignored(wholeNumber(0, 1e9), noQueue),
+  DISPATCH_MAX_INFLIGHT: ignored(wholeNumber(0, 1e9), "CONCURRENCY_MAX_PARALLEL is the limit"),
+  DISPATCH_TIMEOUT_SECONDS: ignored(wholeNumber(0, 1e9), "time limits come with each task"),
+  DISPATCH_MAX_FAILURES: ignored(wholeNumber(0, 1e9), "retries are the scheduler's to decide"),
+  DISPATCH_FAILURE_COOLDOWN_SECONDS: ignored(wholeNumber(0, 1e9), "retries are the scheduler's to decide"),
+  EXEC_MODE_DEFAULT: ignored(readText, "handlers run in the worker's handler thread (--threads)"),
+  PAYLOAD_TYPES: ignored(readList, "the worker announces exactly what it understands"),
+} as const satisfies SettingTable<WorkerSettingSources>;
 
-export type WorkerSettingName = (typeof workerSettings)[number]["name"];
-
-export const envPrefix = "ASTRA_WORKER_";
-/** Names a JSON file with more settings. */
-export const configFileSetting = "CONFIG_FILE";
-
-export function workerFlagOf(setting: WorkerSetting): string {
-  return setting.flag ?? setting.name.toLowerCase().replaceAll("_", "-");
-}
+export type WorkerSettingValues = SettingValues<typeof workerSettings>;
+export const variablePrefix = "ASTRA_WORKER_";
+export const configVariable = `${variablePrefix}CONFIG_FILE`;

@@ -3,8 +3,17 @@
 
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { Fault, fault, isSecretType, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
-import type { WorkerCapabilities } from "../scheduler-link/link-ports.ts";
+import {
+  Fault,
+  fault,
+  isSecretType,
+  type JsonObject,
+  limits,
+  type Manifest,
+  type RegisterPayload,
+  readJson,
+  readManifest,
+} from "@astraflow/protocol";
 import { importAdapter, isFileMissing } from "./entrypoint.ts";
 import { HandlerRegistry, type PackageSetup, type RegisteredHandler } from "./handler.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
@@ -66,7 +75,7 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
 /** What register says about the packages. */
 export function describePackagesForRegister(loadedPackages: {
   readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "manifestJson">[];
-}): Pick<WorkerCapabilities, "packages" | "manifests"> {
+}): Required<Pick<RegisterPayload, "packages" | "manifests">> {
   return {
     packages: loadedPackages.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
     manifests: loadedPackages.packages.map(({ name, version, manifestJson: written }) => ({ name, version, manifest: written })),

@@ -1,10 +1,10 @@
 import { limits } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type VendorFrameDraft, VendorFrameHub } from "./vendor-frames.ts";
+import { type OutgoingVendorFrame, VendorFrameHub } from "./vendor-frames.ts";
 
 function connected(isTaken = true) {
   const hub = new VendorFrameHub();
-  const sent: VendorFrameDraft[] = [];
+  const sent: OutgoingVendorFrame[] = [];
   const listening: (readonly string[])[] = [];
   const reports: string[] = [];
   hub.connect({

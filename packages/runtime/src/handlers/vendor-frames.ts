@@ -2,12 +2,23 @@
 // leave, its numbers and its repeats are the link's business; the other end is whoever subscribed at the scheduler.
 
 import { Fault, fault, type JsonObject, limits } from "@astraflow/protocol";
-import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
 
-/** A frame that wants to leave: the payload is the text of a JSON object. */
-export interface VendorFrameDraft {
+/** A vendor frame from the scheduler. */
+export interface IncomingVendorFrame {
   readonly type: string;
+  readonly id: string;
   readonly corr: string | undefined;
+  readonly payload: JsonObject;
+}
+
+/** A vendor frame to be sent. */
+export interface OutgoingVendorFrame {
+  /** Begins with `ext.vendor.` */
+  readonly type: string;
+  /** By which the receiver recognises a repeat; the link makes one where it is absent. */
+  readonly id?: string | undefined;
+  readonly corr?: string | undefined;
+  /** Text of a JSON object. */
   readonly payload: string;
 }
 
@@ -26,7 +37,7 @@ export interface HandlerVendorFrames {
 }
 
 export interface VendorFramePorts {
-  sendFrame(draft: VendorFrameDraft): Promise<boolean>;
+  sendFrame(draft: OutgoingVendorFrame): Promise<boolean>;
   /** All types that are listened to now; said after each change. */
   listenedTypesChanged(types: readonly string[]): void;
   /** A listener failed; nobody else hears of it. */
@@ -98,7 +109,7 @@ export class VendorFrameHub {
   }
 }
 
-function validateDraft(type: string, payload: unknown, corr: string | undefined): VendorFrameDraft | Fault {
+function validateDraft(type: string, payload: unknown, corr: string | undefined): OutgoingVendorFrame | Fault {
   const problem = validateFrameType(type);
   if (problem !== null) return problem;
   if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax))

@@ -6,11 +6,10 @@ import { type AttemptOutcome, encodeOutcome, type ResultSpill } from "../attempt
 import { HandlerExecutor } from "../handlers/handler-executor.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
 import type { LoadedPackages } from "../handlers/package-loader.ts";
-import { type VendorFrameDraft, VendorFrameHub } from "../handlers/vendor-frames.ts";
+import { type IncomingVendorFrame, type OutgoingVendorFrame, VendorFrameHub } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason, ResourceSettings } from "../resources/resource.ts";
 import { ResourceFiles } from "../resources/resource-files.ts";
 import { ResourceRegistry } from "../resources/resource-registry.ts";
-import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 
@@ -24,7 +23,7 @@ export interface HandlerRunnerListener {
   /** A middleware calls the next of its chain; the answer is said at most once. What is returned takes the call back. */
   nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
-  vendorFrameSent(draft: VendorFrameDraft): boolean;
+  vendorFrameSent(draft: OutgoingVendorFrame): boolean;
   /** A resource that a result has named is no longer kept. */
   resourceRemoved(resource: string, reason: ResourceRemovedReason): void;
   problemReported(problem: { readonly message: string; readonly cause: unknown }): void;

@@ -7,7 +7,7 @@ import { type AttemptOutcome, encodeOutcome, type ResultSpill } from "../attempt
 import { HandlerExecutor } from "../handlers/handler-executor.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
-import { type VendorFrameDraft, VendorFrameHub } from "../handlers/vendor-frames.ts";
+import { type OutgoingVendorFrame, VendorFrameHub } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 import { ResourceFiles } from "../resources/resource-files.ts";
 import { ResourceRegistry } from "../resources/resource-registry.ts";
@@ -179,7 +179,7 @@ class HandlerThread {
     };
   }
 
-  #sendVendorFrame(draft: VendorFrameDraft): Promise<boolean> {
+  #sendVendorFrame(draft: OutgoingVendorFrame): Promise<boolean> {
     const ticket = this.#requestCount++;
     return new Promise((resolve) => {
       this.#pendingVendorSends.set(ticket, resolve);

@@ -4,9 +4,8 @@
 import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
 import type { EncodedOutcome } from "../attempts/outcome.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
-import type { VendorFrameDraft } from "../handlers/vendor-frames.ts";
+import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason, ResourceSettings } from "../resources/resource.ts";
-import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
 
 export interface AttemptKey {
   readonly task: string;
@@ -32,7 +31,7 @@ export type FromHandlerThread =
   | ({ readonly type: "settled" } & AttemptKey)
   | ({ readonly type: "feedback"; readonly input: string } & AttemptKey)
   | { readonly type: "listening"; readonly types: readonly string[] }
-  | { readonly type: "ext"; readonly ticket: number; readonly draft: VendorFrameDraft }
+  | { readonly type: "ext"; readonly ticket: number; readonly draft: OutgoingVendorFrame }
   | ({ readonly type: "next"; readonly ticket: number; readonly draft: NextCallDraft } & AttemptKey)
   | { readonly type: "next-forget"; readonly ticket: number }
   /** Groups of processes that must not outlive the thread. */

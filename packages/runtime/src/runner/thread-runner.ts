@@ -6,7 +6,7 @@ import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
-import type { IncomingVendorFrame } from "../scheduler-link/link-ports.ts";
+import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";

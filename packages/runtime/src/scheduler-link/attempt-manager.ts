@@ -18,11 +18,12 @@ import { type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
 import { AttemptTable, type AttemptTableSettings, type HeldAttemptRef } from "../attempts/attempt-table.ts";
 import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
 import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
 import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "../outbox/outbox.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
-import type { InventoryAttempt, LinkEventName, LinkLogEvent, OutgoingVendorFrame, WorkCounts } from "./link-ports.ts";
+import type { InventoryAttempt, LinkEventName, LinkLogEvent, WorkCounts } from "./link-ports.ts";
 import { PendingNextCalls } from "./pending-next-calls.ts";
 import { RemovedResourceReports } from "./removed-resources.ts";
 

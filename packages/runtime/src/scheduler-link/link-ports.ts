@@ -1,9 +1,10 @@
 // What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
 
-import type { JsonObject, RegisterPayload } from "@astraflow/protocol";
+import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt, LocalAttemptPhase } from "../attempts/attempt.ts";
 import type { AttemptTableSettings } from "../attempts/attempt-table.ts";
+import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { OutboxSettings } from "../outbox/outbox.ts";
 import type { LeaseSettings } from "./lease.ts";
 import type { BackoffSettings, LinkPhase } from "./link-phase.ts";
@@ -51,25 +52,6 @@ export interface WorkerHealth {
   readonly metrics: Readonly<Record<string, number>>;
   /** Why this worker should get no new work, in sentences; empty: it is well. */
   readonly problems: readonly string[];
-}
-
-/** A vendor frame as it was read. */
-export interface IncomingVendorFrame {
-  readonly type: string;
-  readonly id: string;
-  readonly corr: string | undefined;
-  readonly payload: JsonObject;
-}
-
-/** A vendor frame to be sent. */
-export interface OutgoingVendorFrame {
-  /** Begins with `ext.vendor.` */
-  readonly type: string;
-  /** The other end knows a repeat by it; made here where absent. */
-  readonly id?: string | undefined;
-  readonly corr?: string | undefined;
-  /** Text of a JSON object. */
-  readonly payload: string;
 }
 
 /** Something worth a line in the log, or worth acting on. */

@@ -16,6 +16,7 @@ import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
@@ -30,7 +31,6 @@ import type {
   LinkPorts,
   LinkSettings,
   LinkStatus,
-  OutgoingVendorFrame,
   WorkerCapabilities,
   WorkerIdentity,
 } from "./link-ports.ts";

@@ -13,8 +13,8 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 /** In a process of its own: where it hangs, it hangs in a system call that no timer of ours can end. */
 const script = `
-  import { makeFolder } from ${JSON.stringify(new URL("./create-directory.ts", import.meta.url).href)};
-  try { makeFolder("/proc/none/of/ours"); } catch (thrown) { console.log(thrown.code); }
+  import { createDirectory } from ${JSON.stringify(new URL("./create-directory.ts", import.meta.url).href)};
+  try { createDirectory("/proc/none/of/ours"); } catch (thrown) { console.log(thrown.code); }
 `;
 
 describe("a folder for the worker's files", () => {

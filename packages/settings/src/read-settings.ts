@@ -1,0 +1,192 @@
+// Reads all settings of a table. A flag wins over the environment, that over the file, that over the default. All problems are
+// collected, none stops the reading.
+
+import { didYouMean } from "@astraflow/protocol";
+import type { SettingGrammar, SettingRequest } from "./setting-grammar.ts";
+import {
+  flagsOf,
+  type SettingOrigin,
+  SettingProblem,
+  type SettingTable,
+  type SettingValues,
+  variableOf,
+} from "./setting-table.ts";
+
+export interface SettingSources {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Throws where the file cannot be read. */
+  readFile(path: string): string;
+}
+
+interface GivenSetting {
+  readonly values: readonly unknown[];
+  readonly origin: SettingOrigin;
+  /** As the user wrote it: a flag, a variable, a key in a file. */
+  readonly name: string;
+}
+
+export interface SettingsResult<Table extends SettingTable<never>> {
+  readonly request: SettingRequest;
+  /** Not to be used where there are problems, but for checks that look for more of them. */
+  readonly values: SettingValues<Table>;
+  /** The settings that were given, and where. */
+  readonly origins: ReadonlyMap<keyof Table, Pick<GivenSetting, "origin" | "name"> & { readonly value: unknown }>;
+  readonly unread: Readonly<Record<string, { readonly value: unknown; readonly name: string }>>;
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export function readSettings<Sources extends SettingSources, Table extends SettingTable<Sources>>(
+  table: Table,
+  grammar: SettingGrammar,
+  sources: Sources,
+): SettingsResult<Table> {
+  const reader = new SettingsReader(table, grammar);
+  const flags = reader.readFlags(sources.argv);
+  const variables = reader.readVariables(sources.env);
+  const file = reader.readFile(flags.file ?? sources.env[grammar.configVariable], sources);
+  const { problems } = reader;
+  const warnings: string[] = [];
+  const values: Record<string, unknown> = {};
+  const origins = new Map<keyof Table, GivenSetting & { value: unknown }>();
+  for (const [key, row] of Object.entries(table)) {
+    values[key] = row.default;
+    const given = flags.given.get(key) ?? variables.get(key) ?? file.given.get(key);
+    if (given === undefined) continue;
+    const read = given.values.map((value) => row.read(value, given.origin, sources));
+    const good = read.filter((value) => !(value instanceof SettingProblem));
+    for (const value of read)
+      if (value instanceof SettingProblem) problems.push(grammar.sentences.invalidValue(given.name, value.reason));
+    if (good.length === 0) continue;
+    if (row.ignoredBecause !== undefined) warnings.push(`${given.name} has no effect: ${row.ignoredBecause}`);
+    else {
+      values[key] = row.isList ? good.flat() : good.at(-1);
+      origins.set(key, { ...given, value: given.values.at(-1) });
+    }
+  }
+  return { request: flags.request, values: values as SettingValues<Table>, origins, unread: file.unread, problems, warnings };
+}
+
+class SettingsReader {
+  readonly problems: string[] = [];
+  readonly #table: SettingTable<never>;
+  readonly #grammar: SettingGrammar;
+  readonly #keys: readonly string[];
+
+  constructor(table: SettingTable<never>, grammar: SettingGrammar) {
+    this.#table = table;
+    this.#grammar = grammar;
+    this.#keys = Object.keys(table);
+  }
+
+  readFlags(argv: readonly string[]): { given: Map<string, GivenSetting>; file: string | undefined; request: SettingRequest } {
+    const { sentences, requests, takesNextArgument } = this.#grammar;
+    const keys = new Map(Object.entries(this.#table).flatMap(([key, row]) => flagsOf(key, row).map((flag) => [flag, key])));
+    const shown = Object.entries(this.#table).map(([key, row]) => flagsOf(key, row)[0] ?? "");
+    const known = [...shown, "--config", ...[...requests.keys()].filter((flag) => flag.startsWith("--"))];
+    const given = new Map<string, GivenSetting>();
+    let file: string | undefined;
+    let request: SettingRequest = "run";
+    for (let index = 0; index < argv.length; index++) {
+      const argument = argv[index] ?? "";
+      const [, flag = "", inline] = /^([^=]*)(?:=(.*))?$/s.exec(argument) ?? [];
+      const next = argv[index + 1];
+      const key = keys.get(flag);
+      if (requests.has(flag)) request = requests.get(flag) ?? request;
+      else if (key === undefined && flag !== "--config") {
+        const hint = didYouMean(flag, known);
+        if (flag.startsWith("-")) this.problems.push(sentences.unknownFlag(flag, hint));
+        else this.problems.push(sentences.unexpectedArgument(argument, hint));
+        // The value of an unknown flag is not a problem of its own.
+        if (flag.startsWith("-") && inline === undefined && next?.startsWith("-") === false) index++;
+      } else {
+        const valueName = key === undefined ? "FILE" : this.#table[key]?.valueName;
+        const takesNext = inline === undefined && next !== undefined && takesNextArgument(next, valueName === null);
+        if (takesNext) index++;
+        const value = inline ?? (takesNext ? next : valueName === null ? "true" : undefined);
+        if (value === undefined) this.problems.push(sentences.missingValue(flag, valueName ?? "VALUE"));
+        else if (key === undefined) file = value;
+        else this.#addFlag(given, key, flag, value);
+      }
+    }
+    return { given, file, request };
+  }
+
+  #addFlag(given: Map<string, GivenSetting>, key: string, flag: string, value: string): void {
+    const { givenTwice } = this.#grammar.sentences;
+    const before = given.get(key)?.values ?? [];
+    const isList = this.#table[key]?.isList === true;
+    if (before.length > 0 && !isList && givenTwice !== null) this.problems.push(givenTwice(flag));
+    const values = isList || givenTwice !== null ? [...before, value] : [value];
+    given.set(key, { values, origin: "flag", name: flag });
+  }
+
+  readVariables(env: SettingSources["env"]): Map<string, GivenSetting> {
+    const { prefix, configVariable, isEmptyVariableUnset, sentences } = this.#grammar;
+    const keys = new Map(this.#keys.map((key) => [variableOf(prefix, key), key]));
+    const given = new Map<string, GivenSetting>();
+    for (const [name, text] of Object.entries(env)) {
+      if (!name.startsWith(prefix) || text === undefined || name === configVariable) continue;
+      const key = keys.get(name);
+      if (key === undefined) {
+        const hint = didYouMean(this.#variableByFlag(name) ?? name, keys.keys());
+        this.problems.push(sentences.unknownVariable(name, hint));
+      } else if (text !== "" || !isEmptyVariableUnset) {
+        const values = this.#table[key]?.isList ? text.split(/[\s,]+/).filter((part) => part !== "") : [text];
+        given.set(key, { values, origin: "environment", name });
+      }
+    }
+    return given;
+  }
+
+  /** Whoever knows the flag --token looks for PREFIX_TOKEN, although its variable may have another name. */
+  #variableByFlag(name: string): string | undefined {
+    const { prefix } = this.#grammar;
+    const key = this.#keys.find((one) => variableOf(prefix, this.#table[one]?.flag?.replaceAll("-", "_") ?? one) === name);
+    return key === undefined ? undefined : variableOf(prefix, key);
+  }
+
+  readFile(
+    file: string | undefined,
+    sources: SettingSources,
+  ): { given: Map<string, GivenSetting>; unread: SettingsResult<SettingTable>["unread"] } {
+    const { sentences, unreadKeys, normalizeKey, fileKey } = this.#grammar;
+    const given = new Map<string, GivenSetting>();
+    const unread: Record<string, { value: unknown; name: string }> = {};
+    for (const [written, value] of file === undefined ? [] : Object.entries(this.#parseFile(file, sources))) {
+      const name = sentences.keyInFile(written, file ?? "");
+      const key = this.#keys.find((one) => normalizeKey(fileKey(one)) === normalizeKey(written));
+      if (unreadKeys.includes(written)) unread[written] = { value, name };
+      else if (key === undefined) {
+        const hint = didYouMean(fileKey(written), [...this.#keys.map(fileKey), ...unreadKeys]);
+        this.problems.push(sentences.unknownKey(name, hint));
+      } else {
+        const isList = this.#table[key]?.isList === true;
+        const values = this.#grammar.fileValues === "json" ? [value] : toTexts(value, isList);
+        if (values === null) this.problems.push(sentences.wrongFileValue(name, isList));
+        else given.set(key, { values, origin: "file", name });
+      }
+    }
+    return { given, unread };
+  }
+
+  #parseFile(file: string, sources: SettingSources): object {
+    const { sentences, parseFile } = this.#grammar;
+    try {
+      const value = parseFile(sources.readFile(file));
+      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+      this.problems.push(sentences.notAnObject(file));
+    } catch (cause) {
+      this.problems.push(sentences.unreadableFile(file, cause instanceof Error ? cause.message : String(cause)));
+    }
+    return {};
+  }
+}
+
+/** Null where it is not one text, number or boolean, or a list of them where a list may be. */
+function toTexts(value: unknown, isList: boolean): string[] | null {
+  const items: unknown[] = Array.isArray(value) ? value : [value];
+  const isText = items.every((item) => ["string", "number", "boolean"].includes(typeof item));
+  return isText && (items.length === 1 || isList) ? items.map(String) : null;
+}
