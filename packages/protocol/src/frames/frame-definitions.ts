@@ -3,7 +3,7 @@
 
 import type { Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
-import type { JsonObject } from "../schema/field-types.ts";
+import type { JsonObject } from "../json/json-value.ts";
 import { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "../schema/schema-reader.ts";
 import * as control from "./control-payloads.ts";
 import type { Dialect, Envelope } from "./envelope.ts";
