@@ -11,67 +11,7 @@ class ErrorBody(TypedDict):
     details: NotRequired[dict[str, Any]]
 
 
-RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-
-
 NodeStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
-
-
-RunStartRequest = TypedDict("RunStartRequest", {
-    "workflow": NotRequired["Workflow"],
-    # A stored workflow, where no definition is sent.
-    "workflowId": NotRequired[str],
-    # Of the stored workflow; latest by default.
-    "version": NotRequired[Union[int, Literal["draft", "latest"]]],
-    # Session of the caller's event stream.
-    "clientId": str,
-    # Lower is sooner; nodes may say otherwise.
-    "priority": NotRequired[int],
-    "timeoutMs": NotRequired[int],
-    "labels": NotRequired[dict[str, str]],
-    "pins": NotRequired[dict[str, dict[str, Any]]],
-    # Run this node and what follows it; what comes before must be pinned or reused.
-    "from": NotRequired[str],
-    # Run this node and what it needs, nothing else.
-    "to": NotRequired[str],
-    # Run whose results stand for nodes that are not run again.
-    "reuse": NotRequired[str],
-    # Answer the plan, start nothing.
-    "dryRun": NotRequired[bool],
-    # Take packages that no worker has brought yet; their nodes wait until one does.
-    "allowUnknown": NotRequired[bool],
-})
-
-
-class RunPlanNodes(TypedDict):
-    nodeId: str
-    label: str
-    action: Literal["run", "pin", "reuse", "excluded"]
-    # Workers that could take it now; absent for what the scheduler carries out itself.
-    workers: NotRequired[int]
-
-
-class RunPlanProblems(TypedDict):
-    path: str
-    code: str
-    message: str
-    node: NotRequired[str]
-    severity: NotRequired[Literal["error", "warning"]]
-
-
-class RunPlan(TypedDict):
-    dryRun: Literal[True]
-    definitionHash: NotRequired[str]
-    nodes: list["RunPlanNodes"]
-    problems: list["RunPlanProblems"]
-
-
-class RunRef(TypedDict):
-    runId: str
-    status: "RunStatus"
-    definitionHash: str
-    clientId: str
-    createdAt: str
 
 
 class RunArtifact(TypedDict):
@@ -87,6 +27,31 @@ class RunArtifact(TypedDict):
     status: NotRequired[Literal["ready", "expired", "removed"]]
     # Why it is no longer there: evicted, expired, released or lost.
     removed: NotRequired[str]
+
+
+class RunEventList(TypedDict):
+    items: list["RunEvent"]
+    # null at the end.
+    nextCursor: Union[str, None]
+    # Position of the tenant's log at which this is true.
+    asOf: NotRequired[int]
+
+
+class RunEvent(TypedDict):
+    # Place in the tenant's log.
+    position: int
+    type: str
+    at: str
+    runId: str
+    data: dict[str, Any]
+
+
+class RunList(TypedDict):
+    items: list["Run"]
+    # null at the end.
+    nextCursor: Union[str, None]
+    # Position of the tenant's log at which this is true.
+    asOf: NotRequired[int]
 
 
 class RunNodeStatusStateError(TypedDict):
@@ -157,6 +122,37 @@ class RunNodeStatus(TypedDict):
     why: NotRequired[str]
 
 
+class RunPlanNodes(TypedDict):
+    nodeId: str
+    label: str
+    action: Literal["run", "pin", "reuse", "excluded"]
+    # Workers that could take it now; absent for what the scheduler carries out itself.
+    workers: NotRequired[int]
+
+
+class RunPlanProblems(TypedDict):
+    path: str
+    code: str
+    message: str
+    node: NotRequired[str]
+    severity: NotRequired[Literal["error", "warning"]]
+
+
+class RunPlan(TypedDict):
+    dryRun: Literal[True]
+    definitionHash: NotRequired[str]
+    nodes: list["RunPlanNodes"]
+    problems: list["RunPlanProblems"]
+
+
+class RunRef(TypedDict):
+    runId: str
+    status: "RunStatus"
+    definitionHash: str
+    clientId: str
+    createdAt: str
+
+
 class RunError(TypedDict):
     code: str
     message: str
@@ -194,33 +190,94 @@ class Run(TypedDict):
     openTasks: NotRequired[int]
     # The position that was asked for: the run as it was then.
     at: NotRequired[int]
-    # Position of the log at which this is true.
+    # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
 
 
-class RunList(TypedDict):
-    items: list["Run"]
-    # null at the end.
-    nextCursor: Union[str, None]
-    # Position of the log at which the page is true.
-    asOf: NotRequired[int]
+RunStartRequest = TypedDict("RunStartRequest", {
+    "workflow": NotRequired["Workflow"],
+    # A stored workflow, where no definition is sent.
+    "workflowId": NotRequired[str],
+    # Of the stored workflow; latest by default.
+    "version": NotRequired[Union[int, Literal["draft", "latest"]]],
+    # Session of the caller's event stream.
+    "clientId": str,
+    # Lower is sooner; nodes may say otherwise.
+    "priority": NotRequired[int],
+    "timeoutMs": NotRequired[int],
+    "labels": NotRequired[dict[str, str]],
+    "pins": NotRequired[dict[str, dict[str, Any]]],
+    # Run this node and what follows it; what comes before must be pinned or reused.
+    "from": NotRequired[str],
+    # Run this node and what it needs, nothing else.
+    "to": NotRequired[str],
+    # Run whose results stand for nodes that are not run again.
+    "reuse": NotRequired[str],
+    # Answer the plan, start nothing.
+    "dryRun": NotRequired[bool],
+    # Take packages that no worker has brought yet; their nodes wait until one does.
+    "allowUnknown": NotRequired[bool],
+})
 
 
-class RunEvent(TypedDict):
-    # Place in the tenant's log.
-    position: int
-    type: str
+RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class LedgerFigures(TypedDict):
+    # Tasks that were given to a worker for the first time.
+    accepted: int
+    # Tasks that came to an end after they were given to a worker.
+    finished: int
+    # accepted less finished; of a stretch that begins in the middle of things it may be below zero.
+    open: int
+    # Dispatches.
+    attempts: int
+    # Dispatches that were not the first of their task.
+    repeated: int
+    # Outcomes that came after another was accepted, or under an older fence; at most 20 a task.
+    refusedLate: int
+    # Tasks given to a worker whose run has ended without their end.
+    lost: int
+    # Outcomes of a task that were accepted beside its first.
+    twice: int
+
+
+class LogLine(TypedDict):
+    nodeId: str
+    taskId: str
+    # Of the attempt that printed it; the node shows the one of its last attempt.
+    fence: NotRequired[int]
+    # Number within the attempt.
+    line: int
     at: str
-    runId: str
-    data: dict[str, Any]
+    channel: str
+    text: str
+    # Of bytes, which are base64 text here.
+    mimeType: NotRequired[str]
 
 
-class RunEventList(TypedDict):
-    items: list["RunEvent"]
+class RunArtifactList(TypedDict):
+    items: list["RunArtifact"]
     # null at the end.
     nextCursor: Union[str, None]
-    # Position of the log at which the page is true.
+    # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
+
+
+class RunBindingList(TypedDict):
+    items: list["RunBinding"]
+    # Position of the tenant's log at which this is true.
+    asOf: int
+
+
+class RunBinding(TypedDict):
+    package: str
+    # Instance id.
+    workerId: str
+    workerName: str
+    # The worker's own channel.
+    queue: str
+    at: str
 
 
 class Workflow(TypedDict):
@@ -236,8 +293,41 @@ class Workflow(TypedDict):
 
 
 class RunDefinition(Workflow):
-    # Position of the log at which this is true.
+    # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
+
+
+RunLedger = TypedDict("RunLedger", {
+    "runId": str,
+    "figures": "LedgerFigures",
+    # Position of the first fact that was looked at.
+    "from": int,
+    # Position of the last fact that was looked at; from less one where there was none.
+    "to": int,
+    # Position of the tenant's log at which this is true.
+    "asOf": int,
+})
+
+
+class RunLog(TypedDict):
+    items: list["LogLine"]
+    # null at the end of what was printed so far.
+    nextCursor: Union[str, None]
+    # Lines that hold the words of q, counted up to a limit.
+    hits: NotRequired[int]
+    isHitsPartial: NotRequired[bool]
+    # Position of the tenant's log at which this is true.
+    asOf: int
+
+
+class RunNodeList(TypedDict):
+    items: list["RunNodeStatus"]
+    # null at the end.
+    nextCursor: Union[str, None]
+    # Position of the tenant's log at which this is true.
+    asOf: NotRequired[int]
+    # The position that was asked for: what is shown is as it was then.
+    at: NotRequired[int]
 
 
 RunNodeRange = TypedDict("RunNodeRange", {
@@ -260,176 +350,7 @@ class RunNode(TypedDict):
     range: NotRequired["RunNodeRange"]
     # The position that was asked for: what is shown is as it was then.
     at: NotRequired[int]
-    # Position of the log at which this is true.
-    asOf: int
-
-
-class RunNodeList(TypedDict):
-    items: list["RunNodeStatus"]
-    # null at the end.
-    nextCursor: Union[str, None]
-    # Position of the log at which the page is true.
-    asOf: NotRequired[int]
-    # The position that was asked for: what is shown is as it was then.
-    at: NotRequired[int]
-
-
-class LedgerFigures(TypedDict):
-    # Tasks that were given to a worker for the first time.
-    accepted: int
-    # Tasks that came to an end after they were given to a worker.
-    finished: int
-    # accepted less finished; of a stretch that begins in the middle of things it may be below zero.
-    open: int
-    # Dispatches.
-    attempts: int
-    # Dispatches that were not the first of their task.
-    repeated: int
-    # Outcomes that came after another was accepted, or under an older fence; at most 20 a task.
-    refusedLate: int
-    # Tasks given to a worker whose run has ended without their end.
-    lost: int
-    # Outcomes of a task that were accepted beside its first.
-    twice: int
-
-
-RunLedger = TypedDict("RunLedger", {
-    "runId": str,
-    "figures": "LedgerFigures",
-    # Position of the first fact that was looked at.
-    "from": int,
-    # Position of the last fact that was looked at; from less one where there was none.
-    "to": int,
-    # Position of the log at which this is true.
-    "asOf": int,
-})
-
-
-class RunBinding(TypedDict):
-    package: str
-    # Instance id.
-    workerId: str
-    workerName: str
-    # The worker's own channel.
-    queue: str
-    at: str
-
-
-class RunBindingList(TypedDict):
-    items: list["RunBinding"]
-    # Position of the log at which this is true.
-    asOf: int
-
-
-class RunArtifactList(TypedDict):
-    items: list["RunArtifact"]
-    # null at the end.
-    nextCursor: Union[str, None]
-    # Position of the log at which the page is true.
-    asOf: NotRequired[int]
-
-
-class LogLine(TypedDict):
-    nodeId: str
-    taskId: str
-    # Of the attempt that printed it; the node shows the one of its last attempt.
-    fence: NotRequired[int]
-    # Number within the attempt.
-    line: int
-    at: str
-    channel: str
-    text: str
-    # Of bytes, which are base64 text here.
-    mimeType: NotRequired[str]
-
-
-class RunLog(TypedDict):
-    items: list["LogLine"]
-    # null at the end of what was printed so far.
-    nextCursor: Union[str, None]
-    # Lines that hold the words of q, counted up to a limit.
-    hits: NotRequired[int]
-    isHitsPartial: NotRequired[bool]
-    # Position of the log at which this is true.
-    asOf: int
-
-
-class SteerRequest(TypedDict):
-    # For the log and the audit.
-    reason: NotRequired[str]
-
-
-class RetryRequest(TypedDict):
-    # For the log and the audit.
-    reason: NotRequired[str]
-    # Answer the plan, start nothing.
-    dryRun: NotRequired[bool]
-
-
-ReplayRequest = TypedDict("ReplayRequest", {
-    # Run this node and all that follows anew; absent: what did not succeed.
-    "from": NotRequired[str],
-    # Of the workflow; the same by default.
-    "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
-    # Take packages that no worker has brought yet; their nodes wait until one does.
-    "allowUnknown": NotRequired[bool],
-    # Answer the plan, start nothing.
-    "dryRun": NotRequired[bool],
-})
-
-
-class RebindRequest(TypedDict):
-    # Only this node; absent: all that is open.
-    node: NotRequired[str]
-    # Instance id or name of the worker to use; absent: any but where it is.
-    worker: NotRequired[str]
-    # switch takes running attempts back, drain lets them end.
-    mode: NotRequired[Literal["switch", "drain"]]
-
-
-SteeredTasks = TypedDict("SteeredTasks", {
-    "taskId": str,
-    "nodeId": str,
-    # Worker that had it.
-    "from": NotRequired[str],
-    # Worker that it goes to.
-    "to": NotRequired[str],
-    # What that worker was told.
-    "sent": Literal["stop", "none"],
-    "status": str,
-})
-
-
-class Steered(TypedDict):
-    runId: str
-    tasks: list["SteeredTasks"]
-    newRun: NotRequired["RunRef"]
-
-
-class PlacementReasons(TypedDict):
-    code: str
-    facts: dict[str, Any]
-
-
-class PlacementWorkers(TypedDict):
-    workerId: str
-    workerName: str
-    # The first rule by which this worker does not take it; fits: none.
-    code: str
-    facts: dict[str, Any]
-
-
-class Placement(TypedDict):
-    runId: str
-    nodeId: str
-    taskId: NotRequired[str]
-    status: str
-    # One sentence: why it is where it is.
-    summary: str
-    reasons: list["PlacementReasons"]
-    workers: list["PlacementWorkers"]
-    fixes: list[str]
-    # Position of the log at which this is true.
+    # Position of the tenant's log at which this is true.
     asOf: int
 
 
@@ -484,8 +405,87 @@ class Bulk(TypedDict):
     isPartial: NotRequired[bool]
     createdAt: str
     updatedAt: str
-    # Position of the log at which this is true.
+    # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
+
+
+class PlacementReasons(TypedDict):
+    code: str
+    facts: dict[str, Any]
+
+
+class PlacementWorkers(TypedDict):
+    workerId: str
+    workerName: str
+    # The first rule by which this worker does not take it; fits: none.
+    code: str
+    facts: dict[str, Any]
+
+
+class Placement(TypedDict):
+    runId: str
+    nodeId: str
+    taskId: NotRequired[str]
+    status: str
+    # One sentence: why it is where it is.
+    summary: str
+    reasons: list["PlacementReasons"]
+    workers: list["PlacementWorkers"]
+    fixes: list[str]
+    # Position of the tenant's log at which this is true.
+    asOf: int
+
+
+class RebindRequest(TypedDict):
+    # Only this node; absent: all that is open.
+    node: NotRequired[str]
+    # Instance id or name of the worker to use; absent: any but where it is.
+    worker: NotRequired[str]
+    # switch takes running attempts back, drain lets them end.
+    mode: NotRequired[Literal["switch", "drain"]]
+
+
+ReplayRequest = TypedDict("ReplayRequest", {
+    # Run this node and all that follows anew; absent: what did not succeed.
+    "from": NotRequired[str],
+    # Of the workflow; the same by default.
+    "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
+    # Take packages that no worker has brought yet; their nodes wait until one does.
+    "allowUnknown": NotRequired[bool],
+    # Answer the plan, start nothing.
+    "dryRun": NotRequired[bool],
+})
+
+
+class RetryRequest(TypedDict):
+    # For the log and the audit.
+    reason: NotRequired[str]
+    # Answer the plan, start nothing.
+    dryRun: NotRequired[bool]
+
+
+class SteerRequest(TypedDict):
+    # For the log and the audit.
+    reason: NotRequired[str]
+
+
+SteeredTasks = TypedDict("SteeredTasks", {
+    "taskId": str,
+    "nodeId": str,
+    # Worker that had it.
+    "from": NotRequired[str],
+    # Worker that it goes to.
+    "to": NotRequired[str],
+    # What that worker was told.
+    "sent": Literal["stop", "none"],
+    "status": str,
+})
+
+
+class Steered(TypedDict):
+    runId: str
+    tasks: list["SteeredTasks"]
+    newRun: NotRequired["RunRef"]
 
 
 class WorkflowMetadata(TypedDict):

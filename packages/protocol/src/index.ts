@@ -94,6 +94,7 @@ export {
 } from "./frames/frame-definitions.ts";
 export type { PkgCatalogPayload, PkgEventPayload, PkgInstallPayload, PkgUninstallPayload } from "./frames/package-payloads.ts";
 export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
+export type { JsonObject, JsonValue } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { readJson } from "./json/read-json.ts";
 export { renderFaultPage } from "./published/fault-page.ts";
@@ -215,9 +216,9 @@ export {
 } from "./rest/bodies/workflow-bodies.ts";
 export { type Permission, type QueryParameter, type Route, type RouteName, routes } from "./rest/routes/route-table.ts";
 export type { RawBody, RouteAnswer, RouteInput } from "./rest/routes/route-types.ts";
-export { type JsonObject, type JsonValue, parseInstant } from "./schema/field-types.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
 export { closestMatch, didYouMean } from "./text/closest-match.ts";
+export { parseInstant } from "./text/instant.ts";
 export {
   formatHistogram,
   formatMetricHeader,

@@ -359,10 +359,10 @@ describe("checkWorkflow with a catalogue", () => {
     expect(problems.filter(({ message }) => message.includes("did you mean"))).toHaveLength(3);
   });
 
-  it("[G17] warns of patterns and references in schemas that nobody will heed", () => {
+  it("[G17] warns of patterns, references and keywords in schemas that are ignored", () => {
     const schema = {
       parameters: objectSchema({ a: { pattern: "(?=x)" }, b: { items: [{ $ref: "#/none" }] }, pattern: { type: "string" } }),
-      results: { pattern: "^a+$" },
+      results: { pattern: "^a+$", dependentSchemas: { a: { unevaluatedProperties: false } } },
     };
 
     const problems = checkWorkflow(testWorkflow([testNode(0, of("demo", "1.10.0", { schema }))]), catalogue);
@@ -370,6 +370,7 @@ describe("checkWorkflow with a catalogue", () => {
     expect(problems.map((one) => [one.path, one.severity])).toEqual([
       ["/nodes/0/schema/parameters/properties/b/items/0", "warning"],
       ["/nodes/0/schema/parameters/properties/a", "warning"],
+      ["/nodes/0/schema/results/dependentSchemas/a", "warning"],
     ]);
   });
 

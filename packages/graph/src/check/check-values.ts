@@ -43,7 +43,7 @@ function checkDefaults(resolvedEdges: EdgesByGraph, problems: ProblemList): void
     }
 }
 
-/** Warnings: what a node's schemas say and nobody will heed. */
+/** Warns about rules of a node's schemas that validation ignores. */
 export function warnOfIgnoredRules(graph: IndexedGraph, budget: StepBudget, problems: ProblemList): void {
   for (const entry of graph.entries)
     for (const root of ["parameters", "results"] as const) {

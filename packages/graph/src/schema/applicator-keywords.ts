@@ -1,17 +1,10 @@
-// Keywords about what a value is made of: properties, items, and the forms it may or may not have. One row each.
+// Keywords that apply other schemas: to properties, to items, or to the value as a whole. One row each.
 
 import { isObject } from "../values/binding-path.ts";
-import {
-  isArray,
-  type KeywordCheck,
-  problemAt,
-  type SchemaObject,
-  type SchemaProblem,
-  type ValidatorContext,
-  type ValuePath,
-} from "./keyword.ts";
+import { isArray, type KeywordCheck, problemAt, type SchemaObject, type SchemaProblem, type ValuePath } from "./keyword.ts";
+import type { SchemaValidator } from "./validator.ts";
 
-/** A property that need not be there may as well be null: many workers write their absent values so. */
+/** Null in an optional property counts as absent: many workers write absent values that way. */
 const isOptionalNull = (value: unknown, key: string, schema: SchemaObject): boolean =>
   value === null && !(isArray(schema["required"]) && schema["required"].includes(key));
 
@@ -83,19 +76,9 @@ export const applicatorKeywords: readonly (readonly [string, KeywordCheck])[] = 
       return null;
     },
   ],
-  [
-    "dependentRequired",
-    (validator, rule, value, at) => {
-      if (!isObject(rule) || !isObject(value)) return null;
-      for (const [key, dependents] of Object.entries(rule)) {
-        if (!Object.hasOwn(value, key) || !isArray(dependents)) continue;
-        validator.spendSteps(dependents.length);
-        const missing = dependents.find((dependent) => typeof dependent === "string" && !Object.hasOwn(value, dependent));
-        if (missing !== undefined) return problemAt([...at, String(missing)], `is required beside ${key}`);
-      }
-      return null;
-    },
-  ],
+  ["dependentRequired", validateDependencies],
+  ["dependentSchemas", validateDependencies],
+  ["dependencies", validateDependencies], // draft 7: both of the above
   [
     "items",
     (validator, rule, value, at, schema) => {
@@ -131,7 +114,7 @@ export const applicatorKeywords: readonly (readonly [string, KeywordCheck])[] = 
       const count = value.filter((item) => validator.isValid(rule, item)).length;
       const least = typeof schema["minContains"] === "number" ? schema["minContains"] : 1;
       const most = typeof schema["maxContains"] === "number" ? schema["maxContains"] : Infinity;
-      return count >= least && count <= most ? null : problemAt(at, "does not hold the items that its schema asks for");
+      return count >= least && count <= most ? null : problemAt(at, "does not contain the items its schema requires");
     },
   ],
   [
@@ -156,7 +139,7 @@ export const applicatorKeywords: readonly (readonly [string, KeywordCheck])[] = 
       }
       return problems.length === 1 && problems[0] !== undefined
         ? problems[0]
-        : problemAt(at, "fits none of the forms that its schema allows");
+        : problemAt(at, "matches none of the schemas in anyOf");
     },
   ],
   [
@@ -166,14 +149,10 @@ export const applicatorKeywords: readonly (readonly [string, KeywordCheck])[] = 
       const count = rule.filter((form) => validator.isValid(form, value)).length;
       return count === 1
         ? null
-        : problemAt(at, `fits ${count === 0 ? "none" : "several"} of the forms of which its schema wants exactly one`);
+        : problemAt(at, `matches ${count === 0 ? "none" : "several"} of the schemas in oneOf; exactly one must match`);
     },
   ],
-  [
-    "not",
-    (validator, rule, value, at) =>
-      validator.isValid(rule, value) ? problemAt(at, "has the form that its schema rules out") : null,
-  ],
+  ["not", (validator, rule, value, at) => (validator.isValid(rule, value) ? problemAt(at, "matches the schema in not") : null)],
   [
     "if",
     (validator, rule, value, at, schema) =>
@@ -181,8 +160,22 @@ export const applicatorKeywords: readonly (readonly [string, KeywordCheck])[] = 
   ],
 ];
 
+/** What a property demands while it is present: other properties (a list), or a schema for the whole object. */
+function validateDependencies(validator: SchemaValidator, rule: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
+  if (!isObject(rule) || !isObject(value)) return null;
+  for (const [key, demand] of Object.entries(rule)) {
+    validator.spendSteps(isArray(demand) ? demand.length : 1);
+    if (!Object.hasOwn(value, key)) continue;
+    const missing = isArray(demand) ? demand.find((name) => typeof name === "string" && !Object.hasOwn(value, name)) : undefined;
+    if (missing !== undefined) return problemAt([...at, String(missing)], `is required beside ${key}`);
+    const problem = isArray(demand) ? null : validator.validateAt(demand, value, at);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
 function validatePrefixItems(
-  validator: ValidatorContext,
+  validator: SchemaValidator,
   rules: readonly unknown[],
   value: readonly unknown[],
   at: ValuePath,
@@ -196,7 +189,7 @@ function validatePrefixItems(
 }
 
 function validateRemainingItems(
-  validator: ValidatorContext,
+  validator: SchemaValidator,
   rule: unknown,
   value: readonly unknown[],
   first: number,

@@ -1,8 +1,9 @@
-// Keywords about a value by itself: its type, its size, which values it may be. One row each.
-// Values never enter a message: they may be secrets.
+// Keywords about a value by itself: its type, its size, the values it may have. One row each.
+// Messages never contain the value: it may be a secret.
 
 import { isObject } from "../values/binding-path.ts";
-import { isArray, type KeywordCheck, problemAt, type ValidatorContext } from "./keyword.ts";
+import { isArray, type KeywordCheck, problemAt } from "./keyword.ts";
+import type { SchemaValidator } from "./validator.ts";
 
 const typePhrases: Record<string, string> = {
   null: "null",
@@ -29,14 +30,14 @@ function isOfJsonType(name: unknown, value: unknown): boolean {
     case "string":
       return typeof value === name;
     default:
-      return true; // not a type of JSON: says nothing
+      return true; // not a JSON type: no restriction
   }
 }
 
-/** A rule about one kind of value that compares with a number. */
+/** A keyword that compares one measure of the value with a number. */
 const limitKeyword =
   (
-    measure: (validator: ValidatorContext, value: unknown) => number | null,
+    measure: (validator: SchemaValidator, value: unknown) => number | null,
     isWithin: (found: number, limit: number) => boolean,
     message: string,
   ): KeywordCheck =>
@@ -45,10 +46,10 @@ const limitKeyword =
     return found === null || isWithin(found, rule as number) ? null : problemAt(at, message.replace("#", String(rule)));
   };
 
-const measureNumber = (_: ValidatorContext, value: unknown) => (typeof value === "number" ? value : null);
-const countItems = (_: ValidatorContext, value: unknown) => (isArray(value) ? value.length : null);
-const countKeys = (_: ValidatorContext, value: unknown) => (isObject(value) ? Object.keys(value).length : null);
-function countCharacters(validator: ValidatorContext, value: unknown): number | null {
+const measureNumber = (_: SchemaValidator, value: unknown) => (typeof value === "number" ? value : null);
+const countItems = (_: SchemaValidator, value: unknown) => (isArray(value) ? value.length : null);
+const countKeys = (_: SchemaValidator, value: unknown) => (isObject(value) ? Object.keys(value).length : null);
+function countCharacters(validator: SchemaValidator, value: unknown): number | null {
   if (typeof value !== "string") return null;
   validator.spendSteps(value.length / 100);
   return [...value].length;
@@ -121,7 +122,7 @@ export const assertionKeywords: readonly (readonly [string, KeywordCheck])[] = [
   ],
 ];
 
-/** Decimal fractions are not exact in a double: a tenth counts as ten hundredths. */
+/** Decimal fractions are not exact in a double, so 0.1 must count as a multiple of 0.01: allow a small error. */
 function isMultiple(found: number, of: number): boolean {
   if (of <= 0) return true;
   const times = found / of;

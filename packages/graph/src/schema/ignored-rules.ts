@@ -1,5 +1,5 @@
-// What a schema says that is not heeded when values are judged: patterns and references that cannot be followed. Worth a warning to its
-// author, no more: the rest of the schema holds.
+// Finds rules of a schema that validation ignores: unsupported keywords and patterns, references that do not resolve. The author gets a
+// warning; the rest of the schema still applies.
 
 import { isObject, toJsonPointer } from "../values/binding-path.ts";
 import { compilePattern } from "./linear-pattern.ts";
@@ -12,7 +12,8 @@ export interface IgnoredRule {
   readonly message: string;
 }
 
-const mapKeywords = ["properties", "patternProperties", "$defs", "definitions"] as const;
+const unsupportedKeywords = ["unevaluatedProperties", "unevaluatedItems", "$dynamicRef"] as const;
+const mapKeywords = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"] as const;
 const singleSchemaKeywords = [
   "items",
   "additionalProperties",
@@ -26,7 +27,7 @@ const singleSchemaKeywords = [
 ] as const;
 const listKeywords = ["allOf", "anyOf", "oneOf", "prefixItems", "items"] as const;
 
-/** At most ten of them, and no more than the budget lets see. */
+/** At most ten, and no more than the budget allows. */
 export function findIgnoredRules(root: unknown, budget: StepBudget): IgnoredRule[] {
   const found: IgnoredRule[] = [];
   const open: { schema: unknown; at: readonly (string | number)[] }[] = [{ schema: root, at: [] }];
@@ -54,10 +55,12 @@ function ignoredRulesIn(root: unknown, schema: Record<string, unknown>, at: read
   for (const pattern of typeof schema["pattern"] === "string" ? [schema["pattern"], ...patterns] : patterns) {
     const read = compilePattern(pattern);
     if (typeof read === "string")
-      found.push({ path: toJsonPointer(at), message: `has a pattern that is ${read} and is not heeded` });
+      found.push({ path: toJsonPointer(at), message: `has a pattern that is ${read} and is ignored` });
   }
+  for (const keyword of unsupportedKeywords)
+    if (schema[keyword] !== undefined) found.push({ path: toJsonPointer(at), message: `uses ${keyword}, which is ignored` });
   const ref = schema["$ref"];
   if (typeof ref === "string" && resolveLocalRef(root, ref) === undefined)
-    found.push({ path: toJsonPointer(at), message: "has a $ref that leads nowhere in the same schema and is not heeded" });
+    found.push({ path: toJsonPointer(at), message: "has a $ref that does not resolve inside the schema and is ignored" });
   return found;
 }

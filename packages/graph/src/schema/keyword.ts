@@ -1,6 +1,7 @@
-// The words in which schemas are judged: what a keyword is, what it may ask of its judge, and how it says what is wrong.
+// What a keyword of a JSON Schema is, and how it reports a problem.
 
 import { toJsonPointer } from "../values/binding-path.ts";
+import type { SchemaValidator } from "./validator.ts";
 
 export interface SchemaProblem {
   /** JSON pointer into the value; empty: the value itself. */
@@ -9,24 +10,12 @@ export interface SchemaProblem {
   readonly message: string;
 }
 
-/** Where a value stands in the whole. */
+/** Where a value is inside the validated value. */
 export type ValuePath = readonly (string | number)[];
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
-/** What a keyword may ask; every question costs. */
-export interface ValidatorContext {
-  validateAt(schema: unknown, value: unknown, at: ValuePath): SchemaProblem | null;
-  isValid(schema: unknown, value: unknown): boolean;
-  /** What a reference points to; undefined says nothing. */
-  resolveRef(ref: string): unknown;
-  spendSteps(steps: number): void;
-  /** Equal values have equal texts. */
-  canonicalTextOf(value: unknown): string;
-  matchesPattern(pattern: string, text: string): boolean;
-}
-
 export type KeywordCheck = (
-  validator: ValidatorContext,
+  validator: SchemaValidator,
   rule: unknown,
   value: unknown,
   at: ValuePath,

@@ -1,9 +1,8 @@
-// Parts of a JSON Schema: what a reference points to, what is said about the value at a path, which types it lets through.
-// Judging values is schema.ts.
+// Looks things up in a JSON Schema: the target of a reference, the schema of the value at a path, the types it allows.
 
 import { isObject } from "../values/binding-path.ts";
 
-/** A reference inside the same document: `#`, `#/$defs/name`. Undefined: it leads elsewhere, or nowhere. */
+/** A reference inside the same document: `#`, `#/$defs/name`. Undefined: it does not resolve in this document. */
 export function resolveLocalRef(root: unknown, ref: string): unknown {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
@@ -24,11 +23,11 @@ function decodeUriOrKeep(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // bytes that are no UTF-8 are meant as written
+    return text; // not UTF-8: use it as written
   }
 }
 
-/** The schema of what lies at a path, as far as it is said: through properties, items, references and allOf. Undefined: unknown. */
+/** The schema of the value at a path, through properties, items and references. Undefined: unknown. */
 export function findSubschema(root: unknown, steps: readonly string[]): unknown {
   let at: unknown = root;
   for (const step of steps) {
@@ -52,7 +51,7 @@ function followRefs(root: unknown, schema: unknown): unknown {
 const typeNames = ["null", "boolean", "object", "array", "number", "string"] as const;
 type TypeName = (typeof typeNames)[number];
 
-/** The JSON types a schema lets through, `integer` among `number`; null: it does not say, or not in a way that is read here. */
+/** The JSON types a schema allows, with `integer` as `number`; null: unknown. */
 export function allowedTypesOf(root: unknown, schema: unknown, depthLeft = 2): ReadonlySet<TypeName> | null {
   const at = followRefs(root, schema);
   if (!isObject(at) || depthLeft <= 0) return null;

@@ -1,12 +1,12 @@
-// The judge of values by JSON Schemas: works off the keywords within a budget. A useful part of draft 2020-12 with the older spellings that
-// manifests use; `format` and what is in neither table are annotations.
+// Validates values against JSON Schemas within a step budget, because schemas come from other people. Most of draft 2020-12 and draft 7;
+// `format` and keywords in neither table are annotations. docs/guides/workflows.md lists what is not supported.
 
 import { isObject } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
 import { isRemoteValueRef } from "../values/remote-value.ts";
 import { applicatorKeywords } from "./applicator-keywords.ts";
 import { assertionKeywords } from "./assertion-keywords.ts";
-import { type KeywordCheck, problemAt, type SchemaProblem, type ValidatorContext, type ValuePath } from "./keyword.ts";
+import { type KeywordCheck, problemAt, type SchemaProblem, type ValuePath } from "./keyword.ts";
 import { compilePattern, type LinearPattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 
@@ -14,14 +14,14 @@ const validatorLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
 
 const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map([...assertionKeywords, ...applicatorKeywords]);
 
-/** Steps that may still be taken; several values may share one. */
+/** Steps that may still be spent; several validations may share a budget. */
 export interface StepBudget {
   stepsLeft: number;
 }
 
 class StepBudgetExceeded extends Error {}
 
-export class SchemaValidator implements ValidatorContext {
+export class SchemaValidator {
   readonly #root: unknown;
   readonly #patterns = new Map<string, LinearPattern | null>();
   readonly #canonicalTexts = new WeakMap<object, string>();
@@ -45,7 +45,7 @@ export class SchemaValidator implements ValidatorContext {
   validateAt(schema: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
     this.spendSteps(1);
     if (schema === false) return problemAt(at, "must not be there");
-    // A value that stays with the worker that made it cannot be judged here; its reference stands for whatever the schema wants.
+    // A value that stayed with its worker cannot be checked here; a reference to it satisfies every schema.
     if (!isObject(schema) || isRemoteValueRef(value)) return null;
     this.#depth += 1;
     if (this.#depth > validatorLimits.depthMax) throw new StepBudgetExceeded();
@@ -66,6 +66,7 @@ export class SchemaValidator implements ValidatorContext {
     return this.validateAt(schema, value, []) === null;
   }
 
+  /** What a reference points to; undefined: it does not resolve, so it restricts nothing. */
   resolveRef(ref: string): unknown {
     this.spendSteps(1);
     return resolveLocalRef(this.#root, ref);
@@ -76,7 +77,7 @@ export class SchemaValidator implements ValidatorContext {
     if (this.#budget.stepsLeft < 0) throw new StepBudgetExceeded();
   }
 
-  /** A large value is written out once. */
+  /** Equal values have equal texts. The text of an object is built once. */
   canonicalTextOf(value: unknown): string {
     if (typeof value !== "object" || value === null) return canonicalJson(value);
     const known = this.#canonicalTexts.get(value);
@@ -87,7 +88,7 @@ export class SchemaValidator implements ValidatorContext {
     return text;
   }
 
-  /** A pattern that is not understood matches everything; the checker of workflows has said so. */
+  /** An unsupported pattern matches everything; checking the workflow warns about it. */
   matchesPattern(source: string, text: string): boolean {
     let pattern = this.#patterns.get(source);
     if (pattern === undefined) {

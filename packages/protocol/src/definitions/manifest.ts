@@ -3,17 +3,8 @@
 
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
-import {
-  idString,
-  type JsonObject,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../schema/field-types.ts";
+import type { JsonObject } from "../json/json-value.ts";
+import { idString, listOf, mapOf, nameString, oneOf, openObject, optional, textString } from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 

@@ -93,7 +93,7 @@ describe("foldRun", () => {
         ["task.hosting", { task }],
         ["frame.opened", { task: "r.0*0", index: 3 }],
         ["frame.ended", { task: "r.0*0", index: 3, status: "failed", error: { code: "E.TIMEOUT", message: "late" } }],
-        ["task.retrying", { task, fence: 0, iteration: 3, delayMs: 10 }],
+        ["task.retrying", { task, fence: 0, frame: 3, delayMs: 10 }],
       ),
     );
 

@@ -1,9 +1,9 @@
-// Which payload belongs to which type of frame, in each dialect: one table, read in both directions.
-// Whatever the dialect, a payload leaves here in the words of our own v2, so that everything above knows one language.
+// Which payload belongs to which type of frame in each dialect: one table, used for reading and for writing.
+// A payload that was read is always in the form of our v2, so that the rest of the code knows only one form.
 
-import type { Static } from "typebox";
+import type { Static, TSchema } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
-import type { JsonObject } from "../schema/field-types.ts";
+import type { JsonObject } from "../json/json-value.ts";
 import { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "../schema/schema-reader.ts";
 import * as control from "./control-payloads.ts";
 import type { Dialect, Envelope } from "./envelope.ts";
@@ -40,7 +40,7 @@ export interface FramePayloads {
 }
 export type FrameType = keyof FramePayloads;
 
-/** How v1 spells the types. Seed 000 says `error`; the workers built from it say `command.error`. */
+/** How v1 spells the types. The specification says `error`; workers built from it send `command.error`. */
 export const v1FrameTypes = {
   handshake: "control.handshake",
   register: "control.register",
@@ -60,7 +60,7 @@ export const v1FrameTypes = {
 } as const satisfies Record<string, FrameType>;
 type V1FrameTypes = typeof v1FrameTypes;
 
-/** What a type of frame carries once read; vendor frames stay opaque. */
+/** The payload of a type of frame after reading; vendor frames stay opaque. */
 export type PayloadOf<T extends string> = T extends FrameType
   ? FramePayloads[T]
   : T extends keyof V1FrameTypes
@@ -69,112 +69,114 @@ export type PayloadOf<T extends string> = T extends FrameType
 
 interface FrameDefinition {
   readonly reader: SchemaReader<unknown>;
-  /** From the words of the dialect to ours, and back. */
+  /** From the form of the dialect to v2, and back. */
   readonly normalise?: (payload: never) => unknown;
   readonly toDialect?: (payload: never) => unknown;
 }
 
-const dropUnknownKeys = {
-  code: "E.FRAME.INVALID",
-  subject: "payload",
-  unknownKeys: "drop",
-} as const satisfies SchemaReaderOptions;
-const refuseUnknownKeys = {
-  code: "E.FRAME.INVALID",
-  subject: "payload",
-  unknownKeys: "refuse",
-} as const satisfies SchemaReaderOptions;
+type Conversions = Partial<Record<FrameType, Omit<FrameDefinition, "reader">>>;
 
-const v2Frames: Record<FrameType, FrameDefinition> = {
-  "control.handshake": { reader: createSchemaReader(control.HandshakeSchema, dropUnknownKeys) },
-  "control.register": {
-    reader: createSchemaReader(control.RegisterSchema, dropUnknownKeys),
-    normalise: control.normaliseRegister,
-  },
-  "control.session.accept": { reader: createSchemaReader(control.SessionAcceptSchema, dropUnknownKeys) },
-  "control.resume": { reader: createSchemaReader(control.ResumeSchema, dropUnknownKeys) },
-  "control.reset": { reader: createSchemaReader(control.ResetSchema, dropUnknownKeys) },
-  "control.drain": { reader: createSchemaReader(control.DrainSchema, dropUnknownKeys) },
-  "control.undrain": { reader: createSchemaReader(control.UndrainSchema, dropUnknownKeys) },
-  "control.ack": { reader: createSchemaReader(control.AckSchema, dropUnknownKeys) },
-  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatSchema, dropUnknownKeys) },
-  "biz.exec.dispatch": { reader: createSchemaReader(exec.DispatchSchema, dropUnknownKeys) },
-  "biz.exec.dispatch.batch": { reader: createSchemaReader(exec.DispatchBatchSchema, dropUnknownKeys) },
-  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackSchema, dropUnknownKeys) },
-  "biz.exec.result": { reader: createSchemaReader(exec.ResultSchema, dropUnknownKeys) },
-  "biz.exec.result.batch": { reader: createSchemaReader(exec.ResultBatchSchema, dropUnknownKeys) },
-  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorSchema, dropUnknownKeys) },
-  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestSchema, dropUnknownKeys) },
-  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, dropUnknownKeys) },
-  "biz.exec.cancel": { reader: createSchemaReader(exec.CancelSchema, dropUnknownKeys) },
-  "biz.exec.inventory": { reader: createSchemaReader(exec.InventorySchema, dropUnknownKeys) },
-  "biz.resource.removed": { reader: createSchemaReader(exec.ResourceRemovedSchema, dropUnknownKeys) },
-  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallSchema, dropUnknownKeys) },
-  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallSchema, dropUnknownKeys) },
-  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventSchema, dropUnknownKeys) },
-  "biz.pkg.catalog": { reader: createSchemaReader(pkg.PkgCatalogSchema, dropUnknownKeys) },
-};
+/** Every row gets a reader; a few rows also convert between the dialect's payload and ours. */
+function defineFrames<T extends FrameType>(
+  unknownKeys: SchemaReaderOptions["unknownKeys"],
+  schemas: Readonly<Record<T, TSchema>>,
+  conversions: Conversions,
+): Record<T, FrameDefinition> {
+  const options: SchemaReaderOptions = { code: "E.FRAME.INVALID", subject: "payload", unknownKeys };
+  const rows = (Object.entries(schemas) as [T, TSchema][]).map(([type, schema]) => [
+    type,
+    { reader: createSchemaReader(schema, options), ...conversions[type] },
+  ]);
+  return Object.fromEntries(rows) as Record<T, FrameDefinition>;
+}
 
-const firstGenFrames: Partial<Record<FrameType, FrameDefinition>> = {
-  "control.handshake": { reader: createSchemaReader(control.HandshakeSchema, refuseUnknownKeys) },
-  "control.register": {
-    reader: createSchemaReader(control.RegisterFirstGenSchema, refuseUnknownKeys),
-    normalise: control.normaliseRegister,
+const v2Frames: Record<FrameType, FrameDefinition> = defineFrames(
+  "drop",
+  {
+    "control.handshake": control.HandshakeSchema,
+    "control.register": control.RegisterSchema,
+    "control.session.accept": control.SessionAcceptSchema,
+    "control.resume": control.ResumeSchema,
+    "control.reset": control.ResetSchema,
+    "control.drain": control.DrainSchema,
+    "control.undrain": control.UndrainSchema,
+    "control.ack": control.AckSchema,
+    "control.heartbeat": control.HeartbeatSchema,
+    "biz.exec.dispatch": exec.DispatchSchema,
+    "biz.exec.dispatch.batch": exec.DispatchBatchSchema,
+    "biz.exec.feedback": exec.FeedbackSchema,
+    "biz.exec.result": exec.ResultSchema,
+    "biz.exec.result.batch": exec.ResultBatchSchema,
+    "biz.exec.error": exec.ExecErrorSchema,
+    "biz.exec.next.request": exec.NextRequestSchema,
+    "biz.exec.next.response": exec.NextResponseSchema,
+    "biz.exec.cancel": exec.CancelSchema,
+    "biz.exec.inventory": exec.InventorySchema,
+    "biz.resource.removed": exec.ResourceRemovedSchema,
+    "biz.pkg.install": pkg.PkgInstallSchema,
+    "biz.pkg.uninstall": pkg.PkgUninstallSchema,
+    "biz.pkg.event": pkg.PkgEventSchema,
+    "biz.pkg.catalog": pkg.PkgCatalogSchema,
   },
-  "control.session.accept": { reader: createSchemaReader(control.SessionAcceptFirstGenSchema, refuseUnknownKeys) },
-  "control.resume": { reader: createSchemaReader(control.ResumeFirstGenSchema, refuseUnknownKeys) },
-  "control.reset": { reader: createSchemaReader(control.ResetSchema, refuseUnknownKeys) },
-  "control.drain": { reader: createSchemaReader(control.DrainSchema, refuseUnknownKeys) },
-  "control.ack": { reader: createSchemaReader(control.AckFirstGenSchema, refuseUnknownKeys) },
-  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.dispatch": { reader: createSchemaReader(exec.DispatchFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.result": { reader: createSchemaReader(exec.ResultFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestFirstGenSchema, refuseUnknownKeys) },
-  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, refuseUnknownKeys) },
-  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallFirstGenSchema, refuseUnknownKeys) },
-  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallFirstGenSchema, refuseUnknownKeys) },
-  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventFirstGenSchema, refuseUnknownKeys) },
-  "biz.pkg.catalog": { reader: createSchemaReader(pkg.PkgCatalogSchema, refuseUnknownKeys) },
-};
+  { "control.register": { normalise: control.normaliseRegister } },
+);
 
-type V1Ack = Static<typeof control.AckV1Schema>;
+const firstGenFrames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
+  "refuse",
+  {
+    "control.handshake": control.HandshakeSchema,
+    "control.register": control.RegisterFirstGenSchema,
+    "control.session.accept": control.SessionAcceptFirstGenSchema,
+    "control.resume": control.ResumeFirstGenSchema,
+    "control.reset": control.ResetSchema,
+    "control.drain": control.DrainSchema,
+    "control.ack": control.AckFirstGenSchema,
+    "control.heartbeat": control.HeartbeatFirstGenSchema,
+    "biz.exec.dispatch": exec.DispatchFirstGenSchema,
+    "biz.exec.feedback": exec.FeedbackFirstGenSchema,
+    "biz.exec.result": exec.ResultFirstGenSchema,
+    "biz.exec.error": exec.ExecErrorFirstGenSchema,
+    "biz.exec.next.request": exec.NextRequestFirstGenSchema,
+    "biz.exec.next.response": exec.NextResponseSchema,
+    "biz.pkg.install": pkg.PkgInstallFirstGenSchema,
+    "biz.pkg.uninstall": pkg.PkgUninstallFirstGenSchema,
+    "biz.pkg.event": pkg.PkgEventFirstGenSchema,
+    "biz.pkg.catalog": pkg.PkgCatalogSchema,
+  },
+  { "control.register": { normalise: control.normaliseRegister } },
+);
 
-const v1Frames: Partial<Record<FrameType, FrameDefinition>> = {
-  "control.handshake": {
-    reader: createSchemaReader(control.HandshakeV1Schema, dropUnknownKeys),
-    normalise: control.normaliseHandshakeV1,
+const withOk = (ack: Static<typeof control.AckV1Schema>) => ({ ...ack, ok: ack.ok ?? true });
+
+const v1Frames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
+  "drop",
+  {
+    "control.handshake": control.HandshakeV1Schema,
+    "control.register": control.RegisterV1Schema,
+    "control.ack": control.AckV1Schema,
+    "control.heartbeat": control.HeartbeatFirstGenSchema,
+    "control.drain": control.DrainSchema,
+    "biz.exec.dispatch": exec.DispatchV1Schema,
+    "biz.exec.feedback": exec.FeedbackFirstGenSchema,
+    "biz.exec.result": exec.ResultV1Schema,
+    "biz.exec.error": exec.ExecErrorFirstGenSchema,
+    "biz.exec.next.request": exec.NextRequestFirstGenSchema,
+    "biz.exec.next.response": exec.NextResponseSchema,
+    "biz.pkg.install": pkg.PkgInstallFirstGenSchema,
+    "biz.pkg.uninstall": pkg.PkgUninstallFirstGenSchema,
+    "biz.pkg.event": pkg.PkgEventSchema,
   },
-  "control.register": {
-    reader: createSchemaReader(control.RegisterV1Schema, dropUnknownKeys),
-    normalise: control.normaliseRegister,
+  {
+    "control.handshake": { normalise: control.normaliseHandshakeV1 },
+    "control.register": { normalise: control.normaliseRegister },
+    "control.ack": {
+      normalise: withOk,
+      toDialect: withOk,
+    },
+    "biz.exec.dispatch": { normalise: exec.normaliseDispatchV1, toDialect: exec.formatDispatchV1 },
+    "biz.exec.result": { normalise: exec.normaliseResultV1, toDialect: exec.formatResultV1 },
   },
-  "control.ack": {
-    reader: createSchemaReader(control.AckV1Schema, dropUnknownKeys),
-    normalise: (ack: V1Ack) => ({ ...ack, ok: ack.ok ?? true }),
-    toDialect: (ack: control.AckPayload) => ({ ...ack, ok: ack.ok ?? true }),
-  },
-  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatFirstGenSchema, dropUnknownKeys) },
-  "control.drain": { reader: createSchemaReader(control.DrainSchema, dropUnknownKeys) },
-  "biz.exec.dispatch": {
-    reader: createSchemaReader(exec.DispatchV1Schema, dropUnknownKeys),
-    normalise: exec.normaliseDispatchV1,
-    toDialect: exec.formatDispatchV1,
-  },
-  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackFirstGenSchema, dropUnknownKeys) },
-  "biz.exec.result": {
-    reader: createSchemaReader(exec.ResultV1Schema, dropUnknownKeys),
-    normalise: exec.normaliseResultV1,
-    toDialect: exec.formatResultV1,
-  },
-  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorFirstGenSchema, dropUnknownKeys) },
-  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestFirstGenSchema, dropUnknownKeys) },
-  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, dropUnknownKeys) },
-  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallFirstGenSchema, dropUnknownKeys) },
-  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallFirstGenSchema, dropUnknownKeys) },
-  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventSchema, dropUnknownKeys) },
-};
+);
 
 /** The payload of every type of frame, by dialect and v2 name. */
 export const frameDefinitions: Readonly<Record<Dialect, Readonly<Partial<Record<FrameType, FrameDefinition>>>>> = {
@@ -185,7 +187,7 @@ export const frameDefinitions: Readonly<Record<Dialect, Readonly<Partial<Record<
 
 const v1TypeNames: Readonly<Partial<Record<FrameType, string>>> = Object.fromEntries(
   Object.entries(v1FrameTypes)
-    .filter(([spelling]) => spelling !== "command.error") // both are read; we write what the seed says
+    .filter(([spelling]) => spelling !== "command.error") // both are read; we write what the specification says
     .map(([spelling, type]) => [type, spelling]),
 );
 
@@ -209,7 +211,7 @@ export function toWireType(dialect: Dialect, type: string): string | undefined {
   return dialect === "v1" ? v1TypeNames[type as FrameType] : type;
 }
 
-/** Step two of two: the payload, by the type its envelope gave. The answer is in the words of v2. */
+/** Reads the payload of a frame by the type in its envelope; the result is in the form of v2. */
 export function readPayload<T extends string>(dialect: Dialect, type: T, payload: unknown): PayloadOf<T> | Fault {
   const frameType = toFrameType(dialect, type);
   if (frameType === undefined) {
@@ -235,7 +237,7 @@ export function readFrame(dialect: Dialect, envelope: Envelope): Frame | Fault {
   return { type: toFrameType(dialect, envelope.type) ?? "ext", payload, envelope } as Frame;
 }
 
-/** Compiles every validator of the session door now, so that no stranger's first frame pays for it. */
+/** Compiles every frame validator now, so that the first frame of a client does not pay for it. */
 export function compileFrameReaders(): void {
   for (const definition of Object.values(envelopeReaders)) definition.compile();
   for (const dialect of Object.values(frameDefinitions))

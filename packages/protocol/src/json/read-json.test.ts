@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Fault } from "../faults/fault.ts";
-import type { JsonObject } from "../schema/field-types.ts";
+import type { JsonObject } from "./json-value.ts";
 import { limits } from "./limits.ts";
 import { readJson } from "./read-json.ts";
 

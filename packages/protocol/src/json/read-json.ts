@@ -3,7 +3,7 @@
 // What the value means is read elsewhere.
 
 import { Fault, fault } from "../faults/fault.ts";
-import type { JsonValue } from "../schema/field-types.ts";
+import type { JsonValue } from "./json-value.ts";
 import { type JsonLimits, limits } from "./limits.ts";
 
 const QUOTE = 34;

@@ -1,24 +1,39 @@
-// The OpenAPI 3.1 document, written from the route table. Nothing is described here that the table does not say.
+// The OpenAPI 3.1 document, written from the route table. Everything in it comes from the table.
 
 import type { TSchema } from "typebox";
 import { ManifestSchema } from "../definitions/manifest.ts";
 import { NodePolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "../definitions/workflow.ts";
 import { EventSchema, eventDataSchemas } from "../events/server-events.ts";
 import { type FaultCode, faultCodes } from "../faults/fault-codes.ts";
-import { catalogSchemas } from "../rest/bodies/catalog-bodies.ts";
-import { resourceSchemas } from "../rest/bodies/resource-bodies.ts";
-import { ErrorSchema, runSchemas } from "../rest/bodies/run-bodies.ts";
-import { runOperationSchemas } from "../rest/bodies/run-operation-bodies.ts";
-import { runPartSchemas } from "../rest/bodies/run-part-bodies.ts";
-import { viewSchemas } from "../rest/bodies/saved-view-bodies.ts";
-import { userSchemas } from "../rest/bodies/user-bodies.ts";
-import { workerSchemas } from "../rest/bodies/worker-bodies.ts";
-import { enrolmentSchemas } from "../rest/bodies/worker-enrolment-bodies.ts";
-import { workflowSchemas } from "../rest/bodies/workflow-bodies.ts";
+import * as catalogBodies from "../rest/bodies/catalog-bodies.ts";
+import * as resourceBodies from "../rest/bodies/resource-bodies.ts";
+import * as runBodies from "../rest/bodies/run-bodies.ts";
+import * as runOperationBodies from "../rest/bodies/run-operation-bodies.ts";
+import * as runPartBodies from "../rest/bodies/run-part-bodies.ts";
+import * as viewBodies from "../rest/bodies/saved-view-bodies.ts";
+import * as userBodies from "../rest/bodies/user-bodies.ts";
+import * as workerBodies from "../rest/bodies/worker-bodies.ts";
+import * as enrolmentBodies from "../rest/bodies/worker-enrolment-bodies.ts";
+import * as workflowBodies from "../rest/bodies/workflow-bodies.ts";
 import { type Route, routes } from "../rest/routes/route-table.ts";
 import { type JsonSchemaObject, toJsonSchema } from "../schema/json-schema.ts";
 
-/** Schemas that get a name in the document; wherever one of these objects is used, a reference stands. */
+/** Every exported `…Schema` of these modules is published under its name without `Schema`. */
+const bodyModules: readonly object[] = [
+  runBodies,
+  runPartBodies,
+  runOperationBodies,
+  workerBodies,
+  userBodies,
+  resourceBodies,
+  enrolmentBodies,
+  workflowBodies,
+  catalogBodies,
+  viewBodies,
+];
+const publishedNames: Readonly<Record<string, string>> = { StoredWorkflowSchema: "KeptWorkflow" };
+
+/** Schemas that get a name in the document; uses of them become references. */
 function collectNamedSchemas(): ReadonlyMap<TSchema, string> {
   const documents = {
     Workflow: WorkflowSchema,
@@ -30,21 +45,13 @@ function collectNamedSchemas(): ReadonlyMap<TSchema, string> {
     Event: EventSchema,
   };
   const events = Object.fromEntries(Object.entries(eventDataSchemas).map(([type, schema]) => [`Event.${type}`, schema]));
-  const all: Record<string, TSchema> = {
-    ...runSchemas,
-    ...runPartSchemas,
-    ...runOperationSchemas,
-    ...workerSchemas,
-    ...userSchemas,
-    ...resourceSchemas,
-    ...enrolmentSchemas,
-    ...workflowSchemas,
-    ...catalogSchemas,
-    ...viewSchemas,
-    ...documents,
-    ...events,
-  };
-  return new Map(Object.entries(all).map(([name, schema]) => [schema, name]));
+  const bodies = bodyModules.flatMap((module) =>
+    Object.entries(module).flatMap(([name, schema]): [string, TSchema][] =>
+      name.endsWith("Schema") ? [[publishedNames[name] ?? name.slice(0, -"Schema".length), schema as TSchema]] : [],
+    ),
+  );
+  const all = [...bodies, ...Object.entries(documents), ...Object.entries(events)];
+  return new Map(all.map(([name, schema]) => [schema, name]));
 }
 
 export interface OpenapiDocument {
@@ -123,7 +130,7 @@ function buildOperation(
     }),
     ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileUploadSchema } } } }),
     responses: {
-      [String(route.status)]: { description: "Done as asked.", ...(content && { content }) },
+      [String(route.status)]: { description: "Success.", ...(content && { content }) },
       ...buildOtherResponses(route, toSchema),
       ...buildErrorResponses(route.faults, toSchema),
     },
@@ -143,7 +150,10 @@ function buildOtherResponses({ also = {} }: Route, toSchema: (schema: TSchema) =
       status,
       schema === null
         ? { description: "Nothing has changed." }
-        : { description: "What would be done; nothing is.", content: { "application/json": { schema: toSchema(schema) } } },
+        : {
+            description: "Dry run: the plan; nothing was changed.",
+            content: { "application/json": { schema: toSchema(schema) } },
+          },
     ]),
   );
 }
@@ -153,8 +163,7 @@ function buildErrorResponses(
   codes: readonly FaultCode[],
   toSchema: (schema: TSchema) => JsonSchemaObject,
 ): Record<string, unknown> {
-  const byStatus = new Map<number, FaultCode[]>();
-  for (const code of codes) byStatus.set(faultCodes[code].http, [...(byStatus.get(faultCodes[code].http) ?? []), code]);
+  const byStatus = Map.groupBy(codes, (code) => faultCodes[code].http);
   return Object.fromEntries(
     [...byStatus]
       .sort(([a], [b]) => a - b)
@@ -162,7 +171,7 @@ function buildErrorResponses(
         String(status),
         {
           description: codesOfStatus.map((code) => `${code}: ${faultCodes[code].cause}`).join("\n"),
-          content: { "application/json": { schema: toSchema(ErrorSchema) } },
+          content: { "application/json": { schema: toSchema(runBodies.ErrorSchema) } },
         },
       ]),
   );

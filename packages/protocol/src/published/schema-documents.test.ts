@@ -45,7 +45,7 @@ describe("published schemas", () => {
     const kept = Object.fromEntries(
       Object.keys(documents).map((path) => [
         path,
-        JSON.parse(readFileSync(new URL(`../../../docs/schema/${path}`, import.meta.url), "utf8")) as unknown,
+        JSON.parse(readFileSync(new URL(`../../../../docs/schema/${path}`, import.meta.url), "utf8")) as unknown,
       ]),
     );
 

@@ -1,15 +1,10 @@
-// The small words all schemas are spelled with: ids, names, whole numbers, instants, maps, open objects.
-// Whole messages live in the files named after them.
+// Field types that all schemas share: ids, names, whole numbers, instants, maps, open objects.
 
 import Type, { type Static, type TSchema, type TUnsafe } from "typebox";
+import type { JsonObject, JsonValue } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
 
-export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
-export interface JsonObject {
-  [key: string]: JsonValue;
-}
-
-/** An identifier: kept in columns, keys and log lines, so no control characters and a bounded length. */
+/** An identifier. It ends up in columns, keys and log lines, so its length is bounded and it has no control characters. */
 export const idString = (description?: string) =>
   Type.String({
     minLength: 1,
@@ -22,11 +17,11 @@ export const idString = (description?: string) =>
 export const nameString = (description?: string) =>
   Type.String({ maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$", ...(description && { description }) });
 
-/** Prose for people. */
+/** Free text. */
 export const textString = (description?: string) =>
   Type.String({ maxLength: limits.textCharsMax, ...(description && { description }) });
 
-/** Prose that must not be empty. */
+/** Free text that must not be empty. */
 export const nonEmptyText = (description?: string) =>
   Type.String({ minLength: 1, maxLength: limits.textCharsMax, ...(description && { description }) });
 
@@ -34,7 +29,7 @@ export const nonEmptyText = (description?: string) =>
 export const integer = (minimum: number, maximum: number = Number.MAX_SAFE_INTEGER, description?: string) =>
   Type.Integer({ minimum, maximum, ...(description && { description }) });
 
-/** An instant with its zone. The pattern refuses the calendar suffixes that the format alone would take. */
+/** An instant with its zone. The pattern rejects the calendar suffixes that the format alone accepts. */
 export const instantString = (description?: string) =>
   Type.String({
     format: "date-time",
@@ -48,7 +43,7 @@ export const uuidString = (description?: string) => Type.String({ format: "uuid"
 export const listOf = <S extends TSchema>(items: S, maxItems: number = limits.json.frame.itemsMax) =>
   Type.Array(items, { maxItems });
 
-/** One of a few words. */
+/** One of a fixed list of strings. */
 export const oneOf = <const W extends readonly string[]>(values: W, description?: string): TUnsafe<W[number]> =>
   Type.Unsafe<W[number]>({ type: "string", enum: [...values], ...(description && { description }) });
 
@@ -56,7 +51,7 @@ export const oneOf = <const W extends readonly string[]>(values: W, description?
 export const mapOf = <S extends TSchema>(values: S): TUnsafe<Record<string, Static<S>>> =>
   Type.Unsafe<Record<string, Static<S>>>({ type: "object", additionalProperties: values });
 
-/** An object that belongs to somebody else: kept as it is, never looked into. */
+/** An object that is passed through unread. */
 export const openObject = (description?: string): TUnsafe<JsonObject> =>
   Type.Unsafe<JsonObject>({ type: "object", ...(description && { description }) });
 
@@ -65,26 +60,6 @@ export const anyJson = (description?: string): TUnsafe<JsonValue> => Type.Unsafe
 
 export const optional = Type.Optional;
 
-const instantPattern = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
-
-/** An instant with its zone, in ms since 1970; null where it is none. By arithmetic alone: this room knows no clock. */
-export function parseInstant(text: string): number | null {
-  const parts = instantPattern.exec(text);
-  if (parts === null) return null;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.slice(1, 7).map(Number);
-  if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 24 || minute > 59 || second > 60) return null;
-  const ms = Number((parts[7] ?? "").slice(0, 3).padEnd(3, "0"));
-  const zone = (parts[8] === "-" ? -1 : 1) * (Number(parts[9] ?? 0) * 60 + Number(parts[10] ?? 0));
-  return (((daysSinceEpoch(year, month, day) * 24 + hour) * 60 + minute - zone) * 60 + second) * 1_000 + ms;
-}
-
-/** Days from 1970-01-01 on, in the calendar of today for all years. Years begin in March here, so that leap days stand at their end. */
-function daysSinceEpoch(year: number, month: number, day: number): number {
-  const y = month <= 2 ? year - 1 : year;
-  const ofYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  return y * 365 + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + ofYear - 719_468;
-}
-
-/** A package that nobody has brought is then told as a warning. */
+/** With this flag an unknown package is a warning instead of an error. */
 export const allowUnknownFlag = () =>
   Type.Boolean({ description: "Take packages that no worker has brought yet; their nodes wait until one does." });

@@ -2,8 +2,8 @@
 // same words on the command line, in the console and in saved views. Only read and written here; what is asked of the API is the caller's.
 
 import { Fault, fault } from "../faults/fault.ts";
-import { parseInstant } from "../schema/field-types.ts";
 import { closestMatch } from "./closest-match.ts";
+import { parseInstant } from "./instant.ts";
 
 interface QueryKeyRule {
   /** The only values there are. */

@@ -4,7 +4,7 @@ import Type, { type Static } from "typebox";
 import { ManifestSchema } from "../../definitions/manifest.ts";
 import { nodeRoles, nodeStatuses } from "../../definitions/node-ui.ts";
 import { anyJson, idString, listOf, nameString, oneOf, optional, textString } from "../../schema/field-types.ts";
-import { asOfPosition, pageAsOf } from "./workflow-bodies.ts";
+import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
 export const PackageSummarySchema = Type.Object({
   name: idString(),
@@ -59,13 +59,3 @@ export const CatalogNodeSchema = Type.Object({
 });
 export type CatalogNode = Static<typeof CatalogNodeSchema>;
 export const CatalogNodeListSchema = pageAsOf(CatalogNodeSchema);
-
-/** By the names they have in the OpenAPI document. */
-export const catalogSchemas = {
-  PackageSummary: PackageSummarySchema,
-  PackageList: PackageListSchema,
-  PackageDetail: PackageDetailSchema,
-  CatalogPort: CatalogPortSchema,
-  CatalogNode: CatalogNodeSchema,
-  CatalogNodeList: CatalogNodeListSchema,
-} as const;

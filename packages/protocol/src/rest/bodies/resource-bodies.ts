@@ -1,10 +1,8 @@
 // Bodies of the REST API about resources: files that are kept here, how large ones come in by parts, and which package may use which.
 
 import Type, { type Static } from "typebox";
-import type { Fault } from "../../faults/fault.ts";
 import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
-import { pageOf } from "./run-bodies.ts";
+import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 const MiB = 1024 * 1024;
 
@@ -18,7 +16,6 @@ export const resourceLimits = {
   metadataBytesMax: 16 * 1024,
 } as const;
 
-const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
 const visibility = () =>
   oneOf(["private", "public", "owner"], "public: whoever may read in the tenant; else the owner and admins.");
 const provider = () => oneOf(["local", "db"], "local: a folder of the scheduler; db: the store, for small files.");
@@ -41,10 +38,10 @@ const resourceFields = {
   metadata: optional(openObject()),
   downloadUrl: optional(Type.String()),
 };
-const ResourceSchema = Type.Object(resourceFields);
+export const ResourceSchema = Type.Object(resourceFields);
 export type Resource = Static<typeof ResourceSchema>;
-export const ResourceDetailSchema = Type.Object({ ...resourceFields, asOf });
-export const ResourceListSchema = Type.Object({ ...pageOf(ResourceSchema).properties, asOf });
+export const ResourceDetailSchema = Type.Object({ ...resourceFields, asOf: asOfPosition() });
+export const ResourceListSchema = pageAsOf(ResourceSchema);
 
 export const ResourceUploadInitRequestSchema = Type.Object({
   filename: filename(),
@@ -86,7 +83,7 @@ const uploadSessionFields = {
 };
 export const ResourceUploadSessionSchema = Type.Object(uploadSessionFields);
 export type ResourceUploadSession = Static<typeof ResourceUploadSessionSchema>;
-export const ResourceUploadDetailSchema = Type.Object({ ...uploadSessionFields, asOf });
+export const ResourceUploadDetailSchema = Type.Object({ ...uploadSessionFields, asOf: asOfPosition() });
 export const ResourceUploadPartSchema = Type.Object({
   uploadId: idString(),
   partNumber: integer(0),
@@ -115,34 +112,14 @@ const grantFields = {
   createdAt: instantString(),
   createdBy: optional(idString()),
 };
-const ResourceGrantSchema = Type.Object(grantFields);
+export const ResourceGrantSchema = Type.Object(grantFields);
 export type ResourceGrant = Static<typeof ResourceGrantSchema>;
-export const ResourceGrantDetailSchema = Type.Object({ ...grantFields, asOf });
-export const ResourceGrantListSchema = Type.Object({ ...pageOf(ResourceGrantSchema).properties, asOf });
-
-/** By the names they have in the OpenAPI document. */
-export const resourceSchemas = {
-  Resource: ResourceSchema,
-  ResourceDetail: ResourceDetailSchema,
-  ResourceList: ResourceListSchema,
-  ResourceUploadInitRequest: ResourceUploadInitRequestSchema,
-  ResourceUploadSession: ResourceUploadSessionSchema,
-  ResourceUploadDetail: ResourceUploadDetailSchema,
-  ResourceUploadPart: ResourceUploadPartSchema,
-  ResourceGrantCreateRequest: ResourceGrantCreateRequestSchema,
-  ResourceGrant: ResourceGrantSchema,
-  ResourceGrantDetail: ResourceGrantDetailSchema,
-  ResourceGrantList: ResourceGrantListSchema,
-} as const;
-
-const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
-const uploadReader = createSchemaReader(ResourceUploadInitRequestSchema, bodyReaderOptions);
-const formReader = createSchemaReader(ResourceFormSchema, { ...bodyReaderOptions, subject: "form", unknownKeys: "refuse" });
-const grantReader = createSchemaReader(ResourceGrantCreateRequestSchema, bodyReaderOptions);
+export const ResourceGrantDetailSchema = Type.Object({ ...grantFields, asOf: asOfPosition() });
+export const ResourceGrantListSchema = pageAsOf(ResourceGrantSchema);
 
 /** The body of POST /api/v1/resources/uploads. */
-export const readResourceUploadInit = (value: unknown): ResourceUploadInit | Fault => uploadReader.read(value);
+export const readResourceUploadInit = createBodyReader(ResourceUploadInitRequestSchema);
 /** The fields of the form of POST /api/v1/resources. */
-export const readResourceForm = (value: unknown): Static<typeof ResourceFormSchema> | Fault => formReader.read(value);
+export const readResourceForm = createBodyReader(ResourceFormSchema, { subject: "form", unknownKeys: "refuse" });
 /** The body of POST /api/v1/resource-grants. */
-export const readResourceGrantCreate = (value: unknown): ResourceGrantCreateRequest | Fault => grantReader.read(value);
+export const readResourceGrantCreate = createBodyReader(ResourceGrantCreateRequestSchema);

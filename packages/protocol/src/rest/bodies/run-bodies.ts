@@ -1,7 +1,7 @@
 // Bodies of the REST API that runs and their nodes are seen through. camelCase; absent optional fields are left out.
 // Those about other things are in the files rest-*.ts; the routes themselves in route-table.ts.
 
-import Type, { type Static, type TSchema } from "typebox";
+import Type, { type Static } from "typebox";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "../../definitions/workflow.ts";
 import { Fault, fault } from "../../faults/fault.ts";
 import { type FaultCode, faultCodes } from "../../faults/fault-codes.ts";
@@ -18,7 +18,7 @@ import {
   optional,
   textString,
 } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 /** The one error body. `error` is a fault code. */
 export const ErrorSchema = Type.Object({
@@ -28,13 +28,6 @@ export const ErrorSchema = Type.Object({
   details: optional(openObject()),
 });
 export type ErrorBody = Static<typeof ErrorSchema>;
-
-export const pageOf = <S extends TSchema>(items: S) =>
-  Type.Object({
-    items: Type.Array(items),
-    nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end." }),
-    asOf: optional(integer(0, undefined, "Position of the log at which the page is true.")),
-  });
 
 export const RunStatusSchema = oneOf(["queued", "running", "succeeded", "failed", "cancelled"]);
 export type RunStatus = Static<typeof RunStatusSchema>;
@@ -182,7 +175,7 @@ export const RunSchema = Type.Object({
   artifactsNextCursor: optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
   openTasks: optional(integer(0, undefined, "Tasks that have not ended.")),
   at: optional(integer(0, undefined, "The position that was asked for: the run as it was then.")),
-  asOf: optional(integer(0, undefined, "Position of the log at which this is true.")),
+  asOf: optional(asOfPosition()),
 });
 export type Run = Static<typeof RunSchema>;
 
@@ -190,7 +183,7 @@ export const RunListSchema = pageOf(RunSchema);
 export type RunList = Static<typeof RunListSchema>;
 
 /** One fact of a run, as the log keeps it. */
-const RunEventSchema = Type.Object({
+export const RunEventSchema = Type.Object({
   position: integer(0, undefined, "Place in the tenant's log."),
   type: idString(),
   at: instantString(),
@@ -204,34 +197,10 @@ export type RunEventList = Static<typeof RunEventListSchema>;
 export const HealthSchema = Type.Object({ ok: Type.Boolean(), checks: optional(mapOf(Type.Boolean())) });
 export type Health = Static<typeof HealthSchema>;
 
-/** By the names they have in the OpenAPI document. */
-export const runSchemas = {
-  Error: ErrorSchema,
-  RunStatus: RunStatusSchema,
-  NodeStatus: NodeStatusSchema,
-  RunStartRequest: RunStartRequestSchema,
-  RunPlan: RunPlanSchema,
-  RunRef: RunRefSchema,
-  RunArtifact: RunArtifactSchema,
-  RunNodeStatus: RunNodeStatusSchema,
-  Run: RunSchema,
-  RunList: RunListSchema,
-  RunEvent: RunEventSchema,
-  RunEventList: RunEventListSchema,
-  Health: HealthSchema,
-} as const;
-
-const runStartReader = createSchemaReader(
-  Type.Object({ ...RunStartRequestSchema.properties, workflow: optional(openObject()) }),
-  {
-    code: "E.REQUEST.INVALID",
-    subject: "body",
-    unknownKeys: "drop",
-  },
-);
+const readRunStartBody = createBodyReader(Type.Object({ ...RunStartRequestSchema.properties, workflow: optional(openObject()) }));
 /** The body of POST /api/v1/runs. Its workflow is read apart, so that a wrong one has a code of its own. */
 export function readRunStartRequest(value: unknown): RunStartRequest | Fault {
-  const body = runStartReader.read(value);
+  const body = readRunStartBody(value);
   if (body instanceof Fault) return body;
   const { workflow: sent, ...rest } = body;
   if ((sent === undefined) === (rest.workflowId === undefined))

@@ -2,7 +2,6 @@
 // dead letters, and changes of many runs at once.
 
 import Type, { type Static } from "typebox";
-import type { Fault } from "../../faults/fault.ts";
 import {
   allowUnknownFlag,
   idString,
@@ -16,10 +15,8 @@ import {
   optional,
   textString,
 } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
-import { pageOf, RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
-
-const asOf = integer(0, undefined, "Position of the log at which this is true.");
+import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
+import { RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
 
 export const SteerRequestSchema = Type.Object({ reason: optional(textString("For the log and the audit.")) });
 export type SteerRequest = Static<typeof SteerRequestSchema>;
@@ -79,11 +76,11 @@ export const PlacementSchema = Type.Object({
     }),
   ),
   fixes: listOf(nameString("What would help, the nearest first.")),
-  asOf,
+  asOf: asOfPosition(),
 });
 export type Placement = Static<typeof PlacementSchema>;
 
-const QueueSchema = Type.Object({
+export const QueueSchema = Type.Object({
   queue: idString(),
   waiting: integer(0, undefined, "Tasks that could run now; counted up to a limit."),
   isPartial: Type.Boolean(),
@@ -101,7 +98,7 @@ const QueueSchema = Type.Object({
     blocked: mapOf(integer(0)),
   }),
 });
-export const QueueListSchema = Type.Object({ items: listOf(QueueSchema), asOf });
+export const QueueListSchema = Type.Object({ items: listOf(QueueSchema), asOf: asOfPosition() });
 export type QueueList = Static<typeof QueueListSchema>;
 
 /** What KEDA's metrics-api scaler reads by `valueLocation: value`. */
@@ -110,10 +107,10 @@ export const KedaMetricSchema = Type.Object({
   queued: integer(0),
   running: integer(0),
   slots: integer(0),
-  asOf,
+  asOf: asOfPosition(),
 });
 
-const DeadLetterSchema = Type.Object({
+export const DeadLetterSchema = Type.Object({
   taskId: idString(),
   runId: idString(),
   nodeId: idString(),
@@ -166,36 +163,12 @@ export const BulkSchema = Type.Object({
   isPartial: optional(Type.Boolean({ description: "Of a dry run: more match than were counted." })),
   createdAt: instantString(),
   updatedAt: instantString(),
-  asOf: optional(asOf),
+  asOf: optional(asOfPosition()),
 });
 export type Bulk = Static<typeof BulkSchema>;
 
-/** By the names they have in the OpenAPI document. */
-export const runOperationSchemas = {
-  SteerRequest: SteerRequestSchema,
-  RetryRequest: RetryRequestSchema,
-  ReplayRequest: ReplayRequestSchema,
-  RebindRequest: RebindRequestSchema,
-  Steered: SteeredSchema,
-  Placement: PlacementSchema,
-  Queue: QueueSchema,
-  QueueList: QueueListSchema,
-  KedaMetric: KedaMetricSchema,
-  DeadLetter: DeadLetterSchema,
-  DeadLetterList: DeadLetterListSchema,
-  BulkRequest: BulkRequestSchema,
-  Bulk: BulkSchema,
-} as const;
-
-const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
-const steerReader = createSchemaReader(SteerRequestSchema, bodyReaderOptions);
-const retryReader = createSchemaReader(RetryRequestSchema, bodyReaderOptions);
-const replayReader = createSchemaReader(ReplayRequestSchema, bodyReaderOptions);
-const rebindReader = createSchemaReader(RebindRequestSchema, bodyReaderOptions);
-const bulkReader = createSchemaReader(BulkRequestSchema, bodyReaderOptions);
-
-export const readSteerRequest = (value: unknown): SteerRequest | Fault => steerReader.read(value);
-export const readRetryRequest = (value: unknown): RetryRequest | Fault => retryReader.read(value);
-export const readReplayRequest = (value: unknown): ReplayRequest | Fault => replayReader.read(value);
-export const readRebindRequest = (value: unknown): RebindRequest | Fault => rebindReader.read(value);
-export const readBulkRequest = (value: unknown): BulkRequest | Fault => bulkReader.read(value);
+export const readSteerRequest = createBodyReader(SteerRequestSchema);
+export const readRetryRequest = createBodyReader(RetryRequestSchema);
+export const readReplayRequest = createBodyReader(ReplayRequestSchema);
+export const readRebindRequest = createBodyReader(RebindRequestSchema);
+export const readBulkRequest = createBodyReader(BulkRequestSchema);

@@ -3,15 +3,14 @@
 import Type, { type Static } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
 import { anyJson, idString, instantString, integer, listOf, nameString, optional, textString } from "../../schema/field-types.ts";
-import { pageOf, RunArtifactSchema, RunNodeStatusSchema } from "./run-bodies.ts";
-
-const asOf = integer(0, undefined, "Position of the log at which this is true.");
+import { asOfPosition, pageOf } from "./body-parts.ts";
+import { RunArtifactSchema, RunNodeStatusSchema } from "./run-bodies.ts";
 
 const atPosition = optional(integer(0, undefined, "The position that was asked for: what is shown is as it was then."));
 
 export const RunNodeListSchema = Type.Object({ ...pageOf(RunNodeStatusSchema).properties, at: atPosition });
 
-const ByteRangeSchema = Type.Object({
+export const ByteRangeSchema = Type.Object({
   from: integer(0, undefined, "First byte."),
   to: integer(0, undefined, "Behind the last byte: where to go on."),
   total: integer(0),
@@ -27,10 +26,10 @@ export const RunNodeSchema = Type.Object({
   ),
   range: optional(ByteRangeSchema),
   at: atPosition,
-  asOf,
+  asOf: asOfPosition(),
 });
 
-const LedgerFiguresSchema = Type.Object({
+export const LedgerFiguresSchema = Type.Object({
   accepted: integer(0, undefined, "Tasks that were given to a worker for the first time."),
   finished: integer(0, undefined, "Tasks that came to an end after they were given to a worker."),
   open: Type.Integer({
@@ -50,7 +49,7 @@ const ledgerFields = {
   figures: LedgerFiguresSchema,
   from: integer(0, undefined, "Position of the first fact that was looked at."),
   to: integer(0, undefined, "Position of the last fact that was looked at; from less one where there was none."),
-  asOf,
+  asOf: asOfPosition(),
 };
 export const RunLedgerSchema = Type.Object({ runId: idString(), ...ledgerFields });
 export type RunLedger = Static<typeof RunLedgerSchema>;
@@ -60,22 +59,22 @@ export const LedgerSchema = Type.Object({
 });
 export type Ledger = Static<typeof LedgerSchema>;
 
-const RunBindingSchema = Type.Object({
+export const RunBindingSchema = Type.Object({
   package: idString(),
   workerId: idString("Instance id."),
   workerName: nameString(),
   queue: nameString("The worker's own channel."),
   at: instantString(),
 });
-export const RunBindingListSchema = Type.Object({ items: listOf(RunBindingSchema), asOf });
+export const RunBindingListSchema = Type.Object({ items: listOf(RunBindingSchema), asOf: asOfPosition() });
 
 export const RunArtifactListSchema = pageOf(RunArtifactSchema);
 
 /** The workflow as the run executes it. */
-export const RunDefinitionSchema = Type.Intersect([WorkflowSchema, Type.Object({ asOf: optional(asOf) })]);
+export const RunDefinitionSchema = Type.Intersect([WorkflowSchema, Type.Object({ asOf: optional(asOfPosition()) })]);
 export type RunDefinition = Static<typeof RunDefinitionSchema>;
 
-const LogLineSchema = Type.Object({
+export const LogLineSchema = Type.Object({
   nodeId: idString(),
   taskId: idString(),
   fence: optional(integer(0, undefined, "Of the attempt that printed it; the node shows the one of its last attempt.")),
@@ -91,22 +90,6 @@ export const RunLogSchema = Type.Object({
   nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end of what was printed so far." }),
   hits: optional(integer(0, undefined, "Lines that hold the words of q, counted up to a limit.")),
   isHitsPartial: optional(Type.Boolean()),
-  asOf,
+  asOf: asOfPosition(),
 });
 export type RunLog = Static<typeof RunLogSchema>;
-
-/** By the names they have in the OpenAPI document. */
-export const runPartSchemas = {
-  RunDefinition: RunDefinitionSchema,
-  RunNode: RunNodeSchema,
-  RunNodeList: RunNodeListSchema,
-  ByteRange: ByteRangeSchema,
-  LedgerFigures: LedgerFiguresSchema,
-  RunLedger: RunLedgerSchema,
-  Ledger: LedgerSchema,
-  RunBinding: RunBindingSchema,
-  RunBindingList: RunBindingListSchema,
-  RunArtifactList: RunArtifactListSchema,
-  LogLine: LogLineSchema,
-  RunLog: RunLogSchema,
-} as const;

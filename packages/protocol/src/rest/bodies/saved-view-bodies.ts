@@ -4,8 +4,7 @@ import Type, { type Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import { idString, instantString, integer, listOf, mapOf, oneOf, optional } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
-import { pageOf } from "./run-bodies.ts";
+import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The lists that a view can be of. */
 export const viewPages = ["runs", "workers", "workflows", "queues", "letters", "audit", "events"] as const;
@@ -19,7 +18,6 @@ export const viewLimits = {
   columnsMax: 64,
 } as const;
 
-const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
 const singleLine = (minLength: number, maxLength: number) =>
   Type.String({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const viewName = () => singleLine(1, limits.nameCharsMax);
@@ -51,24 +49,15 @@ const viewFields = {
   createdAt: instantString(),
   updatedAt: instantString(),
 };
-const SavedViewSchema = Type.Object(viewFields);
+export const SavedViewSchema = Type.Object(viewFields);
 export type SavedView = Static<typeof SavedViewSchema>;
-export const ViewDetailSchema = Type.Object({ ...viewFields, asOf });
-export const ViewListSchema = Type.Object({ ...pageOf(SavedViewSchema).properties, asOf });
+export const ViewDetailSchema = Type.Object({ ...viewFields, asOf: asOfPosition() });
+export const ViewListSchema = pageAsOf(SavedViewSchema);
 
-/** By the names they have in the OpenAPI document. */
-export const viewSchemas = {
-  ViewRequest: ViewRequestSchema,
-  SavedView: SavedViewSchema,
-  ViewDetail: ViewDetailSchema,
-  ViewList: ViewListSchema,
-} as const;
-
-const viewReader = createSchemaReader(ViewRequestSchema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
-
-/** A view as somebody wants it, or the fault to answer. */
+const readViewBody = createBodyReader(ViewRequestSchema);
+/** The body of a request to save a view. */
 export function readViewRequest(value: unknown): ViewRequest | Fault {
-  const body = viewReader.read(value);
+  const body = readViewBody(value);
   if (body instanceof Fault) return body;
   const { queryKeysMax, queryBytesMax } = viewLimits;
   const tooMuch = (expected: string): Fault =>

@@ -1,11 +1,9 @@
 // Bodies of the REST API about people: signing in, users and their roles, the audit. What a role may do is in the doors.
 
 import Type, { type Static } from "typebox";
-import type { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
-import { pageOf } from "./run-bodies.ts";
+import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** What people are given; each stands for a few grants. */
 export const userRoles = ["admin", "workflow.editor", "workflow.viewer", "run.viewer"] as const;
@@ -14,7 +12,6 @@ export type UserRole = (typeof userRoles)[number];
 export const passwordLimits = { charsMin: 12, charsMax: 1_024 } as const;
 
 const RoleSchema = oneOf(userRoles);
-const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
 /** Letters, digits and a few signs, compared without regard to case: two users must not look alike. */
 const username = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
 const displayName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
@@ -32,10 +29,10 @@ const userFields = {
   roles: listOf(RoleSchema, userRoles.length),
   isActive: Type.Boolean({ description: "Who is not active cannot sign in, and tokens given out before open nothing." }),
 };
-const UserSummarySchema = Type.Object(userFields);
+export const UserSummarySchema = Type.Object(userFields);
 export type UserSummary = Static<typeof UserSummarySchema>;
-export const UserDetailSchema = Type.Object({ ...userFields, asOf });
-export const UserListSchema = Type.Object({ ...pageOf(UserSummarySchema).properties, asOf });
+export const UserDetailSchema = Type.Object({ ...userFields, asOf: asOfPosition() });
+export const UserListSchema = pageAsOf(UserSummarySchema);
 
 export const UserCreateRequestSchema = Type.Object({
   username: username(),
@@ -64,7 +61,7 @@ export const AuthLoginResponseSchema = Type.Object({
   user: UserSummarySchema,
 });
 
-const AuditEventSchema = Type.Object({
+export const AuditEventSchema = Type.Object({
   eventId: idString(),
   createdAt: instantString(),
   action: nameString("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
@@ -74,41 +71,19 @@ const AuditEventSchema = Type.Object({
   metadata: optional(openObject("The outcome's code, the request id as corr, and what else belongs to the action.")),
 });
 export type AuditEvent = Static<typeof AuditEventSchema>;
-export const AuditEventListSchema = Type.Object({ ...pageOf(AuditEventSchema).properties, asOf });
+export const AuditEventListSchema = pageAsOf(AuditEventSchema);
 
-/** By the names they have in the OpenAPI document. */
-export const userSchemas = {
-  UserSummary: UserSummarySchema,
-  UserDetail: UserDetailSchema,
-  UserList: UserListSchema,
-  UserCreateRequest: UserCreateRequestSchema,
-  UserChangeRequest: UserChangeRequestSchema,
-  UserPasswordRequest: UserPasswordRequestSchema,
-  OwnPasswordRequest: OwnPasswordRequestSchema,
-  UserRoleRequest: UserRoleRequestSchema,
-  UserStatusRequest: UserStatusRequestSchema,
-  AuthLoginRequest: AuthLoginRequestSchema,
-  AuthLoginResponse: AuthLoginResponseSchema,
-  AuditEvent: AuditEventSchema,
-  AuditEventList: AuditEventListSchema,
-} as const;
-
-const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
 const userRequestReaders = {
-  login: createSchemaReader(AuthLoginRequestSchema, bodyReaderOptions),
-  create: createSchemaReader(UserCreateRequestSchema, bodyReaderOptions),
-  change: createSchemaReader(UserChangeRequestSchema, bodyReaderOptions),
-  password: createSchemaReader(UserPasswordRequestSchema, bodyReaderOptions),
-  ownPassword: createSchemaReader(OwnPasswordRequestSchema, bodyReaderOptions),
-  role: createSchemaReader(UserRoleRequestSchema, bodyReaderOptions),
-  status: createSchemaReader(UserStatusRequestSchema, bodyReaderOptions),
+  login: createBodyReader(AuthLoginRequestSchema),
+  create: createBodyReader(UserCreateRequestSchema),
+  change: createBodyReader(UserChangeRequestSchema),
+  password: createBodyReader(UserPasswordRequestSchema),
+  ownPassword: createBodyReader(OwnPasswordRequestSchema),
+  role: createBodyReader(UserRoleRequestSchema),
+  status: createBodyReader(UserStatusRequestSchema),
 } as const;
 
 type UserRequestReaders = typeof userRequestReaders;
-/** The body of one of the routes about people. */
-export function readUserRequest<K extends keyof UserRequestReaders>(
-  of: K,
-  value: unknown,
-): Exclude<ReturnType<UserRequestReaders[K]["read"]>, Fault> | Fault {
-  return userRequestReaders[of].read(value) as never;
-}
+/** The body of one of the routes about users. */
+export const readUserRequest = <K extends keyof UserRequestReaders>(of: K, value: unknown) =>
+  userRequestReaders[of](value) as ReturnType<UserRequestReaders[K]>;

@@ -1,7 +1,6 @@
 // Bodies of the REST API about workers: who is there and how well, what one of them holds and can do, words to it, and the wish for more of them.
 
 import Type, { type Static } from "typebox";
-import type { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import {
   idString,
@@ -15,10 +14,9 @@ import {
   optional,
   textString,
 } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
-import { pageOf } from "./run-bodies.ts";
+import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
-const WorkerPackageSchema = Type.Object({
+export const WorkerPackageSchema = Type.Object({
   name: idString(),
   version: idString(),
   status: oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
@@ -90,8 +88,7 @@ export type Worker = Static<typeof WorkerSchema>;
 export const WorkerListSchema = pageOf(WorkerSchema);
 export type WorkerList = Static<typeof WorkerListSchema>;
 
-const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
-export const WorkerDetailSchema = Type.Object({ ...workerFields, asOf });
+export const WorkerDetailSchema = Type.Object({ ...workerFields, asOf: asOfPosition() });
 export type WorkerDetail = Static<typeof WorkerDetailSchema>;
 
 const WorkerAttemptSummarySchema = Type.Object({
@@ -136,7 +133,7 @@ export const WorkerDiagnosticsSchema = Type.Object({
   resources: mapOf(Type.Number()),
   outbox: optional(integer(0, undefined, "Outcomes on its disk that no scheduler has acknowledged.")),
   vitals: optional(openObject("The numbers of its last heartbeat, as it sent them.")),
-  asOf,
+  asOf: asOfPosition(),
 });
 export type WorkerDiagnostics = Static<typeof WorkerDiagnosticsSchema>;
 
@@ -162,7 +159,7 @@ export const ExtensionRefSchema = Type.Object({
 export type ExtensionRef = Static<typeof ExtensionRefSchema>;
 
 /** One frame of a worker, as the events of an extension carry it. */
-const ExtensionFrameSchema = Type.Object({
+export const ExtensionFrameSchema = Type.Object({
   id: idString("Of the frame: after a reset of the worker's session the same one may come again."),
   type: idString(),
   corr: optional(idString()),
@@ -184,30 +181,11 @@ export const ScalingSchema = Type.Object({
     { description: "Saturated and draining ones are online too." },
   ),
   wantedSlots: integer(0, undefined, "queued + running."),
-  asOf,
+  asOf: asOfPosition(),
 });
 export type Scaling = Static<typeof ScalingSchema>;
 
-/** By the names they have in the OpenAPI document. */
-export const workerSchemas = {
-  WorkerPackage: WorkerPackageSchema,
-  Worker: WorkerSchema,
-  WorkerList: WorkerListSchema,
-  WorkerDetail: WorkerDetailSchema,
-  WorkerDiagnostics: WorkerDiagnosticsSchema,
-  CommandRef: CommandRefSchema,
-  WorkerKickRequest: WorkerKickRequestSchema,
-  ExtensionRequest: ExtensionRequestSchema,
-  ExtensionRef: ExtensionRefSchema,
-  ExtensionFrame: ExtensionFrameSchema,
-  Scaling: ScalingSchema,
-} as const;
-
-const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
-const kickReader = createSchemaReader(WorkerKickRequestSchema, bodyReaderOptions);
-const extensionReader = createSchemaReader(ExtensionRequestSchema, bodyReaderOptions);
-
 /** The body of POST /api/v1/workers/{workerIdParam}/kick. */
-export const readWorkerKickRequest = (value: unknown): WorkerKickRequest | Fault => kickReader.read(value);
+export const readWorkerKickRequest = createBodyReader(WorkerKickRequestSchema);
 /** The body of POST /api/v1/extensions/{type}. */
-export const readExtensionRequest = (value: unknown): ExtensionRequest | Fault => extensionReader.read(value);
+export const readExtensionRequest = createBodyReader(ExtensionRequestSchema);

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { ResultErrorSchema } from "../../definitions/workflow.ts";
-import type { Fault } from "../../faults/fault.ts";
+import { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import {
   idString,
@@ -15,7 +15,7 @@ import {
   openObject,
   optional,
 } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { asOfPosition, createBodyReader } from "./body-parts.ts";
 
 const packageList = () =>
   listOf(
@@ -103,37 +103,24 @@ export const CommandDetailSchema = Type.Object({
   request: optional(openObject("The command as it was given.")),
   result: optional(openObject("What the worker or the scheduler said of it.")),
   error: optional(ResultErrorSchema),
-  asOf: integer(0, undefined, "Position of the tenant's log that this is true at."),
+  asOf: asOfPosition(),
 });
 export type CommandDetail = Static<typeof CommandDetailSchema>;
 
-/** By the names they have in the OpenAPI document. */
-export const enrolmentSchemas = {
-  WorkerEnrolRequest: WorkerEnrolRequestSchema,
-  WorkerSignRequest: WorkerSignRequestSchema,
-  WorkerEnrolment: WorkerEnrolmentSchema,
-  WorkerCommand: WorkerCommandSchema,
-  CommandDetail: CommandDetailSchema,
-} as const;
-
-const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
-const enrolReader = createSchemaReader(WorkerEnrolRequestSchema, bodyReaderOptions);
-const heartbeatReader = createSchemaReader(WorkerSignRequestSchema, bodyReaderOptions);
-const commandTypeReader = createSchemaReader(Type.Object({ type: oneOf(commandTypes) }), bodyReaderOptions);
-const commandReaders = new Map(
-  commandTypes.map(
-    (type) => [type, createSchemaReader(commandSchemas[type], { ...bodyReaderOptions, unknownKeys: "refuse" })] as const,
-  ),
-);
+const readCommandType = createBodyReader(Type.Object({ type: oneOf(commandTypes) }));
+const commandReaders = {
+  drain: createBodyReader(commandSchemas.drain, { unknownKeys: "refuse" }),
+  rebind: createBodyReader(commandSchemas.rebind, { unknownKeys: "refuse" }),
+  "pkg.install": createBodyReader(commandSchemas["pkg.install"], { unknownKeys: "refuse" }),
+  "pkg.uninstall": createBodyReader(commandSchemas["pkg.uninstall"], { unknownKeys: "refuse" }),
+};
 
 /** The body of POST /api/workers/register. */
-export const readWorkerEnrolRequest = (value: unknown): WorkerEnrolRequest | Fault => enrolReader.read(value);
+export const readWorkerEnrolRequest = createBodyReader(WorkerEnrolRequestSchema);
 /** The body of POST /api/workers/heartbeat. */
-export const readWorkerHeartbeatRequest = (value: unknown): WorkerSignRequest | Fault => heartbeatReader.read(value);
+export const readWorkerHeartbeatRequest = createBodyReader(WorkerSignRequestSchema);
 /** The body of POST /api/v1/workers/{workerName}/commands. */
 export function readWorkerCommand(value: unknown): WorkerCommand | Fault {
-  const typed = commandTypeReader.read(value);
-  const { type } = typed as { type?: keyof typeof commandSchemas };
-  const reader = type === undefined ? undefined : commandReaders.get(type);
-  return reader === undefined ? (typed as Fault) : (reader.read(value) as WorkerCommand | Fault);
+  const typed = readCommandType(value);
+  return typed instanceof Fault ? typed : commandReaders[typed.type](value);
 }

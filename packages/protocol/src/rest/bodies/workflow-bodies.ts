@@ -3,7 +3,6 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
-import type { Fault } from "../../faults/fault.ts";
 import {
   allowUnknownFlag,
   idString,
@@ -16,21 +15,12 @@ import {
   optional,
   textString,
 } from "../../schema/field-types.ts";
-import { createSchemaReader } from "../../schema/schema-reader.ts";
+import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** Characters of a picture, as a data address or a link. */
 export const previewCharsMax = 1_048_576;
 /** Edits in one request; an editor saves every few of them. */
 export const editsMax = 5_000;
-
-export const asOfPosition = () => integer(0, undefined, "Position of the tenant's log that this is true at.");
-/** A page of things of the tenant, true at a position of its log. */
-export const pageAsOf = <S extends TSchema>(items: S) =>
-  Type.Object({
-    items: Type.Array(items),
-    nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end." }),
-    asOf: asOfPosition(),
-  });
 
 /** What is known of a workflow besides its definition. */
 const storedFields = {
@@ -70,16 +60,14 @@ export const WorkflowPreviewSchema = Type.Object({
   previewImage: optional(Type.String({ maxLength: previewCharsMax })),
   asOf: optional(asOfPosition()),
 });
-const previewReader = createSchemaReader(
-  Type.Object({ previewImage: optional(Type.Union([Type.String({ maxLength: previewCharsMax }), Type.Null()])) }),
-  { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" },
-);
 /** Absent or null: no picture. */
-export const readWorkflowPreview = (value: unknown): { previewImage?: string | null } | Fault => previewReader.read(value);
+export const readWorkflowPreview = createBodyReader(
+  Type.Object({ previewImage: optional(Type.Union([Type.String({ maxLength: previewCharsMax }), Type.Null()])) }),
+);
 
-const WorkflowEditSchema = openObject("One change: `op` says which, the other fields what it needs.");
+export const WorkflowEditSchema = openObject("One change: `op` says which, the other fields what it needs.");
 /** What one saving did to a draft. */
-const DraftChangeSchema = Type.Object({
+export const DraftChangeSchema = Type.Object({
   revision: integer(1),
   by: idString(),
   at: instantString(),
@@ -101,12 +89,7 @@ export const DraftEditRequestSchema = Type.Object({
   edits: Type.Array(WorkflowEditSchema, { minItems: 1, maxItems: editsMax }),
 });
 export type DraftEditRequest = Static<typeof DraftEditRequestSchema>;
-const draftEditReader = createSchemaReader(DraftEditRequestSchema, {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readDraftEditRequest = (value: unknown): DraftEditRequest | Fault => draftEditReader.read(value);
+export const readDraftEditRequest = createBodyReader(DraftEditRequestSchema);
 
 export const DraftEditedSchema = Type.Object({
   workflowId: idString(),
@@ -122,12 +105,7 @@ export const PublishVersionRequestSchema = Type.Object({
   allowUnknown: optional(allowUnknownFlag()),
 });
 export type PublishVersionRequest = Static<typeof PublishVersionRequestSchema>;
-const publishVersionReader = createSchemaReader(PublishVersionRequestSchema, {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readPublishVersionRequest = (value: unknown): PublishVersionRequest | Fault => publishVersionReader.read(value);
+export const readPublishVersionRequest = createBodyReader(PublishVersionRequestSchema);
 
 const versionFields = {
   workflowId: idString(),
@@ -157,12 +135,7 @@ export const WorkflowDiffSchema = Type.Object({
 });
 
 export const RollbackRequestSchema = Type.Object({ version: integer(1) });
-const rollbackReader = createSchemaReader(RollbackRequestSchema, {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readRollbackRequest = (value: unknown): Static<typeof RollbackRequestSchema> | Fault => rollbackReader.read(value);
+export const readRollbackRequest = createBodyReader(RollbackRequestSchema);
 
 /** The first word of a file, so that nothing else is taken for one. */
 export const workflowFileFormat = "astraflow.workflow/1";
@@ -191,12 +164,7 @@ const workflowImportSchemaOf = <S extends TSchema>(workflow: S) =>
 export const WorkflowFileSchema = workflowFileSchemaOf(WorkflowSchema);
 export type WorkflowFile = Static<typeof WorkflowFileSchema>;
 export const WorkflowImportRequestSchema = workflowImportSchemaOf(WorkflowSchema);
-const workflowFileReader = createSchemaReader(workflowImportSchemaOf(openObject()), {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readWorkflowFile = (value: unknown) => workflowFileReader.read(value);
+export const readWorkflowFile = createBodyReader(workflowImportSchemaOf(openObject()));
 
 export const visibilities = ["private", "internal", "public"] as const;
 export type Visibility = (typeof visibilities)[number];
@@ -217,15 +185,10 @@ export const WorkflowPublishRequestSchema = Type.Object({
   allowUnknown: optional(allowUnknownFlag()),
 });
 export type WorkflowPublishRequest = Static<typeof WorkflowPublishRequestSchema>;
-const publishReader = createSchemaReader(WorkflowPublishRequestSchema, {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readWorkflowPublishRequest = (value: unknown): WorkflowPublishRequest | Fault => publishReader.read(value);
+export const readWorkflowPublishRequest = createBodyReader(WorkflowPublishRequestSchema);
 export const WorkflowPublishedSchema = Type.Object({ packageId: idString(), versionId: idString(), version: idString() });
 
-const WorkflowPackageVersionSchema = Type.Object({
+export const WorkflowPackageVersionSchema = Type.Object({
   id: idString(),
   version: idString(),
   publishedAt: instantString(),
@@ -266,42 +229,4 @@ export const WorkflowCloneRequestSchema = Type.Object({
   allowUnknown: optional(allowUnknownFlag()),
 });
 export type WorkflowCloneRequest = Static<typeof WorkflowCloneRequestSchema>;
-const cloneReader = createSchemaReader(WorkflowCloneRequestSchema, {
-  code: "E.REQUEST.INVALID",
-  subject: "body",
-  unknownKeys: "drop",
-});
-export const readWorkflowCloneRequest = (value: unknown): WorkflowCloneRequest | Fault => cloneReader.read(value);
-
-/** By the names they have in the OpenAPI document. */
-export const workflowSchemas = {
-  KeptWorkflow: StoredWorkflowSchema,
-  WorkflowSaveRequest: WorkflowSaveRequestSchema,
-  WorkflowList: WorkflowListSchema,
-  WorkflowRef: WorkflowRefSchema,
-  WorkflowProblem: WorkflowProblemSchema,
-  WorkflowCheck: WorkflowCheckSchema,
-  WorkflowPreview: WorkflowPreviewSchema,
-  WorkflowEdit: WorkflowEditSchema,
-  DraftChange: DraftChangeSchema,
-  WorkflowDraft: WorkflowDraftSchema,
-  DraftEditRequest: DraftEditRequestSchema,
-  DraftEdited: DraftEditedSchema,
-  PublishVersionRequest: PublishVersionRequestSchema,
-  PublishedVersion: PublishedVersionSchema,
-  WorkflowVersion: WorkflowVersionSchema,
-  WorkflowVersionList: WorkflowVersionListSchema,
-  WorkflowVersionDetail: WorkflowVersionDetailSchema,
-  WorkflowDiff: WorkflowDiffSchema,
-  RollbackRequest: RollbackRequestSchema,
-  WorkflowFile: WorkflowFileSchema,
-  WorkflowImportRequest: WorkflowImportRequestSchema,
-  WorkflowPublishRequest: WorkflowPublishRequestSchema,
-  WorkflowPublished: WorkflowPublishedSchema,
-  WorkflowPackageVersion: WorkflowPackageVersionSchema,
-  WorkflowPackageSummary: WorkflowPackageSummarySchema,
-  WorkflowPackageDetail: WorkflowPackageDetailSchema,
-  WorkflowPackageList: WorkflowPackageListSchema,
-  WorkflowPackageVersionList: WorkflowPackageVersionListSchema,
-  WorkflowCloneRequest: WorkflowCloneRequestSchema,
-} as const;
+export const readWorkflowCloneRequest = createBodyReader(WorkflowCloneRequestSchema);

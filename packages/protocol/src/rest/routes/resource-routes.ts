@@ -12,12 +12,11 @@ import {
   ResourceUploadInitRequestSchema,
   ResourceUploadPartSchema,
 } from "../bodies/resource-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
+import { changeFaults, idempotencyKeyHeader, pagingQuery, type Route, readFaults } from "./route.ts";
 
 const resourceIdParam = { resourceId: idString() };
 const uploadIdParam = { uploadId: idString() };
 const grantIdParam = { grantId: idString() };
-const changeFaults = [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;
 const lookupFaults = [...readFaults, "E.NOT_FOUND"] as const;
 const removeFaults = [...readFaults, "E.NOT_FOUND", "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"] as const;
 const multipartForm = "multipart/form-data";

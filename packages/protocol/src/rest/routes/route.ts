@@ -1,4 +1,4 @@
-// What the tables of routes are made of: the shape of a row, and the parameters, headers and faults that many rows share.
+// The type of a row in the route tables, and the parameters, headers and faults that many rows share.
 
 import Type, { type TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
@@ -19,19 +19,19 @@ export interface Route {
   readonly response?: TSchema;
   readonly media?: string;
   readonly status: number;
-  /** Other answers that are no refusal, by status; null: without a body. */
+  /** Other successful responses, by status; null: without a body. */
   readonly also?: Readonly<Record<number, TSchema | null>>;
   readonly faults: readonly FaultCode[];
-  /** What the caller must be allowed to do; absent: any token will do, or none at all where the route is open. */
+  /** The permission the caller needs; absent: any token is enough, or none if the route is open. */
   readonly grant?: Permission;
   readonly isOpen?: true;
-  /** The body's media type where it is not JSON, such as multipart/form-data. Such a body is read as it comes, never whole. */
+  /** The body's media type if it is not JSON, such as multipart/form-data. Such a body is streamed, never held whole. */
   readonly takes?: string;
 }
 
 /**
- * What a caller may be allowed to do. `view` sees runs and workers, `read` sees workflows, packages and resources, `edit` changes them and
- * starts runs, `operate` steers workers, `admin` sees and changes what concerns everyone; `worker` opens sessions.
+ * What a caller may do. `view`: see runs and workers. `read`: see workflows, packages and resources. `edit`: change them and start runs.
+ * `operate`: control workers. `admin`: see and change everything of the tenant. `worker`: open sessions.
  */
 export type Permission = "worker" | "view" | "read" | "edit" | "operate" | "admin";
 
@@ -42,22 +42,34 @@ export interface QueryParameter {
 }
 
 export const runIdParam = { runId: idString() };
+export const nodeIdParam = {
+  ...runIdParam,
+  nodeId: idString("Id of the node; if the node runs more than once, the id or slot of a task."),
+};
+export const workflowIdParam = { workflowId: idString("Id of the workflow.") };
 export const workerIdParam = { workerId: idString("Instance id of the worker.") };
 export const pagingQuery = {
   limit: { schema: integer(1, limits.pageItemsMax), default: limits.pageItemsDefault },
-  cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the page before." },
+  cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
 } as const satisfies Record<string, QueryParameter>;
 export const idempotencyKeyHeader = {
   "Idempotency-Key": optional(
     Type.String({
       minLength: 1,
       maxLength: limits.idempotencyKeyCharsMax,
-      description: "The same key and body again give the same answer and no second effect.",
+      description: "The same key and body again return the same response, without a second effect.",
     }),
   ),
 };
 
-/** What any route that asks for a token may answer. */
+/** Only if the resource is still as the caller read it. */
+export const ifMatchHeaderOf = (subject: "draft" | "view") => ({
+  "If-Match": optional(
+    Type.String({ maxLength: 256, description: `ETag that was read; refused if the ${subject} has changed since.` }),
+  ),
+});
+
+/** Faults of any route that needs a token. */
 export const authFaults = ["E.AUTH.MISSING_TOKEN", "E.AUTH.INVALID_TOKEN", "E.AUTH.FORBIDDEN", "E.INTERNAL"] as const;
 export const readFaults = [...authFaults, "E.REQUEST.INVALID", "E.OVERLOADED"] as const;
 export const writeFaults = [
@@ -67,3 +79,5 @@ export const writeFaults = [
   "E.STORE.BUSY",
   "E.SHUTTING_DOWN",
 ] as const;
+/** Faults of routes that change one thing from a body. */
+export const changeFaults = [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;

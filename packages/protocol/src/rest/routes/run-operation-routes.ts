@@ -15,12 +15,8 @@ import {
   SteeredSchema,
   SteerRequestSchema,
 } from "../bodies/run-operation-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, nodeIdParam, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
 
-const nodeIdParam = {
-  ...runIdParam,
-  nodeId: idString("Id of the node; of a task, or its slot, where a node runs more than once."),
-};
 const taskIdParam = { taskId: idString() };
 
 const optionalBody = { isBodyOptional: true } as const;

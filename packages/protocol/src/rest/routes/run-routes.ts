@@ -21,12 +21,7 @@ import {
   RunNodeListSchema,
   RunNodeSchema,
 } from "../bodies/run-part-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
-
-const nodeIdParam = {
-  ...runIdParam,
-  nodeId: idString("Id of the node; of a task, or its slot, where a node runs more than once."),
-};
+import { idempotencyKeyHeader, nodeIdParam, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
 
 /** A run, or a part of it, as it was. */
 const atQuery = {

@@ -1,15 +1,12 @@
-// The routes of saved views. Every person has lists to look at, and so has a token that is granted view; that rule is no single grant, so the
-// door asks for it.
+// The routes of saved views. They are open to every signed-in user and to tokens with the permission `view`; no single permission
+// expresses that, so the handlers check it.
 
-import Type from "typebox";
-import { idString, oneOf, optional } from "../../schema/field-types.ts";
+import { idString, oneOf } from "../../schema/field-types.ts";
 import { ViewDetailSchema, ViewListSchema, ViewRequestSchema, viewPages } from "../bodies/saved-view-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, ifMatchHeaderOf, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
 
 const viewIdParam = { viewId: idString() };
-const ifMatchHeader = {
-  "If-Match": optional(Type.String({ maxLength: 256, description: "ETag that was read; refused where the view has moved on." })),
-};
+const ifMatchHeader = ifMatchHeaderOf("view");
 
 export const viewRoutes = {
   listViews: {

@@ -15,10 +15,9 @@ import {
   UserStatusRequestSchema,
   userRoles,
 } from "../bodies/user-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type QueryParameter, type Route, readFaults, writeFaults } from "./route.ts";
+import { changeFaults, idempotencyKeyHeader, pagingQuery, type QueryParameter, type Route, readFaults } from "./route.ts";
 
 const userIdParam = { userId: idString() };
-const changeFaults = [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;
 
 const auditQuery = {
   ...pagingQuery,

@@ -12,7 +12,7 @@ import {
   WorkflowPublishRequestSchema,
   WorkflowRefSchema,
 } from "../bodies/workflow-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, workflowIdParam, writeFaults } from "./route.ts";
 
 const packageIdParam = { packageId: idString("Id of the workflow package.") };
 
@@ -21,7 +21,7 @@ export const workflowPackageRoutes = {
     method: "POST",
     path: "/api/v1/workflows/{workflowId}/publish",
     summary: "Publish the workflow as a version of a package: the one named, or the workflow's own.",
-    params: { workflowId: idString("Id of the workflow.") },
+    params: workflowIdParam,
     headers: idempotencyKeyHeader,
     request: WorkflowPublishRequestSchema,
     response: WorkflowPublishedSchema,

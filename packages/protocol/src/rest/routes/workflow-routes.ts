@@ -1,7 +1,7 @@
 // The routes about workflows: drafts, published versions and files. Workflows published as packages are in workflow-package-routes.ts.
 
 import Type from "typebox";
-import { idString, integer, oneOf, optional } from "../../schema/field-types.ts";
+import { integer, oneOf } from "../../schema/field-types.ts";
 import {
   DraftEditedSchema,
   DraftEditRequestSchema,
@@ -21,19 +21,23 @@ import {
   WorkflowVersionDetailSchema,
   WorkflowVersionListSchema,
 } from "../bodies/workflow-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./route.ts";
+import {
+  changeFaults,
+  idempotencyKeyHeader,
+  ifMatchHeaderOf,
+  pagingQuery,
+  type Route,
+  readFaults,
+  workflowIdParam,
+  writeFaults,
+} from "./route.ts";
 import { workflowPackageRoutes } from "./workflow-package-routes.ts";
 
-const workflowIdParam = { workflowId: idString("Id of the workflow.") };
-const ifMatchHeader = {
-  "If-Match": optional(Type.String({ maxLength: 256, description: "ETag that was read; refused where the draft has moved on." })),
-};
+const ifMatchHeader = ifMatchHeaderOf("draft");
 const versionOrDraft = (description: string) => ({
   schema: Type.String({ pattern: "^([1-9][0-9]{0,8}|draft)$" }),
   description,
 });
-/** Of routes that change one workflow from a body. */
-const changeFaults = [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;
 
 export const workflowRoutes = {
   listWorkflows: {

@@ -1,0 +1,25 @@
+// What the bodies of the REST API share: the log position they are true at, pages of items, and how a request body is read.
+
+import Type, { type Static, type TSchema } from "typebox";
+import type { Fault } from "../../faults/fault.ts";
+import { integer, optional } from "../../schema/field-types.ts";
+import { createSchemaReader, type SchemaReaderOptions } from "../../schema/schema-reader.ts";
+
+export const asOfPosition = () => integer(0, undefined, "Position of the tenant's log at which this is true.");
+
+const pageFields = <S extends TSchema>(items: S) => ({
+  items: Type.Array(items),
+  nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end." }),
+});
+export const pageOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: optional(asOfPosition()) });
+/** A page that always states its log position. */
+export const pageAsOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: asOfPosition() });
+
+/** A reader of request bodies; unknown keys are dropped unless the options say otherwise. */
+export function createBodyReader<S extends TSchema>(
+  schema: S,
+  options: Partial<SchemaReaderOptions> = {},
+): (value: unknown) => Static<S> | Fault {
+  const reader = createSchemaReader(schema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop", ...options });
+  return (value) => reader.read(value);
+}
