@@ -45,20 +45,16 @@ export class CheckerRunner {
   #now: { readonly at: TrueTime; readonly n: number } = { at: 0, n: 0 };
 
   constructor(names: readonly CheckerName[] = Object.keys(checkers) as CheckerName[]) {
-    for (const name of names) {
-      const post: ActiveChecker = {
-        name,
-        hasFailed: false,
-        checker: checkers[name].make(this.#contextFor(name), { requestedRuns: this.#requestedRuns, mergedLog: this.#mergedLog }),
-      };
-      this.#checkers.push(post);
-    }
+    for (const name of names)
+      this.#checkers.push({ name, hasFailed: false, checker: new checkers[name].property(this.#contextFor(name)) });
   }
 
   #contextFor(name: CheckerName): CheckerContext {
     return {
       projection: this.#projection,
       world: this.#world,
+      requestedRuns: this.#requestedRuns,
+      mergedLog: this.#mergedLog,
       reportViolation: (message, about) => {
         const post = this.#checkers.find((one) => one.name === name);
         if (post?.hasFailed === true) return;

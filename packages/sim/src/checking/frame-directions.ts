@@ -48,12 +48,12 @@ export class FrameDirections {
   readonly #newestSockets = new Map<string, string>();
 
   /** The direction a numbered frame travels in. */
-  directionOf({ sessionKey, seen: observation }: ObservedFrame): FrameDirection {
+  directionOf({ sessionKey, observation }: ObservedFrame): FrameDirection {
     return this.#getOrCreate(sessionKey, observation.toward);
   }
 
   /** The direction whose numbers an ack is about. */
-  directionAckedBy({ sessionKey, seen: observation }: ObservedFrame): FrameDirection {
+  directionAckedBy({ sessionKey, observation }: ObservedFrame): FrameDirection {
     return this.#getOrCreate(sessionKey, observation.toward === "worker" ? "scheduler" : "worker");
   }
 
@@ -70,7 +70,7 @@ export class FrameDirections {
   }
 
   /** False for what comes by a socket that another has taken the place of. */
-  isFromCurrentSocket({ seen: observation, sessionKey }: ObservedFrame): boolean {
+  isFromCurrentSocket({ observation, sessionKey }: ObservedFrame): boolean {
     const at = observation.toward === "worker" ? `dialled ${observation.boot}` : `accepted ${sessionKey}`;
     const newest = this.#newestSockets.get(at) ?? observation.connection;
     // A socket that asks to resume is heard once it is let in, with what it said meanwhile.
@@ -78,7 +78,7 @@ export class FrameDirections {
   }
 
   observeFrame(frame: ObservedFrame): void {
-    const { seen: observation, seq, type, sessionKey } = frame;
+    const { observation, seq, type, sessionKey } = frame;
     if (type === "control.session.accept" && observation.event === "sent")
       this.#newestSockets.set(`accepted ${sessionKey}`, observation.connection);
     if (seq === null) return;

@@ -9,7 +9,7 @@ export class NewestSessions {
   /** Where each session was let in first. */
   readonly #firstConnections = new Map<string, string>();
 
-  observeFrame({ type, seen: observation, sessionKey }: ObservedFrame): void {
+  observeFrame({ type, observation, sessionKey }: ObservedFrame): void {
     const workerKey = `${observation.tenant}/${observation.instance}`;
     if (observation.event === "delivered" && type === "control.register")
       this.#newestByWorker.set(workerKey, observation.connection);
@@ -18,7 +18,7 @@ export class NewestSessions {
       this.#firstConnections.set(sessionKey, observation.connection);
   }
 
-  isNewest({ seen: observation, sessionKey }: ObservedFrame): boolean {
+  isNewest({ observation, sessionKey }: ObservedFrame): boolean {
     const newest = this.#newestByWorker.get(`${observation.tenant}/${observation.instance}`);
     return newest === sessionKey || newest === this.firstConnectionOf(sessionKey);
   }

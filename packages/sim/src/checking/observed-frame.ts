@@ -7,7 +7,7 @@ import { FrameSessionKeys } from "./frame-session-keys.ts";
 export type JsonPayload = Readonly<Record<string, unknown>>;
 
 export interface ObservedFrame {
-  readonly seen: FrameObservation & { readonly at: TrueTime; readonly n: number };
+  readonly observation: FrameObservation & { readonly at: TrueTime; readonly n: number };
   readonly type: string;
   readonly id: string;
   readonly corr: string | null;
@@ -41,10 +41,10 @@ const asList = (value: unknown): readonly JsonPayload[] => (Array.isArray(value)
 
 /** Parses each text once, however often its frame is seen, and says which session it is of. */
 export class FrameReader {
-  readonly #parsedFrames = new Map<number, Omit<ObservedFrame, "seen">>();
+  readonly #parsedFrames = new Map<number, Omit<ObservedFrame, "observation">>();
   readonly #sessionKeys = new FrameSessionKeys();
 
-  read(observation: ObservedFrame["seen"]): ObservedFrame {
+  read(observation: ObservedFrame["observation"]): ObservedFrame {
     let read = this.#parsedFrames.get(observation.frame);
     if (read === undefined) {
       const envelope = asObject(JSON.parse(observation.text));
@@ -58,7 +58,7 @@ export class FrameReader {
       this.#parsedFrames.set(observation.frame, read);
     }
     if (observation.event === "delivered") this.#sessionKeys.recordArrival(observation, read.type, read.payload);
-    return { seen: observation, ...read };
+    return { observation, ...read };
   }
 }
 
@@ -161,7 +161,7 @@ export function describeItems(frame: ObservedFrame): string[] {
   const reports = taskReportsIn(frame);
   // Feedback has no name of its own: its text is what it is.
   if (reports.some(({ of }) => of === "feedback")) return [`feedback ${JSON.stringify(frame.payload)}`];
-  if (reports.length > 0) return reports.map(({ of, task, fence, outcome: says }) => `${of} ${says} ${task}#${fence}`);
+  if (reports.length > 0) return reports.map(({ of, task, fence, outcome }) => `${of} ${outcome} ${task}#${fence}`);
   if (frame.type === "biz.exec.cancel") return [`cancel ${String(frame.payload["task_id"])}#${String(frame.payload["fence"])}`];
   return [`${frame.type} ${frame.id}`];
 }

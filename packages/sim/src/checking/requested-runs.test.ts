@@ -14,9 +14,9 @@ const requestedRunOf = (workflow: object) => {
 
 describe("places", () => {
   it("[X71] are read from ids: scope, node, call and frame", () => {
-    expect(parseTaskId("r1.4")).toEqual({ scope: "", ordinal: 4, call: null, frame: null });
-    expect(parseTaskId("r1.4*2/7~3")).toEqual({ scope: "4*2", ordinal: 7, call: 3, frame: null });
-    expect(parseTaskId("r1.5~1*0")).toEqual({ scope: "", ordinal: 5, call: 1, frame: 0 });
+    expect(parseTaskId("r1.4")).toEqual({ scope: "", ordinal: 4, call: null, iteration: null });
+    expect(parseTaskId("r1.4*2/7~3")).toEqual({ scope: "4*2", ordinal: 7, call: 3, iteration: null });
+    expect(parseTaskId("r1.5~1*0")).toEqual({ scope: "", ordinal: 5, call: 1, iteration: 0 });
   });
 
   it("[X71] lead to the authored node, inside containers and around hosts, and say who is carried by others", () => {

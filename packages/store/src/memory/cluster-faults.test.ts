@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts";
 import { changeSet, logEntry, runRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
 import { createMemoryCluster, type StorePausePoint } from "./cluster.ts";
 
 function createRandom(seed: number) {
@@ -25,7 +24,7 @@ describe("the weak store in bad weather", () => {
         random.random() < 0.5 ? undefined : new Promise<void>((resolve) => void waiting.push(resolve));
       const rates = { busy: 0.1, fail: 0.1, unknown: 0.2 };
       const cluster = createMemoryCluster({ mode: "weak", random, clock: new ManualClock(), rates, pauseAt: gate });
-      const fixture = { handle: () => cluster.createHandle() } as unknown as StoreFixture;
+      const fixture = { createHandle: () => cluster.createHandle() };
       const counts = { failed: 0, unknown: 0, busy: 0 };
       let added = 0;
 
@@ -86,7 +85,7 @@ describe("the weak store in bad weather", () => {
       scriptedOutcome: ({ turn }) => (turn === 1 ? "unknown-committed" : undefined),
       pauseAt: ({ step }) => (step === "late" ? promise : undefined),
     });
-    const fixture = { handle: () => cluster.createHandle() } as unknown as StoreFixture;
+    const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
     const tx = await a.begin({ rows: ["run/r1"] });
     expect(await a.commit(tx, [changeSet({ puts: [runRow("r1")] })])).toEqual({ outcome: "unknown" });
@@ -100,7 +99,7 @@ describe("the weak store in bad weather", () => {
 
   it("[S52] lets go of everything a handle held when it is closed, as when its process dies", async () => {
     const cluster = createMemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
-    const fixture = { handle: () => cluster.createHandle() } as unknown as StoreFixture;
+    const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
     await a.begin({ rows: ["run/r1"] });
     expect(await b.read("run/r1")).toEqual(["busy"]);
@@ -112,7 +111,7 @@ describe("the weak store in bad weather", () => {
 
   it("[S52] tells other handles of new lines, mail and facts, and the writer of facts only", async () => {
     const cluster = createMemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
-    const fixture = { handle: () => cluster.createHandle() } as unknown as StoreFixture;
+    const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
     const heard: Record<string, string[]> = { a: [], b: [] };
     a.store.onHint((hint) => heard.a?.push(hint.type));

@@ -3,7 +3,6 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
 import type { PostgresStore } from "./options.ts";
 import { openPostgresReader } from "./reader/reader.ts";
@@ -32,8 +31,7 @@ function createStore(address = url): PostgresStore {
   return store;
 }
 
-const openClient = (store: PostgresStore, replica = "a") =>
-  StoreClient.open({ handle: () => store } as unknown as StoreFixture, replica);
+const openClient = (store: PostgresStore, replica = "a") => StoreClient.open({ createHandle: () => store }, replica);
 
 async function queryRows(text: string, address = url): Promise<unknown[][]> {
   const client = new Client({ connectionString: address });

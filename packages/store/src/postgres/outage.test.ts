@@ -3,7 +3,6 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
 import { startTcpProxy, type TcpProxy } from "../contract/servers/tcp-proxy.ts";
 import type { PostgresOptions, PostgresStore } from "./options.ts";
@@ -36,7 +35,7 @@ afterEach(async () => {
 async function openClient(replica = "a", options: Partial<PostgresOptions> = {}): Promise<StoreClient> {
   const store = openPostgres({ url, ...options });
   opened.push(store);
-  return StoreClient.open({ handle: () => store } as unknown as StoreFixture, replica);
+  return StoreClient.open({ createHandle: () => store }, replica);
 }
 
 const throughProxy = () => {

@@ -3,7 +3,6 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { changeSet, docRow, logEntry, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
 import type { PostgresStore } from "./options.ts";
 import { chunksSql, searchDocumentsSql, taskQueueDepthsSql, walkDocumentsSql } from "./reader/document-queries.ts";
@@ -38,7 +37,7 @@ afterEach(async () => {
 async function openClient(url: string): Promise<{ hand: StoreClient; store: PostgresStore }> {
   const store = openPostgres({ url });
   opened.push(store);
-  return { hand: await StoreClient.open({ handle: () => store } as unknown as StoreFixture), store };
+  return { hand: await StoreClient.open({ createHandle: () => store }), store };
 }
 
 describe("what a turn costs", () => {

@@ -9,7 +9,6 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts";
 import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../contract/fixtures/store-fixture.ts";
 import { configureWriter, isVersionEnough } from "./file/connection.ts";
 import { schemaVersion } from "./file/migrations.ts";
 import { chunksSql, nextTaskQueueSql, taskQueueDepthSql, walkDocumentsSql } from "./reader/document-pages.ts";
@@ -49,8 +48,7 @@ function createStore(options: Partial<SqliteOptions> = {}): SqliteStore {
   return store;
 }
 
-const openClient = (store: SqliteStore): Promise<StoreClient> =>
-  StoreClient.open({ handle: () => store } as unknown as StoreFixture);
+const openClient = (store: SqliteStore): Promise<StoreClient> => StoreClient.open({ createHandle: () => store });
 const me = { replica: "a", cluster: "test" };
 
 /** Fails at a step with an error of SQLite's, as long as `isBroken`. */

@@ -159,13 +159,13 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
     const doubts = findChangedWorkers(units, (worker) => turn.rowBeforeTurn("worker", worker) as WorkerRow | null);
     if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: changedWorkersFault(doubts) };
     const { connection, repository, replica, epoch } = opened;
-    const tailRowsMax = this.#options.unindexedLogRowsMax ?? unindexedLogRowsDefault;
+    const unindexedLogRowsMax = this.#options.unindexedLogRowsMax ?? unindexedLogRowsDefault;
     let hasTriedCommit = false;
     try {
       connection.passFailpoint("sqlite.begin");
       connection.db.exec("BEGIN IMMEDIATE");
       const before = (kind: Parameters<SqliteTurn["rowBeforeTurn"]>[0], id: string) => turn.rowBeforeTurn(kind, id);
-      const limits = { tailRowsMax, freshRunsMax: this.#unindexedRunsMax };
+      const limits = { unindexedLogRowsMax, unindexedRunsMax: this.#unindexedRunsMax };
       const turnToWrite = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, ...limits, before };
       const written = writeTurn(repository, turnToWrite);
       connection.passFailpoint("sqlite.commit");

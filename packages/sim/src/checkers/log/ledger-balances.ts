@@ -1,8 +1,9 @@
 // I51: the books balance. Of a run that has ended everything that was given to a worker has come to its one end; the figures are those that
 // anybody counts in the log, no handler has started that they do not know, and stretches of the log add up to the sum of all runs.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
-import type { MergedLog, ObservedFact } from "../../checking/merged-log.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import type { ObservedFact } from "../../checking/merged-log.ts";
+import type { Observation } from "../../observation/observation.ts";
 
 interface LedgerFigures {
   readonly accepted: number;
@@ -25,36 +26,65 @@ interface LedgerPage {
   readonly asOf: number;
 }
 
-export function checkLedgerBalances({ reportViolation, projection, world }: CheckerContext, mergedLog: MergedLog): Checker {
-  const runs = new Map<string, { readonly tenant: string; readonly figures: LedgerFigures; readonly asOf: number }>();
-  const pages = new Map<string, LedgerPage[]>();
+export class LedgerBalances extends Checker {
+  readonly #runs = new Map<string, { readonly tenant: string; readonly figures: LedgerFigures; readonly asOf: number }>();
+  readonly #pages = new Map<string, LedgerPage[]>();
   /** Tasks whose handlers were seen to start, by run. */
-  const started = new Map<string, Set<string>>();
-  let isInTime = true;
-  let checkedCount = 0;
+  readonly #started = new Map<string, Set<string>>();
+  #isInTime = true;
 
-  const checkRun = (
+  override onObservation(observation: Observation): void {
+    if (observation.kind === "phase" && observation.phase === "converged") this.#isInTime = observation.isInTime !== false;
+    if (observation.kind !== "handler" || observation.event !== "starts") return;
+    const tasks = this.#started.get(observation.run) ?? new Set();
+    this.#started.set(observation.run, tasks.add(observation.task));
+  }
+
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (answer.status !== 200) return;
+    if (call.route === "getRunLedger") {
+      const { figures, asOf } = answer.body as LedgerPage;
+      this.#runs.set(call.params["runId"] ?? "", { tenant: call.tenant, figures, asOf });
+    }
+    if (call.route === "getLedger")
+      this.#pages.set(call.tenant, [...(this.#pages.get(call.tenant) ?? []), answer.body as LedgerPage]);
+  }
+
+  override onEnd(): void {
+    for (const [run, seen] of this.#runs) {
+      const problem = this.#checkRun(run, seen);
+      if (problem !== null) return this.reportViolation(`run ${run} ${problem}`, [run]);
+    }
+    // Where things still go on, they go on between two reads.
+    if (!this.#isInTime || this.world.phase !== "end") return;
+    for (const [tenant, list] of this.#pages) {
+      const problem = this.#checkPages(tenant, list);
+      if (problem !== null) return this.reportViolation(`the ledger of ${tenant} ${problem}`, [tenant]);
+    }
+  }
+
+  #checkRun(
     run: string,
     { tenant, figures, asOf }: { readonly tenant: string; readonly figures: LedgerFigures; readonly asOf: number },
-  ): string | null => {
-    const projected = projection.run(run);
+  ): string | null {
+    const projected = this.projection.run(run);
     // Outcomes may be refused as late after the log was read for the last time.
-    if (mergedLog.completeUpTo(tenant) < asOf) return null;
+    if (this.mergedLog.completeUpTo(tenant) < asOf) return null;
     if (projected === undefined) return "has a ledger, and the log does not know it";
-    checkedCount++;
+    this.checkedCount++;
     const counted = countFacts(projected.facts.filter(({ position }) => position <= asOf));
     for (const name of summedFigures)
       if (figures[name] !== counted[name]) return `has ${name} ${figures[name]} in its ledger; the log has ${counted[name]}`;
-    const startedHere = started.get(run)?.size ?? 0;
+    const startedHere = this.#started.get(run)?.size ?? 0;
     if (figures.accepted < startedHere) return `has accepted ${figures.accepted}, and handlers of ${startedHere} tasks started`;
     if (projected.endStatus === null) return null;
     const { accepted, finished, open, lost, twice } = figures;
     if (open !== 0 || lost !== 0 || twice !== 0 || finished !== accepted)
       return `is ${projected.endStatus} with accepted ${accepted}, finished ${finished}, open ${open}, lost ${lost}, twice ${twice}`;
     return null;
-  };
+  }
 
-  const checkPages = (tenant: string, list: readonly LedgerPage[]): string | null => {
+  #checkPages(tenant: string, list: readonly LedgerPage[]): string | null {
     let to = 0;
     for (const page of list) {
       if (page.from !== to + 1) return `goes on at ${page.from} after ${to}`;
@@ -63,48 +93,16 @@ export function checkLedgerBalances({ reportViolation, projection, world }: Chec
     const last = list.at(-1);
     if (last === undefined || last.next !== null) return null;
     if (to !== last.asOf) return `ends at ${to}, true at ${last.asOf}`;
-    const own = [...runs.values()].filter((run) => run.tenant === tenant);
+    const own = [...this.#runs.values()].filter((run) => run.tenant === tenant);
     const isStill = own.every(({ asOf }) => asOf === last.asOf);
     for (const name of summedFigures) {
       if (name === "refusedLate" && !isStill) continue;
       const [stretches, total] = [sumFigure(list, name), sumFigure(own, name)];
-      checkedCount++;
+      this.checkedCount++;
       if (stretches !== total) return `has ${name} ${stretches} in all stretches and ${total} in all runs`;
     }
     return null;
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      if (observation.kind === "phase" && observation.phase === "converged") isInTime = observation.isInTime !== false;
-      if (observation.kind !== "handler" || observation.event !== "starts") return;
-      const tasks = started.get(observation.run) ?? new Set();
-      started.set(observation.run, tasks.add(observation.task));
-    },
-    onExchange({ call, answer }) {
-      if (answer.status !== 200) return;
-      if (call.route === "getRunLedger") {
-        const { figures, asOf } = answer.body as LedgerPage;
-        runs.set(call.params["runId"] ?? "", { tenant: call.tenant, figures, asOf });
-      }
-      if (call.route === "getLedger") pages.set(call.tenant, [...(pages.get(call.tenant) ?? []), answer.body as LedgerPage]);
-    },
-    onEnd() {
-      for (const [run, seen] of runs) {
-        const problem = checkRun(run, seen);
-        if (problem !== null) return reportViolation(`run ${run} ${problem}`, [run]);
-      }
-      // Where things still go on, they go on between two reads.
-      if (!isInTime || world.phase !== "end") return;
-      for (const [tenant, list] of pages) {
-        const problem = checkPages(tenant, list);
-        if (problem !== null) return reportViolation(`the ledger of ${tenant} ${problem}`, [tenant]);
-      }
-    },
-  };
+  }
 }
 
 const taskEndFacts = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);

@@ -1,7 +1,7 @@
 // I42, the log itself: positions of a tenant's log are given without gaps, every reader on every scheduler sees the same fact at a position, and
 // nothing ever appears at or below a cursor that a reader has passed. The facts of one run, read apart, are those of the whole log.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { TenantLogPage } from "../../observation/observation.ts";
 
 interface RunFactsPage {
@@ -12,39 +12,49 @@ interface RunFactsPage {
 /** Reads that are true at an earlier position: a moment where it was asked for, the catalogue as it was looked at within the last second. */
 const routesOfEarlierPositions = new Set(["readMoment", "listPackages"]);
 
-export function checkLogHasNoGaps({ reportViolation }: CheckerContext): Checker {
+export class LogHasNoGaps extends Checker {
   /** What stands at a position, by tenant: the subject, the type and the data as text. */
-  const seen = new Map<string, Map<number, string>>();
+  readonly #seen = new Map<string, Map<number, string>>();
   /** How far the tenant's log is known to reach, and the observation at which that was answered. */
-  const heads: { readonly tenant: string; readonly head: number; readonly n: number }[] = [];
-  let checkedCount = 0;
+  readonly #heads: { readonly tenant: string; readonly head: number; readonly n: number }[] = [];
 
-  const of = (tenant: string): Map<number, string> => {
-    let log = seen.get(tenant);
-    if (log === undefined) seen.set(tenant, (log = new Map()));
+  override onExchange(exchange: ApiExchange): void {
+    if (exchange.answer.status !== 200) return;
+    if (exchange.call.route === "tailLog") this.#checkTail(exchange);
+    if (exchange.call.route === "listRunEvents") this.#checkRunFacts(exchange);
+    const { asOf } = exchange.answer.body as { asOf?: number };
+    if (asOf !== undefined && !routesOfEarlierPositions.has(exchange.call.route))
+      this.#checkHead(exchange, asOf, `by ${exchange.call.route} on ${exchange.call.scheduler}`);
+  }
+
+  #of(tenant: string): Map<number, string> {
+    let log = this.#seen.get(tenant);
+    if (log === undefined) this.#seen.set(tenant, (log = new Map()));
     return log;
-  };
+  }
 
-  const compareWithLog = (tenant: string, position: number, text: string, where: string): boolean => {
-    const log = of(tenant);
+  #compareWithLog(tenant: string, position: number, text: string, where: string): boolean {
+    const log = this.#of(tenant);
     const before = log.get(position) ?? text;
     log.set(position, before);
-    checkedCount++;
+    this.checkedCount++;
     if (before === text) return true;
-    reportViolation(`position ${position} of ${tenant} was ${before} and is ${text}, ${where}`, [tenant]);
+    this.reportViolation(`position ${position} of ${tenant} was ${before} and is ${text}, ${where}`, [tenant]);
     return false;
-  };
+  }
 
-  const checkHead = ({ call, answer }: ApiExchange, head: number, where: string): void => {
+  #checkHead({ call, answer }: ApiExchange, head: number, where: string): void {
     // Heads known before this was asked for: what was there then is there now.
-    const older = heads.find((one) => one.tenant === call.tenant && one.n < call.n && one.head > head);
+    const older = this.#heads.find((one) => one.tenant === call.tenant && one.n < call.n && one.head > head);
     if (older !== undefined)
-      return reportViolation(`the log of ${call.tenant} reached ${older.head} and reaches ${head} now, ${where}`, [call.tenant]);
-    const last = heads.findLast((one) => one.tenant === call.tenant);
-    if (last === undefined || head > last.head) heads.push({ tenant: call.tenant, head, n: answer.n });
-  };
+      return this.reportViolation(`the log of ${call.tenant} reached ${older.head} and reaches ${head} now, ${where}`, [
+        call.tenant,
+      ]);
+    const last = this.#heads.findLast((one) => one.tenant === call.tenant);
+    if (last === undefined || head > last.head) this.#heads.push({ tenant: call.tenant, head, n: answer.n });
+  }
 
-  const checkTail = (exchange: ApiExchange): void => {
+  #checkTail(exchange: ApiExchange): void {
     const { call, answer } = exchange;
     const page = answer.body as TenantLogPage;
     const after = Number(call.query["after"]);
@@ -52,17 +62,19 @@ export function checkLogHasNoGaps({ reportViolation }: CheckerContext): Checker 
     if (after < page.floor) return;
     for (const [at, { position, subject, type, data }] of page.items.entries()) {
       if (position !== after + at + 1)
-        return reportViolation(`position ${after + at + 1} of ${call.tenant} is missing, ${where}`, [call.tenant]);
-      if (!compareWithLog(call.tenant, position, `${subject} ${type} ${JSON.stringify(data)}`, where)) return;
+        return this.reportViolation(`position ${after + at + 1} of ${call.tenant} is missing, ${where}`, [call.tenant]);
+      if (!this.#compareWithLog(call.tenant, position, `${subject} ${type} ${JSON.stringify(data)}`, where)) return;
     }
     if (page.next !== after + page.items.length)
-      return reportViolation(`the cursor goes on at ${page.next} of ${call.tenant}, ${where}`, [call.tenant]);
+      return this.reportViolation(`the cursor goes on at ${page.next} of ${call.tenant}, ${where}`, [call.tenant]);
     if (page.items.length === 0 && page.head > after)
-      return reportViolation(`nothing is shown although the log of ${call.tenant} reaches ${page.head}, ${where}`, [call.tenant]);
-    checkHead(exchange, page.head, where);
-  };
+      return this.reportViolation(`nothing is shown although the log of ${call.tenant} reaches ${page.head}, ${where}`, [
+        call.tenant,
+      ]);
+    this.#checkHead(exchange, page.head, where);
+  }
 
-  const checkRunFacts = (exchange: ApiExchange): void => {
+  #checkRunFacts(exchange: ApiExchange): void {
     const { call, answer } = exchange;
     const { items, nextCursor } = answer.body as RunFactsPage;
     const run = call.params["runId"] ?? "";
@@ -71,25 +83,11 @@ export function checkLogHasNoGaps({ reportViolation }: CheckerContext): Checker 
     const shown = new Set<number>();
     for (const { position, type, data } of items) {
       shown.add(position);
-      if (position <= after) return reportViolation(`position ${position} is shown after ${after}, ${where}`, [run]);
-      if (!compareWithLog(call.tenant, position, `run/${run} ${type} ${JSON.stringify(data)}`, where)) return;
+      if (position <= after) return this.reportViolation(`position ${position} is shown after ${after}, ${where}`, [run]);
+      if (!this.#compareWithLog(call.tenant, position, `run/${run} ${type} ${JSON.stringify(data)}`, where)) return;
     }
-    for (const [position, text] of of(call.tenant))
+    for (const [position, text] of this.#of(call.tenant))
       if (position > after && position <= Number(nextCursor) && text.startsWith(`run/${run} `) && !shown.has(position))
-        return reportViolation(`position ${position} is missing, ${where}`, [run]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange(exchange) {
-      if (exchange.answer.status !== 200) return;
-      if (exchange.call.route === "tailLog") checkTail(exchange);
-      if (exchange.call.route === "listRunEvents") checkRunFacts(exchange);
-      const { asOf } = exchange.answer.body as { asOf?: number };
-      if (asOf !== undefined && !routesOfEarlierPositions.has(exchange.call.route))
-        checkHead(exchange, asOf, `by ${exchange.call.route} on ${exchange.call.scheduler}`);
-    },
-  };
+        return this.reportViolation(`position ${position} is missing, ${where}`, [run]);
+  }
 }

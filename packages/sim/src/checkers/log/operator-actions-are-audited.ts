@@ -1,9 +1,9 @@
 // I46: who steers leaves a trace. For every order of an operator that was answered there is an entry of the audit on what it was about, with the
 // outcome that was answered, also where it was refused; and there are no more entries than orders.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import type { ApiCallObservation } from "../../observation/observation.ts";
+import type { ApiCallObservation, Observation } from "../../observation/observation.ts";
 
 /** Routes whose deeds are audited, and what the audit calls them. */
 const actionByRoute: Readonly<Record<string, string>> = {
@@ -42,22 +42,27 @@ const unauditedFaults = new Set(["E.NOT_FOUND", "E.REQUEST.INVALID", "E.OVERLOAD
 const isUnaudited = (action: string, code: string): boolean =>
   unauditedFaults.has(code) && !(action === "worker.rebind" && code === "E.REQUEST.INVALID");
 
-export function checkOperatorActionsAreAudited({ reportViolation }: CheckerContext): Checker {
+export class OperatorActionsAreAudited extends Checker {
   /** By tenant, action and target. */
-  const asked = new Map<string, number>();
-  const entries = new Map<string, string[]>();
+  readonly #asked = new Map<string, number>();
+  readonly #entries = new Map<string, string[]>();
   /** Orders that were answered, each to be found once in the log. */
-  const expectedEntries = new Map<
+  readonly #expectedEntries = new Map<
     string,
     { readonly n: number; readonly name: string; readonly outcome: string | null; readonly about: string }[]
   >();
   /** Tenants in which a worker was told to leave what follows to another: its runs are rebound by that, task by task. */
-  const leaving = new Set<string>();
-  let checkedCount = 0;
+  readonly #leaving = new Set<string>();
 
-  const nameOf = (tenant: string, action: string, target: string): string => `${tenant} ${action} ${target}`;
+  override onObservation(observation: Observation): void {
+    const audited = observation.kind === "call" ? auditedActionOf(observation) : null;
+    if (observation.kind !== "call" || audited === null) return;
+    if (audited.action === "worker.rebind") this.#leaving.add(observation.tenant);
+    const name = this.#nameOf(observation.tenant, audited.action, audited.target);
+    this.#asked.set(name, (this.#asked.get(name) ?? 0) + 1);
+  }
 
-  const handleExchange = ({ call, answer }: ApiExchange): void => {
+  override onExchange({ call, answer }: ApiExchange): void {
     const audited = auditedActionOf(call);
     if (audited === null || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
     const { action, target } = audited;
@@ -67,60 +72,53 @@ export function checkOperatorActionsAreAudited({ reportViolation }: CheckerConte
     const done = newRun !== undefined ? "E.RUN.TERMINAL" : (error ?? "ok");
     // What a worker is to leave is accepted before it is known whether all of it could be left.
     const outcome = action === "worker.rebind" && error === undefined ? null : done;
-    const list = expectedEntries.get(call.tenant) ?? [];
-    list.push({ n: answer.n, name: nameOf(call.tenant, action, target), outcome, about: target });
-    expectedEntries.set(call.tenant, list);
-  };
+    const list = this.#expectedEntries.get(call.tenant) ?? [];
+    list.push({ n: answer.n, name: this.#nameOf(call.tenant, action, target), outcome, about: target });
+    this.#expectedEntries.set(call.tenant, list);
+  }
 
-  const record = ({ type, data, tenant, position }: ObservedFact): void => {
+  override onFact(fact: ObservedFact): void {
+    if (fact.type.startsWith("audit.")) this.#record(fact);
+  }
+
+  override onCompleteLogRead({ tenant, startedAtObservation: since }: CompleteLogRead): void {
+    const list = this.#expectedEntries.get(tenant) ?? [];
+    let judged = 0;
+    for (const { n, name, outcome, about } of list) {
+      if (n >= since) break;
+      judged++;
+      this.checkedCount++;
+      const all = this.#entries.get(name) ?? [];
+      const isKept = outcome === null ? all.length > 0 : all.includes(outcome);
+      if (!isKept)
+        return this.reportViolation(
+          `${name} was answered with ${outcome ?? "ok"}, and the audit says ${all.join() || "nothing"}`,
+          [about],
+        );
+    }
+    list.splice(0, judged);
+  }
+
+  #nameOf(tenant: string, action: string, target: string): string {
+    return `${tenant} ${action} ${target}`;
+  }
+
+  #record({ type, data, tenant, position }: ObservedFact): void {
     const action = type.slice("audit.".length);
     if (!auditedActions.has(action)) return;
     const target = String(data["target"]).split("/").at(-1) ?? "";
-    const name = nameOf(tenant, action, target);
-    const all = entries.get(name) ?? [];
-    entries.set(name, all);
+    const name = this.#nameOf(tenant, action, target);
+    const all = this.#entries.get(name) ?? [];
+    this.#entries.set(name, all);
     all.push(String(data["outcome"]));
-    checkedCount++;
-    const isOfLeaving = action === "run.rebind" && leaving.has(tenant);
-    if (all.length > (asked.get(name) ?? 0) && !isOfLeaving)
-      reportViolation(
-        `position ${position} of ${tenant} is entry ${all.length} of ${action} about ${target}, asked ${asked.get(name) ?? 0} times`,
+    this.checkedCount++;
+    const isOfLeaving = action === "run.rebind" && this.#leaving.has(tenant);
+    if (all.length > (this.#asked.get(name) ?? 0) && !isOfLeaving)
+      this.reportViolation(
+        `position ${position} of ${tenant} is entry ${all.length} of ${action} about ${target}, asked ${this.#asked.get(name) ?? 0} times`,
         [target],
       );
     if (typeof data["by"] !== "string")
-      reportViolation(`position ${position} of ${tenant}: nobody is named for ${action}`, [target]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      const audited = observation.kind === "call" ? auditedActionOf(observation) : null;
-      if (observation.kind !== "call" || audited === null) return;
-      if (audited.action === "worker.rebind") leaving.add(observation.tenant);
-      const name = nameOf(observation.tenant, audited.action, audited.target);
-      asked.set(name, (asked.get(name) ?? 0) + 1);
-    },
-    onExchange: handleExchange,
-    onFact(fact) {
-      if (fact.type.startsWith("audit.")) record(fact);
-    },
-    onCompleteLogRead({ tenant, startedAtObservation: since }) {
-      const list = expectedEntries.get(tenant) ?? [];
-      let judged = 0;
-      for (const { n, name, outcome, about } of list) {
-        if (n >= since) break;
-        judged++;
-        checkedCount++;
-        const all = entries.get(name) ?? [];
-        const isKept = outcome === null ? all.length > 0 : all.includes(outcome);
-        if (!isKept)
-          return reportViolation(`${name} was answered with ${outcome ?? "ok"}, and the audit says ${all.join() || "nothing"}`, [
-            about,
-          ]);
-      }
-      list.splice(0, judged);
-    },
-  };
+      this.reportViolation(`position ${position} of ${tenant}: nobody is named for ${action}`, [target]);
+  }
 }

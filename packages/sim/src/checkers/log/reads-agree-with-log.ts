@@ -1,10 +1,8 @@
 // I42, reads and the log: what a run's page shows is what the log tells up to the position the page is true at: the run's state, and of each node
 // its state, fence, attempt and holder. Lists agree with it.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { LogProjection, type ProjectedRun } from "../../checking/log-projection.ts";
-import type { MergedLog } from "../../checking/merged-log.ts";
-import type { RequestedRuns } from "../../checking/requested-runs.ts";
 
 interface RunView {
   readonly runId: string;
@@ -25,56 +23,49 @@ interface PendingRead {
   readonly runs: readonly RunView[];
 }
 
-export function checkReadsAgreeWithLog(
-  { reportViolation, projection }: CheckerContext,
-  mergedLog: MergedLog,
-  requestedRuns: RequestedRuns,
-): Checker {
-  let pendingReads: PendingRead[] = [];
-  let checkedCount = 0;
+export class ReadsAgreeWithLog extends Checker {
+  #pendingReads: PendingRead[] = [];
+
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (answer.status !== 200 || (call.route !== "getRun" && call.route !== "listRuns")) return;
+    const body = answer.body as { asOf: number };
+    const runs = call.route === "getRun" ? [answer.body as RunView] : (answer.body as { items: readonly RunView[] }).items;
+    this.#pendingReads.push({ tenant: call.tenant, asOf: body.asOf, where: `by ${call.route} on ${call.scheduler}`, runs });
+  }
+
+  override onCompleteLogRead({ tenant }: CompleteLogRead): void {
+    const later: PendingRead[] = [];
+    for (const read of this.#pendingReads)
+      if (read.tenant !== tenant || read.asOf > this.mergedLog.completeUpTo(tenant)) later.push(read);
+      else for (const view of read.runs) this.#checkRun(read, view);
+    this.#pendingReads = later;
+  }
 
   /** The run as the log tells it up to a position. */
-  const projectUpTo = (id: string, asOf: number): ProjectedRun | undefined => {
-    const past = new LogProjection(requestedRuns);
-    for (const fact of projection.run(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
+  #projectUpTo(id: string, asOf: number): ProjectedRun | undefined {
+    const past = new LogProjection(this.requestedRuns);
+    for (const fact of this.projection.run(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
     return past.run(id);
-  };
+  }
 
-  const checkRun = ({ asOf, where }: PendingRead, view: RunView): void => {
-    const told = projectUpTo(view.runId, asOf);
+  #checkRun({ asOf, where }: PendingRead, view: RunView): void {
+    const told = this.#projectUpTo(view.runId, asOf);
     const as = `${where}, true at ${asOf}`;
-    checkedCount++;
+    this.checkedCount++;
     if (told === undefined)
-      return reportViolation(`run ${view.runId} is shown ${as}, and the log does not know it`, [view.runId]);
+      return this.reportViolation(`run ${view.runId} is shown ${as}, and the log does not know it`, [view.runId]);
     const isOpen = view.status === "queued" || view.status === "running";
     if (isOpen ? told.endStatus !== null : told.endStatus !== view.status)
-      return reportViolation(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, [view.runId]);
+      return this.reportViolation(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, [
+        view.runId,
+      ]);
     if (view.status === "queued" && told.isStarted)
-      return reportViolation(`run ${view.runId} is queued ${as}; the log says started`, [view.runId]);
+      return this.reportViolation(`run ${view.runId} is queued ${as}; the log says started`, [view.runId]);
     for (const node of view.nodes ?? []) {
       const problem = findNodeProblem(told, node);
-      if (problem !== null) return reportViolation(`${node.taskId} ${problem} ${as}`, [node.taskId]);
+      if (problem !== null) return this.reportViolation(`${node.taskId} ${problem} ${as}`, [node.taskId]);
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange({ call, answer }) {
-      if (answer.status !== 200 || (call.route !== "getRun" && call.route !== "listRuns")) return;
-      const body = answer.body as { asOf: number };
-      const runs = call.route === "getRun" ? [answer.body as RunView] : (answer.body as { items: readonly RunView[] }).items;
-      pendingReads.push({ tenant: call.tenant, asOf: body.asOf, where: `by ${call.route} on ${call.scheduler}`, runs });
-    },
-    onCompleteLogRead({ tenant }) {
-      const later: PendingRead[] = [];
-      for (const read of pendingReads)
-        if (read.tenant !== tenant || read.asOf > mergedLog.completeUpTo(tenant)) later.push(read);
-        else for (const view of read.runs) checkRun(read, view);
-      pendingReads = later;
-    },
-  };
+  }
 }
 
 function findNodeProblem(run: ProjectedRun, node: NonNullable<RunView["nodes"]>[number]): string | null {

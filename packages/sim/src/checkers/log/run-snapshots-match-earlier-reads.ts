@@ -1,7 +1,7 @@
 // I50: a run as it was is the run as it was shown. What a detail read said, true at a position of the log, is what a later read of that moment
 // says, whoever answers it and whatever has happened since.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 
 type JsonRecord = Readonly<Record<string, unknown>>;
 
@@ -20,44 +20,40 @@ const mayDiffer = {
 
 const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
-export function checkRunSnapshotsMatchEarlierReads({ reportViolation }: CheckerContext): Checker {
+export class RunSnapshotsMatchEarlierReads extends Checker {
   /** What was shown first, by tenant, run and position. */
-  const shown = new Map<string, JsonRecord>();
-  let checkedCount = 0;
+  readonly #shown = new Map<string, JsonRecord>();
 
-  const nameOf = ({ call }: ApiExchange, asOf: unknown): string => `${call.tenant} ${call.params["runId"] ?? ""} ${String(asOf)}`;
+  override onExchange(exchange: ApiExchange): void {
+    const { call, answer } = exchange;
+    const body = answer.body as JsonRecord;
+    if (call.route === "getRun" && answer.status === 200) {
+      const name = this.#nameOf(exchange, body["asOf"]);
+      if (!this.#shown.has(name)) this.#shown.set(name, body);
+    }
+    if (call.route !== "readMoment" || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
+    const run = call.params["runId"] ?? "";
+    const at = call.query["at"];
+    const before = this.#shown.get(this.#nameOf(exchange, at));
+    if (before === undefined) return;
+    this.checkedCount++;
+    const where = `run ${run} at ${at}, asked of ${call.scheduler},`;
+    if (answer.status !== 200)
+      return this.reportViolation(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
+    if (body["at"] !== Number(at) || body["asOf"] !== Number(at))
+      return this.reportViolation(`${where} is shown as of ${String(body["asOf"])}`, [run]);
+    const [was, is] = [textsOfRunAndNodes(before), textsOfRunAndNodes(body)];
+    for (const name of new Set([...was.keys(), ...is.keys()]))
+      if (was.get(name) !== is.get(name))
+        return this.reportViolation(
+          `${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`,
+          [run],
+        );
+  }
 
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange(exchange) {
-      const { call, answer } = exchange;
-      const body = answer.body as JsonRecord;
-      if (call.route === "getRun" && answer.status === 200) {
-        const name = nameOf(exchange, body["asOf"]);
-        if (!shown.has(name)) shown.set(name, body);
-      }
-      if (call.route !== "readMoment" || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
-      const run = call.params["runId"] ?? "";
-      const at = call.query["at"];
-      const before = shown.get(nameOf(exchange, at));
-      if (before === undefined) return;
-      checkedCount++;
-      const where = `run ${run} at ${at}, asked of ${call.scheduler},`;
-      if (answer.status !== 200)
-        return reportViolation(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
-      if (body["at"] !== Number(at) || body["asOf"] !== Number(at))
-        return reportViolation(`${where} is shown as of ${String(body["asOf"])}`, [run]);
-      const [was, is] = [textsOfRunAndNodes(before), textsOfRunAndNodes(body)];
-      for (const name of new Set([...was.keys(), ...is.keys()]))
-        if (was.get(name) !== is.get(name))
-          return reportViolation(
-            `${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`,
-            [run],
-          );
-    },
-  };
+  #nameOf({ call }: ApiExchange, asOf: unknown): string {
+    return `${call.tenant} ${call.params["runId"] ?? ""} ${String(asOf)}`;
+  }
 }
 
 /** The run and each node as a text, without what may differ. */

@@ -1,65 +1,60 @@
 // I1: a run that was accepted is there at every later look, whatever dies in between: by its id, in the list, and in the log.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 
 interface RunListPage {
   readonly items: readonly { readonly runId: string }[];
   readonly nextCursor: string | null;
 }
 
-export function checkAcceptedRunsAreKept({ reportViolation, projection }: CheckerContext): Checker {
+export class AcceptedRunsAreKept extends Checker {
   /** Accepted runs and the observation at which their caller knew. */
-  const accepted = new Map<string, { readonly tenant: string; readonly n: number }>();
+  readonly #accepted = new Map<string, { readonly tenant: string; readonly n: number }>();
   /** The last run of the page that a cursor came with: a cursor says nothing itself. */
-  const lastOf = new Map<string, string>();
-  let checkedCount = 0;
+  readonly #lastOf = new Map<string, string>();
 
-  const checkSingleRead = ({ call, answer }: ApiExchange): void => {
+  override onExchange(exchange: ApiExchange): void {
+    const { call, answer } = exchange;
+    if (call.route === "startRun" && answer.status === 202) {
+      const { runId } = answer.body as { runId: string };
+      if (!this.#accepted.has(runId)) this.#accepted.set(runId, { tenant: call.tenant, n: answer.n });
+    }
+    if (call.route === "getRun" || call.route === "listRunEvents") this.#checkSingleRead(exchange);
+    if (call.route === "listRuns") this.#checkListPage(exchange);
+  }
+
+  override onEnd(): void {
+    for (const run of this.#accepted.keys()) {
+      this.checkedCount++;
+      if (this.projection.run(run) === undefined)
+        return this.reportViolation(`run ${run} was accepted and the log does not know it at the end`, [run]);
+    }
+  }
+
+  #checkSingleRead({ call, answer }: ApiExchange): void {
     const run = call.params["runId"] ?? "";
-    const known = accepted.get(run);
+    const known = this.#accepted.get(run);
     if (known === undefined || known.tenant !== call.tenant || known.n > call.n) return;
-    checkedCount++;
+    this.checkedCount++;
     if (answer.status === 404)
-      reportViolation(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, [run]);
-  };
+      this.reportViolation(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, [run]);
+  }
 
   /** A page shows every run between its cursor and the next one; those accepted before it was asked for must be among them. */
-  const checkListPage = ({ call, answer }: ApiExchange): void => {
+  #checkListPage({ call, answer }: ApiExchange): void {
     if (answer.status !== 200 || call.query["status"] !== undefined || call.query["clientId"] !== undefined) return;
     const { items, nextCursor } = answer.body as RunListPage;
     const shown = new Set(items.map((item) => item.runId));
     const last = items.at(-1)?.runId;
-    if (nextCursor !== null && last !== undefined) lastOf.set(nextCursor, last);
+    if (nextCursor !== null && last !== undefined) this.#lastOf.set(nextCursor, last);
     const cursor = call.query["cursor"];
-    const from = cursor === undefined ? null : lastOf.get(cursor);
+    const from = cursor === undefined ? null : this.#lastOf.get(cursor);
     if (from === undefined || (nextCursor !== null && last === undefined)) return;
-    for (const [run, { tenant, n }] of accepted) {
+    for (const [run, { tenant, n }] of this.#accepted) {
       if (tenant !== call.tenant || n > call.n || shown.has(run)) continue;
       if ((from !== null && run >= from) || (nextCursor !== null && last !== undefined && run < last)) continue;
-      return reportViolation(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, [run]);
+      return this.reportViolation(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, [run]);
     }
-    checkedCount++;
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange(exchange) {
-      const { call, answer } = exchange;
-      if (call.route === "startRun" && answer.status === 202) {
-        const { runId } = answer.body as { runId: string };
-        if (!accepted.has(runId)) accepted.set(runId, { tenant: call.tenant, n: answer.n });
-      }
-      if (call.route === "getRun" || call.route === "listRunEvents") checkSingleRead(exchange);
-      if (call.route === "listRuns") checkListPage(exchange);
-    },
-    onEnd() {
-      for (const run of accepted.keys()) {
-        checkedCount++;
-        if (projection.run(run) === undefined)
-          return reportViolation(`run ${run} was accepted and the log does not know it at the end`, [run]);
-      }
-    },
-  };
+    this.checkedCount++;
+  }
 }

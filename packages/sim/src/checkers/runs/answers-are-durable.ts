@@ -1,7 +1,7 @@
 // I8, as far as it can be seen from outside: what was answered, acked or sent is in the log as of any reading that begins later. An engine
 // that speaks before its commit is caught as soon as somebody reads in between, or when the commit then does not happen.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { NewestSessions } from "../../checking/newest-sessions.ts";
 import {
   ackCovers,
@@ -10,6 +10,7 @@ import {
   type ObservedTaskReport,
   taskReportsIn,
 } from "../../checking/observed-frame.ts";
+import type { Observation } from "../../observation/observation.ts";
 
 /** Something that was said, and what is wrong if the log does not bear it out. */
 interface ExpectedLogEffect {
@@ -18,37 +19,42 @@ interface ExpectedLogEffect {
   findProblem(): string | null;
 }
 
-export function checkAnswersAreDurable({ reportViolation, projection }: CheckerContext): Checker {
-  const waiting = new Map<string, ExpectedLogEffect[]>();
-  const accepts = new Map<string, number>();
-  const accepted = new Set<string>();
-  const newestSessions = new NewestSessions();
+export class AnswersAreDurable extends Checker {
+  readonly #waiting = new Map<string, ExpectedLogEffect[]>();
+  readonly #accepts = new Map<string, number>();
+  readonly #accepted = new Set<string>();
+  readonly #newestSessions = new NewestSessions();
   /** Words that reached a scheduler and are not acked yet, by session and number. */
-  const inFlightBySession = new Map<string, Map<number, readonly ObservedTaskReport[]>>();
+  readonly #inFlightBySession = new Map<string, Map<number, readonly ObservedTaskReport[]>>();
   /** Orders to drain or undrain a worker, and when their callers knew that they were done; one that got no answer may be done at any time. */
-  const asks = new Map<string, { readonly call: number; readonly isOn: boolean; doneAt: number }[]>();
-  let checkedCount = 0;
+  readonly #asks = new Map<string, { readonly call: number; readonly isOn: boolean; doneAt: number }[]>();
 
-  const expectInLog = (tenant: string, said: ExpectedLogEffect): void => {
-    const list = waiting.get(tenant) ?? [];
-    list.push(said);
-    waiting.set(tenant, list);
-  };
+  override onObservation(observation: Observation): void {
+    if ((observation.kind !== "call" && observation.kind !== "answer") || !/^(un)?drainWorker$/.test(observation.route)) return;
+    if (observation.kind === "call") {
+      const worker = `${observation.tenant}/${observation.params["workerId"]}`;
+      const list = this.#asks.get(worker) ?? [];
+      list.push({ call: observation.call, isOn: observation.route === "drainWorker", doneAt: Number.POSITIVE_INFINITY });
+      this.#asks.set(worker, list);
+    } else if (observation.status !== 0)
+      for (const list of this.#asks.values())
+        for (const one of list) if (one.call === observation.call) one.doneAt = observation.n;
+  }
 
-  const handleAnswer = ({ call, answer }: ApiExchange): void => {
+  override onExchange({ call, answer }: ApiExchange): void {
     if (answer.status !== 202) return;
     const { tenant, route } = call;
     const add = (about: string, problem: () => string | null) =>
-      expectInLog(tenant, { n: answer.n, about, findProblem: problem });
+      this.#expectInLog(tenant, { n: answer.n, about, findProblem: problem });
     if (route === "startRun") {
       const { runId } = answer.body as { runId: string };
       add(runId, () =>
-        projection.run(runId) === undefined ? `the start of run ${runId} was answered and is not in the log` : null,
+        this.projection.run(runId) === undefined ? `the start of run ${runId} was answered and is not in the log` : null,
       );
     } else if (route === "cancelRun") {
       const run = call.params["runId"] ?? "";
       add(run, () => {
-        const projected = projection.run(run);
+        const projected = this.projection.run(run);
         const isTrue = projected !== undefined && (projected.isEndingEarly || projected.endStatus !== null);
         return isTrue ? null : `the cancelling of run ${run} was answered and is not in the log`;
       });
@@ -56,107 +62,98 @@ export function checkAnswersAreDurable({ reportViolation, projection }: CheckerC
       const worker = `${tenant}/${call.params["workerId"]}`;
       const isOn = route === "drainWorker";
       // Another order about this worker that was under way at the same time, or came later, may have the last word.
-      const isContested = () => asks.get(worker)?.some((one) => one.isOn !== isOn && one.doneAt > call.n) === true;
+      const isContested = () => this.#asks.get(worker)?.some((one) => one.isOn !== isOn && one.doneAt > call.n) === true;
       add(worker, () =>
-        isContested() || (projection.workers.get(worker)?.isDraining ?? false) === isOn
+        isContested() || (this.projection.workers.get(worker)?.isDraining ?? false) === isOn
           ? null
           : `${route} of ${worker} was answered and is not in the log`,
       );
     }
-  };
+  }
 
-  const handleWorkerFrame = (frame: ObservedFrame): void => {
+  override onFrame(frame: ObservedFrame): void {
+    this.#newestSessions.observeFrame(frame);
+    if (frame.observation.toward === "scheduler" && frame.observation.event === "delivered") this.#handleWorkerFrame(frame);
+    if (frame.observation.toward === "worker" && frame.observation.event === "sent") this.#handleSchedulerFrame(frame);
+  }
+
+  override onCompleteLogRead({ tenant, startedAtObservation: since }: CompleteLogRead): void {
+    const list = this.#waiting.get(tenant) ?? [];
+    let judged = 0;
+    for (const { n, about, findProblem: problem } of list) {
+      if (n >= since) break;
+      judged++;
+      this.checkedCount++;
+      const wrong = problem();
+      if (wrong !== null) return this.reportViolation(wrong, [about]);
+    }
+    list.splice(0, judged);
+  }
+
+  #expectInLog(tenant: string, said: ExpectedLogEffect): void {
+    const list = this.#waiting.get(tenant) ?? [];
+    list.push(said);
+    this.#waiting.set(tenant, list);
+  }
+
+  #handleWorkerFrame(frame: ObservedFrame): void {
     const reports = taskReportsIn(frame).filter(
-      ({ of, outcome: says }) => of === "result" || (of === "error" && says !== "E.CMD.CONCURRENCY_VIOLATION"),
+      ({ of, outcome }) => of === "result" || (of === "error" && outcome !== "E.CMD.CONCURRENCY_VIOLATION"),
     );
     if (reports.length === 0 || frame.seq === null) return;
-    const inFlightFrames = inFlightBySession.get(frame.sessionKey) ?? new Map<number, readonly ObservedTaskReport[]>();
-    inFlightBySession.set(frame.sessionKey, inFlightFrames.set(frame.seq, reports));
-  };
+    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey) ?? new Map<number, readonly ObservedTaskReport[]>();
+    this.#inFlightBySession.set(frame.sessionKey, inFlightFrames.set(frame.seq, reports));
+  }
 
-  const handleSchedulerFrame = (frame: ObservedFrame): void => {
-    const { seen: observation } = frame;
+  #handleSchedulerFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
     const worker = `${observation.tenant}/${observation.instance}`;
     const add = (about: string, problem: () => string | null) =>
-      expectInLog(observation.tenant, { n: observation.n, about, findProblem: problem });
+      this.#expectInLog(observation.tenant, { n: observation.n, about, findProblem: problem });
     // A renewed token is told by an accept of its own, without a join.
-    if (frame.type === "control.session.accept" && !accepted.has(observation.connection)) {
-      accepted.add(observation.connection);
-      const count = (accepts.get(worker) ?? 0) + 1;
-      accepts.set(worker, count);
+    if (frame.type === "control.session.accept" && !this.#accepted.has(observation.connection)) {
+      this.#accepted.add(observation.connection);
+      const count = (this.#accepts.get(worker) ?? 0) + 1;
+      this.#accepts.set(worker, count);
       add(worker, () => {
-        const { joinCount: joins = 0 } = projection.workers.get(worker) ?? {};
+        const { joinCount: joins = 0 } = this.projection.workers.get(worker) ?? {};
         return joins >= count ? null : `${worker} was accepted ${count} times and the log tells of ${joins} joins`;
       });
     }
     for (const { task, fence } of dispatchesIn(frame))
       add(task, () =>
-        projection.grants.get(`${task}#${fence}`)?.worker === worker
+        this.projection.grants.get(`${task}#${fence}`)?.worker === worker
           ? null
           : `${task} was sent to ${worker} under fence ${fence} and the log does not tell of that grant`,
       );
-    if (frame.type === "control.ack") handleAck(frame, worker);
-  };
+    if (frame.type === "control.ack") this.#handleAck(frame, worker);
+  }
 
-  const handleAck = (frame: ObservedFrame, worker: string): void => {
-    const { tenant, n } = frame.seen;
-    const inFlightFrames = inFlightBySession.get(frame.sessionKey);
+  #handleAck(frame: ObservedFrame, worker: string): void {
+    const { tenant, n } = frame.observation;
+    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey);
     for (const [seq, reports] of inFlightFrames ?? []) {
       if (!ackCovers(frame, seq)) continue;
       inFlightFrames?.delete(seq);
       // A session that another has followed is acked and not heard.
-      const isNewest = () => newestSessions.isNewest(frame);
+      const isNewest = () => this.#newestSessions.isNewest(frame);
       if (isNewest())
-        for (const { task, fence, outcome: says } of reports)
-          expectInLog(tenant, {
+        for (const { task, fence, outcome } of reports)
+          this.#expectInLog(tenant, {
             n,
             about: task,
-            findProblem: () => (isNewest() ? describeForgotten(worker, task, fence, says) : null),
+            findProblem: () => (isNewest() ? this.#describeForgotten(worker, task, fence, outcome) : null),
           });
     }
-  };
+  }
 
   /** The log still shows the attempt as running although its end was acked. */
-  const describeForgotten = (worker: string, task: string, fence: number, says: string): string | null => {
-    const projected = projection.task(task);
+  #describeForgotten(worker: string, task: string, fence: number, outcome: string): string | null {
+    const projected = this.projection.task(task);
     if (projected === undefined || projected.worker !== worker || projected.fence !== fence || projected.run.isEndingEarly)
       return null;
     // Of a worker that was lost nothing is heard, even before its attempts are swept up.
-    if (projection.workers.get(worker)?.presence !== "online") return null;
-    return `${says} of ${task}#${fence} was acked to ${worker} and the log still shows it running there`;
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      if ((observation.kind !== "call" && observation.kind !== "answer") || !/^(un)?drainWorker$/.test(observation.route)) return;
-      if (observation.kind === "call") {
-        const worker = `${observation.tenant}/${observation.params["workerId"]}`;
-        const list = asks.get(worker) ?? [];
-        list.push({ call: observation.call, isOn: observation.route === "drainWorker", doneAt: Number.POSITIVE_INFINITY });
-        asks.set(worker, list);
-      } else if (observation.status !== 0)
-        for (const list of asks.values()) for (const one of list) if (one.call === observation.call) one.doneAt = observation.n;
-    },
-    onExchange: handleAnswer,
-    onFrame(frame) {
-      newestSessions.observeFrame(frame);
-      if (frame.seen.toward === "scheduler" && frame.seen.event === "delivered") handleWorkerFrame(frame);
-      if (frame.seen.toward === "worker" && frame.seen.event === "sent") handleSchedulerFrame(frame);
-    },
-    onCompleteLogRead({ tenant, startedAtObservation: since }) {
-      const list = waiting.get(tenant) ?? [];
-      let judged = 0;
-      for (const { n, about, findProblem: problem } of list) {
-        if (n >= since) break;
-        judged++;
-        checkedCount++;
-        const wrong = problem();
-        if (wrong !== null) return reportViolation(wrong, [about]);
-      }
-      list.splice(0, judged);
-    },
-  };
+    if (this.projection.workers.get(worker)?.presence !== "online") return null;
+    return `${outcome} of ${task}#${fence} was acked to ${worker} and the log still shows it running there`;
+  }
 }

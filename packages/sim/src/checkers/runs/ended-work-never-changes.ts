@@ -1,6 +1,6 @@
 // I6: what has ended never changes again. Every look at an ended run or node, on any scheduler, shows the same as the first.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 
 const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
@@ -13,40 +13,35 @@ interface RunView {
   readonly nodes?: readonly { readonly taskId: string; readonly status: string }[];
 }
 
-export function checkEndedWorkNeverChanges({ reportViolation }: CheckerContext): Checker {
+export class EndedWorkNeverChanges extends Checker {
   /** As first seen, and the observation at which it was. */
-  const first = new Map<string, { readonly image: string; readonly n: number }>();
-  let checkedCount = 0;
+  readonly #first = new Map<string, { readonly image: string; readonly n: number }>();
 
-  const look = (id: string, status: string, image: string, asked: number, n: number): void => {
-    const before = first.get(id);
-    if (before !== undefined && before.n < asked) {
-      checkedCount++;
-      if (before.image !== image) return reportViolation(`${id} had ended and changed: ${before.image} became ${image}`, [id]);
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (answer.status !== 200) return;
+    const runs =
+      call.route === "getRun"
+        ? [answer.body as RunView]
+        : call.route === "listRuns"
+          ? (answer.body as { items: readonly RunView[] }).items
+          : [];
+    for (const run of runs) {
+      const { nodes = [], ...rest } = run;
+      for (const name of pageFields) delete (rest as Record<string, unknown>)[name];
+      this.#look(run.runId, run.status, JSON.stringify(rest), call.n, answer.n);
+      for (const node of nodes) this.#look(node.taskId, node.status, comparableNode(node), call.n, answer.n);
     }
-    if (before === undefined && endedStatuses.has(status)) first.set(id, { image, n });
-  };
+  }
 
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange({ call, answer }) {
-      if (answer.status !== 200) return;
-      const runs =
-        call.route === "getRun"
-          ? [answer.body as RunView]
-          : call.route === "listRuns"
-            ? (answer.body as { items: readonly RunView[] }).items
-            : [];
-      for (const run of runs) {
-        const { nodes = [], ...rest } = run;
-        for (const name of pageFields) delete (rest as Record<string, unknown>)[name];
-        look(run.runId, run.status, JSON.stringify(rest), call.n, answer.n);
-        for (const node of nodes) look(node.taskId, node.status, comparableNode(node), call.n, answer.n);
-      }
-    },
-  };
+  #look(id: string, status: string, image: string, asked: number, n: number): void {
+    const before = this.#first.get(id);
+    if (before !== undefined && before.n < asked) {
+      this.checkedCount++;
+      if (before.image !== image)
+        return this.reportViolation(`${id} had ended and changed: ${before.image} became ${image}`, [id]);
+    }
+    if (before === undefined && endedStatuses.has(status)) this.#first.set(id, { image, n });
+  }
 }
 
 interface NodeView {

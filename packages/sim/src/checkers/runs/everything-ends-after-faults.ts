@@ -1,16 +1,38 @@
 // I39: when all faults have ended every run ends within the bound, and every call is answered. What hangs for ever is named here.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import type { Observation } from "../../observation/observation.ts";
 
 /** A process that was just started may need this long before it answers. */
 const startMs = 5_000;
 
-export function checkEverythingEndsAfterFaults({ reportViolation, projection, world }: CheckerContext): Checker {
-  let checkedCount = 0;
+export class EverythingEndsAfterFaults extends Checker {
+  override onObservation(observation: Observation): void {
+    if (observation.kind !== "phase" || observation.phase !== "converged" || observation.isInTime !== false) return;
+    const open = this.#openRuns();
+    const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
+    this.reportViolation(
+      `the bound is over and these go on: ${open.slice(0, 5).join("; ") || "no run, but perhaps an order about a worker"}`,
+      ids.slice(0, 5),
+    );
+  }
 
-  const openRuns = (): string[] => {
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (call.at <= this.world.faultsEndedAt + startMs) return;
+    this.checkedCount++;
+    if (answer.status === 0)
+      this.reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered in calm`, [call.scheduler]);
+  }
+
+  override onEnd(): void {
+    this.checkedCount += this.projection.runs.size;
+    const [first] = this.#openRuns();
+    if (first !== undefined) this.reportViolation(`at the end this goes on: ${first}`, [first.slice(0, first.indexOf(" "))]);
+  }
+
+  #openRuns(): string[] {
     const open: string[] = [];
-    for (const run of projection.runs.values())
+    for (const run of this.projection.runs.values())
       if (run.endStatus === null) {
         const tasks = [...run.tasks.values()].filter((task) => task.endStatus === null);
         const states = tasks.map(
@@ -19,31 +41,5 @@ export function checkEverythingEndsAfterFaults({ reportViolation, projection, wo
         open.push(`${run.id} (${states.join(", ") || "no open task"})`);
       }
     return open;
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      if (observation.kind !== "phase" || observation.phase !== "converged" || observation.isInTime !== false) return;
-      const open = openRuns();
-      const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
-      reportViolation(
-        `the bound is over and these go on: ${open.slice(0, 5).join("; ") || "no run, but perhaps an order about a worker"}`,
-        ids.slice(0, 5),
-      );
-    },
-    onExchange({ call, answer }) {
-      if (call.at <= world.faultsEndedAt + startMs) return;
-      checkedCount++;
-      if (answer.status === 0)
-        reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered in calm`, [call.scheduler]);
-    },
-    onEnd() {
-      checkedCount += projection.runs.size;
-      const [first] = openRuns();
-      if (first !== undefined) reportViolation(`at the end this goes on: ${first}`, [first.slice(0, first.indexOf(" "))]);
-    },
-  };
+  }
 }

@@ -1,8 +1,8 @@
 // I15: at every look the sums are right: a list shows every run once and no more than were asked for, a run shows every node of its definition
 // once, in exactly one state, then what runs inside them, each once, and its own state is the one its nodes make.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
-import { isRunByOtherTasks, nodeOfTask, parseTaskId, type RequestedRuns } from "../../checking/requested-runs.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { isRunByOtherTasks, nodeOfTask, parseTaskId } from "../../checking/requested-runs.ts";
 
 const openStatuses = ["queued", "running"];
 const endedStatuses = ["succeeded", "failed", "cancelled", "skipped"];
@@ -22,27 +22,32 @@ interface RunView {
   }[];
 }
 
-export function checkRunViewsAddUp({ reportViolation }: CheckerContext, requestedRuns: RequestedRuns): Checker {
-  let checkedCount = 0;
+export class RunViewsAddUp extends Checker {
+  override onExchange(exchange: ApiExchange): void {
+    const { call, answer } = exchange;
+    if (answer.status !== 200) return;
+    if (call.route === "listRuns") this.#checkList(exchange);
+    if (call.route === "getRun") this.#checkRun(call.tenant, answer.body as RunView);
+  }
 
-  const checkList = ({ call, answer }: ApiExchange): void => {
+  #checkList({ call, answer }: ApiExchange): void {
     const { items } = answer.body as { items: readonly RunView[] };
     const ids = new Set(items.map((item) => item.runId));
-    checkedCount++;
-    if (ids.size !== items.length) return reportViolation(`a list of ${call.scheduler} shows a run twice`, [...ids]);
+    this.checkedCount++;
+    if (ids.size !== items.length) return this.reportViolation(`a list of ${call.scheduler} shows a run twice`, [...ids]);
     for (const { runId, clientId, status } of items) {
-      if (requestedRuns.countRunsMax(call.tenant, clientId) === 0)
-        return reportViolation(`run ${runId} is listed and nobody asked for it`, [runId]);
+      if (this.requestedRuns.countRunsMax(call.tenant, clientId) === 0)
+        return this.reportViolation(`run ${runId} is listed and nobody asked for it`, [runId]);
       const asked = call.query["status"];
       if (asked !== undefined && asked !== status)
-        return reportViolation(`run ${runId} is ${status} in the list of those ${asked}`, [runId]);
+        return this.reportViolation(`run ${runId} is ${status} in the list of those ${asked}`, [runId]);
     }
-  };
+  }
 
-  const checkRun = (tenant: string, run: RunView): void => {
+  #checkRun(tenant: string, run: RunView): void {
     const { runId, status, nodes = [] } = run;
-    const requested = requestedRuns.find(tenant, run.clientId);
-    checkedCount++;
+    const requested = this.requestedRuns.find(tenant, run.clientId);
+    this.checkedCount++;
     if (requested !== null) {
       const shown = nodes.map((node) => `${node.nodeId} ${node.taskId}`);
       // Of a run larger than one answer nothing is said about what stands behind it.
@@ -50,21 +55,23 @@ export function checkRunViewsAddUp({ reportViolation }: CheckerContext, requeste
       const told = requested.nodes.filter((node) => behind === null || `${runId}.${node.ordinal}` <= behind);
       const planned = told.map((node) => `${node.id} ${runId}.${node.ordinal}`);
       if (shown.slice(0, planned.length).join() !== planned.join())
-        return reportViolation(`run ${runId} shows the nodes ${shown.join()} and was asked for ${planned.join()}`, [runId]);
+        return this.reportViolation(`run ${runId} shows the nodes ${shown.join()} and was asked for ${planned.join()}`, [runId]);
       if (new Set(shown).size !== shown.length)
-        return reportViolation(`run ${runId} shows a task twice: ${shown.join()}`, [runId]);
+        return this.reportViolation(`run ${runId} shows a task twice: ${shown.join()}`, [runId]);
       const stray = nodes.find(({ taskId, nodeId }) => nodeOfTask(requested, taskId)?.id !== nodeId);
-      if (stray !== undefined) return reportViolation(`run ${runId} shows ${stray.taskId} as a task of ${stray.nodeId}`, [runId]);
+      if (stray !== undefined)
+        return this.reportViolation(`run ${runId} shows ${stray.taskId} as a task of ${stray.nodeId}`, [runId]);
     }
     const count = (states: readonly string[]): number => nodes.filter((node) => states.includes(node.status)).length;
     const [isOpen, isOver] = [count(openStatuses), count(endedStatuses)];
     const sums = `${isOpen} open, ${isOver} ended of ${nodes.length} nodes`;
-    if (isOpen + isOver !== nodes.length) return reportViolation(`run ${runId} has a node in no known state: ${sums}`, [runId]);
+    if (isOpen + isOver !== nodes.length)
+      return this.reportViolation(`run ${runId} has a node in no known state: ${sums}`, [runId]);
     if (endedStatuses.includes(status) && (isOpen > 0 || (run.openTasks ?? 0) !== 0))
-      return reportViolation(`run ${runId} is ${status} with ${sums} and ${run.openTasks ?? 0} counted as open`, [runId]);
+      return this.reportViolation(`run ${runId} is ${status} with ${sums} and ${run.openTasks ?? 0} counted as open`, [runId]);
     const own = nodes.filter(({ taskId }) => isTopLevelNode(nodeOfTask(requested, taskId), taskId));
     if (status === "succeeded" && own.some((node) => node.status !== "succeeded" && node.status !== "skipped"))
-      return reportViolation(`run ${runId} succeeded although not every node did`, [runId]);
+      return this.reportViolation(`run ${runId} succeeded although not every node did`, [runId]);
     // What an operator leaves out, and what ends with it, never moved.
     const moved = nodes.find(
       ({ taskId, status: has, why }) =>
@@ -73,20 +80,8 @@ export function checkRunViewsAddUp({ reportViolation }: CheckerContext, requeste
         !isRunByOtherTasks(nodeOfTask(requested, taskId), taskId),
     );
     if (status === "queued" && moved !== undefined)
-      return reportViolation(`run ${runId} is queued although a node has moved: ${moved.taskId}`, [runId]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange(exchange) {
-      const { call, answer } = exchange;
-      if (answer.status !== 200) return;
-      if (call.route === "listRuns") checkList(exchange);
-      if (call.route === "getRun") checkRun(call.tenant, answer.body as RunView);
-    },
-  };
+      return this.reportViolation(`run ${runId} is queued although a node has moved: ${moved.taskId}`, [runId]);
+  }
 }
 
 /** A node of the top level that is no middleware: what is inside may end badly and be tried again. */

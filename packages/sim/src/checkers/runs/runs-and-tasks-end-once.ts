@@ -1,97 +1,95 @@
 // I5: a task and a run end once, what follows from an end follows once and in order, and an Idempotency-Key gives one run.
 
-import type { ApiExchange, Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedRuns, taskIdOf } from "../../checking/requested-runs.ts";
+import { nodeOfTask, nodesOfScope, parseTaskId, taskIdOf } from "../../checking/requested-runs.ts";
+import type { Observation } from "../../observation/observation.ts";
 
 const endedWell = (end: string | null | undefined): boolean => end === "succeeded" || end === "skipped";
 
-export function checkRunsAndTasksEndOnce({ reportViolation, projection }: CheckerContext, requestedRuns: RequestedRuns): Checker {
-  const runOfKey = new Map<string, string>();
-  const runsOfClient = new Map<string, Set<string>>();
+export class RunsAndTasksEndOnce extends Checker {
+  readonly #runOfKey = new Map<string, string>();
+  readonly #runsOfClient = new Map<string, Set<string>>();
   /** Orders to try a node again, by run: of one that was over each may have become a run of the same client. */
-  const again = new Map<string, number>();
-  let checkedCount = 0;
+  readonly #again = new Map<string, number>();
 
-  const checkTask = (run: ProjectedRun, id: string, { type, position }: ObservedFact): void => {
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (call.route !== "startRun" || answer.status !== 202 || call.idempotencyKey === null) return;
+    const { runId } = answer.body as { runId: string };
+    const key = `${call.tenant}/${call.idempotencyKey}`;
+    const first = this.#runOfKey.get(key) ?? runId;
+    this.#runOfKey.set(key, first);
+    this.checkedCount++;
+    if (first !== runId) this.reportViolation(`key ${key} gave run ${first} and then run ${runId}`, [first, runId]);
+  }
+
+  override onObservation(observation: Observation): void {
+    if (observation.kind !== "call" || observation.route !== "retryNode") return;
+    const run = observation.params["runId"] ?? "";
+    this.#again.set(run, (this.#again.get(run) ?? 0) + 1);
+  }
+
+  override onFact(fact: ObservedFact): void {
+    const { run: id, type, tenant, data } = fact;
+    if (id === null) return;
+    const run = this.projection.run(id);
+    this.checkedCount++;
+    if (type === "run.created") {
+      if (run !== undefined)
+        return this.reportViolation(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, [id]);
+      const client = String(data["client"]);
+      const runs = this.#runsOfClient.get(`${tenant}/${client}`) ?? new Set<string>();
+      this.#runsOfClient.set(`${tenant}/${client}`, runs.add(id));
+      const asks = [...runs].reduce(
+        (sum, one) => sum + (this.#again.get(one) ?? 0),
+        this.requestedRuns.countRunsMax(tenant, client),
+      );
+      if (runs.size > asks) this.reportViolation(`${asks} orders of client ${client} became ${runs.size} runs`, [...runs]);
+      return;
+    }
+    if (run === undefined)
+      return this.reportViolation(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
+    // What an operator asked of a run that was over is kept too, and outcomes that came too late; what it left with workers outlives it.
+    if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
+    if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFact(run, String(data["task"]), fact);
+    if (run.endStatus !== null)
+      return this.reportViolation(`${type} at position ${fact.position}: run ${id} had ended (${run.endStatus})`, [id]);
+    if (type.startsWith("task.") && type !== "task.feedback") this.#checkTask(run, String(data["task"]), fact);
+    if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") this.#checkRunEnd(run, fact);
+  }
+
+  #checkTask(run: ProjectedRun, id: string, { type, position }: ObservedFact): void {
     const task = run.tasks.get(id);
     const where = `${type} at position ${position} of ${run.tenant}`;
     if (task !== undefined && task.endStatus !== null)
-      return reportViolation(`${where}: ${id} had ended already (${task.endStatus})`, [id]);
+      return this.reportViolation(`${where}: ${id} had ended already (${task.endStatus})`, [id]);
     if (type !== "task.granted" && type !== "task.ready" && type !== "task.hosting") return;
     const node = nodeOfTask(run.requested, id);
-    if (run.requested !== null && node === null) return reportViolation(`${where}: ${id} is no node of its run`, [id]);
+    if (run.requested !== null && node === null) return this.reportViolation(`${where}: ${id} is no node of its run`, [id]);
     for (const before of node?.before ?? []) {
       const end = run.tasks.get(taskIdOf(run.id, parseTaskId(id).scope, before))?.endStatus;
       if (!endedWell(end))
-        return reportViolation(`${where}: ${id} goes on although node ${before} before it is ${end ?? "open"}`, [id]);
+        return this.reportViolation(`${where}: ${id} goes on although node ${before} before it is ${end ?? "open"}`, [id]);
     }
-  };
+  }
 
   /** What a result has overtaken may follow the end of its task, and only that. */
-  const checkLateFact = (run: ProjectedRun, id: string, { position }: ObservedFact): void => {
+  #checkLateFact(run: ProjectedRun, id: string, { position }: ObservedFact): void {
     if ((run.tasks.get(id)?.endStatus ?? null) === null)
-      reportViolation(`position ${position}: feedback of ${id} is called late, and it has not ended`, [id]);
-  };
+      this.reportViolation(`position ${position}: feedback of ${id} is called late, and it has not ended`, [id]);
+  }
 
-  const checkRunEnd = (run: ProjectedRun, { type, position }: ObservedFact): void => {
+  #checkRunEnd(run: ProjectedRun, { type, position }: ObservedFact): void {
     const where = `${type} at position ${position} of ${run.tenant}`;
     for (const task of run.tasks.values())
-      if (task.endStatus === null) return reportViolation(`${where}: ${task.id} of run ${run.id} had not ended`, [task.id]);
+      if (task.endStatus === null) return this.reportViolation(`${where}: ${task.id} of run ${run.id} had not ended`, [task.id]);
     if (type !== "run.succeeded" || run.requested === null) return;
     // What became of a middleware is its chain's affair.
     for (const { ordinal } of (nodesOfScope(run.requested, "") ?? []).filter(({ host }) => host === null)) {
       const end = run.tasks.get(`${run.id}.${ordinal}`)?.endStatus;
       if (!endedWell(end))
-        return reportViolation(`${where}: node ${ordinal} of run ${run.id} is ${end ?? "untouched"}`, [run.id]);
+        return this.reportViolation(`${where}: node ${ordinal} of run ${run.id} is ${end ?? "untouched"}`, [run.id]);
     }
-  };
-
-  const checkKey = ({ call, answer }: ApiExchange): void => {
-    if (call.route !== "startRun" || answer.status !== 202 || call.idempotencyKey === null) return;
-    const { runId } = answer.body as { runId: string };
-    const key = `${call.tenant}/${call.idempotencyKey}`;
-    const first = runOfKey.get(key) ?? runId;
-    runOfKey.set(key, first);
-    checkedCount++;
-    if (first !== runId) reportViolation(`key ${key} gave run ${first} and then run ${runId}`, [first, runId]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onExchange: checkKey,
-    onObservation(observation) {
-      if (observation.kind !== "call" || observation.route !== "retryNode") return;
-      const run = observation.params["runId"] ?? "";
-      again.set(run, (again.get(run) ?? 0) + 1);
-    },
-    onFact(fact) {
-      const { run: id, type, tenant, data } = fact;
-      if (id === null) return;
-      const run = projection.run(id);
-      checkedCount++;
-      if (type === "run.created") {
-        if (run !== undefined)
-          return reportViolation(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, [id]);
-        const client = String(data["client"]);
-        const runs = runsOfClient.get(`${tenant}/${client}`) ?? new Set<string>();
-        runsOfClient.set(`${tenant}/${client}`, runs.add(id));
-        const asks = [...runs].reduce((sum, one) => sum + (again.get(one) ?? 0), requestedRuns.countRunsMax(tenant, client));
-        if (runs.size > asks) reportViolation(`${asks} orders of client ${client} became ${runs.size} runs`, [...runs]);
-        return;
-      }
-      if (run === undefined)
-        return reportViolation(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
-      // What an operator asked of a run that was over is kept too, and outcomes that came too late; what it left with workers outlives it.
-      if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
-      if (type === "task.feedback" && data["isLate"] === true) return checkLateFact(run, String(data["task"]), fact);
-      if (run.endStatus !== null)
-        return reportViolation(`${type} at position ${fact.position}: run ${id} had ended (${run.endStatus})`, [id]);
-      if (type.startsWith("task.") && type !== "task.feedback") checkTask(run, String(data["task"]), fact);
-      if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") checkRunEnd(run, fact);
-    },
-  };
+  }
 }

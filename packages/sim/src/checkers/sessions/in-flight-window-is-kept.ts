@@ -1,7 +1,7 @@
 // I20: no end has more numbered frames in flight than the windows that were announced to it allow. In flight is what it has sent and no ack
 // that reached it has covered; what an end may not know yet is not held against it.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import { type ObservedFrame, readAck } from "../../checking/observed-frame.ts";
 
 interface WindowSender {
@@ -13,16 +13,28 @@ interface WindowSender {
   announcedWindow: number;
 }
 
-export function checkInFlightWindowIsKept({ reportViolation, world }: CheckerContext): Checker {
-  const senders = new Map<string, WindowSender>();
-  let checkedCount = 0;
+export class InFlightWindowIsKept extends Checker {
+  readonly #senders = new Map<string, WindowSender>();
 
-  const senderOf = (sessionKey: string, toward: string): WindowSender => {
+  override onFrame(frame: ObservedFrame): void {
+    const { observation, seq, type, payload } = frame;
+    if (type === "control.session.accept") this.#handleAccept(frame);
+    if (observation.event === "delivered" && type === "control.ack") this.#handleAck(frame);
+    // Asking to resume also says what was seen.
+    if (observation.event === "delivered" && type === "control.resume" && typeof payload["last_seen_seq"] === "number")
+      this.#releaseAcked(this.#senderOf(frame.sessionKey, "worker"), payload["last_seen_seq"], []);
+    // The first generation has a window of its own and reads no other.
+    const isUnreachable =
+      observation.toward === "scheduler" && this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`);
+    if (observation.event === "sent" && seq !== null && !isUnreachable) this.#check(frame, seq);
+  }
+
+  #senderOf(sessionKey: string, toward: string): WindowSender {
     const name = `${sessionKey} ${toward}`;
-    let sender = senders.get(name);
+    let sender = this.#senders.get(name);
     if (sender === undefined) {
       const unbounded = Number.POSITIVE_INFINITY;
-      senders.set(
+      this.#senders.set(
         name,
         (sender = {
           inFlight: new Set(),
@@ -33,57 +45,39 @@ export function checkInFlightWindowIsKept({ reportViolation, world }: CheckerCon
       );
     }
     return sender;
-  };
+  }
 
-  const check = (frame: ObservedFrame, seq: number): void => {
-    const { sessionKey, seen: observation } = frame;
-    const sender = senderOf(sessionKey, observation.toward);
+  #check(frame: ObservedFrame, seq: number): void {
+    const { sessionKey, observation } = frame;
+    const sender = this.#senderOf(sessionKey, observation.toward);
     if (seq <= sender.highestNumber) return;
     sender.highestNumber = seq;
     sender.inFlight.add(seq);
     const limit = Math.min(sender.acceptedWindow, sender.announcedWindow);
-    checkedCount++;
+    this.checkedCount++;
     if (sender.inFlight.size > limit)
-      reportViolation(
+      this.reportViolation(
         `${sender.inFlight.size} frames are in flight on ${sessionKey} towards the ${observation.toward}, whose window is ${limit}`,
         [observation.worker, observation.connection],
       );
-  };
+  }
 
-  const handleAccept = ({ payload, seen: observation, sessionKey }: ObservedFrame): void => {
+  #handleAccept({ payload, observation, sessionKey }: ObservedFrame): void {
     const { send_window: down, recv_window: up } = payload;
-    if (observation.event === "sent" && typeof down === "number") senderOf(sessionKey, "worker").acceptedWindow = down;
-    if (observation.event === "delivered" && typeof up === "number") senderOf(sessionKey, "scheduler").acceptedWindow = up;
-  };
+    if (observation.event === "sent" && typeof down === "number") this.#senderOf(sessionKey, "worker").acceptedWindow = down;
+    if (observation.event === "delivered" && typeof up === "number") this.#senderOf(sessionKey, "scheduler").acceptedWindow = up;
+  }
 
-  const handleAck = (frame: ObservedFrame): void => {
+  #handleAck(frame: ObservedFrame): void {
     const said = readAck(frame);
-    const sender = senderOf(frame.sessionKey, frame.seen.toward === "worker" ? "scheduler" : "worker");
+    const sender = this.#senderOf(frame.sessionKey, frame.observation.toward === "worker" ? "scheduler" : "worker");
     const { recv_window: peer } = frame.payload;
     if (typeof peer === "number") sender.announcedWindow = Math.max(1, peer);
-    if (said !== null) releaseAcked(sender, said.upTo, said.beyond);
-  };
+    if (said !== null) this.#releaseAcked(sender, said.upTo, said.beyond);
+  }
 
-  const releaseAcked = ({ inFlight }: WindowSender, upTo: number, beyond: readonly number[]): void => {
+  #releaseAcked({ inFlight }: WindowSender, upTo: number, beyond: readonly number[]): void {
     for (const seq of inFlight) if (seq <= upTo) inFlight.delete(seq);
     for (const seq of beyond) inFlight.delete(seq);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFrame(frame) {
-      const { seen: observation, seq, type, payload } = frame;
-      if (type === "control.session.accept") handleAccept(frame);
-      if (observation.event === "delivered" && type === "control.ack") handleAck(frame);
-      // Asking to resume also says what was seen.
-      if (observation.event === "delivered" && type === "control.resume" && typeof payload["last_seen_seq"] === "number")
-        releaseAcked(senderOf(frame.sessionKey, "worker"), payload["last_seen_seq"], []);
-      // The first generation has a window of its own and reads no other.
-      const isUnreachable =
-        observation.toward === "scheduler" && world.isLegacyWorker(`${observation.tenant}/${observation.instance}`);
-      if (observation.event === "sent" && seq !== null && !isUnreachable) check(frame, seq);
-    },
-  };
+  }
 }

@@ -2,11 +2,11 @@
 // outside: numbers are used one after the other and mean the same for ever; a handler that starts and a word that shows in the log came in a
 // frame before which nothing is missing; a piece of feedback that was stored was delivered, and is stored once however often it came.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { type FrameDirection, FrameDirections } from "../../checking/frame-directions.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { describeItems, dispatchesIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
-import type { OutputChunkPage } from "../../observation/observation.ts";
+import type { Observation, OutputChunkPage } from "../../observation/observation.ts";
 
 interface FramePosition {
   readonly way: FrameDirection;
@@ -16,143 +16,146 @@ interface FramePosition {
 /** Facts that only the words of a worker can bring about. */
 const resultByFact: Readonly<Record<string, string>> = { "task.succeeded": "SUCCEEDED", "task.skipped": "SKIPPED" };
 
-export function checkSessionFramesActInOrder({ reportViolation, projection, world }: CheckerContext): Checker {
-  const directions = new FrameDirections();
+export class SessionFramesActInOrder extends Checker {
+  readonly #directions = new FrameDirections();
   /** Where a dispatch arrived, by boot and `<task>#<fence>`; where a result did, by `<status> <task>#<fence>`. */
-  const arrived = new Map<string, FramePosition[]>();
+  readonly #arrived = new Map<string, FramePosition[]>();
   /** Pieces of feedback that were delivered, as `<task>#<fence> "<text>"`; and those that a reading of the store has shown. */
-  const deliveredChunks = new Set<string>();
+  readonly #deliveredChunks = new Set<string>();
   /** Frames of feedback that were delivered, and words of it that the log tells, by `<task>#<fence>`. */
-  const feedbackCounts = new Map<string, { readonly frames: Set<string>; told: number }>();
+  readonly #feedbackCounts = new Map<string, { readonly frames: Set<string>; told: number }>();
   /** The first generation uses up numbers without sending them. */
-  const workersSkippingNumbers = new Set<string>();
-  let checkedCount = 0;
+  readonly #workersSkippingNumbers = new Set<string>();
 
-  const checkNumber = (frame: ObservedFrame, seq: number): void => {
-    const direction = directions.directionOf(frame);
-    const about = [frame.seen.worker, frame.seen.connection];
+  override onObservation(observation: Observation): void {
+    if (observation.kind === "link" && observation.event === "dialled")
+      this.#directions.recordDial(observation.boot, observation.connection);
+    if (observation.kind !== "handler" || observation.event !== "starts") return;
+    const grant = `${observation.task}#${observation.fence}`;
+    this.#checkCause(`${observation.boot} ${grant}`, `${observation.worker} started ${grant}`, [
+      observation.task,
+      observation.worker,
+    ]);
+  }
+
+  override onFrame(frame: ObservedFrame): void {
+    const { observation, seq, type, payload } = frame;
+    if (type === "control.handshake" && payload["protocol"] === 1) this.#workersSkippingNumbers.add(observation.instance);
+    if (seq !== null && observation.event === "sent") {
+      if (observation.toward === "scheduler" && this.#workersSkippingNumbers.has(observation.instance))
+        this.#workersSkippingNumbers.add(this.#directions.directionOf(frame).name);
+      this.#checkNumber(frame, seq);
+    }
+    this.#directions.observeFrame(frame);
+    if (observation.event === "delivered" && this.#directions.isFromCurrentSocket(frame)) this.#handleArrival(frame, seq);
+  }
+
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (call.route === "readChunks" && answer.status === 200)
+      this.#checkPrinted(call.params["task"] ?? "", Number(call.params["fence"]), answer.body as OutputChunkPage);
+  }
+
+  override onFact(fact: ObservedFact): void {
+    const { type, data, position, tenant } = fact;
+    if (type === "task.feedback") return this.#checkFeedbackFact(fact);
+    const status = resultByFact[type];
+    if (status === undefined || data["worker"] === null || data["why"] !== undefined) return;
+    const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
+    // Without fences it may have been said of an earlier dispatch of the same task.
+    if (this.world.isLegacyWorker(String(data["worker"]))) return;
+    this.#checkCause(name, `position ${position} of ${tenant} tells of ${name}`, [String(data["task"])]);
+  }
+
+  #checkNumber(frame: ObservedFrame, seq: number): void {
+    const direction = this.#directions.directionOf(frame);
+    const about = [frame.observation.worker, frame.observation.connection];
     const items = describeItems(frame);
     const before = direction.itemsByNumber.get(seq);
-    checkedCount++;
+    this.checkedCount++;
     if (before === undefined) {
-      if (direction.itemsByNumber.size > 0 && seq !== direction.lastNumber + 1 && !workersSkippingNumbers.has(direction.name))
-        reportViolation(`${direction.name}: ${seq} was sent after ${direction.lastNumber}`, about);
+      if (
+        direction.itemsByNumber.size > 0 &&
+        seq !== direction.lastNumber + 1 &&
+        !this.#workersSkippingNumbers.has(direction.name)
+      )
+        this.reportViolation(`${direction.name}: ${seq} was sent after ${direction.lastNumber}`, about);
       return;
     }
     // Dispatches that were taken back are missing in a repeat; nothing is ever added.
     const added = items.find((item) => !before.includes(item));
-    if (added !== undefined && !workersSkippingNumbers.has(direction.name))
-      reportViolation(`${direction.name}: ${seq} was ${before.join(", ") || "empty"} and is now ${added}`, [
+    if (added !== undefined && !this.#workersSkippingNumbers.has(direction.name))
+      this.reportViolation(`${direction.name}: ${seq} was ${before.join(", ") || "empty"} and is now ${added}`, [
         ...about,
         ...taskIdsIn(before),
       ]);
-  };
+  }
 
-  const record = (name: string, place: FramePosition): void => {
-    const places = arrived.get(name) ?? [];
+  #record(name: string, place: FramePosition): void {
+    const places = this.#arrived.get(name) ?? [];
     places.push(place);
-    arrived.set(name, places);
-  };
+    this.#arrived.set(name, places);
+  }
 
-  const handleArrival = (frame: ObservedFrame, seq: number | null): void => {
-    const { seen: observation, sessionKey } = frame;
-    const place = { way: directions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
-    for (const { task, fence } of dispatchesIn(frame)) record(`${observation.boot} ${task}#${fence}`, place);
-    for (const { of, outcome: says, task, fence } of taskReportsIn(frame))
-      if (of === "result") record(`${says} ${task}#${fence}`, place);
-    for (const chunk of feedbackChunksIn(frame)) deliveredChunks.add(chunk);
+  #handleArrival(frame: ObservedFrame, seq: number | null): void {
+    const { observation, sessionKey } = frame;
+    const place = { way: this.#directions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
+    for (const { task, fence } of dispatchesIn(frame)) this.#record(`${observation.boot} ${task}#${fence}`, place);
+    for (const { of, outcome, task, fence } of taskReportsIn(frame))
+      if (of === "result") this.#record(`${outcome} ${task}#${fence}`, place);
+    for (const chunk of feedbackChunksIn(frame)) this.#deliveredChunks.add(chunk);
     for (const { of, task, fence } of taskReportsIn(frame))
       if (of === "feedback")
-        feedbackCountOf(task, fence).frames.add(seq === null ? `frame ${observation.frame}` : `${sessionKey} ${seq}`);
-  };
+        this.#feedbackCountOf(task, fence).frames.add(seq === null ? `frame ${observation.frame}` : `${sessionKey} ${seq}`);
+  }
 
-  const feedbackCountOf = (task: string, fence: unknown): { readonly frames: Set<string>; told: number } => {
+  #feedbackCountOf(task: string, fence: unknown): { readonly frames: Set<string>; told: number } {
     const name = `${task}#${String(fence)}`;
-    const one = feedbackCounts.get(name) ?? { frames: new Set<string>(), told: 0 };
-    feedbackCounts.set(name, one);
+    const one = this.#feedbackCounts.get(name) ?? { frames: new Set<string>(), told: 0 };
+    this.#feedbackCounts.set(name, one);
     return one;
-  };
+  }
 
-  const checkFeedbackFact = ({ data, position, tenant }: ObservedFact): void => {
+  #checkFeedbackFact({ data, position, tenant }: ObservedFact): void {
     const task = String(data["task"]);
-    if (world.isLegacyWorker(projection.task(task)?.worker ?? "")) return;
-    const one = feedbackCountOf(task, data["fence"]);
-    checkedCount++;
+    if (this.world.isLegacyWorker(this.projection.task(task)?.worker ?? "")) return;
+    const one = this.#feedbackCountOf(task, data["fence"]);
+    this.checkedCount++;
     if (++one.told > one.frames.size)
-      reportViolation(
+      this.reportViolation(
         `position ${position} of ${tenant} is the ${one.told}. word of feedback of ${task}#${String(data["fence"])}, of which ` +
           `${one.frames.size} came`,
         [task],
       );
-  };
+  }
 
   /** What it came in had nothing missing before it. */
-  const hasNothingMissingBefore = ({ way: direction, seq }: FramePosition): boolean => seq <= direction.arrivedUpTo;
+  #hasNothingMissingBefore({ way: direction, seq }: FramePosition): boolean {
+    return seq <= direction.arrivedUpTo;
+  }
 
-  const checkCause = (name: string, what: string, about: readonly string[]): void => {
-    const places = arrived.get(name) ?? [];
-    checkedCount++;
-    if (places.length === 0) return reportViolation(`${what}, and no frame that says so has arrived`, about);
-    if (places.some(hasNothingMissingBefore)) return;
+  #checkCause(name: string, what: string, about: readonly string[]): void {
+    const places = this.#arrived.get(name) ?? [];
+    this.checkedCount++;
+    if (places.length === 0) return this.reportViolation(`${what}, and no frame that says so has arrived`, about);
+    if (places.some(this.#hasNothingMissingBefore)) return;
     const [{ way: direction, seq } = { way: null, seq: 0 }] = places;
-    reportViolation(
+    this.reportViolation(
       `${what} by frame ${seq} of ${direction?.name}, of which everything is there only up to ${direction?.arrivedUpTo}`,
       about,
     );
-  };
+  }
 
   /** One reading of what an attempt printed: every piece came, and none is there twice. */
-  const checkPrinted = (task: string, fence: number, { items }: OutputChunkPage): void => {
-    if (world.isLegacyWorker(projection.grants.get(`${task}#${fence}`)?.worker ?? "")) return;
+  #checkPrinted(task: string, fence: number, { items }: OutputChunkPage): void {
+    if (this.world.isLegacyWorker(this.projection.grants.get(`${task}#${fence}`)?.worker ?? "")) return;
     const shown = new Set<string>();
     for (const chunk of items.flatMap(({ chunks }) => describeChunks(task, fence, chunks))) {
-      checkedCount++;
-      if (!deliveredChunks.has(chunk)) return reportViolation(`feedback is stored that never came: ${chunk}`, [task]);
-      if (shown.has(chunk)) return reportViolation(`feedback is stored for the 2. time: ${chunk}`, [task]);
+      this.checkedCount++;
+      if (!this.#deliveredChunks.has(chunk)) return this.reportViolation(`feedback is stored that never came: ${chunk}`, [task]);
+      if (shown.has(chunk)) return this.reportViolation(`feedback is stored for the 2. time: ${chunk}`, [task]);
       shown.add(chunk);
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      if (observation.kind === "link" && observation.event === "dialled")
-        directions.recordDial(observation.boot, observation.connection);
-      if (observation.kind !== "handler" || observation.event !== "starts") return;
-      const grant = `${observation.task}#${observation.fence}`;
-      checkCause(`${observation.boot} ${grant}`, `${observation.worker} started ${grant}`, [
-        observation.task,
-        observation.worker,
-      ]);
-    },
-    onFrame(frame) {
-      const { seen: observation, seq, type, payload } = frame;
-      if (type === "control.handshake" && payload["protocol"] === 1) workersSkippingNumbers.add(observation.instance);
-      if (seq !== null && observation.event === "sent") {
-        if (observation.toward === "scheduler" && workersSkippingNumbers.has(observation.instance))
-          workersSkippingNumbers.add(directions.directionOf(frame).name);
-        checkNumber(frame, seq);
-      }
-      directions.observeFrame(frame);
-      if (observation.event === "delivered" && directions.isFromCurrentSocket(frame)) handleArrival(frame, seq);
-    },
-    onExchange({ call, answer }) {
-      if (call.route === "readChunks" && answer.status === 200)
-        checkPrinted(call.params["task"] ?? "", Number(call.params["fence"]), answer.body as OutputChunkPage);
-    },
-    onFact(fact) {
-      const { type, data, position, tenant } = fact;
-      if (type === "task.feedback") return checkFeedbackFact(fact);
-      const status = resultByFact[type];
-      if (status === undefined || data["worker"] === null || data["why"] !== undefined) return;
-      const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
-      // Without fences it may have been said of an earlier dispatch of the same task.
-      if (world.isLegacyWorker(String(data["worker"]))) return;
-      checkCause(name, `position ${position} of ${tenant} tells of ${name}`, [String(data["task"])]);
-    },
-  };
+  }
 }
 
 const taskIdsIn = (items: readonly string[]): string[] => items.map((item) => item.split(" ").at(-1)?.split("#")[0] ?? "");

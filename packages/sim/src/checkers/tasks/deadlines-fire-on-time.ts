@@ -1,9 +1,10 @@
 // I13: deadlines of runs, attempts and waits are kept by the store: none fires early, and each fires within a bound after it is due or the last
 // trouble of a scheduler or the store, whatever became of its worker; the lease of a silent worker too. Early is judged exactly, in store time; late in true time, with room for a store clock that catches up.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import type { ProjectedRun, ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import { isRunByOtherTasks } from "../../checking/requested-runs.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
@@ -23,14 +24,39 @@ interface FactError {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-export function checkDeadlinesFireOnTime({ reportViolation, projection, world }: CheckerContext): Checker {
-  const notBefore = new Map<string, number>();
-  const failures = new Map<string, number>();
+export class DeadlinesFireOnTime extends Checker {
+  readonly #notBefore = new Map<string, number>();
+  readonly #failures = new Map<string, number>();
   /** When a scheduler last heard a worker renew its lease. */
-  const renewedAt = new Map<string, TrueTime>();
-  let checkedCount = 0;
+  readonly #renewedAt = new Map<string, TrueTime>();
 
-  const checkEarly = (id: string, task: ProjectedTask | undefined, { type, data, at, position }: ObservedFact): void => {
+  override onFact(fact: ObservedFact): void {
+    const run = fact.run === null ? undefined : this.projection.run(fact.run);
+    if (run === undefined) return;
+    if (fact.type === "run.failed") this.#checkRun(run, fact);
+    if (typeof fact.data["task"] !== "string") return;
+    const task = this.projection.task(fact.data["task"]);
+    // A container tries one of its iterations again, by a rule of its own.
+    if (fact.type === "task.retrying" && fact.data["frame"] === undefined) this.#checkPause(fact.data["task"], task, fact);
+    this.#checkEarly(fact.data["task"], task, fact);
+  }
+
+  override onFrame({ observation, type }: ObservedFrame): void {
+    if (
+      observation.toward === "scheduler" &&
+      observation.event === "delivered" &&
+      (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
+    )
+      this.#renewedAt.set(`${observation.tenant}/${observation.instance}`, observation.at);
+  }
+
+  override onTimePassed(): void {
+    this.#checkLeases();
+    for (const run of this.projection.runs.values())
+      if (run.endStatus === null) this.#checkLateFact(this.projection.completeReadAt.get(run.tenant) ?? 0, run);
+  }
+
+  #checkEarly(id: string, task: ProjectedTask | undefined, { type, data, at, position }: ObservedFact): void {
     const error = (data["error"] ?? {}) as FactError;
     const where = `${type} at position ${position}`;
     const since = at - (task?.grantedAt ?? 0);
@@ -38,113 +64,88 @@ export function checkDeadlinesFireOnTime({ reportViolation, projection, world }:
     const isOurs =
       error.code === "E.TIMEOUT" && String(error.message).startsWith("attempt ") && !isRunByOtherTasks(task?.node ?? null, id);
     if (isOurs && (type === "task.failed" || type === "task.retrying") && task?.node) {
-      checkedCount++;
+      this.checkedCount++;
       if (task.node.timeoutMs === null || since < task.node.timeoutMs)
-        return reportViolation(`${where}: ${id} was ended after ${since} ms, its limit is ${task.node.timeoutMs}`, [id]);
+        return this.reportViolation(`${where}: ${id} was ended after ${since} ms, its limit is ${task.node.timeoutMs}`, [id]);
     }
     const waited = error.details?.["waitedMs"];
     if (type === "task.failed" && typeof waited === "number" && task?.node) {
-      checkedCount++;
+      this.checkedCount++;
       if (task.node.queueTimeoutMs === null || waited < task.node.queueTimeoutMs)
-        return reportViolation(
+        return this.reportViolation(
           `${where}: ${id} was given up after ${waited} ms in queue, its limit is ${task.node.queueTimeoutMs}`,
           [id],
         );
     }
-    if (type === "task.retrying") notBefore.set(id, at + Number(data["delayMs"] ?? 0));
+    if (type === "task.retrying") this.#notBefore.set(id, at + Number(data["delayMs"] ?? 0));
     // An operator may cut a pause short.
-    if (type === "task.steered") notBefore.delete(id);
+    if (type === "task.steered") this.#notBefore.delete(id);
     if (type === "task.granted") {
-      const due = notBefore.get(id) ?? 0;
-      notBefore.delete(id);
-      if (at < due) reportViolation(`${where}: ${id} was granted ${due - at} ms before its pause was over`, [id]);
+      const due = this.#notBefore.get(id) ?? 0;
+      this.#notBefore.delete(id);
+      if (at < due) this.reportViolation(`${where}: ${id} was granted ${due - at} ms before its pause was over`, [id]);
     }
-  };
+  }
 
-  const checkPause = (id: string, task: ProjectedTask | undefined, { data, position }: ObservedFact): void => {
-    const failed = failures.get(id) ?? 0;
-    failures.set(id, failed + 1);
+  #checkPause(id: string, task: ProjectedTask | undefined, { data, position }: ObservedFact): void {
+    const failed = this.#failures.get(id) ?? 0;
+    this.#failures.set(id, failed + 1);
     const first = task?.node?.backoffMs ?? null;
     if (first === null) return;
     const pause = Math.min(backoffMsMax, first * backoffFactor ** failed);
     const delayMs = Number(data["delayMs"]);
-    checkedCount++;
+    this.checkedCount++;
     if (Math.abs(delayMs - pause) > pause * backoffSpread + 1)
-      reportViolation(
+      this.reportViolation(
         `task.retrying at position ${position}: ${id} pauses for ${delayMs} ms after failure ${failed + 1}, not about ${pause}`,
         [id],
       );
-  };
+  }
 
-  const checkRun = (run: ProjectedRun, { data, at, position }: ObservedFact): void => {
+  #checkRun(run: ProjectedRun, { data, at, position }: ObservedFact): void {
     const error = (data["error"] ?? {}) as FactError;
     if (error.code !== "E.TIMEOUT" || error.details?.["task"] !== undefined || run.requested === null) return;
-    checkedCount++;
+    this.checkedCount++;
     const limit = run.requested.timeoutMs;
     if (limit === null || at - run.createdAt < limit)
-      reportViolation(
+      this.reportViolation(
         `run.failed at position ${position}: run ${run.id} was ended after ${at - run.createdAt} ms, its limit is ${limit}`,
         [run.id],
       );
-  };
+  }
 
-  const isLate = (at: TrueTime, since: TrueTime, limit: number): boolean =>
-    at > Math.max(since + limit * storeClockSlowestFactor, world.disturbedAt) + firesWithinMs;
+  #isLate(at: TrueTime, since: TrueTime, limit: number): boolean {
+    return at > Math.max(since + limit * storeClockSlowestFactor, this.world.disturbedAt) + firesWithinMs;
+  }
 
-  const checkLateFact = (at: TrueTime, run: ProjectedRun): void => {
+  #checkLateFact(at: TrueTime, run: ProjectedRun): void {
     const limit = run.requested?.timeoutMs ?? null;
-    if (limit !== null && isLate(at, run.readAt, limit))
-      return reportViolation(`run ${run.id} has a limit of ${limit} ms and goes on`, [run.id]);
+    if (limit !== null && this.#isLate(at, run.readAt, limit))
+      return this.reportViolation(`run ${run.id} has a limit of ${limit} ms and goes on`, [run.id]);
     for (const task of run.tasks.values()) {
       if (task.endStatus !== null || task.node === null || run.isEndingEarly) continue;
-      const granted = projection.grants.get(`${task.id}#${task.fence}`)?.fact.readAt ?? at;
+      const granted = this.projection.grants.get(`${task.id}#${task.fence}`)?.fact.readAt ?? at;
       const { timeoutMs, queueTimeoutMs } = task.node;
-      if (task.worker !== null && timeoutMs !== null && isLate(at, granted, timeoutMs))
-        return reportViolation(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and goes on`, [task.id]);
-      if (task.isReady && queueTimeoutMs !== null && isLate(at, task.readAt, queueTimeoutMs))
-        return reportViolation(`${task.id} may wait ${queueTimeoutMs} ms and still does`, [task.id]);
+      if (task.worker !== null && timeoutMs !== null && this.#isLate(at, granted, timeoutMs))
+        return this.reportViolation(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and goes on`, [task.id]);
+      if (task.isReady && queueTimeoutMs !== null && this.#isLate(at, task.readAt, queueTimeoutMs))
+        return this.reportViolation(`${task.id} may wait ${queueTimeoutMs} ms and still does`, [task.id]);
     }
-  };
+  }
 
-  const checkLeases = (): void => {
-    const { disturbedAt } = world;
-    const { leaseMs: usual = 0, quietLeaseMs: quiet = 0 } = world.setup?.guarantees ?? {};
-    for (const [worker, held] of projection.heldTasks) {
-      const leaseMs = (world.isLegacyWorker(worker) ? quiet : usual) * storeClockSlowestFactor;
-      const at = projection.completeReadAt.get(worker.slice(0, worker.indexOf("/"))) ?? 0;
+  #checkLeases(): void {
+    const { disturbedAt } = this.world;
+    const { leaseMs: usual = 0, quietLeaseMs: quiet = 0 } = this.world.setup?.guarantees ?? {};
+    for (const [worker, held] of this.projection.heldTasks) {
+      const leaseMs = (this.world.isLegacyWorker(worker) ? quiet : usual) * storeClockSlowestFactor;
+      const at = this.projection.completeReadAt.get(worker.slice(0, worker.indexOf("/"))) ?? 0;
       // After trouble nobody's lease ends before a whole period is over.
-      const due = Math.max((renewedAt.get(worker) ?? 0) + leaseMs, disturbedAt + 2 * leaseMs);
+      const due = Math.max((this.#renewedAt.get(worker) ?? 0) + leaseMs, disturbedAt + 2 * leaseMs);
       if (held.size > 0 && at > due + firesWithinMs)
-        return reportViolation(`${worker} renews its lease no more and still holds ${[...held].join(", ")}`, [worker, ...held]);
+        return this.reportViolation(`${worker} renews its lease no more and still holds ${[...held].join(", ")}`, [
+          worker,
+          ...held,
+        ]);
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact(fact) {
-      const run = fact.run === null ? undefined : projection.run(fact.run);
-      if (run === undefined) return;
-      if (fact.type === "run.failed") checkRun(run, fact);
-      if (typeof fact.data["task"] !== "string") return;
-      const task = projection.task(fact.data["task"]);
-      // A container tries one of its iterations again, by a rule of its own.
-      if (fact.type === "task.retrying" && fact.data["frame"] === undefined) checkPause(fact.data["task"], task, fact);
-      checkEarly(fact.data["task"], task, fact);
-    },
-    onFrame({ seen: observation, type }) {
-      if (
-        observation.toward === "scheduler" &&
-        observation.event === "delivered" &&
-        (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
-      )
-        renewedAt.set(`${observation.tenant}/${observation.instance}`, observation.at);
-    },
-    onTimePassed() {
-      checkLeases();
-      for (const run of projection.runs.values())
-        if (run.endStatus === null) checkLateFact(projection.completeReadAt.get(run.tenant) ?? 0, run);
-    },
-  };
+  }
 }

@@ -1,7 +1,7 @@
 // I12: every grant is counted before it leaves. A task is given out at most `maxDeliveries` times in a row without a verdict, then it fails,
 // and not before; its attempts are numbered without a gap.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 
@@ -11,56 +11,50 @@ interface DeliveryCountRange {
   most: number;
 }
 
-export function checkDeliveryLimitIsKept({ reportViolation, projection, world }: CheckerContext): Checker {
-  const counts = new Map<string, DeliveryCountRange>();
-  let checkedCount = 0;
+export class DeliveryLimitIsKept extends Checker {
+  readonly #counts = new Map<string, DeliveryCountRange>();
 
-  const limitOf = (id: string, run: string): number => {
-    const node = nodeOfTask(projection.run(run)?.requested ?? null, id);
+  override onFact(fact: ObservedFact): void {
+    if (fact.run !== null && typeof fact.data["task"] === "string") this.#check(fact.data["task"], fact.run, fact);
+  }
+
+  #limitOf(id: string, run: string): number {
+    const node = nodeOfTask(this.projection.run(run)?.requested ?? null, id);
     if (node === null) return Number.POSITIVE_INFINITY;
-    return node.maxDeliveries ?? world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
-  };
+    return node.maxDeliveries ?? this.world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
+  }
 
-  const check = (id: string, run: string, { type, data, position, tenant }: ObservedFact): void => {
-    const count = counts.get(id) ?? { least: 0, most: 0 };
-    counts.set(id, count);
-    const limit = limitOf(id, run);
+  #check(id: string, run: string, { type, data, position, tenant }: ObservedFact): void {
+    const count = this.#counts.get(id) ?? { least: 0, most: 0 };
+    this.#counts.set(id, count);
+    const limit = this.#limitOf(id, run);
     const where = `${type} at position ${position} of ${tenant}`;
     if (type === "task.granted") {
-      checkedCount++;
+      this.checkedCount++;
       count.least++;
       count.most++;
-      const before = projection.task(id)?.attempt ?? 0;
+      const before = this.projection.task(id)?.attempt ?? 0;
       if (data["attempt"] !== before + 1)
-        return reportViolation(`${where}: attempt ${String(data["attempt"])} of ${id} follows attempt ${before}`, [id]);
+        return this.reportViolation(`${where}: attempt ${String(data["attempt"])} of ${id} follows attempt ${before}`, [id]);
       if (count.least > limit)
-        return reportViolation(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, [id]);
+        return this.reportViolation(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, [id]);
     }
     if (type === "task.requeued") {
       if (data["code"] === "E.RUNNER.CANCELLED") count.least = Math.max(0, count.least - 1);
       if (count.least >= limit)
-        return reportViolation(`${where}: ${id} stands in line again after ${count.least} grants, ${limit} allowed`, [id]);
+        return this.reportViolation(`${where}: ${id} stands in line again after ${count.least} grants, ${limit} allowed`, [id]);
     }
-    if (type === "task.retrying") counts.delete(id);
+    if (type === "task.retrying") this.#counts.delete(id);
     if (type === "task.failed") {
       const told = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
       // A host that failed says what its middleware died of.
-      if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(projection.run(run)?.requested ?? null, id), id)) return;
-      checkedCount++;
+      if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(this.projection.run(run)?.requested ?? null, id), id)) return;
+      this.checkedCount++;
       if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))
-        reportViolation(
+        this.reportViolation(
           `${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`,
           [id],
         );
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact(fact) {
-      if (fact.run !== null && typeof fact.data["task"] === "string") check(fact.data["task"], fact.run, fact);
-    },
-  };
+  }
 }

@@ -2,25 +2,53 @@
 // that a caller or a container answers for are not, and at the end there is a letter for each dead task and none beside. A container that
 // would try again answers for what is inside.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedRun } from "../../checking/requested-runs.ts";
 
-export function checkFailedTasksBecomeDeadLetters({ reportViolation, projection }: CheckerContext): Checker {
+export class FailedTasksBecomeDeadLetters extends Checker {
   /** Dead tasks by tenant. */
-  const dead = new Map<string, Set<string>>();
-  const shown = new Map<string, Set<string>>();
-  let checkedCount = 0;
+  readonly #dead = new Map<string, Set<string>>();
+  readonly #shown = new Map<string, Set<string>>();
 
-  const deadOf = (tenant: string): Set<string> => {
-    const all = dead.get(tenant) ?? new Set<string>();
-    dead.set(tenant, all);
+  override onFact(fact: ObservedFact): void {
+    if (fact.type === "task.dead") {
+      const all = this.#deadOf(fact.tenant);
+      const task = String(fact.data["task"]);
+      if (all.has(task))
+        return this.reportViolation(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
+      all.add(task);
+    }
+    if (fact.type === "task.failed") this.#checkFailed(fact);
+  }
+
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (call.route !== "listDeadLetters" || answer.status !== 200) return;
+    const all = this.#shown.get(call.tenant) ?? new Set<string>();
+    this.#shown.set(call.tenant, all);
+    for (const { taskId } of (answer.body as { items: readonly { taskId: string }[] }).items) all.add(taskId);
+  }
+
+  override onEnd(): void {
+    for (const [tenant, all] of this.#shown) {
+      const expected = this.#deadOf(tenant);
+      for (const task of new Set([...all, ...expected])) {
+        this.checkedCount++;
+        if (!all.has(task)) return this.reportViolation(`${task} is dead and there is no letter of it`, [task]);
+        if (!expected.has(task)) return this.reportViolation(`there is a letter of ${task}, which is not dead`, [task]);
+      }
+    }
+  }
+
+  #deadOf(tenant: string): Set<string> {
+    const all = this.#dead.get(tenant) ?? new Set<string>();
+    this.#dead.set(tenant, all);
     return all;
-  };
+  }
 
-  const checkFailed = ({ run: id, data, tenant, position }: ObservedFact): void => {
+  #checkFailed({ run: id, data, tenant, position }: ObservedFact): void {
     const task = String(data["task"]);
-    const requested = projection.run(id ?? "")?.requested ?? null;
+    const requested = this.projection.run(id ?? "")?.requested ?? null;
     const node = nodeOfTask(requested, task);
     if (requested === null || node === null) return;
     const cause = (data["error"] as { details?: { task?: unknown } } | undefined)?.details?.task;
@@ -30,44 +58,13 @@ export function checkFailedTasksBecomeDeadLetters({ reportViolation, projection 
       node.host !== null ||
       !isNeverRetried(requested, task) ||
       (isFromInside && isNeverRetried(requested, cause));
-    checkedCount++;
-    if (deadOf(tenant).has(task) === isAnsweredFor)
-      reportViolation(
+    this.checkedCount++;
+    if (this.#deadOf(tenant).has(task) === isAnsweredFor)
+      this.reportViolation(
         `position ${position} of ${tenant}: ${task} failed for good and was ${isAnsweredFor ? "" : "not "}called dead`,
         [task],
       );
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact(fact) {
-      if (fact.type === "task.dead") {
-        const all = deadOf(fact.tenant);
-        const task = String(fact.data["task"]);
-        if (all.has(task)) return reportViolation(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
-        all.add(task);
-      }
-      if (fact.type === "task.failed") checkFailed(fact);
-    },
-    onExchange({ call, answer }) {
-      if (call.route !== "listDeadLetters" || answer.status !== 200) return;
-      const all = shown.get(call.tenant) ?? new Set<string>();
-      shown.set(call.tenant, all);
-      for (const { taskId } of (answer.body as { items: readonly { taskId: string }[] }).items) all.add(taskId);
-    },
-    onEnd() {
-      for (const [tenant, all] of shown) {
-        const expected = deadOf(tenant);
-        for (const task of new Set([...all, ...expected])) {
-          checkedCount++;
-          if (!all.has(task)) return reportViolation(`${task} is dead and there is no letter of it`, [task]);
-          if (!expected.has(task)) return reportViolation(`there is a letter of ${task}, which is not dead`, [task]);
-        }
-      }
-    },
-  };
+  }
 }
 
 /** Nothing around a task tries it again, and nobody called what it is inside of. */

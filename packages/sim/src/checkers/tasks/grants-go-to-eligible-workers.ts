@@ -1,78 +1,75 @@
 // I18: work goes only to a worker of its tenant that fits, is online and does not drain, and never beyond its slots. Judged between turns, as the
 // order inside one is nobody's promise. Several turns may share an instant: a worker counts as draining or gone only if it was so before and after it.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { dispatchesIn } from "../../checking/observed-frame.ts";
+import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 
 /** How long a word from scheduler to scheduler may take, beside a few looks of an idle engine. */
 const replicaMessageMsMax = 5_000;
 
-export function checkGrantsGoToEligibleWorkers({ reportViolation, projection, world }: CheckerContext): Checker {
-  const before = new Map<string, { readonly isOnline: boolean; readonly isDraining: boolean }>();
-  const accepted = new Set<string>();
-  const reset = new Set<string>();
-  let checkedCount = 0;
+export class GrantsGoToEligibleWorkers extends Checker {
+  readonly #before = new Map<string, { readonly isOnline: boolean; readonly isDraining: boolean }>();
+  readonly #accepted = new Set<string>();
+  readonly #reset = new Set<string>();
 
-  const check = ({ data, tenant, position, at }: ObservedFact): void => {
+  override onTurn(_tenant: string, facts: readonly ObservedFact[]): void {
+    for (const fact of facts) if (fact.type === "task.granted") this.#check(fact);
+    for (const { worker } of facts) {
+      const projected = worker === null ? undefined : this.projection.workers.get(worker);
+      if (projected !== undefined)
+        this.#before.set(projected.id, { isOnline: projected.presence === "online", isDraining: projected.isDraining });
+    }
+  }
+
+  override onFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
+    // The oldest dialect knows no accept: who has registered may be given work.
+    const isOldest = this.world.workerSpecOf(`${observation.tenant}/${observation.instance}`)?.dialect === "v1";
+    if (isOldest && frame.type === "control.register" && observation.event === "delivered")
+      this.#accepted.add(observation.connection);
+    if (observation.toward !== "worker" || observation.event !== "sent") return;
+    if (frame.type === "control.session.accept") this.#accepted.add(observation.connection);
+    if (frame.type === "control.reset") this.#reset.add(observation.connection);
+    for (const { task, run } of dispatchesIn(frame)) {
+      this.checkedCount++;
+      const where = `${task} was sent to ${observation.worker} on ${observation.connection}`;
+      if (!this.#accepted.has(observation.connection))
+        return this.reportViolation(`${where} before its session was accepted`, [task, observation.worker]);
+      if (this.#reset.has(observation.connection))
+        return this.reportViolation(`${where} after its session was reset`, [task, observation.worker]);
+      const owner = this.projection.run(run)?.tenant ?? observation.tenant;
+      if (owner !== observation.tenant)
+        return this.reportViolation(`${where}, and the run is of tenant ${owner}`, [task, observation.worker]);
+    }
+  }
+
+  #check({ data, tenant, position, at }: ObservedFact): void {
     const worker = String(data["worker"]);
     const id = String(data["task"]);
-    const now = projection.workers.get(worker);
+    const now = this.projection.workers.get(worker);
     const where = `${id} was granted at position ${position} of ${tenant} to ${worker}`;
-    checkedCount++;
-    if (now === undefined || !worker.startsWith(`${tenant}/`)) return reportViolation(`${where}, a stranger there`, [id, worker]);
-    const then = before.get(worker) ?? { isOnline: false, isDraining: false };
-    if (!then.isOnline && now.presence !== "online") return reportViolation(`${where}, which is ${now.presence}`, [id, worker]);
-    if (then.isDraining && now.isDraining) return reportViolation(`${where}, which drains`, [id, worker]);
+    this.checkedCount++;
+    if (now === undefined || !worker.startsWith(`${tenant}/`))
+      return this.reportViolation(`${where}, a stranger there`, [id, worker]);
+    const then = this.#before.get(worker) ?? { isOnline: false, isDraining: false };
+    if (!then.isOnline && now.presence !== "online")
+      return this.reportViolation(`${where}, which is ${now.presence}`, [id, worker]);
+    if (then.isDraining && now.isDraining) return this.reportViolation(`${where}, which drains`, [id, worker]);
     // Whoever gives out work may not have heard yet that a middleware was answered elsewhere and takes its slot again.
-    const answeredSince = at - replicaMessageMsMax - 4 * (world.setup?.guarantees.idleMs ?? 0);
-    const held = projection.countBusySlots(worker, { answeredSince });
+    const answeredSince = at - replicaMessageMsMax - 4 * (this.world.setup?.guarantees.idleMs ?? 0);
+    const held = this.projection.countBusySlots(worker, { answeredSince });
     if (held > now.slots)
-      return reportViolation(`${where}, which holds ${held} attempts and has ${now.slots} slots`, [id, worker]);
-    const node = projection.task(id)?.node;
-    const spec = world.workerSpecOf(worker);
+      return this.reportViolation(`${where}, which holds ${held} attempts and has ${now.slots} slots`, [id, worker]);
+    const node = this.projection.task(id)?.node;
+    const spec = this.world.workerSpecOf(worker);
     if (node === undefined || node === null || spec === undefined) return;
     if (node.pool !== null && node.pool !== spec.pool)
-      return reportViolation(`${where}, which is in pool ${spec.pool}, not ${node.pool}`, [id, worker]);
+      return this.reportViolation(`${where}, which is in pool ${spec.pool}, not ${node.pool}`, [id, worker]);
     const limit = spec.perNodeLimits?.[node.type] ?? now.slots;
-    if (projection.countBusySlots(worker, { nodeType: node.type, answeredSince }) > limit)
-      return reportViolation(`${where}, which takes ${limit} of ${node.type} at once`, [id, worker]);
+    if (this.projection.countBusySlots(worker, { nodeType: node.type, answeredSince }) > limit)
+      return this.reportViolation(`${where}, which takes ${limit} of ${node.type} at once`, [id, worker]);
     if (node.packageName !== spec.packageName || node.packageVersion !== spec.packageVersion)
-      reportViolation(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onTurn(_tenant, facts) {
-      for (const fact of facts) if (fact.type === "task.granted") check(fact);
-      for (const { worker } of facts) {
-        const projected = worker === null ? undefined : projection.workers.get(worker);
-        if (projected !== undefined)
-          before.set(projected.id, { isOnline: projected.presence === "online", isDraining: projected.isDraining });
-      }
-    },
-    onFrame(frame) {
-      const { seen: observation } = frame;
-      // The oldest dialect knows no accept: who has registered may be given work.
-      const isOldest = world.workerSpecOf(`${observation.tenant}/${observation.instance}`)?.dialect === "v1";
-      if (isOldest && frame.type === "control.register" && observation.event === "delivered")
-        accepted.add(observation.connection);
-      if (observation.toward !== "worker" || observation.event !== "sent") return;
-      if (frame.type === "control.session.accept") accepted.add(observation.connection);
-      if (frame.type === "control.reset") reset.add(observation.connection);
-      for (const { task, run } of dispatchesIn(frame)) {
-        checkedCount++;
-        const where = `${task} was sent to ${observation.worker} on ${observation.connection}`;
-        if (!accepted.has(observation.connection))
-          return reportViolation(`${where} before its session was accepted`, [task, observation.worker]);
-        if (reset.has(observation.connection))
-          return reportViolation(`${where} after its session was reset`, [task, observation.worker]);
-        const owner = projection.run(run)?.tenant ?? observation.tenant;
-        if (owner !== observation.tenant)
-          return reportViolation(`${where}, and the run is of tenant ${owner}`, [task, observation.worker]);
-      }
-    },
-  };
+      this.reportViolation(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);
+  }
 }

@@ -1,47 +1,44 @@
 // I3: at each version of the store at most one grant of a task is in force, and its fences rise strictly: with every grant, and with every
 // taking back in the very fact that tells of it. On the wire one fence of a task goes to one life of one worker.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
-import { dispatchesIn } from "../../checking/observed-frame.ts";
+import { Checker } from "../../checking/checker.ts";
+import type { ObservedFact } from "../../checking/merged-log.ts";
+import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 
-export function checkOneLeasePerTask({ reportViolation, projection, world }: CheckerContext): Checker {
-  const sentTo = new Map<string, string>();
-  let checkedCount = 0;
+export class OneLeasePerTask extends Checker {
+  readonly #sentTo = new Map<string, string>();
 
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact({ type, data, position, tenant }) {
-      if (type !== "task.granted" && type !== "task.requeued") return;
-      const id = String(data["task"]);
-      const fence = Number(data["fence"]);
-      const task = projection.task(id);
-      const where = `at position ${position} of ${tenant}`;
-      checkedCount++;
-      if (!(fence > (task?.fence ?? 0)))
-        return reportViolation(`the fence of ${id} did not rise with ${type} ${where}: ${task?.fence}, then ${fence}`, [id]);
-      if (type === "task.granted" && task !== undefined && task.worker !== null)
-        return reportViolation(`${id} was granted to ${String(data["worker"])} while ${task.worker} still held it, ${where}`, [
-          id,
-        ]);
-      if (type === "task.requeued" && task?.worker !== data["from"])
-        reportViolation(`${id} was taken back from ${String(data["from"])} while ${task?.worker ?? "nobody"} held it, ${where}`, [
-          id,
-        ]);
-    },
-    onFrame(frame) {
-      const { seen: observation } = frame;
-      if (observation.toward !== "worker" || observation.event !== "sent") return;
-      for (const { task, fence } of dispatchesIn(frame)) {
-        const to = `${observation.tenant}/${observation.instance} (boot ${observation.boot})`;
-        const first = sentTo.get(`${task}#${fence}`) ?? to;
-        sentTo.set(`${task}#${fence}`, first);
-        checkedCount++;
-        // A process without a boot id is known by its first frame alone; where that one was lost, the next process passes for the last.
-        if (first !== to && !world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
-          return reportViolation(`${task} was sent under fence ${fence} to ${first} and to ${to}`, [task]);
-      }
-    },
-  };
+  override onFact({ type, data, position, tenant }: ObservedFact): void {
+    if (type !== "task.granted" && type !== "task.requeued") return;
+    const id = String(data["task"]);
+    const fence = Number(data["fence"]);
+    const task = this.projection.task(id);
+    const where = `at position ${position} of ${tenant}`;
+    this.checkedCount++;
+    if (!(fence > (task?.fence ?? 0)))
+      return this.reportViolation(`the fence of ${id} did not rise with ${type} ${where}: ${task?.fence}, then ${fence}`, [id]);
+    if (type === "task.granted" && task !== undefined && task.worker !== null)
+      return this.reportViolation(`${id} was granted to ${String(data["worker"])} while ${task.worker} still held it, ${where}`, [
+        id,
+      ]);
+    if (type === "task.requeued" && task?.worker !== data["from"])
+      this.reportViolation(
+        `${id} was taken back from ${String(data["from"])} while ${task?.worker ?? "nobody"} held it, ${where}`,
+        [id],
+      );
+  }
+
+  override onFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
+    if (observation.toward !== "worker" || observation.event !== "sent") return;
+    for (const { task, fence } of dispatchesIn(frame)) {
+      const to = `${observation.tenant}/${observation.instance} (boot ${observation.boot})`;
+      const first = this.#sentTo.get(`${task}#${fence}`) ?? to;
+      this.#sentTo.set(`${task}#${fence}`, first);
+      this.checkedCount++;
+      // A process without a boot id is known by its first frame alone; where that one was lost, the next process passes for the last.
+      if (first !== to && !this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
+        return this.reportViolation(`${task} was sent under fence ${fence} to ${first} and to ${to}`, [task]);
+    }
+  }
 }

@@ -1,7 +1,7 @@
 // I4: only the holder's word under the current fence changes anything, and it is the word of the life it was granted to. A word that came too
 // late is answered with the stale code on the connection it came by.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { NewestSessions } from "../../checking/newest-sessions.ts";
 import { ackCovers, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
@@ -27,107 +27,104 @@ interface StaleReport {
   ackedAt: TrueTime;
 }
 
-export function checkStaleReportsChangeNothing({ reportViolation, projection, world }: CheckerContext): Checker {
+export class StaleReportsChangeNothing extends Checker {
   /** Who has said what about an attempt, delivered at a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
-  const said = new Map<string, Set<string>>();
-  const newestSessions = new NewestSessions();
-  const announced = new Set<string>();
-  const stopped = new Set<string>();
-  let staleReports: StaleReport[] = [];
-  let checkedCount = 0;
+  readonly #said = new Map<string, Set<string>>();
+  readonly #newestSessions = new NewestSessions();
+  readonly #announced = new Set<string>();
+  readonly #stopped = new Set<string>();
+  #staleReports: StaleReport[] = [];
 
-  const checkReportedFact = (fact: ObservedFact): void => {
+  override onFact(fact: ObservedFact): void {
+    if (reportsByFact[fact.type] !== undefined) this.#checkReportedFact(fact);
+  }
+
+  override onFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
+    this.#newestSessions.observeFrame(frame);
+    if (observation.toward === "scheduler" && observation.event === "delivered") this.#handleWorkerFrame(frame);
+    if (observation.toward !== "worker" || observation.event !== "sent") return;
+    if (frame.type === "biz.exec.cancel")
+      this.#stopped.add(`${frame.sessionKey} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
+    if (frame.type === "control.ack")
+      for (const one of this.#staleReports)
+        if (one.frame.sessionKey === frame.sessionKey && ackCovers(frame, one.seq))
+          one.ackedAt = Math.min(one.ackedAt, observation.at);
+  }
+
+  override onTimePassed(at: TrueTime): void {
+    const waiting: StaleReport[] = [];
+    for (const one of this.#staleReports) {
+      const { sessionKey, observation } = one.frame;
+      const link = this.world.connections.get(observation.connection);
+      const isUnreachable =
+        link?.isOpen !== true ||
+        !this.world.isRunning(link.scheduler) ||
+        !this.#announced.has(this.#newestSessions.firstConnectionOf(sessionKey));
+      if (isUnreachable || this.#stopped.has(`${sessionKey} ${one.task}#${one.fence}`)) continue;
+      if (at <= one.ackedAt + staleAnswerMs) waiting.push(one);
+      else if (this.#newestSessions.isNewest(one.frame) && this.world.disturbedAt < one.ackedAt)
+        return this.reportViolation(`a late word about ${one.task}#${one.fence} was acked and not answered as stale`, [one.task]);
+    }
+    this.#staleReports = waiting;
+  }
+
+  #checkReportedFact(fact: ObservedFact): void {
     const { type, data, position } = fact;
     const id = String(data["task"]);
-    const task = projection.task(id);
+    const task = this.projection.task(id);
     const fence = Number(data["fence"]);
-    checkedCount++;
+    this.checkedCount++;
     const where = `${type} at position ${position} of ${fact.tenant}`;
-    if (data["isLate"] === true) return checkLateFact(where, id, fence);
+    if (data["isLate"] === true) return this.#checkLateFact(where, id, fence);
     // Given, left out by an operator, or the sum of what others did: no worker's word.
     if (
       data["worker"] === null &&
-      (data["why"] !== undefined || isRunByOtherTasks(nodeOfTask(projection.run(runIdOf(fact))?.requested ?? null, id), id))
+      (data["why"] !== undefined || isRunByOtherTasks(nodeOfTask(this.projection.run(runIdOf(fact))?.requested ?? null, id), id))
     )
       return;
     if (type === "task.skipped" && data["why"] !== undefined) return;
-    if (task === undefined || task.worker === null) return reportViolation(`${where}: nobody held ${id}`, [id]);
-    if (task.fence !== fence) return reportViolation(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
+    if (task === undefined || task.worker === null) return this.reportViolation(`${where}: nobody held ${id}`, [id]);
+    if (task.fence !== fence) return this.reportViolation(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
-      return reportViolation(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, [id]);
-    const reports = said.get(`${id}#${fence}`) ?? new Set();
-    const granted = projection.grants.get(`${id}#${fence}`)?.boot;
+      return this.reportViolation(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, [id]);
+    const reports = this.#said.get(`${id}#${fence}`) ?? new Set();
+    const granted = this.projection.grants.get(`${id}#${fence}`)?.boot;
     const isReported = (reportsByFact[type] ?? []).some(
       (what) => reports.has(`${what} ${task.worker} ${task.boot}`) || reports.has(`${what} ${task.worker} ${granted}`),
     );
     // A dialect without fences names the dispatch it answers, which may be an earlier one of the same task.
     const isReportedForAnyFence =
-      world.isLegacyWorker(task.worker) &&
-      (reportsByFact[type] ?? []).some((what) => said.get(id)?.has(`${what} ${task.worker}`));
+      this.world.isLegacyWorker(task.worker) &&
+      (reportsByFact[type] ?? []).some((what) => this.#said.get(id)?.has(`${what} ${task.worker}`));
     if (!isReported && !isReportedForAnyFence)
-      reportViolation(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
-  };
+      this.reportViolation(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
+  }
 
   /** Overtaken by the result: nobody holds the task any more, but the attempt that ended it must have said this. */
-  const checkLateFact = (where: string, id: string, fence: number): void => {
-    const last = projection.task(id)?.fence;
-    if (last !== fence) return reportViolation(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, [id]);
-    const isReported = [...(said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
-    if (!isReported) reportViolation(`${where}: nobody ever said so of ${id}#${fence}`, [id]);
-  };
+  #checkLateFact(where: string, id: string, fence: number): void {
+    const last = this.projection.task(id)?.fence;
+    if (last !== fence) return this.reportViolation(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, [id]);
+    const isReported = [...(this.#said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
+    if (!isReported) this.reportViolation(`${where}: nobody ever said so of ${id}#${fence}`, [id]);
+  }
 
-  const handleWorkerFrame = (frame: ObservedFrame): void => {
-    const { seen: observation } = frame;
+  #handleWorkerFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
     const worker = `${observation.tenant}/${observation.instance}`;
     if (frame.type === "control.register" && JSON.stringify(frame.payload).includes('"cancel"'))
-      announced.add(observation.connection);
-    for (const { of, task, fence, outcome: says } of taskReportsIn(frame)) {
-      const reports = said.get(`${task}#${fence}`) ?? new Set<string>();
-      said.set(`${task}#${fence}`, reports.add(`${says} ${worker} ${observation.boot}`));
-      if (world.isLegacyWorker(worker)) said.set(task, (said.get(task) ?? new Set<string>()).add(`${says} ${worker}`));
+      this.#announced.add(observation.connection);
+    for (const { of, task, fence, outcome } of taskReportsIn(frame)) {
+      const reports = this.#said.get(`${task}#${fence}`) ?? new Set<string>();
+      this.#said.set(`${task}#${fence}`, reports.add(`${outcome} ${worker} ${observation.boot}`));
+      if (this.world.isLegacyWorker(worker))
+        this.#said.set(task, (this.#said.get(task) ?? new Set<string>()).add(`${outcome} ${worker}`));
       // The log may lag behind, so what it calls stale surely is. A life that another has followed is not answered any more.
-      const isStale = (projection.task(task)?.fence ?? 0) > fence;
-      if (isStale && of !== "feedback" && frame.seq !== null && newestSessions.isNewest(frame))
-        staleReports.push({ task, fence, frame, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
+      const isStale = (this.projection.task(task)?.fence ?? 0) > fence;
+      if (isStale && of !== "feedback" && frame.seq !== null && this.#newestSessions.isNewest(frame))
+        this.#staleReports.push({ task, fence, frame, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact(fact) {
-      if (reportsByFact[fact.type] !== undefined) checkReportedFact(fact);
-    },
-    onFrame(frame) {
-      const { seen: observation } = frame;
-      newestSessions.observeFrame(frame);
-      if (observation.toward === "scheduler" && observation.event === "delivered") handleWorkerFrame(frame);
-      if (observation.toward !== "worker" || observation.event !== "sent") return;
-      if (frame.type === "biz.exec.cancel")
-        stopped.add(`${frame.sessionKey} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
-      if (frame.type === "control.ack")
-        for (const one of staleReports)
-          if (one.frame.sessionKey === frame.sessionKey && ackCovers(frame, one.seq))
-            one.ackedAt = Math.min(one.ackedAt, observation.at);
-    },
-    onTimePassed(at) {
-      const waiting: StaleReport[] = [];
-      for (const one of staleReports) {
-        const { sessionKey, seen: observation } = one.frame;
-        const link = world.connections.get(observation.connection);
-        const isUnreachable =
-          link?.isOpen !== true ||
-          !world.isRunning(link.scheduler) ||
-          !announced.has(newestSessions.firstConnectionOf(sessionKey));
-        if (isUnreachable || stopped.has(`${sessionKey} ${one.task}#${one.fence}`)) continue;
-        if (at <= one.ackedAt + staleAnswerMs) waiting.push(one);
-        else if (newestSessions.isNewest(one.frame) && world.disturbedAt < one.ackedAt)
-          return reportViolation(`a late word about ${one.task}#${one.fence} was acked and not answered as stale`, [one.task]);
-      }
-      staleReports = waiting;
-    },
-  };
+  }
 }
 
 const runIdOf = ({ run }: ObservedFact): string => run ?? "";

@@ -2,7 +2,8 @@
 // are no word about it. While the holder's session lives the bound is the ack deadline, else its lease; it begins anew whenever a scheduler or
 // the store was disturbed, as no lease ends within one period after a scheduler was away.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
+import type { ObservedFact } from "../../checking/merged-log.ts";
 import {
   ackCovers,
   dispatchesIn,
@@ -17,87 +18,84 @@ import type { TrueTime } from "../../observation/observation.ts";
 const slackMs = 1_000;
 const leaseSlackMs = 15_000;
 
-export function checkUnackedGrantsAreTakenBack({ reportViolation, projection, world }: CheckerContext): Checker {
+export class UnackedGrantsAreTakenBack extends Checker {
   /** Grants without a word, by `<task>#<fence>`. */
-  const unreportedGrants = new Map<
+  readonly #unreportedGrants = new Map<
     string,
     { readonly tenant: string; readonly task: string; readonly fence: number; readonly since: TrueTime }
   >();
-  const reportedGrants = new Set<string>();
-  const sent = new Map<string, Map<number, readonly ObservedDispatch[]>>();
+  readonly #reportedGrants = new Set<string>();
+  readonly #sent = new Map<string, Map<number, readonly ObservedDispatch[]>>();
   /** The last session of each worker that was accepted, and when. */
-  const acceptedSessions = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
-  let checkedCount = 0;
+  readonly #acceptedSessions = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
 
-  const recordReport = (task: string, fence: number): void => {
-    reportedGrants.add(`${task}#${fence}`);
-    unreportedGrants.delete(`${task}#${fence}`);
-  };
+  override onFact({ type, data, readAt, tenant }: ObservedFact): void {
+    const task = String(data["task"]);
+    if (type === "task.granted") {
+      const fence = Number(data["fence"]);
+      this.checkedCount++;
+      if (!this.#reportedGrants.has(`${task}#${fence}`))
+        this.#unreportedGrants.set(`${task}#${fence}`, { tenant, task, fence, since: readAt });
+      return;
+    }
+    const before = this.projection.task(task);
+    if (before !== undefined && type !== "task.feedback" && type !== "task.refused")
+      this.#unreportedGrants.delete(`${task}#${before.fence}`);
+  }
 
-  const handleAck = (frame: ObservedFrame): void => {
+  override onFrame(frame: ObservedFrame): void {
+    const { observation } = frame;
+    if (observation.toward === "worker" && observation.event === "sent") {
+      const workerKey = `${observation.tenant}/${observation.instance}`;
+      // A renewed token seats nobody anew.
+      if (frame.type === "control.session.accept" && this.#acceptedSessions.get(workerKey)?.connection !== observation.connection)
+        this.#acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
+      const items = dispatchesIn(frame);
+      if (items.length === 0 || frame.seq === null) return;
+      const inFlightFrames = this.#sent.get(frame.sessionKey) ?? new Map<number, readonly ObservedDispatch[]>();
+      this.#sent.set(frame.sessionKey, inFlightFrames.set(frame.seq, items));
+    } else if (observation.toward === "scheduler" && observation.event === "delivered") {
+      if (frame.type === "control.ack") this.#handleAck(frame);
+      for (const { task, fence } of [...taskReportsIn(frame), ...(heldAttemptsIn(frame) ?? [])]) this.#recordReport(task, fence);
+    }
+  }
+
+  override onTimePassed(): void {
+    const { disturbedAt } = this.world;
+    for (const { tenant, task, fence, since } of this.#unreportedGrants.values()) {
+      const at = this.projection.completeReadAt.get(tenant) ?? 0;
+      const holder = this.projection.task(task)?.worker ?? "nobody";
+      if (at <= Math.max(since, disturbedAt) + this.#boundFor(holder, since)) continue;
+      return this.reportViolation(`grant ${task}#${fence} to ${holder} was never acked and never taken back`, [task, holder]);
+    }
+  }
+
+  #recordReport(task: string, fence: number): void {
+    this.#reportedGrants.add(`${task}#${fence}`);
+    this.#unreportedGrants.delete(`${task}#${fence}`);
+  }
+
+  #handleAck(frame: ObservedFrame): void {
     // The oldest dialect acks by name, and the name of a dispatch says which it is.
     const [task, fence] = String(frame.payload["for"]).split("#");
-    if (task !== undefined && fence !== undefined && world.isLegacyWorker(frame.seen.worker)) recordReport(task, Number(fence));
-    const inFlightFrames = sent.get(frame.sessionKey);
+    if (task !== undefined && fence !== undefined && this.world.isLegacyWorker(frame.observation.worker))
+      this.#recordReport(task, Number(fence));
+    const inFlightFrames = this.#sent.get(frame.sessionKey);
     for (const [seq, items] of inFlightFrames ?? [])
       if (ackCovers(frame, seq)) {
-        for (const { task, fence } of items) recordReport(task, fence);
+        for (const { task, fence } of items) this.#recordReport(task, fence);
         inFlightFrames?.delete(seq);
       }
-  };
+  }
 
-  const boundFor = (holder: string, since: TrueTime): number => {
-    const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = world.setup?.guarantees ?? {};
-    const acceptedSession = acceptedSessions.get(holder);
+  #boundFor(holder: string, since: TrueTime): number {
+    const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = this.world.setup?.guarantees ?? {};
+    const acceptedSession = this.#acceptedSessions.get(holder);
     // Whoever joined after the grant has settled it by what it reports; the log is only read later.
     const isSeated =
       acceptedSession !== undefined &&
       acceptedSession.at < since &&
-      world.connections.get(acceptedSession.connection)?.isOpen === true;
+      this.world.connections.get(acceptedSession.connection)?.isOpen === true;
     return isSeated ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact({ type, data, readAt, tenant }) {
-      const task = String(data["task"]);
-      if (type === "task.granted") {
-        const fence = Number(data["fence"]);
-        checkedCount++;
-        if (!reportedGrants.has(`${task}#${fence}`))
-          unreportedGrants.set(`${task}#${fence}`, { tenant, task, fence, since: readAt });
-        return;
-      }
-      const before = projection.task(task);
-      if (before !== undefined && type !== "task.feedback" && type !== "task.refused")
-        unreportedGrants.delete(`${task}#${before.fence}`);
-    },
-    onFrame(frame) {
-      const { seen: observation } = frame;
-      if (observation.toward === "worker" && observation.event === "sent") {
-        const workerKey = `${observation.tenant}/${observation.instance}`;
-        // A renewed token seats nobody anew.
-        if (frame.type === "control.session.accept" && acceptedSessions.get(workerKey)?.connection !== observation.connection)
-          acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
-        const items = dispatchesIn(frame);
-        if (items.length === 0 || frame.seq === null) return;
-        const inFlightFrames = sent.get(frame.sessionKey) ?? new Map<number, readonly ObservedDispatch[]>();
-        sent.set(frame.sessionKey, inFlightFrames.set(frame.seq, items));
-      } else if (observation.toward === "scheduler" && observation.event === "delivered") {
-        if (frame.type === "control.ack") handleAck(frame);
-        for (const { task, fence } of [...taskReportsIn(frame), ...(heldAttemptsIn(frame) ?? [])]) recordReport(task, fence);
-      }
-    },
-    onTimePassed() {
-      const { disturbedAt } = world;
-      for (const { tenant, task, fence, since } of unreportedGrants.values()) {
-        const at = projection.completeReadAt.get(tenant) ?? 0;
-        const holder = projection.task(task)?.worker ?? "nobody";
-        if (at <= Math.max(since, disturbedAt) + boundFor(holder, since)) continue;
-        return reportViolation(`grant ${task}#${fence} to ${holder} was never acked and never taken back`, [task, holder]);
-      }
-    },
-  };
+  }
 }

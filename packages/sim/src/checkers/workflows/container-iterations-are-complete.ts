@@ -2,7 +2,7 @@
 // in order and at most so many at once; nothing moves inside a frame before it is opened or after it has ended; a frame ends well
 // only when everything inside has, and its container only with one good frame for each iteration.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
+import { Checker } from "../../checking/checker.ts";
 import { changesTaskPhase, type ProjectedRun, type ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
@@ -14,115 +14,109 @@ interface ObservedIteration {
 
 const endedWell = (end: string | null | undefined): boolean => end === "succeeded" || end === "skipped";
 
-export function checkContainerIterationsAreComplete({ reportViolation, projection }: CheckerContext): Checker {
+export class ContainerIterationsAreComplete extends Checker {
   /** By container, in the order of their numbers. */
-  const iterationsOf = new Map<string, ObservedIteration[]>();
-  let checkedCount = 0;
+  readonly #iterationsOf = new Map<string, ObservedIteration[]>();
 
-  const open = (run: ProjectedRun, frame: string, { data, position }: ObservedFact): void => {
+  override onFact(fact: ObservedFact): void {
+    const run = fact.run === null ? undefined : this.projection.run(fact.run);
+    const { task } = fact.data;
+    if (run === undefined || typeof task !== "string" || !changesTaskPhase(fact.type)) return;
+    if (fact.type === "frame.opened") this.#open(run, task, fact);
+    if (fact.type === "frame.ended") return this.#end(run, task, fact);
+    this.#checkAround(run, task, fact);
+    const node = nodeOfTask(run.requested, task);
+    const isContainer = node !== null && node.container !== null && (node.chain.length === 0 || parseTaskId(task).call !== null);
+    if (isContainer && /^task\.(succeeded|failed|skipped)$/.test(fact.type)) this.#checkContainer(run, task, node, fact);
+  }
+
+  #open(run: ProjectedRun, frame: string, { data, position }: ObservedFact): void {
     const container = frame.slice(0, frame.lastIndexOf("*"));
-    const all = iterationsOf.get(container) ?? [];
-    iterationsOf.set(container, all);
+    const all = this.#iterationsOf.get(container) ?? [];
+    this.#iterationsOf.set(container, all);
     const { iteration: number } = parseTaskId(frame);
     const index = Number(data["index"]);
     const where = `frame.opened at position ${position}: ${frame}`;
     const projected = run.tasks.get(container);
-    checkedCount++;
+    this.checkedCount++;
     if (projected?.isHosting !== true)
-      return reportViolation(`${where}, and its container is ${projected?.endStatus ?? "not under way"}`, [container]);
-    if (number !== all.length) return reportViolation(`${where} follows ${all.length} frames`, [container]);
+      return this.reportViolation(`${where}, and its container is ${projected?.endStatus ?? "not under way"}`, [container]);
+    if (number !== all.length) return this.reportViolation(`${where} follows ${all.length} frames`, [container]);
     const again = all.filter((one) => one.index === index);
     if (again.some(({ status }) => status === null || status === "succeeded"))
-      return reportViolation(`${where} is another try of iteration ${index}, which has not failed`, [container]);
+      return this.reportViolation(`${where} is another try of iteration ${index}, which has not failed`, [container]);
     const requestedContainer = nodeOfTask(run.requested, frame)?.container ?? null;
     if (requestedContainer !== null && again.length >= requestedContainer.maxAttempts)
-      return reportViolation(
+      return this.reportViolation(
         `${where} is try ${again.length + 1} of iteration ${index}, ${requestedContainer.maxAttempts} allowed`,
         [container],
       );
     all.push({ index, status: null });
     const unended = all.filter(({ status }) => status === null).length;
     if (requestedContainer !== null && unended > requestedContainer.parallelism)
-      return reportViolation(`${where} is the ${unended}. open one, ${requestedContainer.parallelism} allowed`, [container]);
+      return this.reportViolation(`${where} is the ${unended}. open one, ${requestedContainer.parallelism} allowed`, [container]);
     const isInTurn = index === 0 || all.some((one) => one.index === index - 1 && one.status === "succeeded");
     if (
       requestedContainer !== null &&
       (requestedContainer.mode === "forEach" || requestedContainer.mode === "while") &&
       !isInTurn
     )
-      reportViolation(`${where} is iteration ${index}, and the one before it is not done`, [container]);
-  };
+      this.reportViolation(`${where} is iteration ${index}, and the one before it is not done`, [container]);
+  }
 
-  const end = (run: ProjectedRun, frame: string, { data, position }: ObservedFact): void => {
+  #end(run: ProjectedRun, frame: string, { data, position }: ObservedFact): void {
     const { iteration: number } = parseTaskId(frame);
-    const one = iterationsOf.get(frame.slice(0, frame.lastIndexOf("*")))?.[number ?? -1];
+    const one = this.#iterationsOf.get(frame.slice(0, frame.lastIndexOf("*")))?.[number ?? -1];
     const where = `frame.ended at position ${position}: ${frame}`;
     const status = String(data["status"]);
-    checkedCount++;
+    this.checkedCount++;
     if (one === undefined || one.status !== null)
-      return reportViolation(`${where} was ${one?.status ?? "never opened"}`, [frame]);
+      return this.reportViolation(`${where} was ${one?.status ?? "never opened"}`, [frame]);
     if (one.index !== data["index"])
-      return reportViolation(`${where} was iteration ${one.index} and is ${String(data["index"])}`, [frame]);
+      return this.reportViolation(`${where} was iteration ${one.index} and is ${String(data["index"])}`, [frame]);
     one.status = status;
     // A run that is ended is swept from the outside in.
-    const left = status === "cancelled" ? undefined : tasksInside(run, `${frame}/`).find((task) => task.endStatus === null);
+    const left = status === "cancelled" ? undefined : this.#tasksInside(run, `${frame}/`).find((task) => task.endStatus === null);
     if (left !== undefined)
-      return reportViolation(`${where} ends as ${status} while ${left.id} inside is open`, [frame, left.id]);
+      return this.reportViolation(`${where} ends as ${status} while ${left.id} inside is open`, [frame, left.id]);
     if (status !== "succeeded" || run.requested === null) return;
     const slot = frame.slice(run.id.length + 1);
     for (const node of nodesOfScope(run.requested, slot) ?? [])
       if (node.host === null && !endedWell(run.tasks.get(taskIdOf(run.id, slot, node.ordinal))?.endStatus))
-        return reportViolation(`${where} ends well, and node ${node.ordinal} inside is not done`, [frame]);
-  };
+        return this.reportViolation(`${where} ends well, and node ${node.ordinal} inside is not done`, [frame]);
+  }
 
-  const tasksInside = (run: ProjectedRun, prefix: string): ProjectedTask[] =>
-    [...run.tasks.values()].filter(({ id }) => id.startsWith(prefix));
+  #tasksInside(run: ProjectedRun, prefix: string): ProjectedTask[] {
+    return [...run.tasks.values()].filter(({ id }) => id.startsWith(prefix));
+  }
 
   /** Something moves: all frames and containers around it are open. */
-  const checkAround = (run: ProjectedRun, task: string, { type, position }: ObservedFact): void => {
+  #checkAround(run: ProjectedRun, task: string, { type, position }: ObservedFact): void {
     const { scope } = parseTaskId(task);
     if (scope === "" || type === "task.cancelled") return;
-    checkedCount++;
+    this.checkedCount++;
     const frame = `${run.id}.${scope}`;
     const projected = run.tasks.get(frame);
     // A frame that is cancelled is swept after it was called so, some tasks a turn; until then its workers may still speak.
     if (projected === undefined || (projected.endStatus !== null && projected.endStatus !== "cancelled"))
-      reportViolation(
+      this.reportViolation(
         `${type} at position ${position}: ${task} moves, and ${frame} around it is ${projected?.endStatus ?? "not opened"}`,
         [task],
       );
-  };
+  }
 
-  const checkContainer = (run: ProjectedRun, container: string, node: RequestedNode, { type, position }: ObservedFact): void => {
-    const all = iterationsOf.get(container) ?? [];
+  #checkContainer(run: ProjectedRun, container: string, node: RequestedNode, { type, position }: ObservedFact): void {
+    const all = this.#iterationsOf.get(container) ?? [];
     const where = `${type} at position ${position}: ${container}`;
-    checkedCount++;
+    this.checkedCount++;
     if (all.some(({ status }) => status === null))
-      return reportViolation(`${where} ends while a frame of it is open`, [container]);
+      return this.reportViolation(`${where} ends while a frame of it is open`, [container]);
     if (type !== "task.succeeded" || node.container === null || run.tasks.get(container)?.isHosting !== true) return;
     const good = all.filter(({ status }) => status === "succeeded").map(({ index }) => index);
     const ordered = good.toSorted((a, b) => a - b);
     if (ordered.some((index, at) => index !== at))
-      return reportViolation(`${where} has good frames for ${ordered.join()}`, [container]);
+      return this.reportViolation(`${where} has good frames for ${ordered.join()}`, [container]);
     if (node.container.count !== null && good.length !== node.container.count)
-      reportViolation(`${where} has ${good.length} good frames of ${node.container.count}`, [container]);
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onFact(fact) {
-      const run = fact.run === null ? undefined : projection.run(fact.run);
-      const { task } = fact.data;
-      if (run === undefined || typeof task !== "string" || !changesTaskPhase(fact.type)) return;
-      if (fact.type === "frame.opened") open(run, task, fact);
-      if (fact.type === "frame.ended") return end(run, task, fact);
-      checkAround(run, task, fact);
-      const node = nodeOfTask(run.requested, task);
-      const isContainer =
-        node !== null && node.container !== null && (node.chain.length === 0 || parseTaskId(task).call !== null);
-      if (isContainer && /^task\.(succeeded|failed|skipped)$/.test(fact.type)) checkContainer(run, task, node, fact);
-    },
-  };
+      this.reportViolation(`${where} has ${good.length} good frames of ${node.container.count}`, [container]);
+  }
 }

@@ -1,8 +1,9 @@
 // I49: what comes out is what was drawn. Where nothing was lost and nobody interfered a run ends as the drawing says; and whatever happens, a run
 // in which nothing can go another way returns, once it has succeeded, exactly what its drawing says: lists complete and in order.
 
-import type { Checker, CheckerContext } from "../../checking/checker.ts";
-import type { RequestedRuns, StartRunBody, StartRunGraph, StartRunNode } from "../../checking/requested-runs.ts";
+import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import type { StartRunBody, StartRunGraph, StartRunNode } from "../../checking/requested-runs.ts";
+import type { Observation } from "../../observation/observation.ts";
 import type { HandlerScript } from "../../plan/handler-script.ts";
 import { type ExpectedOutcome, predictOutcomes } from "./workflow-model.ts";
 
@@ -22,53 +23,52 @@ type JsonRecord = Readonly<Record<string, unknown>>;
 
 const hasEnded = (status: string): boolean => status === "succeeded" || status === "failed" || status === "cancelled";
 
-export function checkResultsMatchWorkflowModel(
-  { reportViolation, projection, world }: CheckerContext,
-  requestedRuns: RequestedRuns,
-): Checker {
-  let faults = 0;
-  let checkedCount = 0;
+export class ResultsMatchWorkflowModel extends Checker {
+  #faults = 0;
+
+  override onObservation(observation: Observation): void {
+    if (observation.kind === "fault") this.#faults++;
+  }
+
+  override onExchange({ call, answer }: ApiExchange): void {
+    if (call.route === "getRun" && call.caller === "auditor" && answer.status === 200)
+      this.#check(call.tenant, answer.body as RunView);
+  }
 
   /** What it returns depends on nothing but its parameters: nodes neither fail nor are left out nor give up waiting. */
-  const alwaysReturnsTheSame = (body: StartRunBody): boolean => allNodesOf(body).every(alwaysSucceeds);
-  /** Nothing in it depends on how long something takes. */
-  const isTimeIndependent = (body: StartRunBody): boolean =>
-    body.timeoutMs === undefined && allNodesOf(body).every((node) => !dependsOnTime(node));
+  #alwaysReturnsTheSame(body: StartRunBody): boolean {
+    return allNodesOf(body).every(alwaysSucceeds);
+  }
 
-  const check = (tenant: string, run: RunView): void => {
-    const requested = requestedRuns.find(tenant, run.clientId);
-    const projected = projection.run(run.runId);
-    if (requested === null || projected === undefined || world.setup?.profile !== "workflow" || !hasEnded(run.status)) return;
+  /** Nothing in it depends on how long something takes. */
+  #isTimeIndependent(body: StartRunBody): boolean {
+    return body.timeoutMs === undefined && allNodesOf(body).every((node) => !dependsOnTime(node));
+  }
+
+  #check(tenant: string, run: RunView): void {
+    const requested = this.requestedRuns.find(tenant, run.clientId);
+    const projected = this.projection.run(run.runId);
+    if (requested === null || projected === undefined || this.world.setup?.profile !== "workflow" || !hasEnded(run.status))
+      return;
     // What an operator did, or what was taken over from another run, is not in the drawing.
     if (run.repeatOf !== undefined || projected.facts.some(({ type }) => type.startsWith("audit."))) return;
     // Workers of older dialects know neither chains nor things that are kept: what they run of those ends as if it had withheld the rest.
-    if (projected.facts.some(({ type, data }) => type === "task.granted" && world.isLegacyWorker(String(data["worker"])))) return;
-    const isCalm = faults === 0 && isTimeIndependent(requested.body);
-    if (!isCalm && !(run.status === "succeeded" && alwaysReturnsTheSame(requested.body))) return;
+    if (projected.facts.some(({ type, data }) => type === "task.granted" && this.world.isLegacyWorker(String(data["worker"]))))
+      return;
+    const isCalm = this.#faults === 0 && this.#isTimeIndependent(requested.body);
+    if (!isCalm && !(run.status === "succeeded" && this.#alwaysReturnsTheSame(requested.body))) return;
     const expected = predictOutcomes(requested.body);
     const status = [...expected.values()].some((end) => end === null || end.status === "failed") ? "failed" : "succeeded";
-    checkedCount++;
-    if (run.status !== status) return reportViolation(`run ${run.runId} is ${run.status} and should be ${status}`, [run.runId]);
+    this.checkedCount++;
+    if (run.status !== status)
+      return this.reportViolation(`run ${run.runId} is ${run.status} and should be ${status}`, [run.runId]);
     if (status === "failed") return;
     for (const [node, end] of expected) {
       const shown = run.nodes.find(({ nodeId, taskId }) => nodeId === node && /\.\d+$/.test(taskId));
       const problem = shown === undefined || end === null ? "is not shown" : describeDifference(end, shown);
-      if (problem !== null) return reportViolation(`node ${node} of run ${run.runId} ${problem}`, [run.runId]);
+      if (problem !== null) return this.reportViolation(`node ${node} of run ${run.runId} ${problem}`, [run.runId]);
     }
-  };
-
-  return {
-    get checkedCount() {
-      return checkedCount;
-    },
-    onObservation(observation) {
-      if (observation.kind === "fault") faults++;
-    },
-    onExchange({ call, answer }) {
-      if (call.route === "getRun" && call.caller === "auditor" && answer.status === 200)
-        check(call.tenant, answer.body as RunView);
-    },
-  };
+  }
 }
 
 function describeDifference(end: ExpectedOutcome, shown: RunView["nodes"][number]): string | null {

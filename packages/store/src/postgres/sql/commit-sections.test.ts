@@ -3,7 +3,6 @@ import { keyOf, rootOf } from "@astraflow/engine";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { changeSet, logEntry, sampleRowsOfAllKinds } from "../../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../../contract/fixtures/store-client.ts";
-import type { StoreFixture } from "../../contract/fixtures/store-fixture.ts";
 import { type PostgresServer, startPostgres } from "../../contract/servers/postgres-server.ts";
 import type { PostgresStore } from "../options.ts";
 import { openPostgres } from "../store.ts";
@@ -17,7 +16,7 @@ let storeClient: StoreClient;
 beforeAll(async () => {
   server = await startPostgres();
   store = openPostgres({ url: await server.createDatabase() });
-  storeClient = await StoreClient.open({ handle: () => store } as unknown as StoreFixture);
+  storeClient = await StoreClient.open({ createHandle: () => store });
 });
 afterAll(async () => {
   await store.close();

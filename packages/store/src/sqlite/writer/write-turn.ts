@@ -29,9 +29,9 @@ export interface TurnToWrite {
   readonly units: readonly ChangeSet[];
   readonly mailTaken: readonly number[];
   /** How many rows of a tenant's log may be outside the index of histories. */
-  readonly tailRowsMax: number;
+  readonly unindexedLogRowsMax: number;
   /** How many runs may be outside the index of words. */
-  readonly freshRunsMax: number;
+  readonly unindexedRunsMax: number;
   before(kind: RowKind, id: string): Row | null;
 }
 
@@ -142,7 +142,7 @@ function noteUnindexedRuns(
   if (newlyUnindexed.length === 0) return repository.unindexedRuns;
   const runs = repository.unindexedRuns + newlyUnindexed.length;
   markRunsUnindexed(repository.connection, newlyUnindexed);
-  if (runs <= turnToWrite.freshRunsMax) return runs;
+  if (runs <= turnToWrite.unindexedRunsMax) return runs;
   indexPendingRuns(repository.connection);
   return 0;
 }
@@ -161,9 +161,9 @@ function nextTenantStates(
     const state = repository.tenant(tenant);
     const position = placed.heads.get(tenant) ?? state.position;
     const unindexedRows = state.unindexedRows + (rows.get(tenant) ?? 0);
-    const isTooLong = unindexedRows > turnToWrite.tailRowsMax;
+    const isTooLong = unindexedRows > turnToWrite.unindexedLogRowsMax;
     if (isTooLong) indexSubjectHistory(repository.connection, tenant, state.indexed);
-    const indexState = isTooLong ? { indexed: position, unindexedRows: 0 } : { indexed: state.indexed, tailRows: unindexedRows };
+    const indexState = isTooLong ? { indexed: position, unindexedRows: 0 } : { indexed: state.indexed, unindexedRows };
     after.set(tenant, { ...state, position, clock: clocks.tenant(tenant), ...indexState });
   }
   return after;
