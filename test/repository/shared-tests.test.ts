@@ -19,7 +19,7 @@ const findForbidden = (text: string): string[] => forbiddenPatterns.filter(([, s
 describe("test files that share a process", () => {
   it("[O94] mock no module and change neither globals, environment, folder, clock nor the limits of the runner", () => {
     const files = globSync([...everyTest], { cwd: repositoryRoot, exclude: [...aloneTests, "**/node_modules/**", "**/var/**"] });
-    const own = join("test", "house", "shared-tests.test.ts");
+    const own = join("test", "repository", "shared-tests.test.ts");
 
     const found = files
       .filter((file) => file !== own)
