@@ -34,6 +34,9 @@ export type Colors = Pick<
   "bold" | "dim" | "green" | "red" | "yellow" | "blue" | "cyan" | "magenta"
 >;
 
+/** Reports every key that is pressed until the returned function is called. */
+export type ListenForKeys = (onKey: (key: string) => void) => () => void;
+
 export interface TerminalOptions {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;

@@ -2,9 +2,10 @@
 
 import { diffWorkflows } from "@astraflow/graph";
 import type { Run, RunNodeStatus } from "@astraflow/protocol";
-import { type CommandContext, formatRunDuration, formatTimeSpan } from "../api/command-context.ts";
+import type { CommandContext } from "../api/command-context.ts";
 import { findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { formatRunDuration, formatTimeSpan } from "../output/format.ts";
 import { fitTableToWidth, formatTable, stripControlCharacters } from "../output/terminal.ts";
 
 const changesShownMax = 20;
