@@ -2,14 +2,8 @@
 // so that all of them look and pipe alike.
 
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import {
-  type CellKind,
-  type Colors,
-  fitTableToWidth,
-  formatTable,
-  stripControlCharacters,
-  type Terminal,
-} from "../output/terminal.ts";
+import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
+import { type Colors, stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
 import type { ConfirmAction } from "./confirmation.ts";
 

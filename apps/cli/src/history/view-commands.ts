@@ -6,7 +6,8 @@ import { type CommandContext, printItem, printList, printMoreHint } from "../api
 import { findView, viewQueryLine } from "../lookup/list-filters.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 export interface ViewListFlags {
   readonly page?: QueryableList;

@@ -6,7 +6,8 @@ import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import { formatTable, type Terminal } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import type { Terminal } from "../output/terminal.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
 /** Older ones have faults in their write-ahead log that lose commits. */

@@ -8,7 +8,8 @@ import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../loo
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant, formatRunDuration } from "../output/format.ts";
-import { type Colors, formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
 import { isRunEnded, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";

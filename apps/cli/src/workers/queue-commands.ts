@@ -6,7 +6,8 @@ import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findByNameOrId } from "../lookup/name-lookup.ts";
 import type { CliExitCode } from "../output/cli-failure.ts";
 import { formatPairs, formatTimeSpan } from "../output/format.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 type Queue = QueueList["items"][number];
 

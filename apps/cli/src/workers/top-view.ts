@@ -2,7 +2,8 @@
 
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import { formatTimeSpan } from "../output/format.ts";
-import { type Colors, fitTableToWidth, formatTable, stripControlCharacters, truncateLine } from "../output/terminal.ts";
+import { fitTableToWidth, formatTable, truncateLine } from "../output/table.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState } from "./worker-view.ts";
 
 export interface FleetSnapshot {

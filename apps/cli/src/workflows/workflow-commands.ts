@@ -8,7 +8,8 @@ import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 export async function listWorkflows(
   flags: FilterFlags & { search?: string; limit: number },
