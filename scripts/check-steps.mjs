@@ -36,7 +36,7 @@ export const listSteps = ({ root, node }) => [
   { name: "docs", words: [node, "scripts/checks/docs.ts"] },
 ];
 
-/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ endedWell: boolean; output: string }>} */
+/** @type {(words: readonly string[], place: import("./check-steps.d.mts").CheckEnvironment) => Promise<{ isGood: boolean; output: string }>} */
 function runCommand(words, place) {
   return new Promise((resolve) => {
     const [program = "", ...args] = words;
@@ -65,7 +65,7 @@ export const runSteps = async (steps, place, print) => {
       print(`${isGood ? "✓" : "✗"} ${step.name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
       if (isGood) continue;
       failed.push(step.name);
-      for (const line of (output || "it failed without a word").split("\n")) print(`    ${line}`);
+      for (const line of (output || "failed without output").split("\n")) print(`    ${line}`);
     }
   };
   await Promise.all(Array.from({ length: stepsAtOnce }, walk));

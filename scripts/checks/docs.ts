@@ -1,10 +1,11 @@
 /**
- * Compares the documents with the code: every rule has its test, every met requirement names one that exists, and nothing
- * refers to the place where it was written. Whether generated documents are fresh is asked of gen.ts.
+ * Compares the documents with the code: every rule has its test, every met requirement names one that exists, the table of packages is
+ * complete, and no file mentions a place outside the repository. Whether generated documents are up to date is checked by gen.ts.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { listFiles, readText, reportProblems, repositoryRoot } from "../repository-files.ts";
+import { checkPackageTable } from "./package-table.ts";
 import { checkRequirements } from "./requirements.ts";
 import { checkSpecRules, readSpecRules } from "./spec-rules.ts";
 import { listTestTitles } from "./test-titles.ts";
@@ -30,7 +31,7 @@ export function checkDocs(root: string): string[] {
   // Without a spec every title would be wrong; one sentence about the missing file says it all.
   if (spec !== null) problems.push(...checkSpecRules(rules, titles));
   if (requirements !== null) problems.push(...checkRequirements(requirements, rules, titles));
-  return [...problems, ...findForbiddenMentions(root)];
+  return [...problems, ...checkPackageTable(root), ...findForbiddenMentions(root)];
 }
 
 function readDocument(root: string, path: string, why: string, problems: string[]): string | null {

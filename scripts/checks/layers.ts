@@ -22,15 +22,11 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/doors": ["protocol", "session", "graph", "engine", "services"],
   "packages/runtime": ["protocol", "session"],
   "packages/client": ["protocol"],
-  "packages/tools": ["protocol"],
-  "packages/devices": ["protocol"],
-  "packages/sdk": [],
   "packages/sim": ["*"],
   "apps/scheduler": ["protocol", "settings", "graph", "engine", "store", "services", "doors"],
   "apps/worker": ["protocol", "settings", "runtime"],
   "apps/cli": ["protocol", "settings", "graph", "client"],
-  "apps/console": ["protocol", "graph", "client"],
-  examples: ["runtime", "sdk"],
+  examples: ["runtime"],
 };
 
 /** The room that loads programs by name, when one is asked for; and the world for testing, which is as large as a program. */

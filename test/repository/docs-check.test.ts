@@ -32,7 +32,12 @@ const table = (...rows: string[]) =>
   );
 const met = row("R0-001", "1", "Leases end \\| or not", "L1", "[L1] ends a lease", "met");
 
-const validFiles = { "docs/spec.md": spec, "docs/requirements.md": table(met), "packages/a/src/a.test.ts": tests };
+const validFiles = {
+  "docs/spec.md": spec,
+  "docs/requirements.md": table(met),
+  "packages/a/src/a.test.ts": tests,
+  "CONTRIBUTING.md": row("packages/a", "leases", "nothing"),
+};
 const checkWithFiles = (files: Record<string, string>) => checkDocs(writeTemporaryTree({ ...validFiles, ...files }));
 const checkWithRow = (...cells: string[]) => checkWithFiles({ "docs/requirements.md": table(met, row(...cells)) });
 
@@ -126,6 +131,7 @@ describe("the documents", () => {
     expect(problems).toEqual([
       expect.stringContaining("docs/spec.md is missing"),
       expect.stringContaining("docs/requirements.md is missing"),
+      expect.stringContaining("CONTRIBUTING.md is missing"),
     ]);
   });
 
@@ -139,7 +145,7 @@ describe("the documents", () => {
 
     for (const said of args) {
       expect(checkWithFiles({ "docs/a.md": `one\n${said}\n` })).toEqual([expect.stringMatching(/^docs\/a\.md:2: mentions /)]);
-      expect(checkWithFiles({ "apps/a/src/a.ts": `// ${said}` })).toHaveLength(1);
+      expect(checkWithFiles({ "packages/a/src/a.ts": `// ${said}` })).toHaveLength(1);
     }
     expect(
       checkWithFiles({ "package-lock.json": args.join("\n"), "docs/a.md": "packages/a/work/b and https://host/work/x" }),

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allowedDependencies, checkLayers } from "../../scripts/checks/layers.ts";
-import { readText, repositoryRoot } from "../../scripts/repository-files.ts";
+import { checkLayers } from "../../scripts/checks/layers.ts";
 import { writeTemporaryTree } from "./temporary-tree.ts";
 
 const manifest = (name: string, more: Record<string, unknown> = {}) => JSON.stringify({ name: `@astraflow/${name}`, ...more });
@@ -180,14 +179,5 @@ describe("layers", () => {
       "packages/engine/src/a.ts:5",
       "packages/engine/src/a.ts:4",
     ]);
-  });
-
-  it("[H9] is the table that CONTRIBUTING.md shows", () => {
-    const guide = readText(repositoryRoot, "CONTRIBUTING.md");
-
-    for (const [room, known] of Object.entries(allowedDependencies)) {
-      const may = known.length === 0 ? "nothing" : known.includes("*") ? "all packages" : known.join(", ");
-      expect(guide).toMatch(new RegExp(`^\\| ${room} \\|.*\\| ${may} \\|$`, "m"));
-    }
   });
 });

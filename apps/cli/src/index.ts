@@ -3,10 +3,10 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { PromptUser } from "./api/confirmation.ts";
-import type { ListenForKeys } from "./command-line/common-flags.ts";
 import { runProgram } from "./command-line/program.ts";
 import { isAppName, loadAppCommand } from "./local/app-loader.ts";
 import { exitCodes } from "./output/cli-failure.ts";
+import type { ListenForKeys } from "./output/terminal.ts";
 
 /** Commands that hear of a signal and end in their own way. */
 const commandsHandlingSignals: readonly string[] = ["up", "bench"];

@@ -76,8 +76,8 @@ it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and
   writeFileSync(join(folder, "none"), "-----BEGIN PRIVATE KEY-----\nsecret\n");
   const env = { ASTRA_CA: join(folder, "one") };
 
-  expect(resolveApiEndpoint({ env })).toMatchObject({ authority: one });
-  expect(resolveApiEndpoint({ env, ca: join(folder, "two") })).toMatchObject({ authority: two });
+  expect(resolveApiEndpoint({ env })).toMatchObject({ caCertificate: one });
+  expect(resolveApiEndpoint({ env, ca: join(folder, "two") })).toMatchObject({ caCertificate: two });
   expect(() => resolveApiEndpoint({ env: {}, ca: join(folder, "none") })).toThrow(/holds no certificate/);
   expect(() => resolveApiEndpoint({ env: {}, ca: "/nowhere/at/all" })).toThrow(/--ca cannot be read/);
 });
@@ -89,7 +89,7 @@ it("[L2] a scheduler that is not there is named with its address and what to sta
   await expect(createCliClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
     message: expect.stringContaining(url),
-    next: "astra up",
+    suggestedCommand: "astra up",
   });
 });
 
@@ -116,7 +116,7 @@ it("[L2] a scheduler that does not answer in time is not said to be absent", asy
   await expect(createCliClient({ url, token: "t" }, { waitMs: 1 }).listRuns({ limit: 1 })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
     message: expect.stringMatching(/did not answer within 0\.001 s/),
-    next: `curl ${url}/readyz`,
+    suggestedCommand: `curl ${url}/readyz`,
   });
 });
 

@@ -1,16 +1,9 @@
 // What every command is given besides its own words: the client, the terminal, and in which form answers are wanted. Lists are printed here,
 // so that all of them look and pipe alike.
 
-import type { Run } from "@astraflow/protocol";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import {
-  type CellKind,
-  type Colors,
-  fitTableToWidth,
-  formatTable,
-  stripControlCharacters,
-  type Terminal,
-} from "../output/terminal.ts";
+import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
+import { type Colors, stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
 import type { ConfirmAction } from "./confirmation.ts";
 
@@ -92,22 +85,4 @@ export function printItem(jsonBody: unknown, lines: readonly string[], { termina
   if (json) terminal.print(JSON.stringify(jsonBody));
   else for (const line of lines) terminal.print(line);
   return exitCodes.ok;
-}
-
-/** The first 19 characters of an instant, which is what people read of it. */
-export const formatInstant = (instant: string | undefined): string =>
-  instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
-
-/** How long something took that has ended. */
-export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
-  startedAt && finishedAt ? formatTimeSpan(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
-
-export function formatTimeSpan(ms: number): string {
-  if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  return minutes < 120
-    ? `${minutes} min`
-    : minutes < 2_880
-      ? `${Math.floor(minutes / 60)} h`
-      : `${Math.floor(minutes / 1_440)} d`;
 }

@@ -7,7 +7,7 @@ import { resolveApiEndpoint } from "../api/api-endpoint.ts";
 import { type CommandContext, type OutputForm, outputForms } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
 import { type FilterKeys, setCompletionHints } from "../completion/completion-hints.ts";
-import { createTerminal, type OutputStream, type Terminal } from "../output/terminal.ts";
+import { createTerminal, type ListenForKeys, type OutputStream, type Terminal } from "../output/terminal.ts";
 import { setExamples } from "./help.ts";
 
 export interface CliEnvironment {
@@ -24,8 +24,6 @@ export interface CliEnvironment {
   /** Opens an address in a browser; false where there is none. */
   readonly openBrowser?: (url: string) => Promise<boolean>;
 }
-
-export type ListenForKeys = (onKey: (key: string) => void) => () => void;
 
 export interface CommonFlags {
   readonly json?: boolean;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { formatBenchResult } from "../local/bench-command.ts";
 import { openPage } from "../local/open-command.ts";
-import { fitTableToWidth } from "../output/terminal.ts";
+import { fitTableToWidth } from "../output/table.ts";
 import { compareNodes } from "../runs/diff-command.ts";
 import { showLedger, showRun } from "../runs/inspect-commands.ts";
 import { createCommandFixture, sampleRun as run } from "../testing/command-fixture.ts";

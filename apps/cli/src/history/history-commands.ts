@@ -2,11 +2,12 @@
 
 import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
-import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
 import { findByNameOrId, findRunId } from "../lookup/name-lookup.ts";
 import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { formatInstant } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { printNewRun } from "../runs/change-commands.ts";
 

@@ -2,10 +2,12 @@
 
 import { allItems } from "@astraflow/client";
 import { Fault, parseQuery, type QueryableList } from "@astraflow/protocol";
-import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { findView, viewQueryLine } from "../lookup/list-filters.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatInstant } from "../output/format.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 export interface ViewListFlags {
   readonly page?: QueryableList;

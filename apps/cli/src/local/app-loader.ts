@@ -1,41 +1,29 @@
-// The other apps, loaded only when their command is used: a CLI that lists runs must not pay for a scheduler. They are known by name
-// and by the one function they promise, not by their code.
+// The other programs and the simulator, loaded only when their command is used: a CLI that lists runs must not load a scheduler. They are
+// loaded by name; the interfaces below say what the CLI uses of them, and app-loader.test.ts compares these with the exports.
 
 import type { AppFlag } from "../completion/completion.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
-import type { SimulatorModule } from "./sim-command.ts";
 
 const appPackages = { scheduler: "@astraflow/scheduler", worker: "@astraflow/worker" } as const;
 export type AppName = keyof typeof appPackages;
 
 export const isAppName = (name: string | undefined): name is AppName => name !== undefined && Object.hasOwn(appPackages, name);
 
-interface AppCommand {
+export interface AppCommand {
   readonly flags: readonly AppFlag[];
   run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number>;
 }
 
-/** What a crash point can be told, as the scheduler describes it. */
-export interface FailpointList {
-  readonly names: readonly string[];
-  readonly actions: Readonly<Record<string, string>>;
-}
-
-async function loadApp(name: AppName): Promise<Record<string, unknown>> {
-  return (await import(appPackages[name])) as Record<string, unknown>;
-}
-
 export async function loadAppCommand(name: AppName): Promise<AppCommand> {
-  const command = (await loadApp(name))[`${name}Command`];
-  if (typeof command === "object" && command !== null && "run" in command && typeof command.run === "function")
-    return command as AppCommand;
+  const command = ((await import(appPackages[name])) as Record<string, AppCommand | undefined>)[`${name}Command`];
+  if (typeof command?.run === "function") return command;
   throw new CliFailure(exitCodes.failed, {
     error: "E.INTERNAL",
     message: `${appPackages[name]} does not export ${name}Command; the installation is damaged. Run npm ci.`,
   });
 }
 
-/** One line of the doctor about a store. */
+/** One line of `astra doctor`. */
 export interface DoctorCheck {
   readonly name: string;
   readonly isGood: boolean;
@@ -43,19 +31,67 @@ export interface DoctorCheck {
   readonly advice?: string;
 }
 
-/** Looks at the store that an address names; the scheduler knows how. */
-export async function loadStoreCheck(): Promise<(store: string) => Promise<readonly DoctorCheck[]>> {
-  const { checkStore } = await loadApp("scheduler");
-  return checkStore as (store: string) => Promise<readonly DoctorCheck[]>;
+/** What `astra doctor` asks the scheduler's package: how its store is, and which failpoints it has. */
+export interface SchedulerModule {
+  checkStore(store: string): Promise<readonly DoctorCheck[]>;
+  readonly failpointNames: readonly string[];
+  readonly failpointActions: Readonly<Record<string, string>>;
 }
 
-export async function loadFailpoints(): Promise<FailpointList> {
-  const { failpointNames, failpointActions } = await loadApp("scheduler");
-  return { names: failpointNames as readonly string[], actions: failpointActions as Readonly<Record<string, string>> };
+export const loadScheduler = async (): Promise<SchedulerModule> => (await import(appPackages.scheduler)) as SchedulerModule;
+
+/** A violated guarantee, with the fields that the CLI reads. */
+export interface FoundViolation {
+  readonly seed: number;
+  readonly checker: string;
+  readonly invariant: string;
+  readonly message: string;
 }
 
-/** The simulated world; a package and not an app, but as large as one. */
-export async function loadSimulator(): Promise<SimulatorModule> {
-  const name = "@astraflow/sim";
-  return (await import(name)) as SimulatorModule;
+export interface SimulatedSeed {
+  readonly report: { readonly seed: number; readonly traceHash: string; readonly simulatedMs: number; readonly events: number };
+  readonly violations: readonly FoundViolation[];
+  readonly differs: string | null;
 }
+
+export interface SimulationReport {
+  readonly seeds: number;
+  readonly violations: readonly FoundViolation[];
+  readonly differing: readonly number[];
+}
+
+interface SeedRequest<Profile, Mutant> {
+  readonly profile: Profile;
+  readonly plant?: Mutant;
+  readonly isResumeRefused: boolean;
+}
+
+export interface CampaignRequest<Profile, Mutant> extends SeedRequest<Profile, Mutant> {
+  readonly from: number;
+  readonly to: number;
+  readonly twice: boolean;
+  readonly shrink: boolean;
+  readonly jobs: number;
+  readonly isFirstEnough: boolean;
+  readonly stopping: AbortSignal;
+  readonly onSeed: (seed: SimulatedSeed) => void;
+}
+
+/** The exports of @astraflow/sim that the CLI uses. It knows the names of profiles and mutants only at run time. */
+export interface SimulatorModule<Profile = string, Mutant = string> {
+  readonly profiles: Readonly<Record<string, unknown>>;
+  readonly mutants: Readonly<Record<string, unknown>>;
+  runCampaign(request: CampaignRequest<Profile, Mutant>): Promise<SimulationReport>;
+  traceSeed(
+    request: SeedRequest<Profile, Mutant> & { readonly seed: number },
+  ): Promise<readonly { readonly at: number; readonly text: string }[]>;
+  describeTraceLine(line: { readonly at: number; readonly text: string }): string;
+  describeCampaign(report: SimulationReport, ms: number): string[];
+  describeViolation(found: FoundViolation): string[];
+  toRegression(found: FoundViolation): { readonly name: string; readonly text: string };
+}
+
+/** By a variable, so that the compiler does not follow the import: the CLI works where the simulator is not installed. */
+const simulatorPackage: string = "@astraflow/sim";
+
+export const loadSimulator = async (): Promise<SimulatorModule> => (await import(simulatorPackage)) as SimulatorModule;

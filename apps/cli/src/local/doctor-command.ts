@@ -6,8 +6,9 @@ import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import { formatTable, type Terminal } from "../output/terminal.ts";
-import { type DoctorCheck as Check, loadFailpoints, loadStoreCheck } from "./app-loader.ts";
+import { formatTable } from "../output/table.ts";
+import type { Terminal } from "../output/terminal.ts";
+import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
 /** Older ones have faults in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
@@ -28,7 +29,7 @@ export interface DoctorFlags {
 export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise<CliExitCode> {
   if (flags.failpoints) return listFailpoints(flags.json, terminal);
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
-  if (flags.store) checks.push(...(await (await loadStoreCheck())(flags.store)));
+  if (flags.store) checks.push(...(await (await loadScheduler()).checkStore(flags.store)));
   const isGood = checks.every((check) => check.isGood);
   if (flags.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
   else {
@@ -42,23 +43,23 @@ export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise
 }
 
 async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<CliExitCode> {
-  const { names, actions } = await loadFailpoints();
+  const { failpointNames: names, failpointActions: actions } = await loadScheduler();
   if (isJson) terminal.print(JSON.stringify({ failpoints: names, actions }));
   else {
     for (const name of names) terminal.print(name);
-    terminal.info("Each can be told what to do at its n-th pass: ASTRA_FAILPOINTS=name=action@n,…");
+    terminal.info("Set an action for the n-th time a failpoint is reached: ASTRA_FAILPOINTS=name=action@n,…");
     for (const line of formatTable(Object.entries(actions).map(([action, meaning]) => [`  ${action}`, meaning])))
       terminal.info(line);
   }
   return exitCodes.ok;
 }
 
-function checkNode(version: string): Check {
+function checkNode(version: string): DoctorCheck {
   const isGood = isAtLeast(version, nodeMin);
   return { name: "node", isGood, found: version, ...(!isGood && { advice: `Node ${nodeMin.join(".")} or newer is needed` }) };
 }
 
-function checkSqlite(): Check {
+function checkSqlite(): DoctorCheck {
   const database = new DatabaseSync(":memory:");
   const row = database.prepare("SELECT sqlite_version() AS version").get();
   database.close();
@@ -81,7 +82,7 @@ function isAtLeast(version: string, least: readonly number[]): boolean {
   return true;
 }
 
-function checkDisk(dataDir: string): Check {
+function checkDisk(dataDir: string): DoctorCheck {
   let folder = resolve(dataDir);
   while (!existsSync(folder)) folder = dirname(folder);
   const file = join(folder, `.astra-doctor-${process.pid}`);
@@ -118,7 +119,7 @@ function measureFsync(file: string): number[] {
   }
 }
 
-async function checkPort(listen: string): Promise<Check> {
+async function checkPort(listen: string): Promise<DoctorCheck> {
   const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
   if (!match)
     return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };

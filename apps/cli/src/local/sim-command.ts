@@ -6,7 +6,13 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type CliExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
-import { loadSimulator } from "./app-loader.ts";
+import {
+  type FoundViolation,
+  loadSimulator,
+  type SimulatedSeed,
+  type SimulationReport,
+  type SimulatorModule,
+} from "./app-loader.ts";
 import { type CampaignProgress, createCampaignProgressDisplay } from "./sim-progress.ts";
 
 export interface SimulationFlags {
@@ -21,57 +27,6 @@ export interface SimulationFlags {
   readonly isSaved: boolean;
   readonly jobs: number;
   readonly json: boolean;
-}
-
-/** A broken promise, as far as it is looked at here. */
-interface FoundViolation {
-  readonly seed: number;
-  readonly checker: string;
-  readonly invariant: string;
-  readonly message: string;
-}
-
-interface SeedOutcome {
-  readonly report: { readonly seed: number; readonly traceHash: string; readonly simulatedMs: number; readonly events: number };
-  readonly violations: readonly FoundViolation[];
-  readonly differs: string | null;
-}
-
-interface CampaignReport {
-  readonly seeds: number;
-  readonly violations: readonly FoundViolation[];
-  readonly differing: readonly number[];
-}
-
-interface SeedOptions {
-  readonly seed: number;
-  readonly profile: string;
-  readonly plant?: string;
-  readonly isResumeRefused: boolean;
-}
-
-/** What the world's room promises the command line. */
-export interface SimulatorModule {
-  readonly profiles: Readonly<Record<string, unknown>>;
-  readonly mutants: Readonly<Record<string, unknown>>;
-  runCampaign(wish: {
-    from: number;
-    to: number;
-    profile: string;
-    plant?: string;
-    isResumeRefused: boolean;
-    twice: boolean;
-    shrink: boolean;
-    jobs: number;
-    isFirstEnough: boolean;
-    stopping: AbortSignal;
-    onSeed: (seed: SeedOutcome) => void;
-  }): Promise<CampaignReport>;
-  traceSeed(wish: SeedOptions): Promise<readonly { readonly at: number; readonly text: string }[]>;
-  describeTraceLine(line: { readonly at: number; readonly text: string }): string;
-  describeCampaign(report: CampaignReport, ms: number): string[];
-  describeViolation(found: FoundViolation): string[];
-  toRegression(found: FoundViolation): { readonly name: string; readonly text: string };
 }
 
 interface SimulationContext {
@@ -135,7 +90,7 @@ async function runCampaign(
   const startedAt = performance.now();
   const count: CampaignProgress = { seeds: 0, total: to - from + 1, violations: 0, simulatedMs: 0, events: 0 };
   const progress = createCampaignProgressDisplay(terminal, () => performance.now() - startedAt);
-  const onSeed = (outcome: SeedOutcome): void => {
+  const onSeed = (outcome: SimulatedSeed): void => {
     const { report, violations, differs } = outcome;
     count.seeds++;
     count.violations += violations.length;
@@ -170,7 +125,7 @@ async function runCampaign(
 }
 
 /** A planted bug is expected to be found: not finding it is the failure. */
-function checkMutantCaught(plant: string, { violations, seeds }: CampaignReport, terminal: Terminal): CliExitCode {
+function checkMutantCaught(plant: string, { violations, seeds }: SimulationReport, terminal: Terminal): CliExitCode {
   const [first] = violations;
   if (first === undefined) {
     terminal.info(`${plant} was not caught in ${seeds} seeds`);

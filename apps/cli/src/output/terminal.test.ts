@@ -1,5 +1,7 @@
+import stringWidth from "string-width";
 import { expect, it } from "vitest";
-import { createTerminal, formatTable, stripControlCharacters } from "./terminal.ts";
+import { fitTableToWidth, formatTable, truncate, truncateLine, truncateStart } from "./table.ts";
+import { createTerminal, stripControlCharacters } from "./terminal.ts";
 
 function openTerminalFixture(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, string> } = {}) {
   const written = { out: "", err: "" };
@@ -61,4 +63,20 @@ it("[L1] columns are as wide as what is seen, and foreign text moves no cursor",
     ]),
   ).toEqual(["a     b", `${colors.red("long")}  c`]);
   expect(stripControlCharacters("a\u001b[2J\nb\u009b")).toBe("a [2J b ");
+});
+
+it("[L1] a table with Hangul and emoji keeps its columns, and a row that is cut is never wider than the screen", () => {
+  const rows = [
+    ["WORKFLOW", "STATUS"],
+    ["환영 메일 보내기", "running"],
+    ["👩‍🚀 welcome", "failed"],
+  ];
+
+  expect(formatTable(rows)).toEqual(["WORKFLOW          STATUS", "환영 메일 보내기  running", "👩‍🚀 welcome        failed"]);
+  for (let width = 20; width < 28; width += 1)
+    for (const line of formatTable(fitTableToWidth(rows, [{ kind: "text" }, {}], width)))
+      expect(stringWidth(line)).toBeLessThanOrEqual(width);
+  expect(truncate("환영합니다", 6)).toBe("환영…");
+  expect(truncateStart("환영합니다", 6)).toBe("…니다");
+  expect(truncateLine("환영합니다", 10)).toBe("환영합니…");
 });

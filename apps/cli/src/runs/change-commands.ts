@@ -6,7 +6,8 @@ import { type CommandContext, printItem } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded } from "./run-view.ts";
 
 export async function cancelRun(id: string, { client, terminal, json, confirm }: CommandContext): Promise<CliExitCode> {

@@ -2,12 +2,15 @@
 
 import { diffWorkflows } from "@astraflow/graph";
 import type { Run, RunNodeStatus } from "@astraflow/protocol";
-import { type CommandContext, formatRunDuration, formatTimeSpan } from "../api/command-context.ts";
+import type { CommandContext } from "../api/command-context.ts";
 import { findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import { fitTableToWidth, formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatRunDuration, formatTimeSpan } from "../output/format.ts";
+import { fitTableToWidth, formatTable, truncate } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 const changesShownMax = 20;
+const valueWidthMax = 60;
 
 export async function diffRuns(first: string, second: string, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
   const ids = [await findRunId(first, client), await findRunId(second, client)] as const;
@@ -75,7 +78,15 @@ export function compareNodes(first: readonly RunNodeStatus[], second: readonly R
     const differs = (what: NodeDifference["what"], one: string, two: string): NodeDifference[] =>
       one === two
         ? []
-        : [{ nodeId: node.nodeId, label: node.label ?? node.nodeId, what, first: truncateText(one), second: truncateText(two) }];
+        : [
+            {
+              nodeId: node.nodeId,
+              label: node.label ?? node.nodeId,
+              what,
+              first: truncate(one, valueWidthMax),
+              second: truncate(two, valueWidthMax),
+            },
+          ];
     return [
       ...comparedFields.flatMap(([what, view]) => differs(what, view(node), view(other))),
       ...(isDurationDifferent(durationMs(node), durationMs(other))
@@ -109,5 +120,3 @@ function formatNodeDuration(node: RunNodeStatus): string {
   const ms = durationMs(node);
   return ms === null ? "-" : formatTimeSpan(ms);
 }
-
-const truncateText = (text: string): string => (text.length > 60 ? `${text.slice(0, 59)}…` : text);

@@ -3,18 +3,13 @@
 
 import { allItems } from "@astraflow/client";
 import type { Ledger, Run } from "@astraflow/protocol";
-import {
-  type CommandContext,
-  formatInstant,
-  formatRunDuration,
-  printItem,
-  printList,
-  printMoreHint,
-} from "../api/command-context.ts";
+import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import { type Colors, formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatInstant, formatRunDuration } from "../output/format.ts";
+import { formatTable } from "../output/table.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
 import { isRunEnded, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";

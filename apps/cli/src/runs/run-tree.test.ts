@@ -1,7 +1,7 @@
 import { compilePlan } from "@astraflow/graph";
 import type { RunNodeStatus, Workflow } from "@astraflow/protocol";
-import pc from "picocolors";
 import { describe, expect, it } from "vitest";
+import { createColors } from "../output/terminal.ts";
 import { describeTaskPath } from "./run-tree.ts";
 import { renderRun } from "./run-view.ts";
 
@@ -50,7 +50,7 @@ const task = (slot: string, status: RunNodeStatus["status"], more: Partial<RunNo
   status,
   ...more,
 });
-const options = { paint: pc.createColors(false), columns: 200, now: 0, url: "http://s", plan };
+const options = { paint: createColors(false), columns: 200, now: 0, url: "http://s", plan };
 const renderTree = (nodes: RunNodeStatus[], rows?: number): string[] =>
   renderRun({ runId: "r", status: "running", definitionHash: "h", clientId: "c", nodes }, workflow, {
     ...options,

@@ -1,7 +1,7 @@
 import { compilePlan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
-import pc from "picocolors";
 import { describe, expect, it } from "vitest";
+import { createColors } from "../output/terminal.ts";
 import { describeRunChanges, renderRun } from "./run-view.ts";
 
 const ids = ["first", "second", "third"];
@@ -40,7 +40,7 @@ const run = (nodes: RunNodeStatus[], more: Partial<Run> = {}): Run => ({
   ...more,
 });
 const options = {
-  paint: pc.createColors(false),
+  paint: createColors(false),
   columns: 200,
   now: Date.parse("2026-01-01T00:00:05Z"),
   url: "http://127.0.0.1:8080",

@@ -3,7 +3,8 @@
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
-import { type Colors, formatTable, stripControlCharacters, truncateLine } from "../output/terminal.ts";
+import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import type { FollowedNode } from "./followed-run.ts";
 import { describeTaskPath, hasTaskEnded, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
 
@@ -21,7 +22,7 @@ const statusStyles = {
 const barCells = 15;
 /** A bar with its percentage: the column keeps this width, so that the picture stands still while nodes come and go. */
 const progressWidth = barCells + 6;
-const printedCharsShown = 48;
+const printedWidthMax = 49;
 
 export interface RunViewOptions {
   readonly paint: Colors;
@@ -147,15 +148,13 @@ function formatNodeDetail({ status, waitsFor, kind }: RunTreeRow, colors: Colors
   const node = status as FollowedNode | null;
   if (node?.error) return colors.red(`${node.error.code}: ${stripControlCharacters(node.error.message)}`);
   if (node?.status === "running") {
-    const printed = keepLineEnd(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""));
+    const printed = truncateStart(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""), printedWidthMax);
     return [stripControlCharacters(node.state?.message ?? ""), printed === "" ? "" : `"${printed}"`].filter(Boolean).join("  ");
   }
   if (node?.why !== undefined && node.status !== "queued") return colors.dim(stripControlCharacters(node.why));
   if ((node !== null && node.status !== "queued") || kind !== "node") return "";
   return colors.dim(waitsFor.length > 0 ? `waits for ${waitsFor.map(stripControlCharacters).join(", ")}` : "waits for a worker");
 }
-
-const keepLineEnd = (text: string): string => (text.length > printedCharsShown ? `…${text.slice(-printedCharsShown)}` : text);
 
 function formatRunSummary(run: Run, all: readonly RunTreeRow[], { paint: colors, now, url }: RunViewOptions): string {
   const top = all.filter(({ depth }) => depth === 0);

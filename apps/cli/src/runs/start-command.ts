@@ -17,7 +17,8 @@ import type { Client } from "../api/api-client.ts";
 import type { CommandContext } from "../api/command-context.ts";
 import { findRunId, findWorkflow } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters, type Terminal } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import { followRun } from "./run-follower.ts";
 import { applyInputFlags, type RunInputFlags } from "./run-inputs.ts";
 

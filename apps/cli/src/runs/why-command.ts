@@ -4,7 +4,8 @@ import type { Placement } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded } from "./run-view.ts";
 import { type ExplanationContext, explainReason } from "./why-explanations.ts";
 

@@ -1,7 +1,7 @@
 // What `astra why` says of a reason or a worker: the facts of a placement as words for people. As data they are printed untouched.
 
 import type { JsonObject } from "@astraflow/protocol";
-import { formatInstant, formatTimeSpan } from "../api/command-context.ts";
+import { formatInstant, formatPairs, formatTimeSpan } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
 export interface ExplanationContext {
@@ -58,12 +58,6 @@ export function explainReason(code: string, facts: JsonObject, context: Explanat
   const explain = Object.hasOwn(explanations, code) ? explanations[code] : undefined;
   return stripControlCharacters(explain === undefined ? formatPairs(facts) : explain(facts, context));
 }
-
-export const formatPairs = (facts: JsonObject): string =>
-  Object.entries(facts)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => stripControlCharacters(`${name}=${typeof value === "string" ? value || "-" : JSON.stringify(value)}`))
-    .join(" ");
 
 const toText = (value: unknown): string =>
   value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -1,12 +1,13 @@
 // `astra queues list|show`: what waits for which kind of worker, who could take it, and what keeps the others from it.
 
 import type { QueueList } from "@astraflow/protocol";
-import { type CommandContext, formatTimeSpan, printItem, printList } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findByNameOrId } from "../lookup/name-lookup.ts";
 import type { CliExitCode } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
-import { formatPairs } from "../runs/why-explanations.ts";
+import { formatPairs, formatTimeSpan } from "../output/format.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 type Queue = QueueList["items"][number];
 

@@ -2,8 +2,8 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CommandContext } from "../api/command-context.ts";
-import type { ListenForKeys } from "../command-line/common-flags.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import type { ListenForKeys } from "../output/terminal.ts";
 import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
 
 export interface TopFlags {

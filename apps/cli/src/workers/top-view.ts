@@ -1,8 +1,9 @@
 // The fleet and its runs at one moment as lines of text. Pure; who looks, and how often, is in top-command.ts.
 
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
-import { formatTimeSpan } from "../api/command-context.ts";
-import { type Colors, fitTableToWidth, formatTable, stripControlCharacters, truncateLine } from "../output/terminal.ts";
+import { formatTimeSpan } from "../output/format.ts";
+import { fitTableToWidth, formatTable, truncateLine } from "../output/table.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState } from "./worker-view.ts";
 
 export interface FleetSnapshot {

@@ -4,9 +4,10 @@
 import { allItems } from "@astraflow/client";
 import { closestMatch, type Worker } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, formatInstant, printItem, printList } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { formatInstant } from "../output/format.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-view.ts";
 

@@ -1,7 +1,8 @@
 // One worker as lines of text: its state in a word, what is known of it, what it holds and can do.
 
 import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 /** All that keeps it from being plainly online, or that it is. */
 export function describeWorkerState(worker: Worker): string {

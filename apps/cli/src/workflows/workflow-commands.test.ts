@@ -186,7 +186,7 @@ it("[L36] a run that lacks only packages which nobody has brought is refused wit
   expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
   const wish = { ...flags, ...more, allowUnknown: false };
   await expect(startRun(file, wish, start("/nodes/0/package/name").context)).rejects.toMatchObject({
-    next: `astra run ${file} --allow-unknown`,
+    suggestedCommand: `astra run ${file} --allow-unknown`,
   });
-  await expect(startRun(file, wish, start("/nodes/0/parameters").context)).rejects.toMatchObject({ next: null });
+  await expect(startRun(file, wish, start("/nodes/0/parameters").context)).rejects.toMatchObject({ suggestedCommand: null });
 });

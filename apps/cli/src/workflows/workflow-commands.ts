@@ -3,11 +3,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
 import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
-import { type CommandContext, formatInstant, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatTable, stripControlCharacters } from "../output/terminal.ts";
+import { formatInstant } from "../output/format.ts";
+import { formatTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 export async function listWorkflows(
   flags: FilterFlags & { search?: string; limit: number },

@@ -1,0 +1,34 @@
+// The CLI loads other packages by name, so the compiler does not compare its types with their exports: these tests do.
+
+import { expect, it } from "vitest";
+import {
+  type AppCommand,
+  type CampaignRequest,
+  loadAppCommand,
+  loadScheduler,
+  loadSimulator,
+  type SchedulerModule,
+  type SimulatorModule,
+} from "./app-loader.ts";
+
+type CampaignOptions = Parameters<typeof import("@astraflow/sim").runCampaign>[0];
+type Mutant = NonNullable<CampaignOptions["plant"]>;
+
+it("[L64] what the CLI uses of the simulator is what the simulator exports", async () => {
+  const simulator: SimulatorModule<CampaignOptions["profile"], Mutant> = await import("@astraflow/sim");
+  // Optional options: the compiler would accept a name that the simulator does not know.
+  const optionNames: readonly (keyof CampaignOptions)[] = [] as readonly (keyof CampaignRequest<string, string>)[];
+
+  expect(await loadSimulator()).toBe(simulator);
+  expect(Object.keys(simulator.profiles)).toContain("default");
+  expect(optionNames).toEqual([]);
+});
+
+it("[L64] what the CLI uses of the scheduler and the worker is what they export", async () => {
+  const scheduler: SchedulerModule & { schedulerCommand: AppCommand } = await import("@astraflow/scheduler");
+  const worker: { workerCommand: AppCommand } = await import("@astraflow/worker");
+
+  expect(await loadScheduler()).toBe(scheduler);
+  expect(await loadAppCommand("scheduler")).toBe(scheduler.schedulerCommand);
+  expect(await loadAppCommand("worker")).toBe(worker.workerCommand);
+});

@@ -1,0 +1,28 @@
+// Values as people read them: instants, time spans, name=value pairs.
+
+import type { JsonObject, Run } from "@astraflow/protocol";
+import { stripControlCharacters } from "./terminal.ts";
+
+/** The first 19 characters of an instant, which is what people read of it. */
+export const formatInstant = (instant: string | undefined): string =>
+  instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
+
+/** How long something took that has ended. */
+export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
+  startedAt && finishedAt ? formatTimeSpan(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
+
+export function formatTimeSpan(ms: number): string {
+  if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  return minutes < 120
+    ? `${minutes} min`
+    : minutes < 2_880
+      ? `${Math.floor(minutes / 60)} h`
+      : `${Math.floor(minutes / 1_440)} d`;
+}
+
+export const formatPairs = (facts: JsonObject): string =>
+  Object.entries(facts)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => stripControlCharacters(`${name}=${typeof value === "string" ? value || "-" : JSON.stringify(value)}`))
+    .join(" ");

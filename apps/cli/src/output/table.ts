@@ -1,0 +1,108 @@
+// Tables and lines that fit the screen, measured in columns of the terminal.
+
+import { stripVTControlCharacters } from "node:util";
+import stringWidth from "string-width";
+
+const segmenter = new Intl.Segmenter();
+
+/** Pads columns to their widest cell as it is seen: colours have no width, Hangul and emoji are two columns wide. */
+export function formatTable(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, stringWidth(cell))));
+  return rows.map((row) =>
+    row
+      .map((cell, at) => (at === row.length - 1 ? cell : cell + " ".repeat((widths[at] ?? 0) - stringWidth(cell))))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+/** How a cell is shortened: an id to its end, an instant to day and minute, a text to its beginning. */
+export type CellKind = "id" | "when" | "text";
+
+const columnGap = 2;
+const idCharsMin = 8;
+/** Texts are cut first, and not below this width; then the widest column. */
+const cellCharsMin = { text: 16, any: 8 } as const;
+
+type TableCells = readonly (readonly string[])[];
+
+/** The rows cut to a width: ids to their ends while these are unique, instants to the minute, then texts, then the widest columns. */
+export function fitTableToWidth(rows: TableCells, columns: readonly { readonly kind?: CellKind }[], width: number): TableCells {
+  const isFitting = (cells: TableCells): boolean => tableWidth(columnWidths(cells)) <= width;
+  let cells: TableCells = rows;
+  for (const kind of ["id", "when"] as const) {
+    if (isFitting(cells)) return cells;
+    columns.forEach((column, at) => {
+      if (column.kind === kind) cells = kind === "id" ? shortenIds(cells, at) : shortenInstants(cells, at);
+    });
+  }
+  const widths = columnWidths(cells);
+  const isText = (at: number): boolean => columns[at]?.kind === "text";
+  const isFree = (at: number): boolean => columns[at]?.kind !== "id" && columns[at]?.kind !== "when";
+  shrinkColumns(widths, width, { may: isText, least: cellCharsMin.text });
+  shrinkColumns(widths, width, { may: isFree, least: cellCharsMin.any });
+  return cells.map((row) => row.map((cell, at) => truncate(cell, widths[at] ?? 0)));
+}
+
+const columnWidths = (rows: TableCells): number[] =>
+  (rows[0] ?? []).map((_, at) => Math.max(...rows.map((cells) => stringWidth(cells[at] ?? ""))));
+const tableWidth = (widths: readonly number[]): number =>
+  widths.reduce((sum, one) => sum + one, 0) + columnGap * (widths.length - 1);
+
+/** Narrows the widest of some columns by one, again and again, until the table fits or no column may become narrower. */
+function shrinkColumns(
+  widths: number[],
+  width: number,
+  { may: mayShrink, least: minWidth }: { may: (at: number) => boolean; least: number },
+): void {
+  for (let over = tableWidth(widths) - width; over > 0; over -= 1) {
+    const shrinkable = widths.map((one, at) => (mayShrink(at) && one > minWidth ? one : 0));
+    const widest = shrinkable.indexOf(Math.max(...shrinkable));
+    if ((shrinkable[widest] ?? 0) === 0) return;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+}
+
+/** `2026-01-31 12:00:00Z` to `01-31 12:00Z`. */
+function shortenInstants(rows: TableCells, at: number): TableCells {
+  return rows.map((row) => row.with(at, (row[at] ?? "").replace(/^\d{4}-(\d{2}-\d{2} \d{2}:\d{2}):\d{2}Z$/, "$1Z")));
+}
+
+function shortenIds(rows: TableCells, at: number): TableCells {
+  const ids = [...new Set(rows.slice(1).map((row) => row[at] ?? ""))];
+  const longest = Math.max(0, ...ids.map((id) => id.length));
+  let length = idCharsMin;
+  while (length < longest && new Set(ids.map((id) => id.slice(-length))).size < ids.length) length += 1;
+  return rows.map((row, line) => (line === 0 ? row : row.with(at, (row[at] ?? "").slice(-length))));
+}
+
+/** Cuts a text to a width; a wide character that does not fit is dropped as a whole. */
+export function truncate(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let cut = "";
+  let used = 1; // for the ellipsis
+  for (const { segment } of segmenter.segment(text)) {
+    used += stringWidth(segment);
+    if (used > width) break;
+    cut += segment;
+  }
+  return `${cut}…`;
+}
+
+/** Keeps the end of a text, cut to a width. */
+export function truncateStart(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let cut = "";
+  let used = 1;
+  for (const { segment } of [...segmenter.segment(text)].reverse()) {
+    used += stringWidth(segment);
+    if (used > width) break;
+    cut = segment + cut;
+  }
+  return `…${cut}`;
+}
+
+/** A line longer than the screen would wrap and break the display; a line that is cut loses its colours. */
+export const truncateLine = (line: string, columns: number): string =>
+  stringWidth(line) < columns ? line : truncate(stripVTControlCharacters(line), Math.max(1, columns - 1));
