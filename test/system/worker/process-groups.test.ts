@@ -26,7 +26,8 @@ function findWatcher(worker: number): number | null {
           .replace(/^.*\) . /s, "")
           .split(" ")[0],
       );
-      if (parent === worker && readFileSync(`/proc/${entry}/cmdline`, "latin1").includes("process-watchdog-main")) return Number(entry);
+      if (parent === worker && readFileSync(`/proc/${entry}/cmdline`, "latin1").includes("process-watchdog-main"))
+        return Number(entry);
     } catch {
       continue; // it ended while it was looked at
     }
