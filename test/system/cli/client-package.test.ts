@@ -72,7 +72,7 @@ export async function main(url: string, workflow: Workflow): Promise<object> {
 
 describe("the packed client", () => {
   it("[A330] holds compiled sources, their types, a manifest, the licence and a readme, and needs no other package", () => {
-    const modules = ["api", "calls", "client", "events", "exchange", "fault", "index", "pages", "sse"];
+    const modules = ["api", "client", "events", "fault", "http", "index", "methods", "pages", "sse"];
 
     const manifest = JSON.parse(readFileSync(join(installedPackage, "package.json"), "utf8")) as Record<string, unknown>;
 
