@@ -3,6 +3,7 @@
  * line reads, lives in scripts/reporter.ts.
  */
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 export const everyTest = [
@@ -21,6 +22,9 @@ export const aloneTests = [
   "packages/sim/src/campaign/campaign*.test.ts",
 ];
 
+/** Hundreds of child processes load the same sources: what one has compiled the next ones read, which halves the CPU time of a start. */
+const compileCacheFolder = fileURLToPath(new URL("node_modules/.cache/compiled", import.meta.url));
+
 const nowhere = ["**/node_modules/**", "**/var/**"];
 
 export default defineConfig({
@@ -32,6 +36,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 120_000,
     watch: false,
+    env: { NODE_COMPILE_CACHE: compileCacheFolder },
     reporters: [["default", { summary: false }], "./scripts/reporter.ts"],
     // Run in the order of their names, without a pause between: the long ones first, so that short ones fill the gap at the end.
     projects: [

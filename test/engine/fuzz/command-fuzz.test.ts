@@ -35,7 +35,7 @@ const withDelays =
 
 describe("commands about a worker in random weather", () => {
   it.each(seeds(40))(
-    "[E129] each that was taken ends once, whatever becomes of the worker's sessions (seed %i)",
+    "[E129] every accepted worker command ends once, whatever happens to the worker's sessions (seed %i)",
     async (seed) => {
       const random = new FuzzRandom(seed);
       const cluster = new EngineCluster({ mode: "weak" });
@@ -58,13 +58,16 @@ describe("commands about a worker on PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  it.each(seeds(3))("[E129] end once there too, with several engines and several turns in flight (seed %i)", async (seed) => {
-    const cluster = await PostgresEngineCluster.create(server, names, settings);
-    const fuzz = new CommandFuzz(new FuzzRandom(seed), cluster);
+  it.each(seeds(3))(
+    "[E129] every accepted worker command ends once on PostgreSQL, with several engines and turns in flight (seed %i)",
+    async (seed) => {
+      const cluster = await PostgresEngineCluster.create(server, names, settings);
+      const fuzz = new CommandFuzz(new FuzzRandom(seed), cluster);
 
-    await fuzz.run();
+      await fuzz.run();
 
-    expect(await findCommandProblems(fuzz)).toEqual([]);
-    await cluster.close();
-  });
+      expect(await findCommandProblems(fuzz)).toEqual([]);
+      await cluster.close();
+    },
+  );
 });

@@ -28,28 +28,28 @@ async function runSeeds(options: FuzzOptions, first: number, count: number): Pro
 }
 
 describe("bad weather", () => {
-  it("[U6] moody workers and callers cost one engine on its own store no run and make it break no promise", async () => {
+  it("[U6] one engine with its own store loses no run and breaks no invariant under random workers and callers", async () => {
     const { broken, seen } = await runSeeds({ mode: "strong", engines: 1, rates: noStoreFaults, crashes: false }, 1, 60);
 
     expect(broken).toEqual([]);
     expect(seen).toEqual(expect.arrayContaining(requiredOccurrences));
   });
 
-  it("[U7] an engine killed at any point of a turn takes up what was left, with commits that fail or get no answer", async () => {
+  it("[U7] an engine killed at any point of a turn recovers, also with commits that fail or whose answer is lost", async () => {
     const { broken, seen } = await runSeeds({ mode: "strong", engines: 1, rates: storeFaultRates, crashes: true }, 1_001, 60);
 
     expect(broken).toEqual([]);
     expect(seen).toEqual(expect.arrayContaining([...requiredOccurrences, ...requiredKills]));
   });
 
-  it("[U8] a store shared with others, with busy roots and rows that come late, changes nothing of that", async () => {
+  it("[U8] no invariant is broken on a shared store with busy roots and rows that must be loaded", async () => {
     const { broken, seen } = await runSeeds({ mode: "weak", engines: 1, rates: storeFaultRates, crashes: true }, 2_001, 60);
 
     expect(broken).toEqual([]);
     expect(seen).toEqual(expect.arrayContaining([...requiredOccurrences, ...requiredKills]));
   });
 
-  it("[U9] two engines on one store, workers moving between them and either one killed, keep every promise together", async () => {
+  it("[U9] two engines on one store break no invariant while workers move between them and either one is killed", async () => {
     const { broken, seen } = await runSeeds({ mode: "weak", engines: 2, rates: storeFaultRates, crashes: true }, 3_001, 60);
 
     expect(broken).toEqual([]);

@@ -188,7 +188,9 @@ const heartbeatCommand = (worker: TestWorker): Command => ({
 });
 
 describe("random steering", () => {
-  it("[E93] never leaves a run open, whatever was asked of it and whoever was lost", { timeout: 120_000 }, async () => {
+  it("[E93] random steering never leaves a run open, whatever was requested and whichever worker was lost", {
+    timeout: 120_000,
+  }, async () => {
     const left: string[] = [];
     const codes = new Set<string>();
     for (const seed of seeds) {

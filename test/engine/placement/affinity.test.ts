@@ -69,7 +69,7 @@ async function runError(harness: EngineHarness, run: string) {
 }
 
 describe("what a result leaves with its worker", () => {
-  it("[P14] is a document with its owner and the time it lives, and is told of in the run's log", async () => {
+  it("[P14] an artifact left with a worker is stored as a document with its owner and expiry, and the run's log records it", async () => {
     const { world: harness, owner, run } = await createOwner();
 
     const kept = await readDocument(harness, "artifact", "res-1");
@@ -101,7 +101,7 @@ describe("what a result leaves with its worker", () => {
     ]);
   });
 
-  it("[P14] is gone when its time is over, and its run says so; what came inline is not kept at all", async () => {
+  it("[P14] an artifact at a worker expires with a record in its run; an inline one is not stored as a document", async () => {
     const { world: harness, run } = await createOwner({ expiresAt: 1_800_000_000_000 + 5_000 });
 
     await harness.advance(5_001);
@@ -114,7 +114,7 @@ describe("what a result leaves with its worker", () => {
 });
 
 describe("a task that refers to a resource", () => {
-  it("[P15] goes to its owner and to nobody else, wherever in its parameters or its policy the reference stands", async () => {
+  it("[P15] a task that refers to a resource goes to its owner only, wherever in parameters or policy the reference is", async () => {
     const { world: harness, owner, other } = await createOwner();
 
     await startAndSettle(harness, taskUsing("res-1"));
@@ -128,7 +128,7 @@ describe("a task that refers to a resource", () => {
     ]);
   });
 
-  it("[P15] waits while the owner is busy or away, and runs when it has room again", async () => {
+  it("[P15] a task that refers to a resource waits while the owner is busy or away", async () => {
     const { world: harness, owner, other } = await createOwner();
     await startAndSettle(harness, buildChain(1, { policy: { resourceRefs: [{ resourceId: "res-1" }] } }));
     const run = await startAndSettle(harness, taskUsing("res-1"));
@@ -140,7 +140,7 @@ describe("a task that refers to a resource", () => {
     expect(other.dispatchesSent).toEqual([]);
   });
 
-  it("[P16] fails at once with the reason where the resource is gone", async () => {
+  it("[P16] a task that refers to a removed resource fails at once with the reason", async () => {
     const { world: harness, owner, other } = await createOwner({ expiresAt: 1_800_000_000_000 + 5_000 });
     await harness.advance(5_001);
 
@@ -155,7 +155,7 @@ describe("a task that refers to a resource", () => {
     expect(other.dispatchesSent).toEqual([]);
   });
 
-  it("[P16] waits for an owner that is away until its lease ends, then fails", async () => {
+  it("[P16] a task that refers to a resource of a disconnected worker waits until that worker's lease ends, then fails", async () => {
     const { world: harness, owner, other } = await createOwner();
     await owner.disconnect();
     const run = await startAndSettle(harness, taskUsing("res-1"));
@@ -169,7 +169,7 @@ describe("a task that refers to a resource", () => {
     expect(await runError(harness, later)).toMatchObject({ code: "E.RESOURCE.MISSING", details: { reason: "worker-lost" } });
   });
 
-  it("[P16] that no worker can have together with another is refused, naming both", async () => {
+  it("[P16] a task that needs two resources of different workers is refused, naming both", async () => {
     const { world: harness, owner, other } = await createOwner();
     const drain = (on: boolean) => harness.ask({ type: "worker.drain", tenant: "t1", by: "ada", worker: owner.worker, on });
     await drain(true);
@@ -190,7 +190,7 @@ describe("a task that refers to a resource", () => {
     });
   });
 
-  it("[P15] whose resource was never reported goes to the worker it names, of its own tenant only", async () => {
+  it("[P15] a task that refers to an unreported resource goes to the worker named in the reference, of its own tenant only", async () => {
     const harness = await new EngineHarness().start();
     const named = await harness.joinWorker("named");
     await harness.joinWorker("elsewhere", { tenant: "t2" });
@@ -202,7 +202,7 @@ describe("a task that refers to a resource", () => {
     expect(await runError(harness, foreign)).toMatchObject({ code: "E.RESOURCE.MISSING", details: { reason: "worker-unknown" } });
   });
 
-  it("[P15] keeps a resource alive by using it", async () => {
+  it("[P15] using a resource extends its expiry", async () => {
     const { world: harness, owner } = await createOwner();
     await harness.advance(1_000);
     for (let at = 0; at < 5; at++) {
@@ -239,7 +239,7 @@ describe("affinity keys", () => {
     expect(owner.dispatchesSent).toHaveLength(3);
   });
 
-  it("[P17] a key whose worker is lost is free, and so is who waited for it", async () => {
+  it("[P17] when the worker of an affinity key is lost, the key is free and tasks that waited for that worker may run anywhere", async () => {
     const harness = await new EngineHarness().start();
     const first = await harness.joinWorker("a");
     await startAndSettle(harness, sticky());
@@ -321,7 +321,7 @@ describe("affinity keys", () => {
     expect(other.dispatchesSent).toHaveLength(1);
   });
 
-  it("[P15] a run that hands a resource from node to node stays where it is", async () => {
+  it("[P15] a run that passes a resource from node to node stays on one worker", async () => {
     const harness = await new EngineHarness().start();
     const crew = [await harness.joinWorker("a", { slots: 3 }), await harness.joinWorker("b", { slots: 3 })];
     await startAndSettle(harness, buildWorkflow([{}, {}], [[0, 1]]));

@@ -61,7 +61,7 @@ describe("placement", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([urgent, first, second, late]);
   });
 
-  it("[P5] does not let a fresh successor overtake tasks that stand in line", async () => {
+  it("[P5] does not let a fresh successor overtake tasks that are queued already", async () => {
     const harness = await new EngineHarness().start();
     const one = await harness.startRun(buildChain(2));
     const two = await harness.startRun(buildChain(2));

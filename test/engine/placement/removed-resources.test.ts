@@ -53,7 +53,7 @@ async function readResource(harness: EngineHarness) {
 }
 
 describe("a resource that its worker no longer keeps", () => {
-  it("[W180] is told in the log of the run that left it and seen at its node, once", async () => {
+  it("[W180] a dropped resource is recorded once in the log of the run that made it, and shown at its node", async () => {
     const { world: harness, owner, run } = await createOwner();
 
     expect(await removeResource(owner)).toEqual({ of: "word", applied: true });
@@ -67,7 +67,7 @@ describe("a resource that its worker no longer keeps", () => {
     expect(task === undefined ? null : readTaskState(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
   });
 
-  it("[B81] is gone also when its worker said so just before its session left, unless the worker was kicked or has come back", async () => {
+  it("[B81] a resource reported as dropped just before the session ended is gone, unless the worker was kicked or has returned", async () => {
     const { world: harness, owner } = await createOwner();
     await owner.disconnect();
     expect(await removeResource(owner)).toEqual({ of: "word", applied: true });
@@ -78,7 +78,7 @@ describe("a resource that its worker no longer keeps", () => {
     await expect(removeResource(owner)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[W181] ends a task that waits for it at once, though its worker is busy, and every later one", async () => {
+  it("[W181] a dropped resource fails waiting tasks that refer to it at once, even if its worker is busy, and every later one", async () => {
     const { world: harness, owner } = await createOwner();
     await harness.startRun(buildChain(1));
     await harness.settle();
@@ -98,7 +98,7 @@ describe("a resource that its worker no longer keeps", () => {
     expect(owner.dispatchesSent).toHaveLength(2);
   });
 
-  it("[W181] is forgotten an hour later without another word", async () => {
+  it("[W181] a dropped resource is forgotten an hour later", async () => {
     const { world: harness, owner } = await createOwner();
     await removeResource(owner, { reason: "released" });
 
@@ -109,7 +109,7 @@ describe("a resource that its worker no longer keeps", () => {
     expect((await harness.facts()).filter((type) => type === "artifact.removed")).toHaveLength(1);
   });
 
-  it("[W180] is only removed by its owner, in its session, and not where another was kept under the name since", async () => {
+  it("[W180] only the owner's current session drops a resource, and not one stored later under the same name", async () => {
     const { world: harness, owner } = await createOwner();
     const other = await harness.joinWorker("other");
     const doc = await readResource(harness);

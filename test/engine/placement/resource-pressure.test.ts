@@ -17,7 +17,7 @@ async function startHarness(): Promise<{ world: EngineHarness; worker: TestWorke
 }
 
 describe("a worker short of memory or disk", () => {
-  it("[B32] gets nothing new from the threshold on, hears that it drains, and gets work again 5 points below", async () => {
+  it("[B32] a worker short of memory or disk is drained at the threshold and gets work again 5 points below it", async () => {
     const { world: harness, worker } = await startHarness();
 
     await worker.heartbeat([], true, { memPct: 89.9, diskPct: 94 });
@@ -43,7 +43,7 @@ describe("a worker short of memory or disk", () => {
     expect(await harness.workerFacts(worker.worker, "worker.relieved")).toEqual([{ memPct: 85, diskPct: 10 }]);
   });
 
-  it("[B39] is news for the scheduler's log, as one that is late, full or well again is", async () => {
+  it("[B39] resource pressure, missed heartbeats, saturation and recovery are logged by the scheduler", async () => {
     const { world: harness, worker } = await startHarness();
     const news = () => harness.effects.flatMap((effect) => (effect.type === "worker" ? [[effect.event, effect.isRecovery]] : []));
 
@@ -60,7 +60,7 @@ describe("a worker short of memory or disk", () => {
     ]);
   });
 
-  it("[P9] gets no task that comes in the same turn as the beat that says so", async () => {
+  it("[P9] a worker gets no task in the turn of the heartbeat that reports resource pressure", async () => {
     const { world: harness, worker } = await startHarness();
     const beat = {
       type: "worker.beat",
@@ -79,7 +79,7 @@ describe("a worker short of memory or disk", () => {
     expect(drainsSent(harness)).toEqual([[true, "short of disk"]]);
   });
 
-  it("[B32] judges each of the two by itself: disk just below its threshold does not prolong a lack of memory", async () => {
+  it("[B32] memory and disk are judged separately: disk just below its threshold does not prolong memory pressure", async () => {
     const { world: harness, worker } = await startHarness();
 
     await worker.heartbeat([], true, { memPct: 95, diskPct: 94 });
@@ -88,7 +88,7 @@ describe("a worker short of memory or disk", () => {
     expect(drainsSent(harness).map(([on]) => on)).toEqual([true, false]);
   });
 
-  it("[B32] that no longer says how much it uses stays as it was", async () => {
+  it("[B32] a worker that stops reporting its usage keeps its pressure state", async () => {
     const { world: harness, worker } = await startHarness();
     await worker.heartbeat([], true, { memPct: 95 });
 
@@ -98,7 +98,7 @@ describe("a worker short of memory or disk", () => {
     expect(readCondition((await harness.workerRow(worker.worker)).condition).strain).toBe("memory");
   });
 
-  it("[B32] does not undo an operator's drain when it is relieved, nor the other way round", async () => {
+  it("[B32] the end of resource pressure does not undo an operator's drain, nor the reverse", async () => {
     const { world: harness, worker } = await startHarness();
     await drainWorker(harness, worker, true);
     await worker.heartbeat([], true, { memPct: 95 });
@@ -118,7 +118,7 @@ describe("a worker short of memory or disk", () => {
     expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[B32] hears an undrain asked of another scheduler only when it is relieved too", async () => {
+  it("[B32] an undrain requested at another scheduler reaches a worker only once its resource pressure is over", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w");
@@ -134,7 +134,7 @@ describe("a worker short of memory or disk", () => {
     expect(drainsSent(near).map(([on]) => on)).toEqual([true, false]);
   });
 
-  it("[B32] is still short of it in its next session, and not as another process", async () => {
+  it("[B32] resource pressure outlasts the session but not the process", async () => {
     const { world: harness, worker } = await startHarness();
     await worker.heartbeat([], true, { memPct: 95 });
 
@@ -150,7 +150,7 @@ describe("a worker short of memory or disk", () => {
     expect(restarted.dispatchesSent).toHaveLength(1);
   });
 
-  it("[B32] is judged by its tenant's own thresholds", async () => {
+  it("[B32] resource pressure is judged by the thresholds of the worker's tenant", async () => {
     const harness = await new EngineHarness({ settings: { tenants: { t2: { drainMemPct: 50 } } } }).start();
     const [one, two] = [await harness.joinWorker("w"), await harness.joinWorker("w", { tenant: "t2" })];
 
@@ -163,7 +163,7 @@ describe("a worker short of memory or disk", () => {
 });
 
 describe("what a worker says of itself", () => {
-  it("[B33] is in its row after each beat, for every replica to read", async () => {
+  it("[B33] a worker's health and vitals are stored with each heartbeat, for every replica to read", async () => {
     const { world: harness, worker } = await startHarness();
     await harness.advance(3_000);
 
@@ -214,7 +214,7 @@ describe("a worker without a free slot", () => {
     }
   }
 
-  it("[B34] is said to be saturated after 60 s, once, and unsaturated when a slot is free again", async () => {
+  it("[B34] a worker without a free slot for 60 s is reported as saturated once, and as unsaturated when a slot is free", async () => {
     const { world: harness, worker } = await full(2);
     await pass(harness, worker, 60);
     expect(await harness.workerFacts(worker.worker, "worker.saturated")).toEqual([]);
@@ -232,7 +232,7 @@ describe("a worker without a free slot", () => {
     expect(readCondition((await harness.workerRow(worker.worker)).condition).saturatedAt).toBeNull();
   });
 
-  it("[B34] is not saturated when a look has found a free slot in between", async () => {
+  it("[B34] a worker seen with a free slot in between is not reported as saturated", async () => {
     const { world: harness, worker } = await full();
     await pass(harness, worker, 40);
     await worker.succeed();
@@ -246,7 +246,7 @@ describe("a worker without a free slot", () => {
     expect(await harness.workerFacts(worker.worker, "worker.saturated")).toEqual([]);
   });
 
-  it("[B34] ends its episode in its next session, when it has a free slot there", async () => {
+  it("[B34] saturation ends in the worker's next session if it has a free slot there", async () => {
     const { world: harness, worker } = await full();
     await pass(harness, worker, 62);
     expect(harness.engine.gauge().saturated).toEqual({ t1: 1 });
@@ -257,7 +257,7 @@ describe("a worker without a free slot", () => {
     expect(await harness.workerFacts(worker.worker, "worker.unsaturated")).toHaveLength(1);
   });
 
-  it("[P10] leaves work without a pin to any other that has room, and keeps pinned work waiting for itself", async () => {
+  it("[P10] a full worker leaves unpinned work to others, and pinned work waits for it", async () => {
     const cluster = new EngineCluster();
     const harness = await cluster.startEngine("r1");
     const worker = await harness.joinWorker("w");

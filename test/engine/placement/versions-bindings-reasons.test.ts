@@ -28,7 +28,7 @@ async function placementOf(harness: EngineHarness, run: string, workflow: Record
 }
 
 describe("versions", () => {
-  it("[P11] a node with a least version goes to any worker that has that or a later one, and is told which", async () => {
+  it("[P11] a node with a minimum version goes to any worker with that version or a later one, and its dispatch names the version", async () => {
     const harness = await new EngineHarness().start();
     const early = await harness.joinWorker("early", { packages: [testPackage("1.9.0")] });
     const late = await harness.joinWorker("late", {
@@ -50,7 +50,7 @@ describe("versions", () => {
     expect(worker.lastDispatch.packageVersion).toBe("1.0.0");
   });
 
-  it("[P11] a version that is not late enough, or not installed, is no version", async () => {
+  it("[P11] a worker whose version is too old, or not installed, gets no such task", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("early", { packages: [testPackage("1.9.0")] });
     await harness.joinWorker("broken", { packages: [testPackage("2.0.0", "failed")] });
@@ -81,7 +81,7 @@ describe("bindings", () => {
     expect(readBindings(row)).toEqual({ test: { worker: first.worker, at: harness.now } });
   });
 
-  it("[P12] goes elsewhere where the bound worker is full or drains, and is bound there from its success on", async () => {
+  it("[P12] work of a bound package goes elsewhere if the bound worker is full or draining; its success moves the binding", async () => {
     const harness = await new EngineHarness().start();
     const first = await harness.joinWorker("a");
     const run = await startAndSettle(harness, buildChain(3));
@@ -142,7 +142,7 @@ describe("why a task waits", () => {
     expect(said.summary).toContain("none of 6 workers can take it");
   });
 
-  it("[P13] counts slots and limits of a node type where the caller looked who holds what", async () => {
+  it("[P13] slots and node type limits are explained where the caller loaded what the workers hold", async () => {
     const harness = await new EngineHarness().start();
     const workflow = buildChain(1);
     await harness.joinWorker("full", { slots: 1 });

@@ -44,7 +44,7 @@ async function useKeyTwice(
 }
 
 it.each(keyed.filter((name) => name !== "createView"))(
-  "[A370] the key of %s is no other route's, and another's is not its own",
+  "[A370] an idempotency key used with %s is refused on every other route, and the reverse",
   async (name) => {
     expect(await withRestFixture((cluster) => useKeyTwice(cluster, name, "createView"))).toEqual([]);
     expect(await withRestFixture((cluster) => useKeyTwice(cluster, "createView", name))).toEqual([]);

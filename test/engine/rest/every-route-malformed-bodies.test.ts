@@ -104,7 +104,7 @@ async function checkMutatedBody(cluster: RestFixture, name: RouteName, one: Body
 
 describe("bodies with a wound", () => {
   const names = routeNames.filter((name) => routeOf(name).request !== undefined);
-  it.each(names)("[A221] %s answers as it promises, whatever is wrong with the body", async (name) => {
+  it.each(names)("[A221] %s answers a malformed body with one of its documented faults", async (name) => {
     const cluster = await openRestFixture(await createMemoryFixture("strong"));
     const problems = new Set<string>();
     const check = fc.asyncProperty(bodyMutation, async (one) => {

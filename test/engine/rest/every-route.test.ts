@@ -43,7 +43,7 @@ const storeFixtures = [
 ] as const;
 
 describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
-  it("[A213] answers a good request as its row says, to those who may ask", async () => {
+  it("[A213] every route answers a valid request of an authorised caller as its table row says", async () => {
     const wrong: string[] = [];
     const judge = async (name: RouteName, { send: ask }: RestFixture) => {
       const response = await ask(name);
@@ -62,7 +62,7 @@ describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
     expect(wrong).toEqual([]);
   }, 120_000);
 
-  it("[A214] asks for a token, and for one that may do this", async () => {
+  it("[A214] every route demands a token, and one with the right scope", async () => {
     const { send: ask, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const wrong: string[] = [];
@@ -81,7 +81,7 @@ describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A215] a thing of another tenant is answered exactly as one that does not exist", async () => {
+  it("[A215] an object of another tenant is answered exactly as one that does not exist", async () => {
     const { send: ask, ownSamples: mine, otherTenantSamples: theirs, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const told: string[] = [];
@@ -160,7 +160,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A218] odd words in a path are a thing that does not exist, or no such path", async () => {
+  it("[A218] odd path parameters are answered 404, as a missing object or an unknown route", async () => {
     const { send: ask, ownSamples: mine, storedState: trace } = await openFixture();
     const before = await trace();
     const odd = [
@@ -197,7 +197,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A219] refuses a key that is none, and takes any other", async () => {
+  it("[A219] an invalid Idempotency-Key is refused, any valid one accepted", async () => {
     const { send: ask, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];

@@ -110,7 +110,7 @@ describe("lists", () => {
     expect((await bench.callRoute("listRuns", { query: { q: "a\u0000b" } })).body.error).toBe("E.REQUEST.INVALID");
   });
 
-  it("[A224] odd instants are refused or mean what they say", async () => {
+  it("[A224] unusual timestamps are either refused or read exactly", async () => {
     const { bench } = await openFixture();
     const status = async (since: string) => (await bench.callRoute("listRuns", { query: { since } })).status;
 
@@ -164,7 +164,7 @@ describe("what was printed", () => {
     expect(paged.map(({ text }) => text).join("|")).toBe(lines.map(({ text }) => text).join("|"));
   });
 
-  it("[A226] bytes alone are shown too, a page at a time", async () => {
+  it("[A226] output that is only bytes is paged too", async () => {
     const { say, read, readAll } = await printed();
     for (let n = 0; n < 5; n++)
       await say([
@@ -244,7 +244,7 @@ describe("keys that come again", () => {
 });
 
 describe("a node inside a container", () => {
-  it("[A236] is taken up again, or tried again after its run, with the whole container", async () => {
+  it("[A236] a dead letter or a retry of a node inside a container repeats the whole container", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const ids = new Map<string, string>();
@@ -273,7 +273,7 @@ describe("a node inside a container", () => {
 });
 
 describe("starts that are too much", () => {
-  it("[A231] labels are few and short", async () => {
+  it("[A231] more labels, or longer ones, than allowed are refused", async () => {
     const { start } = await openFixture();
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`label-${n}`, "x"]));
 

@@ -92,7 +92,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     expect([await refused(), await refused("t2")]).toEqual([[], []]);
   });
 
-  it("[A260] a refused requeue or dismissal of a letter is in the audit of its run", async () => {
+  it("[A260] a refused requeue or dismissal of a dead letter is in the audit of its run", async () => {
     const { world: harness, bench, start, refused } = await open();
     const worker = await harness.joinWorker("w");
     const letters: string[] = [];
@@ -143,7 +143,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     }
   });
 
-  it("[A263] a rebind of a worker is read back and said to have ended, well or ill", async () => {
+  it("[A263] a rebind of a worker is read back with its outcome", async () => {
     const { world: harness, bench, start } = await open();
     await harness.joinWorker("w");
     const run = await start(buildChain(1));

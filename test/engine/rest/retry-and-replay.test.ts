@@ -56,7 +56,7 @@ async function openFixture() {
 }
 
 describe("a retry or replay that is rehearsed", () => {
-  it("[A360] answers which nodes would run and which results it would take over, and starts nothing", async () => {
+  it("[A360] a dry run of a retry or replay names the nodes that would run and the results it would reuse, and starts nothing", async () => {
     const { bench, fail, runs } = await openFixture();
     const runId = await fail();
     const params = { runId };
@@ -80,7 +80,7 @@ describe("a retry or replay that is rehearsed", () => {
     });
   });
 
-  it("[A360] is refused as the order itself would be", async () => {
+  it("[A360] a dry run of a retry or replay is refused exactly as the real one", async () => {
     const { bench, start, succeed } = await openFixture();
     const done = await succeed();
     const active = await start();
@@ -94,7 +94,7 @@ describe("a retry or replay that is rehearsed", () => {
 });
 
 describe("many runs at once", () => {
-  it("[A361] are replayed from a node on or with another version, those under way left alone, and each new run is named", async () => {
+  it("[A361] a bulk replay from a node or with another version leaves running runs alone and names each new run", async () => {
     const { bench, worker, fail, succeed, start, change } = await openFixture();
     const [failed, succeeded, active] = [await fail(), await succeed(), await start()];
     await worker.succeed({ out: 1 });
@@ -115,7 +115,7 @@ describe("many runs at once", () => {
     expect(lost.started).toBeUndefined();
   });
 
-  it("[A361] have a node or a version named only where they are replayed", async () => {
+  it("[A361] a bulk change takes a node or a version only for a replay", async () => {
     const { bench, fail } = await openFixture();
     const runId = await fail();
     for (const wrong of [{ from: nodeId(0) }, { version: "latest" }]) {
@@ -126,7 +126,7 @@ describe("many runs at once", () => {
     }
   });
 
-  it("[A362] are counted in a dry run with how many of them need nothing", async () => {
+  it("[A362] a dry run of a bulk change counts the runs that match and those that need nothing", async () => {
     const { bench, fail, succeed, start, runs } = await openFixture();
     await fail();
     await succeed();
@@ -145,7 +145,7 @@ describe("many runs at once", () => {
     expect(await runs()).toHaveLength(3);
   });
 
-  it("[A363] that are named one by one must fit what else the filter says", async () => {
+  it("[A363] runs listed by id in a bulk change must also match the rest of the filter", async () => {
     const { start, fail, change } = await openFixture();
     const failed = await fail({ labels: { batch: "blue" } });
     const other = await start({ clientId: "d" });

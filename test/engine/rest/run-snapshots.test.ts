@@ -48,7 +48,7 @@ const sendFeedback = (worker: TestWorker, data: Record<string, unknown>) =>
   });
 
 describe("a run as it was", () => {
-  it("[A280] shows what its nodes said of themselves then, acks and attempts, whatever happened since", async () => {
+  it("[A280] a run read at an older position shows feedback, acks and attempts as of then", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const policy = { retry: { maxAttempts: 2, backoffMs: 100 } };
@@ -80,7 +80,7 @@ describe("a run as it was", () => {
     expect(again).toMatchObject({ status: "running", attempt: 2 });
   });
 
-  it("[A281] is refused beyond the end of the log, before the run was there, and where its facts are no longer kept", async () => {
+  it("[A281] reading a run at a position is refused beyond the end of the log, before the run existed, and where its facts were removed", async () => {
     const clock = { wall: () => 1_800_000_000_000, mono: () => 1_800_000_000_000 };
     const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock });
     const { world: harness, bench, get } = await openFixture({ store: cluster.createHandle() });
@@ -121,7 +121,7 @@ describe("a run as it was", () => {
     expect(foreign.body.message.replace(run, "nobody")).toBe(missing.body.message);
   });
 
-  it("[A282] gives results of what had ended, parameters of what had been granted, node by node and page by page", async () => {
+  it("[A282] a run at an older position shows results of ended nodes and parameters of granted ones, single and paged", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(
@@ -162,7 +162,7 @@ describe("a run as it was", () => {
     expect(queued.items).toHaveLength(1);
   });
 
-  it("[A288] every node has a state: those not reached wait, with their host and place in its chain", async () => {
+  it("[A288] every node of a run has a state: unreached ones are waiting, with their host and their place in its chain", async () => {
     const { world: harness, get } = await openFixture();
     const workflow = buildChain(2) as { nodes: { id: string; position?: object }[] };
     const [, last] = workflow.nodes;
@@ -180,7 +180,7 @@ describe("a run as it was", () => {
 });
 
 describe("what the log tells", () => {
-  it("[A290] says that a join waits, why a task was cancelled, and how a run will end while it is swept", async () => {
+  it("[A290] the log records that a join waits, why a task was cancelled, and how a run that is being closed will end", async () => {
     const { world: harness } = await openFixture({ settings: { sweepTasksMax: 2 } });
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await harness.startRun(
@@ -205,7 +205,7 @@ describe("what the log tells", () => {
     for (const one of data("task.cancelled")) expect(one).toMatchObject({ error: { code: "E.RUNNER.CANCELLED" } });
   });
 
-  it("[A285] tells outcomes that came too late, with the fence that holds, at most 20 of a task, and changes nothing else", async () => {
+  it("[A285] the log records late outcomes with the fence that counts, at most 20 per task, and nothing else changes", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(1));
@@ -235,7 +235,7 @@ describe("what the log tells", () => {
 });
 
 describe("the ledger", () => {
-  it("[A283] of a run says what was given out, what came back, and that nothing was lost or done twice", async () => {
+  it("[A283] the ledger of a run counts what was granted and what ended, and shows that nothing was lost or ended twice", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2));
@@ -259,7 +259,7 @@ describe("the ledger", () => {
     expect((await get("getRunLedger", "nobody")).body.error).toBe("E.NOT_FOUND");
   });
 
-  it("[A284] of the log is read in bounded stretches whose figures add up", async () => {
+  it("[A284] the ledger of the log is read in bounded ranges whose figures add up", async () => {
     const { world: harness, bench } = await openFixture();
     const worker = await harness.joinWorker("w");
     for (let n = 0; n < 3; n++) {
@@ -289,7 +289,7 @@ describe("the ledger", () => {
 });
 
 describe("runs of many tasks", () => {
-  it("[A287] show what every task printed, page by page, those behind the first 1,000 too", async () => {
+  it("[A287] the output of every task of a large run is paged, also beyond the first 1,000 tasks", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w", { slots: 2_000 });
     const pair = buildChain(2) as { nodes: { ui: object }[]; edges: object[] };
@@ -338,7 +338,7 @@ describe("runs of many tasks", () => {
 });
 
 describe("artifacts of a run", () => {
-  it("[A289] say whether they can still be had; lists show those that can, and all when asked to", async () => {
+  it("[A289] artifacts tell whether they are still available; lists show the available ones, or all on request", async () => {
     const { world: harness, bench, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2));

@@ -181,7 +181,7 @@ describe("parts of a run", () => {
     expect(bound.body.items).toMatchObject([{ package: "test", workerId: "w", queue: "worker.w" }]);
   });
 
-  it("[A248] answers that are looked at say the position they are true at: definitions, changes of many, KEDA's number", async () => {
+  it("[A248] definitions, bulk changes and the KEDA metric carry the log position they were read at", async () => {
     const { world: harness, bench, start, run } = await openFixture();
     await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -200,7 +200,7 @@ describe("parts of a run", () => {
     for (const { body } of answers) expect(body.asOf).toBeGreaterThan(0);
   });
 
-  it("[A250] refuses a word of the query that is none of those the route knows, instead of finding nothing", async () => {
+  it("[A250] an unknown value of a query parameter is refused instead of matching nothing", async () => {
     const { bench, start } = await openFixture();
     const { runId } = (await start(chainOfFour)).body;
 
@@ -254,7 +254,7 @@ describe("parts of a run", () => {
     expect((await read({ cursor: "?" })).status).toBe(400);
   });
 
-  it("[A146] says why a node waits: its own reason, and each worker's first rule", async () => {
+  it("[A146] the explanation of a waiting node gives its own reason and, for each worker, the first rule it fails", async () => {
     const { world: harness, bench, start } = await openFixture();
     const { runId } = (await start(buildWorkflow([{}, {}], [[0, 1]]))).body;
     await harness.joinWorker("other", { packages: [{ name: "else", version: "1.0.0", status: "installed" }] });
@@ -304,7 +304,7 @@ describe("steering a run", () => {
     expect((await bench.callRoute("skipNode", { ...nodePath(runId, 1), as: "vic" })).status).toBe(403);
   });
 
-  it("[A148] rebinds to another worker by name, and names who cannot be had", async () => {
+  it("[A148] a rebind goes to the named worker; one that cannot take it is named in the refusal", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -449,7 +449,7 @@ describe("steering a run", () => {
     expect(await audit("run.skip")).toMatchObject([{ actorId: "ann", metadata: { outcome: "ok" } }]);
   });
 
-  it("[A152] a foreign tenant's run answers every route as one that does not exist", async () => {
+  it("[A152] every route answers for another tenant's run as for one that does not exist", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(2))).body;

@@ -26,7 +26,7 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
     return JSON.parse(items[0]?.body ?? "null");
   };
 
-  it("[A325] are counted right when many are kept and removed at once", async () => {
+  it("[A325] saved views are counted correctly under concurrent saves and removals", async () => {
     const cluster = await open();
 
     const made = await Promise.all(["a", "b", "c", "d", "e"].map((name) => cluster.send("createView", viewRequest(name))));
@@ -40,7 +40,7 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
     expect(body.items.map(({ name }: { name: string }) => name)).toEqual(["c", "d", "e", "mine"]);
   });
 
-  it("[A355] are kept and removed however many ask at once, and the audit tells of no refusal that nobody has heard", async () => {
+  it("[A355] concurrent saves and removals of views all succeed, and the audit contains no refusal that no caller received", async () => {
     const cluster = await open();
     const many = Array.from({ length: 40 }, (_, n) => `n${n}`);
 
@@ -54,7 +54,7 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
     expect(body.items.map(({ metadata }: { metadata: { outcome: string } }) => metadata.outcome)).toEqual(many.map(() => "ok"));
   });
 
-  it("[A322] of one name asked for at once are one view and refusals that say so", async () => {
+  it("[A322] concurrent creation of a view of one name makes one view; the others are refused", async () => {
     const cluster = await open();
 
     const told = await Promise.all([1, 2, 3].map(() => cluster.send("createView", viewRequest("late"))));
@@ -64,7 +64,7 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
     expect(refusal?.body.message).toBe('there is a view "late" of runs already; choose another name or change that one');
   });
 
-  it("[A327] are in the audit with who did what to which", async () => {
+  it("[A327] changes of saved views are in the audit with actor, action and view", async () => {
     const cluster = await open();
     const { body } = await cluster.send("createView", viewRequest("late"));
     const url = `/api/v1/views/${body.viewId}`;

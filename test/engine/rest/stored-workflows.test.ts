@@ -57,7 +57,7 @@ const storeFixtures: readonly [string, () => Promise<StoreFixture>][] = [
 ];
 
 describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf) => {
-  it("[A28] [A37] [A40] are saved, edited by two, published, compared and rolled back", async () => {
+  it("[A28] [A37] [A40] workflows are saved, edited by two people, published, compared and rolled back", async () => {
     const { bench } = await openFixture(await stageOf());
     const patch = (base: number, label: string, n: number, as = "ann") =>
       bench.callRoute("editDraft", {
@@ -112,7 +112,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     expect([draft.version, draft.versionHash]).toEqual(["draft", undefined]);
   });
 
-  it("[A29] are listed and found, deleted ones left out", async () => {
+  it("[A29] workflows are listed and found, without the deleted ones", async () => {
     const { bench } = await openFixture(await stageOf());
     for (let n = 0; n < 5; n += 1) {
       const metadata = { name: `workflow number ${n}`, tags: [n % 2 === 0 ? "even" : "odd"] };
@@ -138,7 +138,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     );
   });
 
-  it("[A46] [A48] [A51] are exported, taken in, published as packages and cloned, each once under its key", async () => {
+  it("[A46] [A48] [A51] workflows are exported, imported, published as packages and cloned, each once per idempotency key", async () => {
     const { bench, world: harness } = await openFixture(await stageOf());
     await bench.callRoute("saveWorkflow", { body: chain });
     await bench.callRoute("publishVersion", { params: at });
@@ -159,7 +159,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     expect(await harness.facts("default")).toContain("audit.workflow.clone");
   });
 
-  it("[A52] [A53] [A34] are checked against the manifests that workers brought", async () => {
+  it("[A52] [A53] [A34] workflows are checked against the manifests that workers announced", async () => {
     const { bench, engineClient, reader } = await openFixture(await stageOf());
     const manifestRecorder = createManifestRecorder({
       engineClient,

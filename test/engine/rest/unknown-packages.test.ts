@@ -47,7 +47,7 @@ async function openFixture() {
 }
 
 describe("runs of packages that nobody has brought", () => {
-  it("[A254] are refused with node and field once somebody has brought others, and planned with the same error", async () => {
+  it("[A254] a run of an unknown package is refused with node and field once workers have announced others; a dry run shows the same error", async () => {
     const { bring, start, runs } = await openFixture();
     await bring("tests");
 
@@ -63,7 +63,7 @@ describe("runs of packages that nobody has brought", () => {
     expect(await runs()).toBe(0);
   });
 
-  it("[A254] are started where that is allowed, or where nobody has brought anything, and wait for a worker", async () => {
+  it("[A254] a run of an unknown package starts where that is allowed, or where no package is known at all, and waits for a worker", async () => {
     const { world: harness, bring, start } = await openFixture();
     expect((await start()).status).toBe(202);
     await bring("mail");
@@ -76,7 +76,7 @@ describe("runs of packages that nobody has brought", () => {
     expect(worker.lastDispatch.node).toBe(nodeId(0));
   });
 
-  it("[A255] are started as soon as a worker that lists the package has joined, though no manifest is kept yet", async () => {
+  it("[A255] a run of a package starts as soon as a worker that lists it has joined, even before its manifest is stored", async () => {
     const { world: harness, bring, start } = await openFixture();
     await bring("mail");
     expect((await start()).status).toBe(400);
@@ -86,7 +86,7 @@ describe("runs of packages that nobody has brought", () => {
     expect((await start()).status).toBe(202);
   });
 
-  it("[A256] that were started under a key are answered as then, and a key that was refused is free", async () => {
+  it("[A256] a start repeated under its key is answered as the first time; a refused start leaves its key free", async () => {
     const { world: harness, bring, start, runs } = await openFixture();
     const first = await start({}, "k1");
     await bring("mail");
@@ -103,7 +103,7 @@ describe("runs of packages that nobody has brought", () => {
     expect(await runs()).toBe(2);
   });
 
-  it("[A257] are retried and replayed as they were, though the package is not known any more", async () => {
+  it("[A257] a run is retried and replayed unchanged even if its package is no longer known", async () => {
     const { bench, bring, start } = await openFixture();
     const { runId } = (await start()).body;
     await bench.callRoute("cancelRun", { params: { runId } });
@@ -115,7 +115,7 @@ describe("runs of packages that nobody has brought", () => {
     expect((await again("replayRun", { from: nodeId(0), version: "same" })).status).toBe(202);
   });
 
-  it("[A257] are replayed with another version only where that is allowed, or the run was", async () => {
+  it("[A257] a replay with another version is checked for unknown packages again, unless it or the run allowed them", async () => {
     const { bench, bring, start } = await openFixture();
     await bench.callRoute("saveWorkflow", { body: chainOfTwo });
     const plain = (await start()).body.runId;

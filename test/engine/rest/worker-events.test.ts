@@ -73,7 +73,7 @@ const summarizeEvent = ({ id, type, data }: ReceivedEvent) =>
     : [type, id === undefined ? "volatile" : "logged", data["connected"], data["registered"]];
 
 describe("events about workers", () => {
-  it("[A311] a register tells each package that came, changed or went, and then how the worker is", async () => {
+  it("[A311] a registration emits an event for each added, changed or removed package, then one with the worker's state", async () => {
     const { world: harness, follow } = await openFixture();
     const reader = await follow();
     const first = await harness.joinWorker("w", { packages: [packageEntry("a"), packageEntry("b")] });
@@ -95,7 +95,7 @@ describe("events about workers", () => {
     expect(first.worker).toBe(same.worker);
   });
 
-  it("[A312] a worker that goes is told as not connected, also to who hears of it when it is back", async () => {
+  it("[A312] a worker that leaves is reported as disconnected, also to readers that see the event after it has returned", async () => {
     const { world: harness, follow } = await openFixture();
     const crew = await harness.joinWorker("w");
     const reader = await follow();
@@ -112,7 +112,7 @@ describe("events about workers", () => {
     ]);
   });
 
-  it("[A300] heartbeats have no id, move no cursor and are not told to who comes back", async () => {
+  it("[A300] heartbeat events have no id, move no cursor and are not replayed to readers that reconnect", async () => {
     const { world: harness, follow, look } = await openFixture();
     const crew = await harness.joinWorker("w");
     const reader = await follow();
@@ -137,7 +137,7 @@ describe("events about workers", () => {
     ]);
   });
 
-  it("[A302] a worker without a socket is told when it registers, and every time it says that it lives", async () => {
+  it("[A302] a worker known over REST emits an event when it registers and at every sign of life", async () => {
     const { world: harness, ask, follow } = await openFixture();
     const reader = await follow();
     const enrolled = await ask("enrolWorker", { workerId: "w", name: "w", packages: [packageEntry("a")] });

@@ -23,7 +23,7 @@ describe("deadlines", () => {
     expect((await harness.runDetail(run)).run).toMatchObject({ phase: "failed", error: expect.stringContaining("E.TIMEOUT") });
   });
 
-  it("[E6] also when the scheduler was restarted in between", async () => {
+  it("[E6] a reported attempt keeps its time limit over a scheduler restart", async () => {
     const cluster = new EngineCluster();
     const first = await cluster.startEngine("r1");
     const worker = await first.joinWorker("w");

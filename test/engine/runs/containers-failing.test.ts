@@ -52,7 +52,7 @@ describe("failing inside", () => {
     expect(errorOf(over.error)).toMatchObject({ details: { task: `${run}.0*0/0*0/0`, node: "aaa", container: "aa", frame: 0 } });
   });
 
-  it("[E73] leaves one letter of what failed for good: none for a try that was made again, none where a caller may make good of it", async () => {
+  it("[E73] one dead letter per final failure: none for a retried iteration, none where a caller handles the failure", async () => {
     const letters = async (harness: EngineHarness) =>
       (await harness.store.page({ page: "docs", tenant: "t1", collection: "letter", limit: 10 })).items.map((doc) =>
         doc.id.slice(doc.id.lastIndexOf(".") + 1),
@@ -165,38 +165,35 @@ describe("trying again", () => {
     expect(autoWorkers.dispatchesSeen).toHaveLength(3);
   });
 
-  it.for(["forEach", "map"] as const)(
-    "[E32] of a %s tries only the iteration that failed again, and keeps the order of results",
-    async (mode) => {
-      const tries: Record<number, number> = {};
-      const { world: harness, robot: autoWorkers } = await startFixture((_, params) => {
-        const item = Number(params["item"]);
-        tries[item] = (tries[item] ?? 0) + 1;
-        return item % 3 === 1 && (tries[item] as number) < 3 ? { fail: "E.RUNNER.FAILURE" } : { done: { out: item } };
-      });
-      const list = Array.from({ length: 9 }, (_, at) => at);
-      const run = await harness.startRun(
-        buildFlow(
-          sequence({
-            loop: { mode, items: list, ...(mode === "map" && { parallelism: 4 }) },
-            retry,
-            body: sequence({}),
-            inputs: [["item", 0]],
-          }),
-        ),
-      );
+  it.for(["forEach", "map"] as const)("[E32] a %s retries only the failed iteration and keeps results in order", async (mode) => {
+    const tries: Record<number, number> = {};
+    const { world: harness, robot: autoWorkers } = await startFixture((_, params) => {
+      const item = Number(params["item"]);
+      tries[item] = (tries[item] ?? 0) + 1;
+      return item % 3 === 1 && (tries[item] as number) < 3 ? { fail: "E.RUNNER.FAILURE" } : { done: { out: item } };
+    });
+    const list = Array.from({ length: 9 }, (_, at) => at);
+    const run = await harness.startRun(
+      buildFlow(
+        sequence({
+          loop: { mode, items: list, ...(mode === "map" && { parallelism: 4 }) },
+          retry,
+          body: sequence({}),
+          inputs: [["item", 0]],
+        }),
+      ),
+    );
 
-      for (let look = 0; look < 40; look++) {
-        await autoWorkers.answerAll();
-        await harness.advance(500);
-      }
+    for (let look = 0; look < 40; look++) {
+      await autoWorkers.answerAll();
+      await harness.advance(500);
+    }
 
-      const { run: over, tasks } = await checkRun(harness, run);
-      expect(over.phase).toBe("succeeded");
-      expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((out) => ({ out })), count: 9 });
-      expect(tries).toEqual({ 0: 1, 1: 3, 2: 1, 3: 1, 4: 3, 5: 1, 6: 1, 7: 3, 8: 1 });
-    },
-  );
+    const { run: over, tasks } = await checkRun(harness, run);
+    expect(over.phase).toBe("succeeded");
+    expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((out) => ({ out })), count: 9 });
+    expect(tries).toEqual({ 0: 1, 1: 3, 2: 1, 3: 1, 4: 3, 5: 1, 6: 1, 7: 3, 8: 1 });
+  });
 });
 
 describe("time limits and cancelling", () => {

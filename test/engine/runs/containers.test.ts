@@ -84,7 +84,7 @@ describe("a container without a loop", () => {
     expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ out: 'aaaaaaaab("aaaaaaaaa()")' });
   });
 
-  it("[E20] is over at once when its body or its list is empty, and what follows goes on", async () => {
+  it("[E20] a container with an empty body or list succeeds at once", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(echoParameters);
     const none = { nodes: [] };
     const empty = { loop: { mode: "map", items: [] }, body: sequence({}) };
@@ -196,7 +196,7 @@ describe("loops", () => {
     expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((item) => ({ out: item * 2 })), count: 23 });
   });
 
-  it("[E24] a list that is none fails its container and names the field", async () => {
+  it("[E24] a loop whose items are not a list fails and names the field", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture();
     const run = await harness.startRun(
       buildFlow(sequence({ loop: { mode: "map", items: "parameters.list" }, body: sequence({}) })),

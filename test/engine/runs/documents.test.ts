@@ -129,7 +129,7 @@ describe("documents", () => {
     expect(run.code).toBe("E.IDEMPOTENCY.MISMATCH");
   });
 
-  it("[E82] whose time is over are gone, and the engine wakes for it", async () => {
+  it("[E82] expired documents are removed; the engine wakes at their expiry", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0, { due: harness.now + 500 }), documentPut("b", 0)]));
     await harness.settle();
@@ -163,7 +163,7 @@ describe("documents", () => {
     expect((await readDocuments(harness, "c"))[0]).toBeNull();
   });
 
-  it("[E83] an entry without documents stands with the run it names, never with another tenant's", async () => {
+  it("[E83] an audit entry without documents is recorded with the run it names, never with another tenant's run", async () => {
     const harness = await new EngineHarness().start();
     const run = await harness.startRun(buildChain(1));
     const audit = { action: "run.export", targetType: "run", target: run };

@@ -234,7 +234,7 @@ describe("nodes that are given", () => {
     expect(autoWorkers.dispatchCounts).toEqual({ b: 1, d: 1 });
   });
 
-  it("[E37] may be all: the run succeeds at once", async () => {
+  it("[E37] a run whose nodes are all given succeeds at once", async () => {
     const { world: harness } = await startFixture();
     const run = await start(
       harness,

@@ -59,7 +59,7 @@ describe("what a node says of itself", () => {
     });
   });
 
-  it("[A372] tells the stage it has with what it says of itself, and with nothing else", async () => {
+  it("[A372] feedback facts carry the current stage; other facts do not", async () => {
     const { say, facts } = await startFixture();
     await say({ progress: 0.1 });
     await say({ stage: "one" });
@@ -113,7 +113,7 @@ describe("what a node says of itself", () => {
     expect(await state()).toEqual({ said: { progress: 0.9, at: harness.now, metrics: { tokens: 7 } } });
   });
 
-  it("[E66] begins the next attempt with nothing said", async () => {
+  it("[E66] a new attempt starts without the feedback of the last one", async () => {
     const {
       crew: worker,
       world: harness,
@@ -340,7 +340,7 @@ describe("what a result must be", () => {
     expect(kept).toEqual([(task.endedAt ?? 0) + 3_600_000, 9_000_000_000_000, undefined]);
   });
 
-  it("[E111] an attempt that lives longer than a moment after its ack is said to run, once, in the unit that stores the ack", async () => {
+  it("[E111] `task.running` is recorded once, in the commit that stores a late ack", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(1));
     const { task, fence } = worker.lastDispatch;
     await harness.advance(2_000);

@@ -44,7 +44,7 @@ describe("callers at another scheduler", () => {
     expect(caller.dispatchesSent).toHaveLength(2);
   });
 
-  it("[B42] tells a worker that resumed at another scheduler what it was owed", async () => {
+  it("[B42] a worker that resumes at another scheduler receives the answers it had not received", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const caller = await near.joinWorker("a", { slots: 1, pool: "near" });
@@ -148,7 +148,7 @@ describe("a container behind a chain", () => {
 });
 
 describe("an answer that comes by mail before the asking has landed", () => {
-  it("[E103] leaves the caller with its slot taken: it goes on, whatever the order in which commits are heard of", async () => {
+  it("[E103] an answer that arrives by mail before the request's commit is known still resumes the caller and takes its slot", async () => {
     // The turn before the asking has not been heard of yet, so neither has the asking, although it is stored and the other scheduler sees it.
     const gate = Promise.withResolvers<void>();
     let isHeld = false;

@@ -27,7 +27,7 @@ const succeedTask = (worker: TestWorker, slot: string, result: unknown = {}) => 
 const singleAttempt = { retry: { maxAttempts: 1 } };
 
 describe("a chain", () => {
-  it("[E50] runs the outermost middleware for the host, and what it asks for next, with their places in the dispatch", async () => {
+  it("[E50] a host starts with its outermost middleware; each `next` dispatches the layer below with its chain index", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(
@@ -178,7 +178,7 @@ describe("a chain", () => {
     expect(await taskPhasesBySlot(harness, run)).toEqual({ "0": "failed", "1": "failed" });
   });
 
-  it("[E54] leaves it to the caller what the failure of a call means: no letter, and the run goes on", async () => {
+  it("[E54] a failed call is answered to its caller; it makes no dead letter and does not fail the run", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: singleAttempt } }));
@@ -252,7 +252,7 @@ describe("a chain", () => {
     expect(nextAnswers(harness)[0]?.trace).toMatchObject({ task: `${run}.0~1`, status: "succeeded", attempts: 1, call: 1 });
   });
 
-  it("[A374] name the worker as people do, and never its tenant", async () => {
+  it("[A374] facts of a chain name the worker without its tenant", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -357,7 +357,7 @@ describe("requests", () => {
     expect(await taskPhasesBySlot(harness, run)).toEqual({ "0": "hosting", "0~1": "failed", "1": "leased" });
   });
 
-  it("[E58] tells a stranger nothing", async () => {
+  it("[E58] a `next` from another tenant's worker is answered as for an unknown task", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w");
     const thief = await harness.joinWorker("thief", { tenant: "t2" });
@@ -425,7 +425,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B41] owes the answer to a worker that is away, and tells it at the next join", async () => {
+  it("[B41] an answer for a disconnected middleware is kept and sent at its next join", async () => {
     const harness = await startHarness();
     const [a, b] = [await harness.joinWorker("a", { slots: 1 }), await harness.joinWorker("b", { slots: 1, pool: "other" })];
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: { pool: "other" } } }));

@@ -96,7 +96,7 @@ describe("skip", () => {
     expect(await phasesBySlot(harness, run)).toMatchObject({ run: "succeeded", 2: "skipped" });
   });
 
-  it("[E85] of a node that is not reached yet is remembered: those before it run, it does not, those after it do", async () => {
+  it("[E85] skipping a node before it is reached takes effect when the run gets there", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(

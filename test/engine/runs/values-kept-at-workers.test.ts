@@ -25,7 +25,7 @@ async function runWith(path: string) {
 }
 const storedAtWorker = { resourceRef: { resourceId: "big", workerName: "w", type: "json" } };
 
-it("[A367] fails the node that would get a part of a value that stayed, and names field, part and way out", async () => {
+it("[A367] a node that needs part of a value kept at a worker fails and names the field, the part and the remedy", async () => {
   const { world: harness, worker } = await runWith("results.out.0.url");
   await worker.succeed({ out: storedAtWorker });
 

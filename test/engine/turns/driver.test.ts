@@ -58,7 +58,7 @@ const answersOf = (harness: EngineHarness): CommandAnswer[] =>
 const runPendingCallbacks = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe("commands that cannot be decided", () => {
-  it("[U1] leaves a command out that throws, tries it alone, then refuses it; its neighbours commit", async () => {
+  it("[U1] a command that throws is retried alone and then refused; the other commands of its turn commit", async () => {
     const { world: harness, cluster } = createDriverFixture();
     await harness.start();
     const poison = harness.startCommand(buildChain(2)) as Extract<Command, { type: "run.start" }>;
@@ -93,7 +93,7 @@ describe("commands that cannot be decided", () => {
     expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(3);
   });
 
-  it("[U2] leaves a root alone whose timer throws twice, reports it once, and lets the other timers go on", async () => {
+  it("[U2] a root whose timer throws twice is quarantined and reported once; other timers still fire", async () => {
     const { world: harness, cluster } = createDriverFixture();
     await harness.start();
     const patient = (length: number) => buildChain(length, { policy: { queueTimeoutMs: 3_000 } });
@@ -347,7 +347,7 @@ describe("the checkers", () => {
     expect(await watch(null)).toEqual([]);
   });
 
-  it("[U5] see an engine that speaks before its commit", async () => {
+  it("[U5] the checker finds an engine that sends effects before its commit", async () => {
     const problems = await watch("ack-before-commit");
 
     expect(problems).toContainEqual(expect.stringMatching(/^run .* was answered before it was visible$/));

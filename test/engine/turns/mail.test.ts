@@ -49,7 +49,7 @@ describe("words for another scheduler's sockets", () => {
     ]);
   });
 
-  it("[U13] a letter about a drain that has ended meanwhile changes nothing", async () => {
+  it("[U13] mail about a drain that has ended has no effect", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     let isDeaf = true;
     const near = await cluster.startEngine("r1", {
@@ -131,7 +131,7 @@ describe("words for another scheduler's sockets", () => {
 });
 
 describe("without mail", () => {
-  it("[U15] a grant to a worker that was drained elsewhere is not written; the worker is told, and gets nothing", async () => {
+  it("[U15] a grant to a worker drained by another scheduler fails to commit and is not sent", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const near = await cluster.startEngine("r1", {
       wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),

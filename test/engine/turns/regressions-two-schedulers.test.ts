@@ -43,7 +43,7 @@ describe("two schedulers on one store", () => {
     expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[U9] also when the hint that told of it was lost", async () => {
+  it("[U9] work of an unknown route is found by the other scheduler even if its hint was lost", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const deaf = await cluster.startEngine("r1", { wrap: (store) => overrideStore(store, { onHint: () => undefined }) });
     const far = await cluster.startEngine("r2");

@@ -83,7 +83,7 @@ describe("turns in flight", () => {
     expect(waiting).toHaveLength(1);
   });
 
-  it("[U12] turns are heard of in the order they were decided, though a later one is on disk first", async () => {
+  it("[U12] effects of turns leave in the order of decision even if a later turn commits first", async () => {
     const { world: harness, hold, pass } = await createPausedCommits(3);
     const first = await harness.startRun(buildChain(1));
     hold();
@@ -186,7 +186,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(2);
   });
 
-  it("[U12] nor while they are on disk and not heard of yet", async () => {
+  it("[U12] a worker gets no more than its slots while grants are committed but not yet applied", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
     const worker = await harness.joinWorker("w", { slots: 2 });
     await harness.startRun(buildWorkflow([{}, {}], []));

@@ -52,7 +52,7 @@ describe("two processes with one instance id", () => {
     await expect(far.joinWorker("w", { boot: "old" })).rejects.toMatchObject(denied);
   });
 
-  it("[B35] may follow each other: a former one returns once the present session is gone", async () => {
+  it("[B35] an earlier process with the same instance id may join again once the present session has ended", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w", { boot: "one" });
     const two = await harness.joinWorker("w", { boot: "two" });
@@ -142,7 +142,7 @@ describe("a kick", () => {
     expect(resetsSent(near)).toHaveLength(1);
   });
 
-  it("[B36] of a worker that joins in the same turn ends that very session", async () => {
+  it("[B36] a kick and a join of the same worker in one turn end the new session", async () => {
     const harness = await new EngineHarness().start();
     const { worker, session, boot } = await harness.joinWorker("w");
     const about = JSON.parse((await harness.workerRow(worker)).about) as never;

@@ -92,7 +92,7 @@ describe("workers that are known over REST", () => {
     expect(JSON.parse((await harness.workerRow("t1/w")).about)).toMatchObject({ slots: 3, packages: [packageEntry("test")] });
   });
 
-  it("[B61] that were lost are known again by their word, and keep what their leases need until all is taken back", async () => {
+  it("[B61] a lost worker that registers again is known again; its old attempts are still taken back", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await worker.disconnect();
@@ -106,7 +106,7 @@ describe("workers that are known over REST", () => {
 });
 
 describe("a sign of life", () => {
-  it("[E121] leaves a worker that was lost the name it had", async () => {
+  it("[E121] a sign of life does not rename a lost worker", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await worker.disconnect();

@@ -117,7 +117,7 @@ describe("leases", () => {
     await expect(worker.succeed()).resolves.toMatchObject({ applied: true });
   });
 
-  it("[B8] takes back an acked attempt that a later heartbeat no longer names, and stops one it should not have", async () => {
+  it("[B8] a heartbeat that no longer lists an acked attempt requeues it; one that lists a foreign attempt gets a stop", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
     await harness.advance(6_000);
@@ -271,7 +271,7 @@ describe("results said twice, or by the wrong one", () => {
     expect(new Set(answers.map((one) => one.message.replace("no.0", held.task))).size).toBe(1);
   });
 
-  it("[B18] hands a task back without a verdict when its worker is shutting down", async () => {
+  it("[B18] a task handed back by a stopping worker is requeued without counting a failure", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     const spare = await harness.joinWorker("spare");
 
@@ -329,7 +329,7 @@ describe("results said twice, or by the wrong one", () => {
 });
 
 describe("what a session said before it left and is decided after", () => {
-  it("[B80] counts while nobody has followed the session: its outcome ends the task, its feedback is kept", async () => {
+  it("[B80] a report sent before the session left counts as long as the worker has no newer session", async () => {
     const { world: harness, worker, held, run } = await startGrantedTask();
     await worker.ack();
     await worker.disconnect();

@@ -38,7 +38,7 @@ describe("periods and leases", () => {
     expect(await millisUntilLost(harness, slow)).toBe(105);
   });
 
-  it("[B30] say how alive a session looks by its own period", async () => {
+  it("[B30] missed heartbeats are counted by the session's own period", async () => {
     const harness = await new EngineHarness({ settings: { tenants } }).start();
     const slow = await harness.joinWorker("s", { ...olderDialect });
     const own = await harness.joinWorker("w", { tenant: "t2" });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 
 describe("a word that comes too late", () => {
-  it("[B2] makes its sender stop the attempt it is about, in the session the word came by", async () => {
+  it("[B2] a report under an older fence is answered with a stop in the same session", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await harness.startRun(buildChain(1));

@@ -24,7 +24,7 @@ const rejoin = (harness: EngineHarness, boot: string | null = null, slots = 1): 
   harness.joinWorker("w", { ...olderDialect, boot, slots });
 
 describe("a worker that cannot report", () => {
-  it("[B27] keeps its attempts over a new handshake of the same process while its lease lasts", async () => {
+  it("[B27] a worker that cannot report keeps its attempts over a new handshake of the same process while its lease lasts", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();
     await passTime(harness, 60);
@@ -38,7 +38,7 @@ describe("a worker that cannot report", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B27] gets a boot of its own at its first join, and keeps that", async () => {
+  it("[B27] a worker without a boot id gets one at its first join and keeps it", async () => {
     const harness = await new EngineHarness().start();
     await rejoin(harness);
     const { boot } = await harness.workerRow("t1/w");
@@ -49,7 +49,7 @@ describe("a worker that cannot report", () => {
     expect((await harness.workerRow("t1/w")).boot).toBe(boot);
   });
 
-  it("[B27] loses them at once when it is a new process", async () => {
+  it("[B27] a new process of an older-dialect worker loses the attempts of the last one at once", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
 
     await rejoin(harness, "b2");
@@ -59,7 +59,7 @@ describe("a worker that cannot report", () => {
     expect(await harness.facts("t1", `run/${run}`)).toContain("task.requeued");
   });
 
-  it("[B27] has lost them when its lease is over", async () => {
+  it("[B27] a worker that cannot report loses its attempts when its lease ends", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();
     await passTime(harness, 110);
@@ -72,7 +72,7 @@ describe("a worker that cannot report", () => {
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", attempt: 2 }]);
   });
 
-  it("[B27] delivers a result that names no dispatch for what its process holds, and for nothing else", async () => {
+  it("[B27] a result that names no dispatch counts only for an attempt its process holds", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const other = await harness.joinWorker("v", { ...olderDialect, boot: "b9" });
     const word = {
@@ -96,7 +96,7 @@ describe("a worker that cannot report", () => {
 });
 
 describe("the question whether it still runs", () => {
-  it("[B28] is the same dispatch again, 2 s after the join, and only for what has not ended", async () => {
+  it("[B28] an older worker gets its open dispatches again 2 s after the join, unless they have ended", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { ...olderDialect, boot: "b1", slots: 2 });
     await harness.startRun(buildWorkflow([{}, {}], []));
@@ -117,7 +117,7 @@ describe("the question whether it still runs", () => {
     expect(again.dispatchesSent).toEqual([two]);
   });
 
-  it("[B28] wakes the engine by itself", async () => {
+  it("[B28] the recheck of an older worker's attempts wakes the engine by itself", async () => {
     const { world: harness } = await startGrantedTask();
     await rejoin(harness);
     await harness.settle();
@@ -125,7 +125,7 @@ describe("the question whether it still runs", () => {
     expect(harness.wakeAt).toBeLessThanOrEqual(harness.now + 2_000);
   });
 
-  it("[B28] answered with still running, keeps the binding for as long as the worker beats", async () => {
+  it("[B28] a recheck answered with 'still running' keeps the attempt bound while the worker sends heartbeats", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const again = await rejoin(harness);
     await passTime(harness, 2);
@@ -143,7 +143,7 @@ describe("the question whether it still runs", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B28] left without an ack, takes the attempt back after the ack deadline", async () => {
+  it("[B28] a recheck without an ack takes the attempt back after the ack deadline", async () => {
     const { world: harness, worker } = await startGrantedTask();
     const again = await rejoin(harness);
     await passTime(harness, 2);
@@ -154,7 +154,7 @@ describe("the question whether it still runs", () => {
     expect(again.lastDispatch.fence).toBeGreaterThan(worker.lastDispatch.fence);
   });
 
-  it("[B28] is asked in batches, so that a turn stays small", async () => {
+  it("[B28] recheck dispatches after a join are sent in batches", async () => {
     const harness = await new EngineHarness({ settings: { dueMax: 3 } }).start();
     const worker = await harness.joinWorker("w", { ...olderDialect, boot: "b1", slots: 8 });
     await harness.startRun(
@@ -177,7 +177,7 @@ describe("the question whether it still runs", () => {
     expect(harness.engine.gauge().turns - turns).toBe(3);
   });
 
-  it("[B28] is asked of no other worker: those that report have said what they run", async () => {
+  it("[B28] workers that report what they run get no recheck", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildChain(1));
@@ -207,7 +207,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     return { world: harness, run, again, older };
   }
 
-  it("[B29] brings the outcome of the newer one, once the worker has said that it still runs there", async () => {
+  it("[B29] the outcome of a taken-back attempt counts for the newer one once the worker has reported that it still runs", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
     await passTime(harness, 60);
@@ -221,7 +221,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect(await again.succeed({ out: 7 }, older)).toEqual({ of: "word", applied: false });
   });
 
-  it("[B29] brings it also when both words come in one turn", async () => {
+  it("[B29] an outcome of the older attempt counts also if it arrives in the same turn as the report that it still runs", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
     const { tenant, worker, session } = again;
     const code = "E.CMD.CONCURRENCY_VIOLATION";
@@ -237,7 +237,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B29] counts for nothing before the worker has said so, and the newer one runs", async () => {
+  it("[B29] the outcome of a taken-back attempt is ignored before the worker has reported that it still runs", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
 
     await expect(again.succeed({ out: 7 }, older)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
@@ -246,7 +246,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ result: JSON.stringify({ out: 8 }) }]);
   });
 
-  it("[B29] counts over a further handshake of the same process too, before it is asked again", async () => {
+  it("[B29] the outcome of a taken-back attempt counts also after another handshake of the same process", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
     const third = await rejoin(harness);
@@ -256,7 +256,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B29] counts for nothing under a fence that was never granted", async () => {
+  it("[B29] an outcome under a fence that was never granted is ignored", async () => {
     const { again } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
 
@@ -265,7 +265,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     await expect(again.succeed({}, ahead)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[B29] counts for nothing from another process, nor from a worker that knows fences", async () => {
+  it("[B29] an outcome of a taken-back attempt is ignored from another process and from a worker that knows fences", async () => {
     const { world: harness, again, older } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
     const restarted = await rejoin(harness, "b2");

@@ -76,7 +76,7 @@ describe("a resumed session", () => {
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", fence, acked: true }]);
   });
 
-  it("[B25] does not count as acked what was sent after the door looked", async () => {
+  it("[B25] a dispatch sent after the resume request was read is not counted as acked", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const { fence } = worker.lastDispatch;
 

@@ -27,7 +27,7 @@ async function moveWorker(): Promise<{
 }
 
 describe("an older session of a worker at another scheduler", () => {
-  it("[B15] has its result refused as stale, and the attempt stays with the newer session", async () => {
+  it("[B15] a result from an older session at another scheduler is refused as stale; the attempt stays with the newer session", async () => {
     const { far, old, moved, run } = await moveWorker();
 
     await expect(old.succeed({ out: 1 })).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
@@ -37,7 +37,7 @@ describe("an older session of a worker at another scheduler", () => {
     expect((await far.runDetail(run)).tasks).toMatchObject([{ phase: "succeeded", result: JSON.stringify({ out: 2 }) }]);
   });
 
-  it("[B15] has its error refused as stale, and no attempt is counted as failed", async () => {
+  it("[B15] an error from an older session at another scheduler is refused as stale and counts as no failure", async () => {
     const { far, old, run } = await moveWorker();
 
     await expect(old.error("E.RUNNER.FAILURE")).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
@@ -45,7 +45,7 @@ describe("an older session of a worker at another scheduler", () => {
     expect((await far.runDetail(run)).tasks).toMatchObject([{ phase: "leased", failures: 0 }]);
   });
 
-  it("[B15] cannot renew the lease: the worker is lost when its newer session falls silent", async () => {
+  it("[B15] heartbeats of an older session do not renew the lease of the newer one", async () => {
     const { stage: cluster, near, far, old } = await moveWorker();
     const seconds = far.settings.leaseMs / 1_000;
 
@@ -58,7 +58,7 @@ describe("an older session of a worker at another scheduler", () => {
     expect(near.effects.filter((effect) => effect.type === "answer" && effect.body?.of === "worker")).toEqual([]);
   });
 
-  it("[B15] cannot take an attempt from the newer session by not naming it", async () => {
+  it("[B15] a heartbeat of an older session that omits an attempt does not take it from the newer session", async () => {
     const { stage: cluster, far, old, run } = await moveWorker();
     await cluster.passSeconds(far.settings.ackDeadlineMs / 1_000 + 1);
 
@@ -67,7 +67,7 @@ describe("an older session of a worker at another scheduler", () => {
     expect((await far.runDetail(run)).tasks).toMatchObject([{ phase: "leased", worker: old.worker, epoch: 2 }]);
   });
 
-  it("[B15] says nothing about the newer one by its end: the worker stays online", async () => {
+  it("[B15] the end of an older session does not take the worker offline", async () => {
     const { stage: cluster, far, old, moved } = await moveWorker();
 
     await old.disconnect();

@@ -1,98 +1,102 @@
-import type { RunRef } from "@astraflow/protocol";
-import { describe, expect, it } from "vitest";
-import { expectEachRunEndedOnce, submitUntilAccepted } from "../harness/accepted-runs.ts";
-import { SchedulerApi, spawnWorker, startScheduler, startWorker, type TestScheduler } from "../harness/installation.ts";
-import { pollUntil, withTimeout } from "../harness/processes.ts";
-import { sleepingWorkflow } from "../harness/workflows.ts";
+// kill -9 of a real scheduler at each of its named points, in the middle of a run with a chain and a map: whoever comes back finds the run as
+// it was left, and it ends with the right results, each call and each iteration once.
 
-const runCount = 12;
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Workflow } from "@astraflow/protocol";
+import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { SchedulerApi, spawnWorker, startScheduler } from "../harness/installation.ts";
+import { pollUntil, repositoryRoot, withTimeout } from "../harness/processes.ts";
 
-/** Where a crash hurts, and at which pass it falls into the middle of the load. */
-const killPoints: readonly (readonly [string, number])[] = [
-  ["turn.begun", 12],
-  ["turn.decided", 12],
-  ["turn.committed", 8],
-  ["turn.spoken", 8],
-  ["sqlite.begin", 8],
-  ["sqlite.statement", 90],
-  ["sqlite.commit", 8],
-  ["sqlite.committed", 8],
+/** Each point, and passes that fall into the run: into its beginning and its middle where a turn as a whole is lost. */
+const killPoints: readonly (readonly [string, readonly number[]])[] = [
+  ["turn.begun", [8, 20]],
+  ["turn.decided", [8, 20]],
+  ["turn.committed", [6, 16]],
+  ["turn.spoken", [6, 16]],
+  ["sqlite.begin", [12]],
+  ["sqlite.statement", [140]],
+  ["sqlite.commit", [14]],
+  ["sqlite.committed", [10]],
 ];
 
-describe("kill -9 of the scheduler", () => {
-  for (const [point, pass] of killPoints) {
-    it(`[O14] at ${point} loses no accepted run and ends none twice`, async () => {
-      const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
-      const api = new SchedulerApi(first.http);
-      spawnWorker(first.ws);
-      const refs = Array.from({ length: runCount }, (_, at) => submitUntilAccepted(api, at));
+/** On PostgreSQL, where a turn is two calls to a server that lives on. */
+const postgresKillPoints: readonly (readonly [string, number])[] = [
+  ["postgres.begin", 12],
+  ["postgres.begun", 12],
+  ["postgres.commit", 8],
+  ["postgres.committing", 8],
+  ["postgres.committed", 8],
+];
 
-      expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
-      await startScheduler({ dataDir: first.dataDir, listen: first.listen });
+const inputWords = Array.from({ length: 12 }, (_, at) => `word ${at}`);
+const loopTurns = 3;
 
-      await expectEachRunEndedOnce(api, await Promise.all(refs));
+const example = (name: string): Workflow =>
+  JSON.parse(readFileSync(join(repositoryRoot, "docs", "examples", name), "utf8")) as Workflow;
+
+/** The map of the examples over more words, and beside it the loop around an echo. */
+function loopAndMapWorkflow(): Workflow {
+  const [map, loop] = [example("map.json"), example("loop.json")];
+  const [list, ...rest] = map.nodes;
+  if (list === undefined) throw new Error("the example has no list");
+  const longer = { ...list, parameters: { ...list.parameters, value: JSON.stringify(inputWords) } };
+  return { ...map, nodes: [longer, ...rest, ...loop.nodes] };
+}
+
+/** Plays the run, kills the scheduler there, starts it again, and holds the run against what it must have become. */
+async function runAndKillAt(point: string, pass: number, env: Record<string, string>): Promise<string> {
+  const first = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
+  const api = new SchedulerApi(first.http);
+  spawnWorker(first.ws, { slots: 2 });
+  const workflow = loopAndMapWorkflow();
+  const accepted = pollUntil("the run to be accepted", () => api.startRun(workflow, "k"));
+
+  expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+  await startScheduler({ env, dataDir: first.dataDir, listen: first.listen });
+  const { runId } = await accepted;
+  const run = await api.waitForRunEnd(runId);
+
+  const resultOf = (type: string) =>
+    run.nodes?.find(({ nodeId, taskId }) => isNodeOfType(workflow, nodeId, type) && /\.\d+$/.test(taskId));
+  const facts = await api.listRunFacts(runId);
+  const count = (type: string, more: (data: Record<string, unknown>) => boolean = () => true) =>
+    facts.filter((fact) => fact.type === type && more(fact.data as Record<string, unknown>)).length;
+  expect(resultOf("workflow.container")?.result).toMatchObject({
+    count: inputWords.length,
+    items: inputWords.map((word) => ({ word: word.toUpperCase() })),
+  });
+  expect(resultOf("example.pkg.echo")).toMatchObject({ status: "succeeded", result: { echo: "again" } });
+  expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: loopTurns });
+  expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(inputWords.length);
+  expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([loopTurns, loopTurns]);
+  expect([count("run.created"), count("run.succeeded")]).toEqual([1, 1]);
+  return run.status;
+}
+
+describe("kill -9 of the scheduler inside a workflow", () => {
+  for (const [point, passes] of killPoints)
+    for (const pass of passes)
+      it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+        expect(await runAndKillAt(point, pass, {})).toBe("succeeded");
+      });
+});
+
+describe("kill -9 of the scheduler inside a workflow on PostgreSQL", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  for (const [point, pass] of postgresKillPoints)
+    it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+      const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
+      expect(await runAndKillAt(point, pass, env)).toBe("succeeded");
     });
-  }
-
-  it("[O14] from outside, again and again under load, loses no accepted run and ends none twice", async () => {
-    let scheduler: TestScheduler = await startScheduler();
-    const api = new SchedulerApi(scheduler.http);
-    await startWorker(scheduler.ws);
-    const refs: Promise<RunRef>[] = [];
-    for (let round = 0; round < 4; round += 1) {
-      const batch = Array.from({ length: 15 }, (_, at) => submitUntilAccepted(api, round * 15 + at));
-      refs.push(...batch);
-      // After the first few are accepted: the others, and most of the work, are under way.
-      await Promise.any(batch);
-
-      scheduler.process.kill("SIGKILL");
-      await scheduler.process.ended;
-      scheduler = await startScheduler({ dataDir: scheduler.dataDir, listen: scheduler.listen });
-    }
-
-    await expectEachRunEndedOnce(api, await Promise.all(refs));
-  });
 });
 
-/** A task must not be over before the kill, however late the test learns that it runs; and it is done once more afterwards. */
-const sleepMs = 4_000;
-
-describe("kill -9 of a worker", () => {
-  it("[O16] gives its work to another once its lease is over, under a higher fence", async () => {
-    const scheduler = await startScheduler({ flags: ["--lease", "4000", "--heartbeat", "1000"] });
-    const api = new SchedulerApi(scheduler.http);
-    const doomed = await startWorker(scheduler.ws, { name: "doomed" });
-    const ref = await api.startRun(sleepingWorkflow(sleepMs), "k");
-    const before = await pollUntil("the worker to hold the task", async () =>
-      (await api.getRun(ref.runId)).nodes?.find((node) => node.status === "running"),
-    );
-
-    doomed.kill("SIGKILL");
-    await doomed.ended;
-    await startWorker(scheduler.ws, { name: "spare" });
-
-    const run = await api.waitForRunEnd(ref.runId);
-    expect(run.status).toBe("succeeded");
-    expect(run.nodes?.[0]).toMatchObject({ workerName: "spare", attempt: 2 });
-    expect(run.nodes?.[0]?.fence).toBeGreaterThan(before.fence ?? Number.POSITIVE_INFINITY);
-    expect((await api.listRunFacts(ref.runId)).map((fact) => fact.type)).toContain("task.requeued");
-  });
-
-  it("[O16] gives its work at once to the same worker's next life", async () => {
-    const scheduler = await startScheduler({ flags: ["--lease", "600000", "--heartbeat", "10000"] });
-    const api = new SchedulerApi(scheduler.http);
-    const dataDir = `${scheduler.dataDir}-worker`;
-    const first = await startWorker(scheduler.ws, { name: "phoenix", dataDir });
-    const ref = await api.startRun(sleepingWorkflow(sleepMs), "k");
-    await pollUntil("the worker to hold the task", async () =>
-      (await api.getRun(ref.runId)).nodes?.some((node) => node.status === "running"),
-    );
-
-    first.kill("SIGKILL");
-    await first.ended;
-    await startWorker(scheduler.ws, { name: "phoenix", dataDir });
-
-    expect((await api.waitForRunEnd(ref.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 2 });
-    expect((await api.listWorkers()).items).toHaveLength(1);
-  });
-});
+function isNodeOfType(workflow: Workflow, node: string, type: string): boolean {
+  return workflow.nodes.some((one) => [one, ...(one.middlewares ?? [])].some(({ id, type: has }) => id === node && has === type));
+}

@@ -8,7 +8,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
     schedulers: 2,
     workerShare: 0,
     firstShare: 0,
-    killEveryMs: 500,
+    killEveryMs: 900,
     restarts: 1,
     killsMin: 2,
     msMax: 250_000,
@@ -28,7 +28,8 @@ it("[O61] one scheduler on sqlite and its workers are killed in turn under load:
     schedulers: 1,
     workerShare: 0.5,
     firstShare: 0,
-    killEveryMs: 300,
+    // Longer than a scheduler needs to start, so that every life of it does some work before it is killed.
+    killEveryMs: 1_200,
     restarts: 0,
     killsMin: 6,
     msMax: 250_000,

@@ -12,8 +12,6 @@ import { afterEach, vi } from "vitest";
 
 export const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url));
 const astraProgram = join(repositoryRoot, "apps", "cli", "bin", "astra.mjs");
-/** Hundreds of processes load the same sources: what one has compiled, the next ones read, which saves each a third of its start. */
-const compileCacheFolder = join(repositoryRoot, "node_modules", ".cache", "compiled");
 
 /** Long enough for a loaded machine, short enough that a test names what it waited for before the runner cuts it off. */
 export const waitMsMax = 60_000;
@@ -57,7 +55,7 @@ export function spawnAstra(args: readonly string[], env: Record<string, string> 
   );
   const child: ChildProcess = spawn(process.execPath, [astraProgram, ...args], {
     cwd: makeTemporaryFolder(),
-    env: { ...inherited, NODE_COMPILE_CACHE: compileCacheFolder, ...env },
+    env: { ...inherited, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   child.stdin?.end(input ?? "");
@@ -104,7 +102,10 @@ export async function runAstra(args: readonly string[], env: Record<string, stri
 
 export async function withTimeout<T>(promise: Promise<T>, what: string, more: () => string = () => ""): Promise<T> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`waited ${waitMsMax} ms in vain for ${what}\n${more()}`)), waitMsMax);
+  const timer = setTimeout(
+    () => late.reject(new Error(`timed out after ${waitMsMax} ms waiting for ${what}\n${more()}`)),
+    waitMsMax,
+  );
   try {
     return await Promise.race([promise, late.promise]);
   } finally {
@@ -125,5 +126,5 @@ export async function pollUntil<T>(what: string, ask: () => Promise<T | null | u
     }
     await pause(pollMs);
   }
-  throw new Error(`waited ${waitMsMax} ms in vain for ${what}`, { cause: last });
+  throw new Error(`timed out after ${waitMsMax} ms waiting for ${what}`, { cause: last });
 }

@@ -42,7 +42,7 @@ it("[O62] its error fails the node it is about and no other, and so does a resul
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O62] a failure that it cannot put into words is ended by the node's own time limit", async () => {
+it("[O62] a failure the worker cannot report ends with the node's time limit", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);

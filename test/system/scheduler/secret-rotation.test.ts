@@ -109,7 +109,7 @@ describe("session keys that change under a running scheduler", () => {
   const kidOf = (token: unknown): unknown =>
     JSON.parse(Buffer.from(String(token).split(".")[0] ?? "", "base64url").toString()).kid;
 
-  it("[O34] a session whose token the last key has signed is resumed under the next, which signs from then on; the last one goes", async () => {
+  it("[O34] after a key rotation a session token of the previous key still resumes, new tokens use the new key, and the old key is removed", async () => {
     const { scheduler } = await startWithTokenFile(["--session-key-age", "2000", "--session-token", "10000"]);
     const { bare: socket, accept } = await joinWithToken(scheduler, oldSecret, "w-1");
     const first = kidOf(accept.payload["session_token"]);

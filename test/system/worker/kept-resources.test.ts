@@ -49,7 +49,7 @@ describe("something that a worker kept in its memory", () => {
     });
   });
 
-  it("[W181] and has let go ends whoever refers to it at once, though the worker's thread is blocked", async () => {
+  it("[W181] dropping a kept resource fails tasks that refer to it at once, even while the worker's thread is blocked", async () => {
     const { api, done, run, removed } = await startInstallation();
     const { runId } = await done(misbehavingWorkflow("keep", { id: "model-2" }));
     await done(misbehavingWorkflow("drop", { id: "model-2" }));
