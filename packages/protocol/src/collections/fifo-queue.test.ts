@@ -2,6 +2,28 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { FifoQueue } from "./fifo-queue.ts";
 
+type Action = "push" | "shift" | "front" | "drain";
+
+/** Does the same to the queue and to a plain list; what each gave back, and the list afterwards. */
+function play(queue: FifoQueue<number>, model: readonly number[], action: Action, fresh: readonly number[]) {
+  switch (action) {
+    case "push":
+      for (const item of fresh) queue.push(item);
+      return { given: [], expected: [], rest: [...model, ...fresh] };
+    case "front":
+      queue.putInFront(fresh);
+      return { given: [], expected: [], rest: [...fresh, ...model] };
+    case "drain":
+      return { given: queue.drain(), expected: [...model], rest: [] };
+    case "shift":
+      return {
+        given: fresh.map(() => queue.shift()),
+        expected: fresh.map((_, at) => model[at]),
+        rest: model.slice(fresh.length),
+      };
+  }
+}
+
 describe("a queue that stays cheap however long it grows", () => {
   it("[C29] gives back what was put in, oldest first, whatever is done in between", () => {
     const step = fc.oneof(
@@ -16,16 +38,10 @@ describe("a queue that stays cheap however long it grows", () => {
         let next = 0;
         for (const { action, count } of steps) {
           const fresh = Array.from({ length: count }, () => next++);
-          if (action === "push") {
-            for (const item of fresh) queue.push(item);
-            model.push(...fresh);
-          } else if (action === "front") {
-            queue.putInFront(fresh);
-            model = [...fresh, ...model];
-          } else if (action === "drain") {
-            expect(queue.drain()).toEqual(model);
-            model = [];
-          } else for (let at = 0; at < count; at++) expect(queue.shift()).toBe(model.shift());
+          const { given, expected, rest } = play(queue, model, action, fresh);
+          model = rest;
+
+          expect(given).toEqual(expected);
           expect([queue.size, queue.peek(), queue.at(1)]).toEqual([model.length, model[0], model[1]]);
         }
       }),
