@@ -10,6 +10,7 @@ import { mailQueueHint } from "../delivery/worker-mail.ts";
 import type { ConnectedWorker } from "../fleet/fleet.ts";
 import { findMismatch, readDescription, requirementsOf, versionFor } from "../fleet/route.ts";
 import { preferredWorker } from "../nodes/operator-marks.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
 import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
@@ -46,7 +47,7 @@ export function pinTask(
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
   const pin = choosePin({ board: work, tools: context, run, node, task, lostWorker }, refs);
   if (typeof pin === "object" && pin !== null) {
-    failTask(work, context, run, task, pin, null);
+    failTask(new RunProgress(work, context, run), task, pin, null);
     return null;
   }
   const queue = context.fleet.queueFor(task.route, pin);

@@ -23,6 +23,7 @@ import {
 } from "../fleet/fleet.ts";
 import { parseQueueName, type TaskRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { applyRunTransition } from "../rows/run.ts";
@@ -220,7 +221,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
   const node = context.plans.nodeOf(work, run, task);
   const flaw = findChainContradiction(work, context, run, node, task);
   if (flaw !== null) {
-    failTask(work, context, run, task, flaw, null);
+    failTask(new RunProgress(work, context, run), task, flaw, null);
     return true;
   }
   const connected = pickWorker(work, context, run, task, node);

@@ -9,6 +9,7 @@ import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt, releaseStaleAttempt } from "../delivery/held-attempts.ts";
 import type { ConnectedWorker, FleetChange } from "../fleet/fleet.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { cancelByWorker, completeTask, failAttempt, takeBackAttempt } from "../progress/end-attempt.ts";
 import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
@@ -147,6 +148,7 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
   if (found === "ended") return answerRepeatedResult(work, report);
   if (!("task" in found)) return found;
   const { run } = found;
+  const progress = new RunProgress(work, context, run);
   const task = withResultDetails(found.task, report, work.now);
   const attempt = found.seat.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
@@ -155,25 +157,25 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
       const unfit = findResultProblem(context.plans.nodeOf(work, run, task), report.result);
       if (unfit === null) {
         recordArtifacts(work, context, run, task, report.artifacts ?? []);
-        completeTask(work, context, run, task, "succeed", report.result, durationField(report));
+        completeTask(progress, task, "succeed", report.result, durationField(report));
       } else {
         releaseAttempt(work, context, task, null);
-        failAttempt(work, context, run, task, unfit, null);
+        failAttempt(progress, task, unfit, null);
       }
       return applied;
     }
     case "skipped":
       recordArtifacts(work, context, run, task, report.artifacts ?? []);
-      completeTask(work, context, run, task, "skip", report.result, durationField(report));
+      completeTask(progress, task, "skip", report.result, durationField(report));
       return applied;
     case "failed": {
       const error = report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
       releaseAttempt(work, context, task, null);
-      failAttempt(work, context, run, task, error, report.result);
+      failAttempt(progress, task, error, report.result);
       return applied;
     }
     case "cancelled":
-      cancelByWorker(work, context, run, task);
+      cancelByWorker(progress, task);
       return applied;
   }
 }
@@ -202,7 +204,8 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
   const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  const { run, task } = found;
+  const { task } = found;
+  const progress = new RunProgress(work, context, found.run);
   const error = {
     code: report.code,
     message: report.message,
@@ -224,9 +227,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
       // so that two sides that disagree about slots do not play the task back and forth for ever.
       takeBackAttempt(
-        work,
-        context,
-        run,
+        progress,
         found.seat.draining || !found.seat.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
         {
           unacked: false,
@@ -237,7 +238,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       return applied;
     default:
       releaseAttempt(work, context, task, null);
-      failAttempt(work, context, run, task, error, null);
+      failAttempt(progress, task, error, null);
       return applied;
   }
 }

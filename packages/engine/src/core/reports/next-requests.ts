@@ -12,9 +12,11 @@ import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
 import type { ConnectedWorker } from "../fleet/fleet.ts";
 import { isInsideEndedHost } from "../nodes/end-host.ts";
 import { callParams } from "../nodes/node-params.ts";
-import { newFollowUps, nodeParams } from "../nodes/reach.ts";
+import { nodeParams } from "../nodes/reach.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
+import { type ChainPosition, findChain } from "../progress/chain-position.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
-import { type ChainPosition, findChain, startCall } from "../progress/middleware-chain.ts";
+import { startCall } from "../progress/middleware-chain.ts";
 import { concurrencyKeyOf } from "../queueing/task-queue.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
@@ -111,10 +113,11 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
   const node = context.plans.nodeOf(work, run, task);
   const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
   if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
-  const chain = findChain(work, context, run, task);
+  const progress = new RunProgress(work, context, run);
+  const chain = findChain(progress, task);
   if (chain.host.chain[node.chainIndex] !== node.ordinal)
     return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
-  if (isInsideEndedHost(work, run, slotOf(task)))
+  if (isInsideEndedHost(progress, slotOf(task)))
     return refuseWith("next_cancelled", `what surrounds task ${task.id} is being ended`);
   const host = work.task(taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal)));
   if (host?.phase !== "hosting")
@@ -131,11 +134,11 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
       `the chain of "${chain.host.label}" has ${inCallMax} calls open already; wait for one of them`,
     );
   const isHost = target.ordinal === chain.host.ordinal;
-  const base = isHost ? (host.params ?? "{}") : nodeParams(work, context, run, chain.scope, target);
+  const base = isHost ? (host.params ?? "{}") : nodeParams(progress, chain.scope, target);
   const params = callParams(base, task.params, report);
   if (params === null)
     return refuseWith("next_unavailable", `the payload for "${target.label}" is larger or deeper than a node may get`);
-  createCall(work, context, report, found, { chain, host, node, target, params });
+  createCall(progress, report, found, { chain, host, node, target, params });
   return applied;
 }
 
@@ -149,12 +152,12 @@ interface RequestedCall {
 }
 
 function createCall(
-  work: UnitOfWork,
-  context: DecisionContext,
+  progress: RunProgress,
   report: RequestNext,
   { run, task, seat: connected }: CurrentAttempt,
   requested: RequestedCall,
 ): void {
+  const { work, context } = progress;
   const { chain, host, node, target, params } = requested;
   const { called } = readTaskState(host);
   const number = (called?.[target.ordinal] ?? 0) + 1;
@@ -175,10 +178,9 @@ function createCall(
   setAttemptWaiting(work, context, task, true);
   work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
   const caller = { task: task.id, fence: task.fence, request: report.request };
-  const followUps = newFollowUps();
   const heldKeys = keysHeldByCallers(run, requested);
-  startCall(work, context, run, { slot, node: target, params, state: { caller }, heldKeys }, followUps);
-  runFollowUps(work, context, run.id, followUps);
+  startCall(progress, { slot, node: target, params, state: { caller }, heldKeys });
+  runFollowUps(progress);
 }
 
 /** Keys that the callers up the chain hold: what they call runs under them. */

@@ -10,6 +10,7 @@ import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { stopAttempt } from "../delivery/worker-mail.ts";
 import { type ConnectedWorker, instanceIdOf } from "../fleet/fleet.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
 import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
@@ -91,7 +92,7 @@ function compareHeldAttempts(
     if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
       releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
     else if (run !== null && run.phase !== "ending")
-      takeBackAttempt(work, context, run, task, {
+      takeBackAttempt(new RunProgress(work, context, run), task, {
         unacked: false,
         code: "E.WORKER.LOST",
         message: `worker ${connected.name} no longer names it`,

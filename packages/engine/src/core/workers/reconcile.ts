@@ -5,6 +5,7 @@ import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import type { LeasedAttempt } from "../fleet/fleet.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
@@ -38,7 +39,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
     if (run === null) continue;
     // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(work, context, run, task, reason);
+      takeBackAttempt(new RunProgress(work, context, run), task, reason);
       continue;
     }
     const acked = isAcked(work, context, command, task);

@@ -17,6 +17,7 @@ import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
 import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
 import { readDescription } from "../fleet/route.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { repinAfterLoss } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
@@ -198,7 +199,7 @@ export function takeBackFromLostWorker(work: UnitOfWork, context: DecisionContex
   if (work.worker(worker.id)?.phase !== "lost") return true;
   const run = work.run(task.run);
   if (run === null || run.phase === "ending") return false;
-  takeBackAttempt(work, context, run, task, {
+  takeBackAttempt(new RunProgress(work, context, run), task, {
     unacked: false,
     code: "E.WORKER.LOST",
     message: `worker ${worker.name} fell silent`,
