@@ -3,8 +3,9 @@
 
 import { workerTimings } from "../interface/settings.ts";
 import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
-import { releaseAttempt, releaseStaleAttempt } from "./delivery/held-attempts.ts";
+import { releaseAttempt } from "./delivery/held-attempts.ts";
 import { openCalls } from "./delivery/middleware-calls.ts";
+import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
 import { instanceIdOf } from "./fleet/fleet.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";

@@ -2,7 +2,7 @@
 // that is not known here, and now and then. A line told of while a turn is under way counts after that turn, which may have seen it empty.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
-import { parseQueueName, type TaskRequirements } from "../core/fleet/route.ts";
+import { parseQueueName, readRequirements } from "../core/fleet/route.ts";
 import type { StoreReader } from "../storage/port.ts";
 import type { QueueName } from "../storage/rows.ts";
 
@@ -49,7 +49,7 @@ export class RouteRegistry {
     const routes = await reader.page({ page: "routes" });
     for (const row of routes.items) {
       if (this.#fleet.routes.has(row.id)) continue;
-      this.#fleet.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as TaskRequirements });
+      this.#fleet.apply({ move: "route", route: row.id, needs: readRequirements(row) });
       this.#fleet.apply({ move: "heat", line: `r|${row.id}` });
     }
   }

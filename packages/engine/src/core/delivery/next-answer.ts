@@ -9,19 +9,10 @@ export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "err
 
 export function sendNextAnswer(
   work: UnitOfWork,
-  connected: ConnectedWorker,
+  { session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
   caller: Pick<TaskRow, "id" | "run">,
   node: string,
   answer: NextRequestAnswer,
 ): void {
-  work.emit({
-    type: "next",
-    session: connected.session,
-    worker: connected.worker,
-    tenant: connected.tenant,
-    run: caller.run,
-    task: caller.id,
-    node,
-    ...answer,
-  });
+  work.emit({ type: "next", session, worker, tenant, run: caller.run, task: caller.id, node, ...answer });
 }

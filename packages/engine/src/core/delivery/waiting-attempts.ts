@@ -1,6 +1,6 @@
 // Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
 
-import type { TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
 import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../fleet/fleet.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -40,6 +40,20 @@ export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attemp
   const { task, fence } = attempt;
   const change = { move: "drop", worker: connected.worker, task, fence } as const;
   work.changeFleet(isWaitingNow(work, attempt) ? { ...change, wasWaiting: true } : change);
+}
+
+/** Another scheduler has ended or taken back the attempt: its slot is free. Null where the fleet does not show it, or no longer. */
+export function releaseStaleAttempt(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
+  task: TaskId,
+  fence: number,
+): LeasedAttempt | null {
+  const attempt = connected.attempts.get(task);
+  if (attempt?.fence !== fence) return null;
+  if (work.fleetChanges.some((change) => change.move === "drop" && change.task === task && change.fence === fence)) return null;
+  dropAttempt(work, connected, attempt);
+  return attempt;
 }
 
 function isWaitingNow(work: UnitOfWork, attempt: LeasedAttempt): boolean {

@@ -2,9 +2,10 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import { docId, type TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
 import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 /** Body of a letter as it is written; what becomes of it is the reader's to say. */
@@ -50,17 +51,13 @@ export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: Tas
     worker: row.worker,
     status: "open",
   };
-  work.insert({
-    kind: "doc",
-    id: docId(run.tenant, "letter", row.id),
-    tenant: run.tenant,
-    collection: "letter",
-    rev: 1,
-    at: work.now,
-    due: null,
-    sort: String(work.now).padStart(15, "0"),
-    terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(searchWords))].join(" "),
-    body: JSON.stringify(deadLetter),
-  });
+  work.insert(
+    nextRevision(work, [run.tenant, "letter", row.id], null, {
+      due: null,
+      sort: String(work.now).padStart(15, "0"),
+      terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(searchWords))].join(" "),
+      body: JSON.stringify(deadLetter),
+    }),
+  );
   progress.record("task.dead", { task: row.id, code: error.code });
 }

@@ -3,6 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import { parsedColumn } from "../rows/parsed-column.ts";
 import { type Slot, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { withTaskState } from "../rows/task-state.ts";
@@ -19,15 +20,7 @@ export interface OperatorMarks {
   readonly avoid?: Readonly<Record<string, WorkerId>>;
 }
 
-const noMarks: OperatorMarks = {};
-const parsedMarks = new WeakMap<RunRow, OperatorMarks>();
-
-export function readMarks(run: RunRow): OperatorMarks {
-  if (run.marks === null) return noMarks;
-  let marks = parsedMarks.get(run);
-  if (marks === undefined) parsedMarks.set(run, (marks = JSON.parse(run.marks) as OperatorMarks));
-  return marks;
-}
+export const readMarks = parsedColumn<RunRow, OperatorMarks>((run) => run.marks, {}).read;
 
 export const withMarks = (run: RunRow, change: OperatorMarks): RunRow => ({
   ...run,

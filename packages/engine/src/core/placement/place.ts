@@ -13,6 +13,7 @@ import {
   type WorkerRow,
 } from "../../storage/rows.ts";
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
+import { endSession, sessionSuperseded } from "../delivery/send-stop.ts";
 import {
   type ConnectedWorker,
   type FleetChange,
@@ -21,7 +22,7 @@ import {
   type PendingChanges,
   usedSlots,
 } from "../fleet/fleet.ts";
-import { parseQueueName, type TaskRequirements } from "../fleet/route.ts";
+import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
@@ -172,7 +173,7 @@ function placeNewlyReady(
   const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
   const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
-  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: JSON.parse(route.needs) as TaskRequirements });
+  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: readRequirements(route) });
   const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
   if (isFirst && tryGrant(work, context, task)) return;
   blocked.add(queue);
@@ -289,14 +290,7 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
     work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
     return false;
   }
-  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-  work.emit({
-    type: "reset",
-    session: connected.session,
-    worker: connected.worker,
-    code: "E.SESSION.SUPERSEDED",
-    reason: "superseded session",
-  });
+  endSession(work, connected, sessionSuperseded);
   return false;
 }
 

@@ -13,6 +13,7 @@ import { applyTaskTransition } from "../rows/task.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { collectOutputs } from "./iteration-outputs.ts";
 import { iterationStateOf, openIteration, outputsTooLarge, requireContainer } from "./iterations.ts";
+import { retryDelay } from "./outcome.ts";
 
 /** A container was reached: its row is `hosting`, its parameters are known. */
 export function openContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
@@ -53,8 +54,7 @@ export function handleIterationEnd(progress: RunProgress, host: TaskRow, iterati
     const verdict = iteration.phase === "cancelled" ? "cancelled" : "failed";
     return endHost(progress, withTaskState(host, { loop }), { verdict, error });
   }
-  const backoff = Math.min(retry.backoffMsMax, retry.backoffMs * retry.factor ** tries);
-  const delay = Math.round(backoff * (0.8 + 0.4 * context.random()));
+  const delay = retryDelay(retry, tries, context.random());
   const again = [...(loop.again ?? []), { index, tries: tries + 1, at: work.now + delay }];
   progress.record("task.retrying", { task: host.id, fence: host.fence, frame: index, delayMs: delay, error });
   advanceContainer(progress, withTaskState(host, { loop: { ...loop, again } }), node);
@@ -148,11 +148,8 @@ function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): v
 }
 
 function completeContainer(progress: RunProgress, row: TaskRow, result: string): void {
-  const { work } = progress;
-  const endedRow = applyTaskTransition(row, { type: "succeed", result }, work.now);
-  work.put(endedRow);
-  progress.record("task.succeeded", { task: endedRow.id, fence: endedRow.fence, worker: null });
-  progress.pending.push({ type: "ended", row: endedRow });
+  const ended = applyTaskTransition(row, { type: "succeed", result }, progress.work.now);
+  progress.end(ended, "task.succeeded", { task: ended.id, fence: ended.fence, worker: null });
 }
 
 const containerFault = (row: TaskRow, node: PlanNode, code: string, message: string): FaultData => ({

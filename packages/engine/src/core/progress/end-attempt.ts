@@ -15,7 +15,7 @@ import { slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
-import { isPermanentFailure, resetForNextAttempt, withoutLiveProgress } from "./outcome.ts";
+import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
 
 /** A task ended well (or was skipped): the run walks on. */
 export function completeTask(progress: RunProgress, task: TaskRow, how: "succeed" | "skip", result: string, extra: object): void {
@@ -54,8 +54,7 @@ export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultDa
     failTask(progress, task, error, result);
     return;
   }
-  const backoff = Math.min(policy.backoffMsMax, policy.backoffMs * policy.factor ** task.failures);
-  const delay = Math.round(backoff * (0.8 + 0.4 * context.random()));
+  const delay = retryDelay(policy, task.failures, context.random());
   const nextFence = retryTask(progress, node, prepareNextAttempt(progress, task), delay);
   progress.record("task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }

@@ -6,7 +6,8 @@ import { loadTasks } from "../nodes/end-host.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { iterationSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import type { LoopState } from "../rows/task-state.ts";
-import { iterationStateOf, resultBytesMax } from "./iterations.ts";
+import { iterationStateOf } from "./iterations.ts";
+import { resultBytesMax } from "./outcome.ts";
 
 export type CollectedOutputs =
   | { readonly result: string }

@@ -12,9 +12,7 @@ import type { RunProgress } from "../nodes/run-progress.ts";
 import { iterationSlot, type Slot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/task-state.ts";
-
-/** A larger result of a container is refused: it would be carried in its row, and into the parameters of whoever follows. */
-export const resultBytesMax = 2 * 1024 * 1024;
+import { resultBytesMax } from "./outcome.ts";
 
 export function requireContainer(node: PlanNode): ContainerPlan {
   if (node.container === null) throw new Error(`node ${node.id} is no container`);
@@ -85,7 +83,6 @@ function advanceIteration(
 }
 
 function completeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
-  const { work } = progress;
   const container = requireContainer(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
   const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(progress, slotOf(iteration), wanted)));
@@ -93,10 +90,8 @@ function completeIteration(progress: RunProgress, iteration: TaskRow, node: Plan
     const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
     return endHost(progress, iteration, { verdict: "failed", error });
   }
-  const endedRow = applyTaskTransition(iteration, { type: "succeed", result }, work.now);
-  work.put(endedRow);
-  progress.record("frame.ended", { task: endedRow.id, index: iterationStateOf(endedRow).index, status: "succeeded" });
-  progress.pending.push({ type: "ended", row: endedRow });
+  const ended = applyTaskTransition(iteration, { type: "succeed", result }, progress.work.now);
+  progress.end(ended, "frame.ended", { task: ended.id, index: iterationStateOf(ended).index, status: "succeeded" });
 }
 
 export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({

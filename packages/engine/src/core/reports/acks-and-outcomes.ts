@@ -7,7 +7,9 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
-import { releaseAttempt, releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import { releaseAttempt } from "../delivery/held-attempts.ts";
+import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import type { ConnectedWorker, FleetChange } from "../fleet/fleet.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { cancelByWorker, completeTask, failAttempt, takeBackAttempt } from "../progress/end-attempt.ts";
@@ -20,23 +22,13 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type AttemptReport = ReportError | ReportFeedback | RequestNext | ReportResult;
 
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
+export const applied: AnswerBody = { of: "word", applied: true };
+export const repeated: AnswerBody = { of: "word", applied: false };
 
 /** One answer for "never was", "another tenant's", "another worker's" and "no longer yours": it tells a stranger nothing. */
 function refuseStale(work: UnitOfWork, report: AttemptReport, connected: ConnectedWorker | null): Fault {
   if (connected !== null && report.fence !== null)
-    work.emit({
-      type: "stop",
-      session: connected.session,
-      worker: connected.worker,
-      tenant: connected.tenant,
-      run: runOf(report.task),
-      task: report.task,
-      fence: report.fence,
-      code: "E.SESSION.STALE_BINDING",
-      reason: "this attempt is no longer yours",
-    });
+    sendStop(work, connected, { run: runOf(report.task), task: report.task, fence: report.fence }, attemptNotHeld);
   work.incrementMetric("stale_words_total", { type: report.type });
   return fault(
     "E.SESSION.STALE_BINDING",

@@ -10,11 +10,8 @@ import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { findAttempt } from "./acks-and-outcomes.ts";
+import { applied, findAttempt, repeated } from "./acks-and-outcomes.ts";
 import { storeNewChunks } from "./printed-chunks.ts";
-
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
 
 /** Results overtake what was logged before them: so long after the end of a task its log is still open. */
 const lateFeedbackMs = 60_000;

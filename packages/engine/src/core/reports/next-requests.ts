@@ -23,15 +23,12 @@ import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { type CurrentAttempt, findAttempt } from "./acks-and-outcomes.ts";
+import { applied, type CurrentAttempt, findAttempt, repeated } from "./acks-and-outcomes.ts";
 
 /** How often one node of a chain is run for one reach of its host: a middleware that never stops asking must not fill the store. */
 const callsMax = 10_000;
 /** Calls of one chain that may be open at once: all of them are stopped in one turn when the outermost is over. */
 const inCallMax = 500;
-
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
 
 export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | Fault {
   const over = refuseIfOver(work, context, report);

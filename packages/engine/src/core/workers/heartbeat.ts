@@ -6,9 +6,9 @@ import type { RecordHeartbeat } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
-import { stopAttempt } from "../delivery/worker-mail.ts";
+import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, instanceIdOf } from "../fleet/fleet.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
@@ -68,11 +68,7 @@ function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row
 function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
   const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
   for (const attempt of connected.attempts.values())
-    if (!leased.has(attempt.task))
-      stopAttempt(work, connected, attempt.task, attempt.fence, {
-        code: "E.SESSION.STALE_BINDING",
-        reason: "this attempt is no longer yours",
-      });
+    if (!leased.has(attempt.task)) stopAttempt(work, connected, attempt.task, attempt.fence, attemptNotHeld);
 }
 
 function compareHeldAttempts(

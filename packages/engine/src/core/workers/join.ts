@@ -6,6 +6,7 @@ import type { JoinWorker } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { sessionSuperseded } from "../delivery/send-stop.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
@@ -172,13 +173,12 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
 
 /** At most one live session: the one before, here or elsewhere, is over. */
 function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
-  const why = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
   // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
     change.move === "sit" && change.connected.worker === command.worker ? [change.connected.session] : [],
   );
   const connectedSession = context.fleet.workers.get(command.worker)?.session;
   for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))
-    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...why });
-  if (before !== null && before.phase === "online") mailReset(work, context, before, why);
+    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...sessionSuperseded });
+  if (before !== null) mailReset(work, context, before, sessionSuperseded);
 }

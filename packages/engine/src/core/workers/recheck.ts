@@ -4,7 +4,7 @@
 
 import { runOf } from "../../storage/rows.ts";
 import { sendDispatch } from "../delivery/dispatch.ts";
-import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import type { AttemptTimer } from "../fleet/attempt-deadlines.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "../unit-of-work/root.ts";

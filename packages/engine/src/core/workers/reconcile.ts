@@ -4,6 +4,7 @@ import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
+import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
 import type { LeasedAttempt } from "../fleet/fleet.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
@@ -106,18 +107,8 @@ function isAcked(
 /** The worker names an attempt that is not its own any more. */
 export function stopUnknownAttempt(
   work: UnitOfWork,
-  request: { readonly session: string; readonly worker: string; readonly tenant: string },
-  one: AttemptRef,
+  session: { readonly session: string; readonly worker: string; readonly tenant: string },
+  { task, fence }: AttemptRef,
 ): void {
-  work.emit({
-    type: "stop",
-    session: request.session,
-    worker: request.worker,
-    tenant: request.tenant,
-    run: runOf(one.task),
-    task: one.task,
-    fence: one.fence,
-    code: "E.SESSION.STALE_BINDING",
-    reason: "this attempt is no longer yours",
-  });
+  sendStop(work, session, { run: runOf(task), task, fence }, attemptNotHeld);
 }

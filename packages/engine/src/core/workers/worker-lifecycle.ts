@@ -15,6 +15,7 @@ import { workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
+import { endSession } from "../delivery/send-stop.ts";
 import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
 import { readDescription } from "../fleet/route.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
@@ -113,10 +114,8 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
   const noted = applyWorkerTransition(row, { type: "note", condition }, work.now);
   work.put(row.phase === "online" ? applyWorkerTransition(noted, { type: "leave" }, work.now) : noted);
   work.recordFact(command.tenant, workerKey(row.id), "worker.kicked", { by: command.by, reason: command.reason });
-  if (connected !== null) {
-    work.emit({ type: "reset", session: connected.session, worker: connected.worker, ...why });
-    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-  } else if (row.phase === "online") mailReset(work, context, row, why);
+  if (connected !== null) endSession(work, connected, why);
+  else mailReset(work, context, row, why);
   // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
   // scheduler with its socket hears before the letter count: the attempts are still its own.
   if (command.command !== undefined) {
@@ -175,17 +174,9 @@ export function expireWorker(work: UnitOfWork, context: DecisionContext, worker:
   if (worker.phase !== "lost") {
     work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
     const connected = context.fleet.workers.get(worker.id);
-    if (connected !== undefined) {
-      work.emit({
-        type: "reset",
-        session: connected.session,
-        worker: connected.worker,
-        code: "E.SESSION.STALE_BINDING",
-        reason: "lease expired",
-      });
-      work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-    } else if (worker.phase === "online")
-      mailReset(work, context, worker, { code: "E.SESSION.STALE_BINDING", reason: "lease expired" });
+    const why = { code: "E.SESSION.STALE_BINDING", reason: "lease expired" };
+    if (connected !== undefined) endSession(work, connected, why);
+    else mailReset(work, context, worker, why);
   }
   return held;
 }
