@@ -60,7 +60,7 @@ export function expireUnackedGrants(
         releaseStaleAttempt(work, connected, timer.task, timer.fence);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
         return;
-      if (work.fleetChanges.some((change) => change.move === "ack" && change.task === timer.task && change.fence === timer.fence))
+      if (work.fleetChanges.some((change) => change.type === "ack" && change.task === timer.task && change.fence === timer.fence))
         return;
       const name = context.fleet.workers.get(timer.worker)?.name ?? timer.worker;
       takeBackAttempt(new RunProgress(work, context, run), task, {
@@ -83,7 +83,7 @@ export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: I
         work.put(applyTaskTransition(task, { type: "ack" }, work.now));
         work.recordRunFact(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
       }
-      work.changeFleet({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
+      work.changeFleet({ type: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
     });
   }
 }
@@ -100,7 +100,7 @@ export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext
     isolate(workerKey(connected.worker), () => {
       if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} sits here but has no row`);
       work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: seen });
-      work.changeFleet({ move: "liveness", worker: connected.worker, liveness: seen });
+      work.changeFleet({ type: "liveness", worker: connected.worker, liveness: seen });
       work.incrementMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
     });
   }

@@ -12,15 +12,15 @@ export interface WaitingCommand {
   /** Store time when it came, as far as the engine knew. */
   readonly at: Millis;
   /** Id for what a `run.start` will make, chosen once so that every try makes the same run. */
-  run: RunId | null;
+  newRunId: RunId | null;
   /** Turns it was part of whose commit failed. */
-  tries: number;
+  failedCommits: number;
   /** Turns it was left out of because another held a root of it. */
   busyTurns: number;
   /** Suspected of poisoning its turn: decided alone. */
-  solo: boolean;
+  isDecidedAlone: boolean;
   /** The session it speaks for has ended since it came. */
-  isGone: boolean;
+  isSessionGone: boolean;
 }
 
 type TenantQueues = Map<Tenant, FifoQueue<WaitingCommand>>;
@@ -63,7 +63,7 @@ export class CommandInbox {
   }
 
   #next(most: number, bytesMost: number): WaitingCommand[] {
-    const suspect = this.#returned.findIndex((item) => item.solo);
+    const suspect = this.#returned.findIndex((item) => item.isDecidedAlone);
     if (suspect >= 0) return this.#returned.splice(suspect, 1);
     const batch = this.#returned.splice(0, most);
     const room = { count: most - batch.length, bytes: bytesMost };

@@ -31,6 +31,6 @@ export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, task: 
 
 /** The session ends and its worker is no longer connected here. */
 export function endSession(work: UnitOfWork, { session, worker }: ConnectedWorker, { code, reason }: StopReason): void {
-  work.changeFleet({ move: "rise", worker, session });
+  work.changeFleet({ type: "disconnect", worker, session });
   work.emit({ type: "reset", session, worker, code, reason });
 }

@@ -16,8 +16,8 @@ export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, ta
 export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
   if (work.changedWorkers.has(worker))
     for (const change of work.fleetChanges.toReversed()) {
-      if (change.move === "sit" && change.connected.worker === worker) return change.connected;
-      if (change.move === "rise" && change.worker === worker) return null;
+      if (change.type === "connect" && change.connected.worker === worker) return change.connected;
+      if (change.type === "disconnect" && change.worker === worker) return null;
     }
   return context.fleet.workers.get(worker) ?? null;
 }
@@ -32,13 +32,13 @@ export function waitingChange(
   { task, fence, nodeType }: LeasedAttempt,
   isWaiting: boolean,
 ): FleetChange {
-  return { move: "wait", worker, task, fence, nodeType, isWaiting };
+  return { type: "wait", worker, task, fence, nodeType, isWaiting };
 }
 
 /** The hold is over. One that waited had given its slot back already. */
 export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt): void {
   const { task, fence } = attempt;
-  const change = { move: "drop", worker: connected.worker, task, fence } as const;
+  const change = { type: "release", worker: connected.worker, task, fence } as const;
   work.changeFleet(isWaitingNow(work, attempt) ? { ...change, wasWaiting: true } : change);
 }
 
@@ -51,7 +51,8 @@ export function releaseStaleAttempt(
 ): LeasedAttempt | null {
   const attempt = connected.attempts.get(task);
   if (attempt?.fence !== fence) return null;
-  if (work.fleetChanges.some((change) => change.move === "drop" && change.task === task && change.fence === fence)) return null;
+  if (work.fleetChanges.some((change) => change.type === "release" && change.task === task && change.fence === fence))
+    return null;
   dropAttempt(work, connected, attempt);
   return attempt;
 }

@@ -137,7 +137,7 @@ export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mai
       if (connected.epoch === message.epoch) work.emit({ type: "tell", session, worker, tenant, frame: message.frame });
       return;
     case "line":
-      work.changeFleet({ move: "heat", line: message.line });
+      work.changeFleet({ type: "activate", line: message.line });
       return;
     case "order":
       // A session that joined or resumed since was sent its open commands then.
@@ -162,7 +162,7 @@ function deliverMailedDrain(work: UnitOfWork, connected: ConnectedWorker, reason
   // It may have been undrained here since the mail was written: the row decides, the mail is only the reason to look.
   const on = work.peekWorker(connected.worker)?.draining ?? connected.draining;
   const isNews = drainStateAfterTurn(work, connected).draining !== on;
-  if (isNews) work.changeFleet({ move: "drain", worker: connected.worker, on });
+  if (isNews) work.changeFleet({ type: "drain", worker: connected.worker, on });
   // A drain that was undone on its way here is not news, but its commands wait for the acknowledgement of workers that give one.
   if (isNews || acknowledgesDrains(connected.about)) sendDrain(work, connected, on, reason);
 }

@@ -57,20 +57,20 @@ export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" 
 
 /** What happens to one connected worker. */
 type WorkerChange =
-  | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
+  | { readonly type: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
   | {
-      readonly move: "beat";
+      readonly type: "heartbeat";
       readonly worker: WorkerId;
       readonly at: Millis;
       readonly healthy: boolean;
       readonly resourcePressure: string | null;
     }
-  | { readonly move: "full"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
-  | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
-  | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
-  | { readonly move: "hold"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
+  | { readonly type: "load"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
+  | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
+  | { readonly type: "drain"; readonly worker: WorkerId; readonly on: boolean }
+  | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
   | {
-      readonly move: "ack";
+      readonly type: "ack";
       readonly worker: WorkerId;
       readonly task: TaskId;
       readonly fence: number;
@@ -79,7 +79,7 @@ type WorkerChange =
     }
   /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
   | {
-      readonly move: "recheck";
+      readonly type: "recheck";
       readonly worker: WorkerId;
       readonly task: TaskId;
       readonly fence: number;
@@ -87,7 +87,7 @@ type WorkerChange =
     }
   /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
   | {
-      readonly move: "wait";
+      readonly type: "wait";
       readonly worker: WorkerId;
       readonly task: TaskId;
       readonly fence: number;
@@ -96,7 +96,7 @@ type WorkerChange =
     }
   /** `wasWaiting`: its slot was free already. */
   | {
-      readonly move: "drop";
+      readonly type: "release";
       readonly worker: WorkerId;
       readonly task: TaskId;
       readonly fence: number;
@@ -105,12 +105,12 @@ type WorkerChange =
 
 export type FleetChange =
   | WorkerChange
-  | { readonly move: "sit"; readonly connected: ConnectedWorker }
-  | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
+  | { readonly type: "connect"; readonly connected: ConnectedWorker }
+  | { readonly type: "disconnect"; readonly worker: WorkerId; readonly session: string }
   /** The worker's row was looked at and agrees with its connected worker. */
-  | { readonly move: "trust"; readonly worker: WorkerId }
-  | { readonly move: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
-  | { readonly move: "heat" | "cool" | "stall"; readonly line: QueueName };
+  | { readonly type: "verify"; readonly worker: WorkerId }
+  | { readonly type: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
+  | { readonly type: "activate" | "deactivate" | "stall"; readonly line: QueueName };
 
 /** Turns pending: their moves are not made yet, so what stands here about these workers may be behind the store. */
 export interface PendingChanges {
@@ -186,8 +186,8 @@ export class Fleet {
 
   apply(change: FleetChange): void {
     if (this.stalledQueues.size > 0 && !freesNoSlot(change)) this.stalledQueues.clear();
-    switch (change.move) {
-      case "sit":
+    switch (change.type) {
+      case "connect":
         this.workers.set(change.connected.worker, change.connected);
         change.connected.waitingCount = [...change.connected.attempts.values()].filter(
           (attempt) => attempt.isWaiting === true,
@@ -196,37 +196,37 @@ export class Fleet {
         for (const attempt of change.connected.attempts.values()) this.#startTimers(change.connected.worker, attempt);
         this.#workerChanged(change.connected);
         break;
-      case "rise":
+      case "disconnect":
         if (this.workerInSession(change.worker, change.session) !== null) this.workers.delete(change.worker);
         this.unverifiedWorkers.delete(change.worker);
         this.#matchingWorkers.clear();
         break;
-      case "trust":
+      case "verify":
         this.unverifiedWorkers.delete(change.worker);
         break;
       case "route":
         this.routes.set(change.route, change.needs);
         this.#matchingWorkers.delete(change.route);
         break;
-      case "heat": {
+      case "activate": {
         // A line of a worker that does not sit here is no business of this fleet; when it comes, its lines are hot.
         const pin = parseQueueName(change.line)?.pin ?? null;
         if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
         break;
       }
-      case "cool":
+      case "deactivate":
         this.activeQueues.delete(change.line);
         break;
       case "stall":
         this.stalledQueues.add(change.line);
         break;
-      case "hold":
+      case "grant":
       case "ack":
       case "wait":
-      case "drop":
+      case "release":
       case "recheck":
-      case "full":
-      case "beat":
+      case "load":
+      case "heartbeat":
       case "liveness":
       case "drain":
       case "describe": {
@@ -238,8 +238,8 @@ export class Fleet {
   }
 
   #applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
-    switch (change.move) {
-      case "hold": {
+    switch (change.type) {
+      case "grant": {
         // An older attempt of the task that was never dropped here: if it waited, its slot must not count as free any more.
         const older = connected.attempts.get(change.attempt.task);
         if (older !== undefined) setWaiting(connected, older, false);
@@ -270,20 +270,20 @@ export class Fleet {
         if (attempt?.fence === change.fence) setWaiting(connected, attempt, change.isWaiting);
         break;
       }
-      case "drop": {
+      case "release": {
         const attempt = connected.attempts.get(change.task);
         if (attempt?.fence !== change.fence) break;
         setWaiting(connected, attempt, false);
         connected.attempts.delete(change.task);
         break;
       }
-      case "beat":
+      case "heartbeat":
         connected.heartbeatAt = change.at;
         connected.healthy = change.healthy;
         connected.resourcePressure = change.resourcePressure;
         connected.liveness = "fresh";
         break;
-      case "full":
+      case "load":
         connected.fullSince = change.since;
         connected.isSaturated = change.isSaturated;
         break;
@@ -319,7 +319,7 @@ export class Fleet {
   /** Every line that a connected worker here could serve may have work. */
   activateServedQueues(): void {
     for (const route of this.routes.keys())
-      if (this.matchingWorkers(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
+      if (this.matchingWorkers(route).length > 0) this.apply({ type: "activate", line: `r|${route}` });
   }
 
   /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
@@ -385,5 +385,5 @@ function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaitin
 }
 
 /** Moves after which no connected worker can take more than before. */
-const freesNoSlot = ({ move }: FleetChange): boolean =>
-  move === "stall" || move === "ack" || move === "recheck" || move === "full";
+const freesNoSlot = ({ type }: FleetChange): boolean =>
+  type === "stall" || type === "ack" || type === "recheck" || type === "load";

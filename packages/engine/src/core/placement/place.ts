@@ -77,10 +77,10 @@ function countAttemptsOfType(
   for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
   for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
   for (const change of changes.fleetChanges) {
-    if (change.move === "hold" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
-    if (change.move === "drop" && change.worker === connected.worker && change.wasWaiting !== true)
+    if (change.type === "grant" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
+    if (change.type === "release" && change.worker === connected.worker && change.wasWaiting !== true)
       count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
-    if (change.move === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
+    if (change.type === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
       count += change.isWaiting ? -1 : 1;
   }
   return count;
@@ -142,13 +142,13 @@ export function placeTasks(
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
   if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
-    for (const queue of blocked) work.changeFleet({ move: "stall", line: queue });
+    for (const queue of blocked) work.changeFleet({ type: "stall", line: queue });
   const drained = new Set<QueueName>();
   for (const { line: queue, limit } of asked)
     if ((claimed.get(queue)?.length ?? 0) < limit && !blocked.has(queue)) drained.add(queue);
   for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, context, id, { blocked, drained, recheck }));
-  for (const queue of drained) work.changeFleet({ move: "cool", line: queue });
-  for (const queue of recheck) work.changeFleet({ move: "heat", line: queue });
+  for (const queue of drained) work.changeFleet({ type: "deactivate", line: queue });
+  for (const queue of recheck) work.changeFleet({ type: "activate", line: queue });
 }
 
 /** Lines whose head found no connected worker; that were read to their end; that must be looked at again, whatever else this turn found. */
@@ -173,13 +173,13 @@ function placeNewlyReady(
   const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
   const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
-  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: readRequirements(route) });
+  if (route !== null) work.changeFleet({ type: "route", route: route.id, needs: readRequirements(route) });
   const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
   if (isFirst && tryGrant(work, context, task)) return;
   blocked.add(queue);
   drained.delete(queue);
   recordReady(work, id);
-  work.changeFleet({ move: "heat", line: queue });
+  work.changeFleet({ type: "activate", line: queue });
 }
 
 function recordReady(work: UnitOfWork, task: TaskId): void {
@@ -248,7 +248,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
     attempt: leased.attempt,
   });
   work.changeFleet({
-    move: "hold",
+    type: "grant",
     worker: connected.worker,
     attempt: {
       task: task.id,
@@ -283,10 +283,10 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
   if (row !== null && row.epoch === connected.epoch && row.phase === "online") {
     if (!row.draining) {
       work.verifiedWorkers.add(connected.worker);
-      work.changeFleet({ move: "trust", worker: connected.worker });
+      work.changeFleet({ type: "verify", worker: connected.worker });
       return true;
     }
-    work.changeFleet({ move: "drain", worker: connected.worker, on: true });
+    work.changeFleet({ type: "drain", worker: connected.worker, on: true });
     work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
     return false;
   }

@@ -49,14 +49,14 @@ export function handleAcks(work: UnitOfWork, context: DecisionContext, report: A
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
     if (connected.attempts.get(task)?.fence === fence)
-      work.changeFleet({ move: "ack", worker: connected.worker, task, fence, stored: false });
+      work.changeFleet({ type: "ack", worker: connected.worker, task, fence, stored: false });
   return applied;
 }
 
 export interface CurrentAttempt {
   readonly run: RunRow;
   readonly task: TaskRow;
-  readonly seat: ConnectedWorker;
+  readonly connected: ConnectedWorker;
 }
 
 /**
@@ -79,7 +79,7 @@ function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, tas
 
 /** Said in this very turn, before the outcome: the floor does not know yet. */
 const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boolean =>
-  change.move === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
+  change.type === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
 
 /** The attempt a word is about, if it is the sender's and current. */
 export function findAttempt(work: UnitOfWork, context: DecisionContext, report: AttemptReport): CurrentAttempt | Fault | "ended" {
@@ -113,10 +113,10 @@ export function findAttempt(work: UnitOfWork, context: DecisionContext, report: 
   if (task.phase === "leased" && run.phase === "ending" && report.type === "task.feedback") {
     // Its attempt is as good as over, and it is told to stop; what it said until then is kept, or what it prints would have a gap.
     refuseStale(work, report, connected);
-    return { run, task, seat: connected };
+    return { run, task, connected };
   }
   if (task.phase !== "leased" || run.phase === "ending") return refuseStale(work, report, connected);
-  return { run, task, seat: connected };
+  return { run, task, connected };
 }
 
 /** Refusals of one task that the log tells; a worker that says the same for ever must not fill it. */
@@ -142,7 +142,7 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
   const { run } = found;
   const progress = new RunProgress(work, context, run);
   const task = withResultDetails(found.task, report, work.now);
-  const attempt = found.seat.attempts.get(task.id);
+  const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
   switch (report.status) {
     case "succeeded": {
@@ -207,7 +207,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
     case "E.CMD.CONCURRENCY_VIOLATION":
       // "Still running there": the binding stays as it is.
       work.changeFleet({
-        move: "ack",
+        type: "ack",
         worker: report.worker,
         task: task.id,
         fence: task.fence,
@@ -220,7 +220,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       // so that two sides that disagree about slots do not play the task back and forth for ever.
       takeBackAttempt(
         progress,
-        found.seat.draining || !found.seat.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
+        found.connected.draining || !found.connected.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
         {
           unacked: false,
           code: report.code,

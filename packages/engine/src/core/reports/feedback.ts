@@ -24,7 +24,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
   const found = findAttempt(work, context, report);
   if (found === "ended") return handleLateFeedback(work, context, report);
   if (!("task" in found)) return found;
-  const { run, task, seat: connected } = found;
+  const { run, task, connected } = found;
   const feedback = parseFeedback(report.data);
   const { row: printed, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(connected.about.dialect));
   const reported = mergeProgress(work, readTaskState(printed).said, feedback);
@@ -44,7 +44,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
     ...(chunks === null ? {} : { chunks }),
     ...(isDropped ? { resultsDropped: true } : {}),
   });
-  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
+  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
   return applied;
 }
 

@@ -36,14 +36,14 @@ export function handleNextRequest(work: UnitOfWork, context: DecisionContext, re
   const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
+  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
   const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
   if (known !== undefined) return answerRepeat(work, context, found, known);
   return acceptNextRequest(work, context, report, found);
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
-const isSameRequest = (call: MiddlewareCall, { task, seat: connected }: CurrentAttempt, report: RequestNext): boolean =>
+const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt, report: RequestNext): boolean =>
   call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
 /** The caller's own attempt, or the whole run, is over: said as an answer, because a worker that waits listens for nothing else. */
@@ -89,7 +89,7 @@ function refuseNext(
 function answerRepeat(
   work: UnitOfWork,
   context: DecisionContext,
-  { run, task, seat: connected }: CurrentAttempt,
+  { run, task, connected }: CurrentAttempt,
   call: MiddlewareCall,
 ): AnswerBody {
   if (call.answer !== undefined) {
@@ -106,7 +106,7 @@ function answerRepeat(
 }
 
 function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext, found: CurrentAttempt): AnswerBody {
-  const { run, task, seat: connected } = found;
+  const { run, task, connected } = found;
   const node = context.plans.nodeOf(work, run, task);
   const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
   if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
@@ -151,7 +151,7 @@ interface RequestedCall {
 function createCall(
   progress: RunProgress,
   report: RequestNext,
-  { run, task, seat: connected }: CurrentAttempt,
+  { run, task, connected }: CurrentAttempt,
   requested: RequestedCall,
 ): void {
   const { work, context } = progress;

@@ -57,7 +57,7 @@ export class PlanCache {
     const id = this.#digest(requirementsText(requirements));
     if (!fleet.routes.has(id)) {
       if (work.route(id) === null) work.put({ kind: "route", id, tenant: run.tenant, needs: requirementsText(requirements) });
-      work.changeFleet({ move: "route", route: id, needs: requirements });
+      work.changeFleet({ type: "route", route: id, needs: requirements });
     }
     compiled.routes.set(node, id);
     return id;

@@ -77,7 +77,7 @@ function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
       slots: about.slots,
       ...packageChanges(row.about, about),
     });
-  if (connected !== null && text !== row.about) work.changeFleet({ move: "describe", worker: row.id, about });
+  if (connected !== null && text !== row.about) work.changeFleet({ type: "describe", worker: row.id, about });
   return text === row.about ? now : closeFulfilledCommands(work, now, about);
 }
 

@@ -27,12 +27,12 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   const row = connected === null ? null : work.worker(command.worker);
   if (connected === null || row === null) return unknownSession(command.worker);
   const limits = settingsForTenant(context.settings, connected.tenant);
-  const pressure = pressureAfter(drainStateAfterTurn(work, connected).strain, command, limits);
+  const pressure = pressureAfter(drainStateAfterTurn(work, connected).pressure, command, limits);
   const timings = workerTimings(context.settings, connected.tenant, connected.about.dialect);
   const condition = conditionAfterHeartbeat(work, command, row, pressure);
   const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
   if (!("kind" in moved) || row.epoch !== connected.epoch) {
-    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+    work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
     return unknownSession(command.worker);
   }
   work.put(moved);
@@ -42,10 +42,10 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   work.observeMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
   if (!command.healthy)
     work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
-  if (recordPressureChange(work, connected, row, { said: command, strain: pressure, limits }))
+  if (recordPressureChange(work, connected, row, { usage: command, pressure, limits }))
     closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
   work.changeFleet({
-    move: "beat",
+    type: "heartbeat",
     worker: connected.worker,
     at: work.now,
     healthy: command.healthy,

@@ -51,9 +51,9 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
     ...packageChanges(before?.about ?? "{}", command.about),
   });
   endOlderSessions(work, context, command, before);
-  const held = reconcileAttempts(work, context, { order: command, before, boot, epoch: worker.epoch });
+  const held = reconcileAttempts(work, context, { command, before, boot, epoch: worker.epoch });
   work.changeFleet({
-    move: "sit",
+    type: "connect",
     connected: {
       worker: command.worker,
       tenant: command.tenant,
@@ -175,7 +175,7 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
 function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
   // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
-    change.move === "sit" && change.connected.worker === command.worker ? [change.connected.session] : [],
+    change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],
   );
   const connectedSession = context.fleet.workers.get(command.worker)?.session;
   for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))

@@ -16,14 +16,14 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export const heldAttemptsMax = 4096;
 
 interface JoinedWorker {
-  readonly order: JoinWorker;
+  readonly command: JoinWorker;
   readonly before: WorkerRow | null;
   readonly boot: string;
   readonly epoch: number;
 }
 
 export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, joining: JoinedWorker): Map<TaskId, LeasedAttempt> {
-  const { order: command, before, boot, epoch } = joining;
+  const { command, before, boot, epoch } = joining;
   const held = new Map<TaskId, LeasedAttempt>();
   const reported = new Map(command.running?.map((one) => [one.task, one.fence]));
   const reason: TakeBackReason = {
@@ -73,11 +73,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
   return held;
 }
 
-function keepsAttempt(
-  { order: command, before, boot }: JoinedWorker,
-  reported: ReadonlyMap<TaskId, number>,
-  task: TaskRow,
-): boolean {
+function keepsAttempt({ command, before, boot }: JoinedWorker, reported: ReadonlyMap<TaskId, number>, task: TaskRow): boolean {
   // Nothing was lost between the two ends of a resumed session.
   if (command.resumed !== undefined) return task.boot === boot;
   // One that cannot report is asked by its boot, while its lease lasts.
@@ -100,7 +96,7 @@ function isAcked(
   const attempt = context.fleet.workerInSession(worker, session)?.attempts.get(id);
   if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);
   return (
-    attempt.acked || work.fleetChanges.some((change) => change.move === "ack" && change.task === id && change.fence === fence)
+    attempt.acked || work.fleetChanges.some((change) => change.type === "ack" && change.task === id && change.fence === fence)
   );
 }
 

@@ -45,7 +45,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
     slots: command.about.slots,
     ...packageChanges(row.about, command.about),
   });
-  work.changeFleet({ move: "describe", worker: connected.worker, about: command.about });
+  work.changeFleet({ type: "describe", worker: connected.worker, about: command.about });
   return { of: "worker", worker: connected.worker, draining: row.draining };
 }
 
@@ -53,7 +53,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
 export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorker): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   if (connected === null) return { of: "word", applied: false };
-  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
   const row = work.worker(command.worker);
   if (row !== null && row.phase === "online" && row.epoch === connected.epoch) {
     work.put(applyWorkerTransition(row, { type: "leave" }, work.now));
@@ -76,7 +76,7 @@ export function drainWorker(work: UnitOfWork, context: DecisionContext, command:
     const connected = findConnectedWorker(work, context, row);
     work.put(moved);
     work.recordFact(command.tenant, workerKey(row.id), command.on ? "worker.draining" : "worker.undrained", { by: command.by });
-    work.changeFleet({ move: "drain", worker: row.id, on: command.on });
+    work.changeFleet({ type: "drain", worker: row.id, on: command.on });
     if (connected !== null) sendDrain(work, connected, command.on, `asked by ${command.by}`);
     else mailDrain(work, context, row, `asked by ${command.by}`);
   }
