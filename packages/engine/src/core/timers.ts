@@ -6,7 +6,7 @@ import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, wor
 import { releaseAttempt } from "./delivery/held-attempts.ts";
 import { openCalls } from "./delivery/middleware-calls.ts";
 import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
-import { instanceIdOf } from "./fleet/fleet.ts";
+import { instanceIdOf } from "./fleet/connected-worker.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";
 import { expireDocument } from "./operations/documents.ts";

@@ -3,7 +3,8 @@
 // off, so the fleet moves and the doors hear as if there had been one turn at a time.
 
 import { rowsNeededBy } from "../core/decide.ts";
-import { type FleetChange, type LeasedAttempt, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
+import type { LeasedAttempt } from "../core/fleet/connected-worker.ts";
+import { type FleetChange, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
 import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { ChangeSet, CommitOutcome, TurnTransaction } from "../storage/port.ts";
 import { type RowKey, rootOf, type WorkerId } from "../storage/rows.ts";

@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { lastStep, slotOf } from "../rows/slot.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";

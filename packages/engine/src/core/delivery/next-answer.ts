@@ -2,7 +2,7 @@
 
 import type { SendNextAnswer } from "../../interface/effect.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;

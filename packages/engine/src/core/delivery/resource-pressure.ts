@@ -4,7 +4,7 @@
 import type { RecordHeartbeat, WorkerDescription } from "../../interface/command.ts";
 import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type ReportedUsage = Pick<RecordHeartbeat, "memPct" | "diskPct">;

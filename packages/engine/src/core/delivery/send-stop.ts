@@ -1,7 +1,7 @@
 // Ending things at a session of this scheduler: one attempt, or the session itself.
 
 import type { RunId, TaskId } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { releaseStaleAttempt } from "./waiting-attempts.ts";
 

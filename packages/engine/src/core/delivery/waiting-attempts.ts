@@ -1,7 +1,8 @@
 // Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
 
 import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
-import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../fleet/fleet.ts";
+import type { ConnectedWorker, LeasedAttempt } from "../fleet/connected-worker.ts";
+import type { FleetChange } from "../fleet/fleet.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 

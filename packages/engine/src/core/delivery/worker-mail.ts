@@ -5,7 +5,7 @@ import { fault } from "@astraflow/protocol";
 import type { PackageCommand, VendorFrame } from "../../interface/command.ts";
 import type { Mail, QueueName, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";

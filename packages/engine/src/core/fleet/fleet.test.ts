@@ -1,6 +1,7 @@
 // What moves do to the fleet. When they are made is the driver's business and tested in test/engine.
 import { describe, expect, it } from "vitest";
-import { type ConnectedWorker, Fleet, type LeasedAttempt, usedSlots } from "./fleet.ts";
+import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "./connected-worker.ts";
+import { Fleet } from "./fleet.ts";
 
 const leasedAttempt = (fence: number): LeasedAttempt => ({
   task: "r.0",

@@ -2,106 +2,11 @@
 // All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
 // and made only after its commit, so a turn that fails leaves no trace here.
 
-import type { WorkerDescription } from "../../interface/command.ts";
-import type { Millis, QueueName, RouteId, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
-import type { SessionLiveness } from "../rows/worker.ts";
+import type { AttemptRef } from "../../interface/command.ts";
+import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";
 import { AttemptDeadlines, type AttemptTimer } from "./attempt-deadlines.ts";
+import { applyToWorker, type ConnectedWorker, type LeasedAttempt, type WorkerChange } from "./connected-worker.ts";
 import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
-
-export interface LeasedAttempt {
-  readonly task: TaskId;
-  readonly run: RunId;
-  readonly fence: number;
-  readonly nodeType: string;
-  /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
-  grantedAt: Millis;
-  acked: boolean;
-  /** The ack is in the store too, or never needs to be. */
-  stored: boolean;
-  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
-  recheckFrom: Millis | null;
-  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
-  isRunningOlder: boolean;
-  /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
-  isWaiting?: boolean;
-}
-
-export interface ConnectedWorker {
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
-  readonly name: string;
-  readonly session: string;
-  readonly boot: string;
-  readonly epoch: number;
-  about: WorkerDescription;
-  draining: boolean;
-  healthy: boolean;
-  /** What it has too little of to get anything new; null when nothing. */
-  resourcePressure: string | null;
-  liveness: SessionLiveness;
-  heartbeatAt: Millis;
-  /** Since when every look has found no free slot here; null when the last one found some. */
-  fullSince: Millis | null;
-  isSaturated: boolean;
-  readonly attempts: Map<TaskId, LeasedAttempt>;
-  /** How many of them wait in `next`; kept by the floor. */
-  waitingCount?: number;
-}
-
-/** Attempts that take a slot of the connected worker. */
-export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
-
-/** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
-export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
-  worker.slice(tenant.length + 1);
-
-/** What happens to one connected worker. */
-type WorkerChange =
-  | { readonly type: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
-  | {
-      readonly type: "heartbeat";
-      readonly worker: WorkerId;
-      readonly at: Millis;
-      readonly healthy: boolean;
-      readonly resourcePressure: string | null;
-    }
-  | { readonly type: "load"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
-  | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
-  | { readonly type: "drain"; readonly worker: WorkerId; readonly on: boolean }
-  | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
-  | {
-      readonly type: "ack";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly stored: boolean;
-      readonly isRunningOlder?: true;
-    }
-  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
-  | {
-      readonly type: "recheck";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly sentAt: Millis | null;
-    }
-  /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
-  | {
-      readonly type: "wait";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly nodeType: string;
-      readonly isWaiting: boolean;
-    }
-  /** `wasWaiting`: its slot was free already. */
-  | {
-      readonly type: "release";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly wasWaiting?: boolean;
-    };
 
 export type FleetChange =
   | WorkerChange
@@ -220,84 +125,20 @@ export class Fleet {
       case "stall":
         this.stalledQueues.add(change.line);
         break;
-      case "grant":
-      case "ack":
-      case "wait":
-      case "release":
-      case "recheck":
-      case "load":
-      case "heartbeat":
-      case "liveness":
-      case "drain":
-      case "describe": {
+      default: {
         const connected = this.workers.get(change.worker);
-        if (connected !== undefined) this.#applyToWorker(connected, change);
-        break;
+        if (connected === undefined) break;
+        applyToWorker(connected, change);
+        if (change.type === "describe") this.#workerChanged(connected);
+        if (change.type === "grant") this.#startTimers(change.worker, change.attempt);
+        if (change.type === "recheck" && change.sentAt !== null) this.#restartTimers(connected, change);
       }
     }
   }
 
-  #applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
-    switch (change.type) {
-      case "grant": {
-        // An older attempt of the task that was never dropped here: if it waited, its slot must not count as free any more.
-        const older = connected.attempts.get(change.attempt.task);
-        if (older !== undefined) setWaiting(connected, older, false);
-        connected.attempts.set(change.attempt.task, change.attempt);
-        this.#startTimers(change.worker, change.attempt);
-        break;
-      }
-      case "ack": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        attempt.acked = true;
-        if (change.stored) attempt.stored = true;
-        if (change.isRunningOlder === true) attempt.isRunningOlder = true;
-        break;
-      }
-      case "recheck": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        attempt.recheckFrom = null;
-        if (change.sentAt === null) break;
-        attempt.acked = false;
-        attempt.grantedAt = change.sentAt;
-        this.#startTimers(change.worker, attempt);
-        break;
-      }
-      case "wait": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence === change.fence) setWaiting(connected, attempt, change.isWaiting);
-        break;
-      }
-      case "release": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        setWaiting(connected, attempt, false);
-        connected.attempts.delete(change.task);
-        break;
-      }
-      case "heartbeat":
-        connected.heartbeatAt = change.at;
-        connected.healthy = change.healthy;
-        connected.resourcePressure = change.resourcePressure;
-        connected.liveness = "fresh";
-        break;
-      case "load":
-        connected.fullSince = change.since;
-        connected.isSaturated = change.isSaturated;
-        break;
-      case "liveness":
-        connected.liveness = change.liveness;
-        break;
-      case "drain":
-        connected.draining = change.on;
-        break;
-      case "describe":
-        connected.about = change.about;
-        this.#workerChanged(connected);
-        break;
-    }
+  #restartTimers({ worker, attempts }: ConnectedWorker, { task, fence }: AttemptRef): void {
+    const attempt = attempts.get(task);
+    if (attempt?.fence === fence) this.#startTimers(worker, attempt);
   }
 
   #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {
@@ -376,12 +217,6 @@ export class Fleet {
     for (const connected of this.workers.values()) held += connected.attempts.size;
     return held;
   }
-}
-
-function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
-  if ((attempt.isWaiting === true) === isWaiting) return;
-  attempt.isWaiting = isWaiting;
-  connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
 }
 
 /** Moves after which no connected worker can take more than before. */

@@ -7,7 +7,7 @@ import type { FaultData } from "../../interface/fault-data.ts";
 import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { findMismatch, readDescription, requirementsOf, versionFor } from "../fleet/route.ts";
 import { preferredWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";

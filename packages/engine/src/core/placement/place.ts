@@ -14,14 +14,8 @@ import {
 } from "../../storage/rows.ts";
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
 import { endSession, sessionSuperseded } from "../delivery/send-stop.ts";
-import {
-  type ConnectedWorker,
-  type FleetChange,
-  type LeasedAttempt,
-  noPendingChanges,
-  type PendingChanges,
-  usedSlots,
-} from "../fleet/fleet.ts";
+import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
+import { type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";

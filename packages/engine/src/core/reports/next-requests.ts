@@ -9,7 +9,7 @@ import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
 import { sendNextAnswer } from "../delivery/next-answer.ts";
 import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { isInsideEndedHost } from "../nodes/end-host.ts";
 import { callParams } from "../nodes/node-params.ts";
 import { nodeParams } from "../nodes/reach.ts";

@@ -9,7 +9,7 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
-import { type ConnectedWorker, instanceIdOf } from "../fleet/fleet.ts";
+import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";

@@ -8,7 +8,8 @@ import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { sessionSuperseded } from "../delivery/send-stop.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
-import { applyWorkerTransition } from "../rows/worker.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -25,7 +26,7 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
   const timings = workerTimings(context.settings, command.tenant, command.about.dialect);
   const condition = conditionAtJoin(command, before, boot);
   const joined = applyWorkerTransition(
-    before ?? newWorkerRow(work, context, command, boot),
+    before ?? newWorkerRow(command, boot, context.self, work.now),
     {
       type: "join",
       name: command.name,
@@ -51,27 +52,8 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
     ...packageChanges(before?.about ?? "{}", command.about),
   });
   endOlderSessions(work, context, command, before);
-  const held = reconcileAttempts(work, context, { command, before, boot, epoch: worker.epoch });
-  work.changeFleet({
-    type: "connect",
-    connected: {
-      worker: command.worker,
-      tenant: command.tenant,
-      name: command.name,
-      session: command.session,
-      boot,
-      epoch: worker.epoch,
-      about: command.about,
-      draining: worker.draining,
-      healthy: condition.healthy,
-      resourcePressure: condition.strain,
-      liveness: "fresh",
-      heartbeatAt: work.now,
-      fullSince: condition.saturatedAt,
-      isSaturated: condition.saturatedAt !== null,
-      attempts: held,
-    },
-  });
+  const attempts = reconcileAttempts(work, context, { command, before, boot, epoch: worker.epoch });
+  work.changeFleet({ type: "connect", connected: connectedWorker(work, command, worker, condition, attempts) });
   const { drainMemPct, drainDiskPct } = settingsForTenant(context.settings, command.tenant);
   return {
     of: "join",
@@ -84,25 +66,29 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
   };
 }
 
-function newWorkerRow(work: UnitOfWork, context: DecisionContext, command: JoinWorker, boot: string): WorkerRow {
-  return {
-    kind: "worker",
-    id: command.worker,
-    tenant: command.tenant,
-    name: command.name,
-    phase: "away",
-    boot,
-    epoch: 0,
-    replica: context.self.replica,
-    replicaEpoch: context.self.epoch,
-    draining: false,
-    joinedAt: work.now,
-    seenAt: work.now,
-    due: null,
-    about: "{}",
-    condition: "{}",
-  };
-}
+const connectedWorker = (
+  work: UnitOfWork,
+  { worker, tenant, name, session, about }: JoinWorker,
+  { boot, epoch, draining }: WorkerRow,
+  { healthy, strain, saturatedAt }: WorkerCondition,
+  attempts: ConnectedWorker["attempts"],
+): ConnectedWorker => ({
+  worker,
+  tenant,
+  name,
+  session,
+  boot,
+  epoch,
+  about,
+  draining,
+  healthy,
+  resourcePressure: strain,
+  liveness: "fresh",
+  heartbeatAt: work.now,
+  fullSince: saturatedAt,
+  isSaturated: saturatedAt !== null,
+  attempts,
+});
 
 /** What a session inherits: of the same process what it said last, of another one only which boots there were. */
 function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: string): WorkerCondition {

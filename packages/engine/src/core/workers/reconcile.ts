@@ -5,7 +5,7 @@ import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
-import type { LeasedAttempt } from "../fleet/fleet.ts";
+import type { LeasedAttempt } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";

@@ -3,7 +3,7 @@
 
 import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { type ConnectedWorker, usedSlots } from "../fleet/fleet.ts";
+import { type ConnectedWorker, usedSlots } from "../fleet/connected-worker.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
