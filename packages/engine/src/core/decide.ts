@@ -1,11 +1,11 @@
-// One command to one decision: the table of who decides what, and which rows each needs at the first look.
+// All commands in one table: who decides each, which rows and lists it needs at the first look, and what the audit records of it.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Command } from "../interface/command.ts";
+import type { AuditEntry, Command } from "../interface/command.ts";
 import type { AnswerBody } from "../interface/effect.ts";
 import type { TaskListQuery } from "../storage/port.ts";
 import { docKey, type RowKey, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../storage/rows.ts";
-import { auditedActionOf, auditSubjectOf, withAudit } from "./operations/audit.ts";
+import { auditSubjectOf, runEntry, withAudit, workerEntry } from "./operations/audit.ts";
 import { writeDocs } from "./operations/documents.ts";
 import { idempotencyKeyOf, runOnce } from "./operations/idempotency.ts";
 import { rebindRun } from "./operations/rebind.ts";
@@ -17,6 +17,7 @@ import { handleNextRequest } from "./reports/next-requests.ts";
 import { enclosingSlots, isTopLevelNode, logicalSlot, slotOf, taskIdAt } from "./rows/slot.ts";
 import type { DecisionContext } from "./unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
+import { redactCommand } from "./workers/command-records.ts";
 import { enrolWorker } from "./workers/enrolment.ts";
 import { recordHeartbeat } from "./workers/heartbeat.ts";
 import { handleDrainAck, handlePackageReport, issueWorkerCommand, recordWorkerCommand } from "./workers/issued-commands.ts";
@@ -25,135 +26,129 @@ import { heldAttemptsMax } from "./workers/reconcile.ts";
 import { handleResourceRemoved } from "./workers/removed-resource.ts";
 import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame } from "./workers/worker-lifecycle.ts";
 
-/** What callers order of runs and workers is kept in the audit, in the unit of the action; documents bring their own words for it. */
-export function decide(board: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
-  const auditedAction = auditedActionOf(command);
-  if (auditedAction === null && idempotencyKeyOf(command) === null) return decideCommand(board, context, command, newRun);
-  const perform = () => decideCommand(board, context, command, newRun);
-  return runOnce(board, command, () =>
-    auditedAction === null ? perform() : withAudit(board, auditedAction, () => auditSubjectOf(board, command), perform),
-  );
+interface CommandHandler<C extends Command> {
+  /** `newRun` is the id chosen for a run that the command starts. */
+  decide(work: UnitOfWork, context: DecisionContext, command: C, newRun: RunId | null): AnswerBody | Fault;
+  /** Rows that the command is known to need; what it finds out later is loaded in another round. */
+  rows(command: C, newRun: RunId | null): RowKey[];
+  lists?(command: C): TaskListQuery[];
+  /** What the audit records of it, in the same change set; null where this one is not recorded. */
+  audit?(command: C): AuditEntry | null;
 }
 
-function decideCommand(work: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
-  switch (command.type) {
-    case "run.start":
-      return newRun === null
-        ? fault("E.INTERNAL", "a run was ordered without an id for it")
-        : startRun(work, context, command, newRun);
-    case "run.cancel":
-      return cancelRun(work, context, command);
-    case "run.skip":
-      return skipNode(work, context, command);
-    case "run.retry":
-      return retryNode(work, context, command);
-    case "run.rebind":
-      return rebindRun(work, context, command);
-    case "docs.write":
-      return writeDocs(work, context, command);
-    case "worker.enrol":
-      return enrolWorker(work, context, command);
-    case "worker.order":
-      return issueWorkerCommand(work, context, command);
-    case "worker.noted":
-      return recordWorkerCommand(work, context, command);
-    case "worker.heard":
-      return handleDrainAck(work, context, command);
-    case "worker.package":
-      return handlePackageReport(work, context, command);
-    case "resource.removed":
-      return handleResourceRemoved(work, context, command);
-    case "task.next":
-      return handleNextRequest(work, context, command);
-    case "worker.join":
-      return joinWorker(work, context, command);
-    case "worker.beat":
-      return recordHeartbeat(work, context, command);
-    case "worker.describe":
-      return describeWorker(work, context, command);
-    case "worker.leave":
-      return leaveWorker(work, context, command);
-    case "worker.drain":
-      return drainWorker(work, context, command);
-    case "worker.kick":
-      return kickWorker(work, context, command);
-    case "worker.tell":
-      return relayVendorFrame(work, context, command);
-    case "task.ack":
-      return handleAcks(work, context, command);
-    case "task.feedback":
-      return handleFeedback(work, context, command);
-    case "task.result":
-      return handleResult(work, context, command);
-    case "task.error":
-      return handleError(work, context, command);
-  }
+type CommandHandlers = { readonly [T in Command["type"]]: CommandHandler<Extract<Command, { type: T }>> };
+
+const workerRow = ({ worker }: { readonly worker: string }): RowKey[] => [workerKey(worker)];
+const runRow = ({ run }: { readonly run: RunId }): RowKey[] => [runKey(run)];
+const outcomeRows = ({ task }: { readonly task: TaskId }): RowKey[] => rowsForOutcome(task);
+const heldTasks = ({ worker }: { readonly worker: string }): TaskListQuery[] => [{ of: "held", worker, limit: heldAttemptsMax }];
+const commandField = ({ command }: { readonly command?: string }) => (command === undefined ? {} : { command });
+const commandRows = (tenant: string, worker: string, id: string | undefined): RowKey[] =>
+  id === undefined ? [workerKey(worker)] : [workerKey(worker), docKey(tenant, "command", id)];
+
+const commandHandlers: CommandHandlers = {
+  "run.start": {
+    decide: (work, context, command, newRun) =>
+      newRun === null ? fault("E.INTERNAL", "run.start without a run id") : startRun(work, context, command, newRun),
+    rows: ({ tenant, digest }, newRun) => [`workflow/${tenant}/${digest}`, ...(newRun === null ? [] : [runKey(newRun)])],
+  },
+  "run.cancel": { decide: cancelRun, rows: runRow, audit: (command) => runEntry(command, { reason: command.reason }) },
+  "run.skip": {
+    decide: skipNode,
+    rows: runRow,
+    audit: (command) => runEntry(command, { node: command.node, reason: command.reason }),
+  },
+  "run.retry": {
+    decide: retryNode,
+    rows: runRow,
+    audit: (command) => runEntry(command, { node: command.node, reason: command.reason }),
+  },
+  "run.rebind": {
+    decide: rebindRun,
+    rows: runRow,
+    audit: (command) => runEntry(command, { node: command.node, worker: command.worker, mode: command.mode }),
+  },
+  // Documents bring their own audit entry.
+  "docs.write": {
+    decide: writeDocs,
+    rows: ({ tenant, puts, drops = [] }) => [...puts, ...drops].map(({ collection, name }) => docKey(tenant, collection, name)),
+  },
+  "worker.enrol": {
+    decide: enrolWorker,
+    rows: workerRow,
+    // A sign of life is not recorded.
+    audit: (command) => (command.about === null ? null : workerEntry(command, "worker.enrol", { name: command.name })),
+  },
+  "worker.order": {
+    decide: issueWorkerCommand,
+    rows: ({ tenant, worker, id }) => commandRows(tenant, worker, id),
+    audit: (command) => {
+      const { type, ...data } = redactCommand(command.order);
+      return workerEntry(command, type, { ...data, command: command.id });
+    },
+  },
+  "worker.noted": {
+    decide: recordWorkerCommand,
+    rows: ({ tenant, worker, id }) => commandRows(tenant, worker, id),
+    audit: (command) => {
+      const { type, ...data } = command.order;
+      const entry = workerEntry(command, `worker.${type}`, { ...data, command: command.id });
+      return command.error === null ? entry : { ...entry, outcome: command.error.code };
+    },
+  },
+  "worker.drain": {
+    decide: drainWorker,
+    rows: ({ tenant, worker, command }) => commandRows(tenant, worker, command),
+    audit: (command) => workerEntry(command, command.on ? "worker.drain" : "worker.undrain", commandField(command)),
+  },
+  "worker.kick": {
+    decide: kickWorker,
+    rows: ({ tenant, worker, command }) => commandRows(tenant, worker, command),
+    audit: (command) => workerEntry(command, "worker.kick", { reason: command.reason, ...commandField(command) }),
+  },
+  "worker.heard": { decide: handleDrainAck, rows: workerRow },
+  "worker.package": { decide: handlePackageReport, rows: workerRow },
+  "worker.join": { decide: joinWorker, rows: workerRow, lists: heldTasks },
+  "worker.beat": { decide: recordHeartbeat, rows: workerRow, lists: heldTasks },
+  "worker.describe": { decide: describeWorker, rows: workerRow },
+  "worker.leave": { decide: leaveWorker, rows: workerRow },
+  "worker.tell": { decide: relayVendorFrame, rows: workerRow },
+  "resource.removed": {
+    decide: handleResourceRemoved,
+    rows: ({ tenant, worker, resource }) => [workerKey(worker), docKey(tenant, "artifact", resource)],
+  },
+  "task.ack": { decide: handleAcks, rows: () => [] },
+  "task.feedback": { decide: handleFeedback, rows: ({ task }) => [runKey(runOf(task)), taskKey(task)] },
+  "task.result": { decide: handleResult, rows: outcomeRows },
+  "task.error": { decide: handleError, rows: outcomeRows },
+  "task.next": { decide: handleNextRequest, rows: outcomeRows },
+};
+
+/** The row of the table that belongs to a command; TypeScript cannot see that the two go together. */
+const handlerOf = (command: Command): CommandHandler<Command> => commandHandlers[command.type] as CommandHandler<Command>;
+
+export function decide(work: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
+  const handler = handlerOf(command);
+  const entry = handler.audit?.(command) ?? null;
+  if (entry === null && idempotencyKeyOf(command) === null) return handler.decide(work, context, command, newRun);
+  const perform = () => handler.decide(work, context, command, newRun);
+  return runOnce(work, command, () => {
+    if (entry === null || !("by" in command)) return perform();
+    const { tenant, by } = command;
+    const action = { ...entry, tenant, by, corr: "corr" in command ? command.corr : undefined };
+    return withAudit(work, action, () => auditSubjectOf(work, command), perform);
+  });
 }
 
-/** Lists a command is known to need. */
-export function listsNeededBy(command: Command): TaskListQuery[] {
-  if (command.type !== "worker.beat" && command.type !== "worker.join") return [];
-  return [{ of: "held", worker: command.worker, limit: heldAttemptsMax }];
-}
+export const listsNeededBy = (command: Command): TaskListQuery[] => handlerOf(command).lists?.(command) ?? [];
 
-function idempotencyRowKeys(command: Command): RowKey[] {
-  const idempotencyKey = idempotencyKeyOf(command);
-  return idempotencyKey === null ? [] : [`ask/${command.tenant}/${idempotencyKey.key}`];
-}
-
-/** Rows a command is known to need; what it finds out later is asked for with `more`. */
 export function rowsNeededBy(command: Command, newRun: RunId | null): RowKey[] {
-  switch (command.type) {
-    case "run.start": {
-      const keys: RowKey[] = [`workflow/${command.tenant}/${command.digest}`];
-      if (newRun !== null) keys.push(runKey(newRun));
-      if (command.ask !== null) keys.push(`ask/${command.tenant}/${command.ask.key}`);
-      return keys;
-    }
-    case "run.cancel":
-    case "run.skip":
-    case "run.retry":
-    case "run.rebind":
-      return [runKey(command.run), ...idempotencyRowKeys(command)];
-    case "docs.write": {
-      const keys = [...command.puts, ...(command.drops ?? [])].map(({ collection, name }) =>
-        docKey(command.tenant, collection, name),
-      );
-      const idempotencyKey = command.ask ?? null;
-      return idempotencyKey === null ? keys : [...keys, `ask/${command.tenant}/${idempotencyKey.key}`];
-    }
-    case "worker.order":
-    case "worker.noted":
-      return [workerKey(command.worker), docKey(command.tenant, "command", command.id), ...idempotencyRowKeys(command)];
-    case "worker.drain":
-    case "worker.kick": {
-      const { tenant, worker, command: id } = command;
-      return [workerKey(worker), ...(id === undefined ? [] : [docKey(tenant, "command", id)]), ...idempotencyRowKeys(command)];
-    }
-    case "resource.removed":
-      return [workerKey(command.worker), docKey(command.tenant, "artifact", command.resource)];
-    case "worker.enrol":
-      return [workerKey(command.worker), ...idempotencyRowKeys(command)];
-    case "worker.heard":
-    case "worker.package":
-    case "worker.join":
-    case "worker.beat":
-    case "worker.describe":
-    case "worker.leave":
-    case "worker.tell":
-      return [workerKey(command.worker)];
-    case "task.ack":
-      return [];
-    case "task.feedback":
-      return [runKey(runOf(command.task)), taskKey(command.task)];
-    case "task.result":
-    case "task.error":
-    case "task.next":
-      return rowsForOutcome(command.task);
-  }
+  const rows = handlerOf(command).rows(command, newRun);
+  if ("ask" in command && command.ask != null) rows.push(`ask/${command.tenant}/${command.ask.key}`);
+  return rows;
 }
 
-/** A task with what counts down when it ends: its run, the frames and containers around it, and of a call its host. Its id names them all. */
+/** A task with all that counts down when it ends: its run, the iterations and containers around it, and the host of a call. */
 function rowsForOutcome(task: TaskId): RowKey[] {
   const run = runOf(task);
   const slot = slotOf({ id: task, run });

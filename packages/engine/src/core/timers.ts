@@ -3,11 +3,12 @@
 
 import { workerTimings } from "../interface/settings.ts";
 import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
-import { releaseAttempt, releaseStaleAttempt } from "./delivery/held-attempts.ts";
+import { releaseAttempt } from "./delivery/held-attempts.ts";
 import { openCalls } from "./delivery/middleware-calls.ts";
-import { instanceIdOf } from "./fleet/fleet.ts";
+import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
+import { instanceIdOf } from "./fleet/connected-worker.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
-import { newFollowUps } from "./nodes/reach.ts";
+import { RunProgress } from "./nodes/run-progress.ts";
 import { expireDocument } from "./operations/documents.ts";
 import { recheckPin } from "./placement/pins.ts";
 import { explainNoWorker } from "./placement/why-waiting.ts";
@@ -59,10 +60,10 @@ export function expireUnackedGrants(
         releaseStaleAttempt(work, connected, timer.task, timer.fence);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
         return;
-      if (work.fleetChanges.some((change) => change.move === "ack" && change.task === timer.task && change.fence === timer.fence))
+      if (work.fleetChanges.some((change) => change.type === "ack" && change.task === timer.task && change.fence === timer.fence))
         return;
       const name = context.fleet.workers.get(timer.worker)?.name ?? timer.worker;
-      takeBackAttempt(work, context, run, task, {
+      takeBackAttempt(new RunProgress(work, context, run), task, {
         unacked: true,
         code: "E.TIMEOUT",
         message: `worker ${name} did not ack within ${ackDeadlineMs} ms`,
@@ -82,7 +83,7 @@ export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: I
         work.put(applyTaskTransition(task, { type: "ack" }, work.now));
         work.recordRunFact(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
       }
-      work.changeFleet({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
+      work.changeFleet({ type: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
     });
   }
 }
@@ -99,7 +100,7 @@ export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext
     isolate(workerKey(connected.worker), () => {
       if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} sits here but has no row`);
       work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: seen });
-      work.changeFleet({ move: "liveness", worker: connected.worker, liveness: seen });
+      work.changeFleet({ type: "liveness", worker: connected.worker, liveness: seen });
       work.incrementMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
     });
   }
@@ -125,7 +126,7 @@ function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limi
       const run = work.run(loaded.id);
       if (run === null || run.due === null || run.due > work.now) return;
       if (run.phase === "ending") cancelOpenTasks(work, context, run);
-      else resumeRun(work, context, run);
+      else resumeRun(new RunProgress(work, context, run));
       return;
     }
     case "task": {
@@ -164,28 +165,25 @@ function expireTask(work: UnitOfWork, context: DecisionContext, task: TaskRow): 
   const run = work.run(task.run);
   if (run === null) throw new Error(`task ${task.id} has no run`);
   if (run.phase === "ending") return;
-  if (task.phase === "hosting") return resumeHost(work, context, run, task);
+  if (task.phase === "hosting") return resumeHost(new RunProgress(work, context, run), task);
   const node = context.plans.nodeOf(work, run, task);
   if (task.phase === "parked" && task.line === null) {
     enqueueTask(work, context, run, node, task);
     return;
   }
   if (task.phase === "leased") {
-    const followUps = newFollowUps();
-    if (openCalls(task).length > 0 && expireCalls(work, context, run, node, task, followUps))
-      return runFollowUps(work, context, run.id, followUps);
+    const progress = new RunProgress(work, context, run);
+    if (openCalls(task).length > 0 && expireCalls(progress, node, task)) return runFollowUps(progress);
     const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
     releaseAttempt(work, context, task, { code: error.code, reason: error.message });
-    failAttempt(work, context, run, task, error, null);
+    failAttempt(progress, task, error, null);
     return;
   }
   if (recheckPin(work, context, run, node, task)) return;
   const waited = work.now - (task.readyAt ?? work.now);
   const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
   failTask(
-    work,
-    context,
-    run,
+    new RunProgress(work, context, run),
     task,
     {
       code: "E.DISPATCH.UNAVAILABLE",

@@ -255,35 +255,33 @@ export interface WorkerCount {
   readonly workers: number;
 }
 
-/** Every page names the position of its tenant's log that it is true at. */
-export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
-  ? { readonly items: readonly RunRow[]; readonly next: RunId | null; readonly head: Position }
-  : Q extends { page: "tasks" }
-    ? { readonly items: readonly TaskRow[]; readonly next: TaskId | null; readonly head: Position }
-    : Q extends { page: "task" }
-      ? { readonly run: RunRow | null; readonly task: TaskRow | null; readonly head: Position }
-      : Q extends { page: "docs" }
-        ? { readonly items: readonly DocRow[]; readonly next: string | null; readonly head: Position }
-        : Q extends { page: "doc" }
-          ? { readonly items: readonly (DocRow | null)[]; readonly head: Position }
-          : Q extends { page: "chunks" }
-            ? { readonly items: readonly ChunkRow[]; readonly head: Position }
-            : Q extends { page: "lines" }
-              ? { readonly items: readonly QueueDepth[]; readonly head: Position }
-              : Q extends { page: "key" }
-                ? { readonly key: ConcurrencyKeyRow | null; readonly head: Position }
-                : Q extends { page: "tenants" }
-                  ? { readonly items: readonly Tenant[]; readonly next: Tenant | null }
-                  : RemainingPageOf<Q>;
+/** What each page holds. Most name the position of their tenant's log at which they are true. */
+interface PageResults {
+  readonly runs: PageItems<RunRow> & NextPage<RunId>;
+  readonly run: { readonly detail: RunDetail | null; readonly head: Position };
+  readonly tasks: PageItems<TaskRow> & NextPage<TaskId>;
+  readonly task: { readonly run: RunRow | null; readonly task: TaskRow | null; readonly head: Position };
+  readonly docs: PageItems<DocRow> & NextPage<string>;
+  readonly doc: PageItems<DocRow | null>;
+  readonly chunks: PageItems<ChunkRow>;
+  readonly lines: PageItems<QueueDepth>;
+  readonly workers: PageItems<WorkerRow>;
+  readonly worker: { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position };
+  readonly key: { readonly key: ConcurrencyKeyRow | null; readonly head: Position };
+  readonly tenants: { readonly items: readonly Tenant[] } & NextPage<Tenant>;
+  readonly routes: { readonly items: readonly RouteRow[] };
+  readonly crew: { readonly items: readonly WorkerCount[] };
+  readonly depth: { readonly items: readonly TaskCount[] };
+}
 
-type RemainingPageOf<Q extends PageQuery> = Q extends { page: "run" }
-  ? { readonly detail: RunDetail | null; readonly head: Position }
-  : Q extends { page: "workers" }
-    ? { readonly items: readonly WorkerRow[]; readonly head: Position }
-    : Q extends { page: "worker" }
-      ? { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position }
-      : Q extends { page: "crew" }
-        ? { readonly items: readonly WorkerCount[] }
-        : Q extends { page: "routes" }
-          ? { readonly items: readonly RouteRow[] }
-          : { readonly items: readonly TaskCount[] };
+interface PageItems<Item> {
+  readonly items: readonly Item[];
+  readonly head: Position;
+}
+
+/** Where the next page begins; null at the end. */
+interface NextPage<Cursor> {
+  readonly next: Cursor | null;
+}
+
+export type PageOf<Q extends PageQuery> = PageResults[Q["page"]];

@@ -36,7 +36,7 @@ export class CommitEffects {
   applyToFleet({ work, decision, routeVersion }: DecidedTurn, isAlone: boolean): void {
     for (const change of work.fleetChanges) {
       this.#fleet.apply(change);
-      if (change.move === "heat" && !isAlone) this.#routes.noteActivity(change.line);
+      if (change.type === "activate" && !isAlone) this.#routes.noteActivity(change.line);
     }
     this.#routes.endTurn(routeVersion);
     if (this.isFullCheckDue(work.now)) {

@@ -71,13 +71,13 @@ export class Decision {
   }
 
   #decideCommand(context: DecisionContext, item: WaitingCommand): void {
-    if (item.isGone) {
+    if (item.isSessionGone) {
       const gone = fault("E.SESSION.UNKNOWN", "this session ended before it could be heard; handshake again");
       return this.answer(item, refusalAnswer(item.ref, gone));
     }
     const savepoint = this.work.savepoint();
     try {
-      const answer = decide(this.work, context, item.command, item.run);
+      const answer = decide(this.work, context, item.command, item.newRunId);
       const isFault = answer instanceof Fault;
       this.answer(item, {
         type: "answer",

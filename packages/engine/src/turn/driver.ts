@@ -113,7 +113,17 @@ export class TurnDriver implements Engine {
 
   #accept({ ref, command }: CommandRequest): void {
     const bytes = approximateBytes({ ref, command });
-    const item = { ref, command, bytes, at: this.#now, run: null, tries: 0, busyTurns: 0, solo: false, isGone: false };
+    const item = {
+      ref,
+      command,
+      bytes,
+      at: this.#now,
+      newRunId: null,
+      failedCommits: 0,
+      busyTurns: 0,
+      isDecidedAlone: false,
+      isSessionGone: false,
+    };
     this.#joins.commandArrived(item);
     this.#inbox.push(item);
   }

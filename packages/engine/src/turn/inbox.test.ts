@@ -8,11 +8,11 @@ const item = (command: Command, bytes = 100, at = 0): WaitingCommand => ({
   command,
   bytes,
   at,
-  run: null,
-  tries: 0,
+  newRunId: null,
+  failedCommits: 0,
   busyTurns: 0,
-  isGone: false,
-  solo: false,
+  isSessionGone: false,
+  isDecidedAlone: false,
 });
 const callerCommand = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });
 const workerCommand = (tenant: string): Command => ({
@@ -69,7 +69,7 @@ describe("the inbox", () => {
 
   it("[T6] takes a suspect alone, and what was put back before what is new", () => {
     const inbox = new CommandInbox();
-    const [back, suspect] = [item(workerCommand("t")), { ...item(workerCommand("t")), solo: true }];
+    const [back, suspect] = [item(workerCommand("t")), { ...item(workerCommand("t")), isDecidedAlone: true }];
     const fresh = fill(inbox, workerCommand("t"), 1);
     inbox.putBack([back, suspect]);
 

@@ -1,6 +1,7 @@
 // Commands that wait for their turn. Words of workers go before orders of callers, so that finished work is never behind new work;
 // tenants take turns, so that one flood does not make the others wait; inside one tenant and lane the order of arrival holds.
 
+import { FifoQueue } from "@astraflow/protocol";
 import type { Command, CommandRequest } from "../interface/command.ts";
 import type { Millis, RunId, Tenant } from "../storage/rows.ts";
 
@@ -11,41 +12,18 @@ export interface WaitingCommand {
   /** Store time when it came, as far as the engine knew. */
   readonly at: Millis;
   /** Id for what a `run.start` will make, chosen once so that every try makes the same run. */
-  run: RunId | null;
+  newRunId: RunId | null;
   /** Turns it was part of whose commit failed. */
-  tries: number;
+  failedCommits: number;
   /** Turns it was left out of because another held a root of it. */
   busyTurns: number;
   /** Suspected of poisoning its turn: decided alone. */
-  solo: boolean;
+  isDecidedAlone: boolean;
   /** The session it speaks for has ended since it came. */
-  isGone: boolean;
+  isSessionGone: boolean;
 }
 
-type TenantQueues = Map<Tenant, FifoQueue>;
-
-/** A queue that forgets its head without moving the rest. */
-class FifoQueue {
-  #items: WaitingCommand[] = [];
-  #head = 0;
-
-  push(item: WaitingCommand): void {
-    this.#items.push(item);
-  }
-  peek(): WaitingCommand | undefined {
-    return this.#items[this.#head];
-  }
-  shift(): void {
-    this.#head++;
-    if (this.#head === this.#items.length || this.#head > 1024) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-  }
-  get size(): number {
-    return this.#items.length - this.#head;
-  }
-}
+type TenantQueues = Map<Tenant, FifoQueue<WaitingCommand>>;
 
 export class CommandInbox {
   readonly #workerCommands: TenantQueues = new Map();
@@ -62,7 +40,7 @@ export class CommandInbox {
     const lane = item.command.type.startsWith("run.") ? this.#callerCommands : this.#workerCommands;
     const { tenant } = item.command;
     let queue = lane.get(tenant);
-    if (queue === undefined) lane.set(tenant, (queue = new FifoQueue()));
+    if (queue === undefined) lane.set(tenant, (queue = new FifoQueue<WaitingCommand>()));
     queue.push(item);
     this.#size++;
   }
@@ -85,7 +63,7 @@ export class CommandInbox {
   }
 
   #next(most: number, bytesMost: number): WaitingCommand[] {
-    const suspect = this.#returned.findIndex((item) => item.solo);
+    const suspect = this.#returned.findIndex((item) => item.isDecidedAlone);
     if (suspect >= 0) return this.#returned.splice(suspect, 1);
     const batch = this.#returned.splice(0, most);
     const room = { count: most - batch.length, bytes: bytesMost };
@@ -144,11 +122,7 @@ export class CommandInbox {
   drainAll(): WaitingCommand[] {
     const all = this.#returned.splice(0);
     for (const lane of [this.#workerCommands, this.#callerCommands])
-      for (const queue of lane.values())
-        for (let item = queue.peek(); item !== undefined; item = queue.peek()) {
-          queue.shift();
-          all.push(item);
-        }
+      for (const queue of lane.values()) all.push(...queue.drain());
     this.#workerCommands.clear();
     this.#callerCommands.clear();
     this.#size = 0;

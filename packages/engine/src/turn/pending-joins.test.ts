@@ -8,11 +8,11 @@ const item = (type: "worker.join" | "worker.leave", session: string): WaitingCom
   command: { type, tenant: "t1", worker: "t1/w", session } as Command,
   bytes: 256,
   at: 0,
-  run: null,
-  tries: 0,
+  newRunId: null,
+  failedCommits: 0,
   busyTurns: 0,
-  solo: false,
-  isGone: false,
+  isDecidedAlone: false,
+  isSessionGone: false,
 });
 
 describe("joins that wait", () => {
@@ -22,7 +22,7 @@ describe("joins that wait", () => {
 
     for (const one of [mine, other, item("worker.leave", "s1")]) joins.commandArrived(one);
 
-    expect([mine.isGone, other.isGone]).toEqual([true, false]);
+    expect([mine.isSessionGone, other.isSessionGone]).toEqual([true, false]);
   });
 
   it("[B25] of one session that flaps are told apart: the landing of the first leaves the second to its own leave", () => {
@@ -34,6 +34,6 @@ describe("joins that wait", () => {
     joins.turnCommitted([first]);
     joins.commandArrived(item("worker.leave", "s1"));
 
-    expect([first.isGone, second.isGone]).toEqual([false, true]);
+    expect([first.isSessionGone, second.isSessionGone]).toEqual([false, true]);
   });
 });

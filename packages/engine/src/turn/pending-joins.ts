@@ -12,7 +12,7 @@ export class PendingJoins {
     if (command.type === "worker.join") this.#bySession.set(command.session, item);
     if (command.type !== "worker.leave") return;
     const join = this.#bySession.get(command.session);
-    if (join !== undefined) join.isGone = true;
+    if (join !== undefined) join.isSessionGone = true;
     this.#bySession.delete(command.session);
   }
 

@@ -3,7 +3,8 @@
 // off, so the fleet moves and the doors hear as if there had been one turn at a time.
 
 import { rowsNeededBy } from "../core/decide.ts";
-import { type FleetChange, type LeasedAttempt, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
+import type { LeasedAttempt } from "../core/fleet/connected-worker.ts";
+import { type FleetChange, noPendingChanges, type PendingChanges } from "../core/fleet/fleet.ts";
 import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { ChangeSet, CommitOutcome, TurnTransaction } from "../storage/port.ts";
 import { type RowKey, rootOf, type WorkerId } from "../storage/rows.ts";
@@ -97,7 +98,7 @@ function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
       const worker = workerOfChange(change);
       if (worker === null) continue;
       concernedWorkers.add(worker);
-      if (change.move === "hold") {
+      if (change.type === "grant") {
         const list = grantedAttempts.get(worker);
         if (list === undefined) grantedAttempts.set(worker, [change.attempt]);
         else list.push(change.attempt);
@@ -109,19 +110,19 @@ function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
 
 /** Moves that leave the connected worker as ready for work as it was. */
 function keepsWorkerReady(one: FleetChange): boolean {
-  const { move } = one;
   // One that goes on after its wait takes its slot back; one that begins to wait frees it.
-  if (one.move === "wait") return one.isWaiting;
-  return move === "drop" || move === "ack" || move === "trust" || move === "recheck" || move === "full";
+  if (one.type === "wait") return one.isWaiting;
+  const { type } = one;
+  return type === "release" || type === "ack" || type === "verify" || type === "recheck" || type === "load";
 }
 
 function workerOfChange(change: FleetChange): WorkerId | null {
-  return change.move === "sit" ? change.connected.worker : "worker" in change ? change.worker : null;
+  return change.type === "connect" ? change.connected.worker : "worker" in change ? change.worker : null;
 }
 
 /** Roots a command is about, as far as is known before it is decided. Workflows never change: all runs of one must not wait for each other. */
 function rootsOfCommand(item: WaitingCommand): RowKey[] {
-  return rowsNeededBy(item.command, item.run)
+  return rowsNeededBy(item.command, item.newRunId)
     .filter((key) => !key.startsWith("workflow/"))
     .map(rootOf);
 }

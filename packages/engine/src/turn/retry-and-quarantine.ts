@@ -43,8 +43,8 @@ export class RetryAndQuarantine {
       else decision.answer(item, refusalAnswer(item.ref, fault("E.STORE.BUSY", `${root} stayed busy; try again`)));
     for (const { item, problem } of decision.failedCommands) {
       const { type, tenant } = item.command;
-      if (!item.solo) {
-        item.solo = true;
+      if (!item.isDecidedAlone) {
+        item.isDecidedAlone = true;
         deferred.push(item);
         continue;
       }
@@ -81,13 +81,13 @@ export class RetryAndQuarantine {
     if (root !== null && ![...blamed].some((item) => item !== null)) this.#suspectRoot(root, problem);
     const again: WaitingCommand[] = [];
     for (const item of [...decision.decided, ...deferred]) {
-      item.tries++;
-      if (blamed.has(item) && item.solo) {
+      item.failedCommits++;
+      if (blamed.has(item) && item.isDecidedAlone) {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
         const why = `${item.command.type} could not be stored and was quarantined; nothing was changed`;
         this.#reporter.emit([refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why))]);
       } else if (root !== null || !this.#refuseIfExhausted(item, problem, `the store did not take it: ${problem.message}`)) {
-        if (blamed.has(item)) item.solo = true;
+        if (blamed.has(item)) item.isDecidedAlone = true;
         again.push(item);
       }
     }
@@ -96,12 +96,12 @@ export class RetryAndQuarantine {
 
   /** The store did not even begin: the commands wait a little, then their callers hear of it. */
   retryAfterOutage(batch: readonly WaitingCommand[], problem: Fault): WaitingCommand[] {
-    for (const item of batch) item.tries++;
+    for (const item of batch) item.failedCommits++;
     return batch.filter((item) => !this.#refuseIfExhausted(item, problem, `the store is away: ${problem.message}`));
   }
 
   #refuseIfExhausted(item: WaitingCommand, problem: Fault, why: string): boolean {
-    if (item.tries < triesMax) return false;
+    if (item.failedCommits < triesMax) return false;
     // A store that is not durable any more needs an operator, not patience; everything else may pass.
     const code = problem.code === "E.STORE.DURABILITY" ? problem.code : "E.STORE.BUSY";
     this.#reporter.emit([refusalAnswer(item.ref, fault(code, `${why}; try again`))]);

@@ -2,7 +2,7 @@
 // that is not known here, and now and then. A line told of while a turn is under way counts after that turn, which may have seen it empty.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
-import { parseQueueName, type TaskRequirements } from "../core/fleet/route.ts";
+import { parseQueueName, readRequirements } from "../core/fleet/route.ts";
 import type { StoreReader } from "../storage/port.ts";
 import type { QueueName } from "../storage/rows.ts";
 
@@ -23,7 +23,7 @@ export class RouteRegistry {
     if (target === null) return;
     if (!this.#fleet.routes.has(target.route)) this.#hasUnknownRoute = true;
     this.noteActivity(queue);
-    this.#fleet.apply({ move: "heat", line: queue });
+    this.#fleet.apply({ type: "activate", line: queue });
   }
 
   /** Hints get lost: now and then the routes are read again although nobody told of a new one. */
@@ -49,13 +49,14 @@ export class RouteRegistry {
     const routes = await reader.page({ page: "routes" });
     for (const row of routes.items) {
       if (this.#fleet.routes.has(row.id)) continue;
-      this.#fleet.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as TaskRequirements });
-      this.#fleet.apply({ move: "heat", line: `r|${row.id}` });
+      this.#fleet.apply({ type: "route", route: row.id, needs: readRequirements(row) });
+      this.#fleet.apply({ type: "activate", line: `r|${row.id}` });
     }
   }
 
   /** The turn that began at `mark` is over, and the floor has moved as it decided: lines it may have found empty too early are hot again. */
   endTurn(routeVersion: number): void {
-    for (const [queue, version] of this.#activity) if (version > routeVersion) this.#fleet.apply({ move: "heat", line: queue });
+    for (const [queue, version] of this.#activity)
+      if (version > routeVersion) this.#fleet.apply({ type: "activate", line: queue });
   }
 }

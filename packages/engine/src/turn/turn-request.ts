@@ -30,8 +30,8 @@ export function buildTurnRequest(
 ): TurnRequest {
   const rows: RowKey[] = [];
   for (const item of batch) {
-    if (item.command.type === "run.start") item.run ??= context.nextId(now);
-    for (const key of rowsNeededBy(item.command, item.run)) rows.push(key);
+    if (item.command.type === "run.start") item.newRunId ??= context.nextId(now);
+    for (const key of rowsNeededBy(item.command, item.newRunId)) rows.push(key);
   }
   rows.push(...rowsForTimers(context, now));
   const lists = batch.flatMap((item) => listsNeededBy(item.command));

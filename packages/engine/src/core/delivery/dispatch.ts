@@ -4,7 +4,7 @@ import type { PlanNode } from "@astraflow/graph";
 import type { SendDispatch } from "../../interface/effect.ts";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
 import { planOfScope, scopeOf, slotOf } from "../rows/slot.ts";
 import { readTaskState } from "../rows/task-state.ts";

@@ -3,7 +3,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { WorkerDescription } from "../../interface/command.ts";
 import { type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { RootBusy } from "../unit-of-work/root.ts";

@@ -3,15 +3,16 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { lastStep, slotOf } from "../rows/slot.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { attemptTimeoutMs } from "./dispatch.ts";
 import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
+import type { StopReason } from "./send-stop.ts";
 import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
-import { mailNextAnswer, type StopReason } from "./worker-mail.ts";
+import { mailNextAnswer } from "./worker-mail.ts";
 
 /** Calls that one attempt may have open at once. As many answered ones are kept: no more can have been lost on the way to its worker. */
 export const openCallsMax = 64;
@@ -164,16 +165,10 @@ export function deliverPendingAnswers(
   for (const call of calls) {
     if (call.answer?.isOwed !== true) continue;
     const answer = buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? "");
-    work.emit({ type: "next", ...sessionFields(connected), run: task.run, task: task.id, node: node.id, ...answer });
+    sendNextAnswer(work, connected, task, node.id, answer);
   }
   return withTaskState(task, { calls: calls.map(markDelivered) });
 }
-
-const sessionFields = ({ session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">) => ({
-  session,
-  worker,
-  tenant,
-});
 
 function markDelivered(call: MiddlewareCall): MiddlewareCall {
   if (call.answer === undefined) return call;

@@ -2,26 +2,17 @@
 
 import type { SendNextAnswer } from "../../interface/effect.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;
 
 export function sendNextAnswer(
   work: UnitOfWork,
-  connected: ConnectedWorker,
+  { session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
   caller: Pick<TaskRow, "id" | "run">,
   node: string,
   answer: NextRequestAnswer,
 ): void {
-  work.emit({
-    type: "next",
-    session: connected.session,
-    worker: connected.worker,
-    tenant: connected.tenant,
-    run: caller.run,
-    task: caller.id,
-    node,
-    ...answer,
-  });
+  work.emit({ type: "next", session, worker, tenant, run: caller.run, task: caller.id, node, ...answer });
 }

@@ -4,7 +4,7 @@
 import type { RecordHeartbeat, WorkerDescription } from "../../interface/command.ts";
 import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type ReportedUsage = Pick<RecordHeartbeat, "memPct" | "diskPct">;
@@ -23,14 +23,17 @@ export function pressureAfter(pressure: string | null, usage: ReportedUsage, lim
 }
 
 /** What keeps a worker from new work, as its connected worker will stand after what this turn has decided so far. */
-export function drainStateAfterTurn(work: UnitOfWork, connected: ConnectedWorker): { draining: boolean; strain: string | null } {
+export function drainStateAfterTurn(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
+): { draining: boolean; pressure: string | null } {
   let { draining, resourcePressure: pressure } = connected;
-  if (!work.changedWorkers.has(connected.worker)) return { draining, strain: pressure };
+  if (!work.changedWorkers.has(connected.worker)) return { draining, pressure };
   for (const change of work.fleetChanges) {
-    if (change.move === "drain" && change.worker === connected.worker) draining = change.on;
-    if (change.move === "beat" && change.worker === connected.worker) pressure = change.resourcePressure;
+    if (change.type === "drain" && change.worker === connected.worker) draining = change.on;
+    if (change.type === "heartbeat" && change.worker === connected.worker) pressure = change.resourcePressure;
   }
-  return { draining, strain: pressure };
+  return { draining, pressure };
 }
 
 /**
@@ -41,23 +44,23 @@ export function recordPressureChange(
   work: UnitOfWork,
   connected: ConnectedWorker,
   row: WorkerRow,
-  heartbeat: { readonly said: ReportedUsage; readonly strain: string | null; readonly limits: TenantSettings },
+  heartbeat: { readonly usage: ReportedUsage; readonly pressure: string | null; readonly limits: TenantSettings },
 ): boolean {
-  const { said: usage, strain: pressure, limits } = heartbeat;
+  const { usage, pressure, limits } = heartbeat;
   const before = drainStateAfterTurn(work, connected);
-  const wasKept = before.draining || before.strain !== null;
+  const wasKept = before.draining || before.pressure !== null;
   const isKept = row.draining || pressure !== null;
   const { memPct = null, diskPct = null } = usage;
-  if (before.strain === null && pressure !== null)
+  if (before.pressure === null && pressure !== null)
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.strained", {
       memPct,
       diskPct,
       limit: { memPct: limits.drainMemPct, diskPct: limits.drainDiskPct },
     });
-  if (before.strain !== null && pressure === null)
+  if (before.pressure !== null && pressure === null)
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.relieved", { memPct, diskPct });
   // Drained or undrained through another scheduler: the row says so, this fleet does not know yet.
-  if (row.draining !== before.draining) work.changeFleet({ move: "drain", worker: connected.worker, on: row.draining });
+  if (row.draining !== before.draining) work.changeFleet({ type: "drain", worker: connected.worker, on: row.draining });
   if (wasKept === isKept) return pressure !== null && before.draining && !row.draining;
   const reason =
     row.draining !== before.draining
@@ -75,6 +78,6 @@ export const acknowledgesDrains = ({ dialect, features }: Pick<WorkerDescription
 
 /** An operator's drain came or went: a worker that is kept from work by its strain anyway hears nothing new. */
 export function sendDrain(work: UnitOfWork, connected: ConnectedWorker, on: boolean, reason: string): void {
-  if (drainStateAfterTurn(work, connected).strain === null)
+  if (drainStateAfterTurn(work, connected).pressure === null)
     work.emit({ type: "drain", session: connected.session, worker: connected.worker, on, reason });
 }

@@ -1,7 +1,8 @@
 // Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
 
-import type { TaskRow, WorkerId } from "../../storage/rows.ts";
-import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../fleet/fleet.ts";
+import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { ConnectedWorker, LeasedAttempt } from "../fleet/connected-worker.ts";
+import type { FleetChange } from "../fleet/fleet.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -16,8 +17,8 @@ export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, ta
 export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
   if (work.changedWorkers.has(worker))
     for (const change of work.fleetChanges.toReversed()) {
-      if (change.move === "sit" && change.connected.worker === worker) return change.connected;
-      if (change.move === "rise" && change.worker === worker) return null;
+      if (change.type === "connect" && change.connected.worker === worker) return change.connected;
+      if (change.type === "disconnect" && change.worker === worker) return null;
     }
   return context.fleet.workers.get(worker) ?? null;
 }
@@ -32,14 +33,29 @@ export function waitingChange(
   { task, fence, nodeType }: LeasedAttempt,
   isWaiting: boolean,
 ): FleetChange {
-  return { move: "wait", worker, task, fence, nodeType, isWaiting };
+  return { type: "wait", worker, task, fence, nodeType, isWaiting };
 }
 
 /** The hold is over. One that waited had given its slot back already. */
 export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt): void {
   const { task, fence } = attempt;
-  const change = { move: "drop", worker: connected.worker, task, fence } as const;
+  const change = { type: "release", worker: connected.worker, task, fence } as const;
   work.changeFleet(isWaitingNow(work, attempt) ? { ...change, wasWaiting: true } : change);
+}
+
+/** Another scheduler has ended or taken back the attempt: its slot is free. Null where the fleet does not show it, or no longer. */
+export function releaseStaleAttempt(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
+  task: TaskId,
+  fence: number,
+): LeasedAttempt | null {
+  const attempt = connected.attempts.get(task);
+  if (attempt?.fence !== fence) return null;
+  if (work.fleetChanges.some((change) => change.type === "release" && change.task === task && change.fence === fence))
+    return null;
+  dropAttempt(work, connected, attempt);
+  return attempt;
 }
 
 function isWaitingNow(work: UnitOfWork, attempt: LeasedAttempt): boolean {

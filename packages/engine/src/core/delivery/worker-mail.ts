@@ -1,30 +1,26 @@
-// Words for workers whose socket another scheduler holds: written as mail with the unit that made them true, delivered by the scheduler
-// that holds the socket. Mail makes it quick; what makes it certain is the worker's next heartbeat, which is compared with the rows.
+// Messages for workers connected to another scheduler: written with the change that made them true, delivered by the scheduler that holds
+// the socket. Mail makes it quick; the worker's next heartbeat, which is compared with the rows, makes it certain.
 
 import { fault } from "@astraflow/protocol";
 import type { PackageCommand, VendorFrame } from "../../interface/command.ts";
 import type { Mail, QueueName, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
 import { acknowledgesDrains, drainStateAfterTurn, sendDrain } from "./resource-pressure.ts";
-import { dropAttempt, waitingChange } from "./waiting-attempts.ts";
+import { endSession, type StopReason, stopAttempt } from "./send-stop.ts";
+import { waitingChange } from "./waiting-attempts.ts";
 
-export interface StopReason {
-  readonly code: string;
-  readonly reason: string;
-}
-
-/** What a letter says; which session it is for is known where the socket is. */
+/** Body of a mail; which session it is for is known where the socket is. Stored as JSON. */
 type WorkerMail =
   | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & StopReason)
   /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
   | ({ readonly of: "reset"; readonly epoch: number } & StopReason)
   | { readonly of: "drain"; readonly reason: string }
-  /** The answer to a call of a middleware; `waitsForChainCall`: it has others open. */
+  /** The answer to a call of a middleware; `isWaiting`: it has other calls open. */
   | ({
       readonly of: "next";
       readonly run: RunId;
@@ -34,7 +30,7 @@ type WorkerMail =
       readonly isWaiting: boolean;
     } & NextRequestAnswer)
   | { readonly of: "tell"; readonly epoch: number; readonly frame: VendorFrame }
-  /** Somebody stands in a line that only this worker serves. */
+  /** A task waits in a queue that only this worker serves. */
   | { readonly of: "line"; readonly line: QueueName }
   | { readonly of: "order"; readonly epoch: number; readonly id: string; readonly order: PackageCommand };
 
@@ -42,35 +38,24 @@ type AddressedMail = WorkerMail & { readonly worker: WorkerId };
 
 /** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
 export function mailStop(work: UnitOfWork, context: DecisionContext, task: TaskRow, reason: StopReason): void {
-  if (task.worker === null) return;
-  const worker = work.peekWorker(task.worker);
-  if (worker === null || worker.phase !== "online" || isConnectedHere(context, worker)) return;
-  mailToWorker(work, worker, task.run, `stop ${task.id}#${task.fence}`, {
-    of: "stop",
-    run: task.run,
-    task: task.id,
-    fence: task.fence,
-    ...reason,
-  });
+  const { id, run, fence } = task;
+  mailToHolder(work, context, task, `stop ${id}#${fence}`, { of: "stop", run, task: id, fence, ...reason });
 }
 
-/** The answer that a middleware waits for, to wherever its socket is. Where it has none the row owes it. */
+/** The answer that a middleware waits for, to wherever its socket is. Where it has none the row remembers that it is owed. */
 export function mailNextAnswer(
   work: UnitOfWork,
   context: DecisionContext,
   task: TaskRow,
   answer: NextRequestAnswer & { readonly node: string; readonly isWaiting: boolean },
 ): void {
-  if (task.worker === null) return;
-  const worker = work.peekWorker(task.worker);
-  if (worker === null || worker.phase !== "online" || isConnectedHere(context, worker)) return;
-  mailToWorker(work, worker, task.run, `next ${task.id}#${task.fence} ${answer.request}`, {
-    of: "next",
-    run: task.run,
-    task: task.id,
-    fence: task.fence,
-    ...answer,
-  });
+  const { id, run, fence } = task;
+  mailToHolder(work, context, task, `next ${id}#${fence} ${answer.request}`, { of: "next", run, task: id, fence, ...answer });
+}
+
+function mailToHolder(work: UnitOfWork, context: DecisionContext, task: TaskRow, id: string, message: WorkerMail): void {
+  const worker = task.worker === null ? null : work.peekWorker(task.worker);
+  if (worker !== null && isConnectedElsewhere(context, worker)) mailToWorker(work, worker, task.run, id, message);
 }
 
 /** Asks for the addresses that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
@@ -81,55 +66,47 @@ export function requireHolderAddresses(work: UnitOfWork, context: DecisionContex
   work.requirePeekedWorkers(workers);
 }
 
-/** Ends the worker's session of that epoch or earlier, if another scheduler still keeps one. */
+/** Ends the worker's session of that epoch or earlier, if another scheduler still has one. */
 export function mailReset(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, reason: StopReason): void {
-  if (isConnectedHere(context, worker)) return;
-  mailToWorker(work, worker, workerKey(worker.id), `reset ${worker.id} ${worker.epoch}`, {
-    of: "reset",
-    epoch: worker.epoch,
-    ...reason,
-  });
+  if (!isConnectedElsewhere(context, worker)) return;
+  const { id, epoch } = worker;
+  mailToWorker(work, worker, workerKey(id), `reset ${id} ${epoch}`, { of: "reset", epoch, ...reason });
 }
 
 export function mailDrain(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, reason: string): void {
-  if (isConnectedHere(context, worker) || worker.phase !== "online") return;
+  if (!isConnectedElsewhere(context, worker)) return;
   const id = `drain ${worker.id} ${context.nextId(work.now)}`;
   mailToWorker(work, worker, workerKey(worker.id), id, { of: "drain", reason });
 }
 
-/** False where nobody holds a socket of it: the worker is not online, or is thought to be here and is not. */
+/** False where no other scheduler holds a socket of the worker. */
 export function mailVendorFrame(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, frame: VendorFrame): boolean {
-  if (isConnectedHere(context, worker) || worker.phase !== "online") return false;
+  if (!isConnectedElsewhere(context, worker)) return false;
   const id = `tell ${worker.id} ${context.nextId(work.now)}`;
   mailToWorker(work, worker, workerKey(worker.id), id, { of: "tell", epoch: worker.epoch, frame });
   return true;
 }
 
-/** A task waits for this worker alone: hints may be lost, and nobody but the scheduler that holds its socket can grant it. */
+/** A task waits for this worker alone: hints may be lost, and only the scheduler that holds its socket can grant it. */
 export function mailQueueHint(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, run: RunId, queue: QueueName): void {
-  if (isConnectedHere(context, worker) || worker.phase !== "online") return;
-  mailToWorker(work, worker, run, `line ${queue}`, { of: "line", line: queue });
+  if (isConnectedElsewhere(context, worker)) mailToWorker(work, worker, run, `line ${queue}`, { of: "line", line: queue });
 }
 
-/** False where nobody holds a socket of it. */
+/** False where no other scheduler holds a socket of the worker. */
 export function mailWorkerCommand(
   work: UnitOfWork,
   context: DecisionContext,
   worker: WorkerRow,
   issued: { id: string; order: PackageCommand },
 ): boolean {
-  if (isConnectedHere(context, worker) || worker.phase !== "online") return false;
-  mailToWorker(work, worker, workerKey(worker.id), `order ${worker.id} ${issued.id}`, {
-    of: "order",
-    epoch: worker.epoch,
-    ...issued,
-  });
+  if (!isConnectedElsewhere(context, worker)) return false;
+  const { id, epoch } = worker;
+  mailToWorker(work, worker, workerKey(id), `order ${id} ${issued.id}`, { of: "order", epoch, ...issued });
   return true;
 }
 
-function isConnectedHere(context: DecisionContext, worker: WorkerRow): boolean {
-  return worker.replica === context.self.replica && worker.replicaEpoch === context.self.epoch;
-}
+const isConnectedElsewhere = ({ self }: DecisionContext, worker: WorkerRow): boolean =>
+  worker.phase === "online" && (worker.replica !== self.replica || worker.replicaEpoch !== self.epoch);
 
 function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string, message: WorkerMail): void {
   const addressedMail: AddressedMail = { ...message, worker: to.id };
@@ -137,95 +114,55 @@ function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string
 }
 
 /**
- * One letter that came for a socket of this scheduler. A worker that sits here no longer has been told by its new join. What the letter
- * says was true when it was written; whether it still concerns this connected worker is read from the connected worker, and nothing but effects follows from it.
+ * One message for a worker of this scheduler; one that is no longer connected here was told by its new join. What the message says was
+ * true when it was written: whether it still holds is read from the connected worker, and only effects follow from it.
  */
 export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mail): void {
   const message = JSON.parse(mail.body) as AddressedMail;
   const connected = context.fleet.workers.get(message.worker);
   if (connected === undefined) return;
+  const { session, worker, tenant } = connected;
   switch (message.of) {
     case "stop":
       return stopAttempt(work, connected, message.task, message.fence, message);
-    case "next": {
-      const attempt = connected.attempts.get(message.task);
-      if (attempt?.fence !== message.fence) return;
-      // Said in any case: the turn in which it asked may be pending still, and the connected worker does not show yet that it waits.
-      if (!message.isWaiting) work.changeFleet(waitingChange(connected, attempt, false));
-      const { request, result, error, trace } = message;
-      return sendNextAnswer(work, connected, { id: message.task, run: message.run }, message.node, {
-        request,
-        result,
-        error,
-        trace,
-      });
-    }
+    case "next":
+      return deliverMailedAnswer(work, connected, message);
     case "reset":
-      if (connected.epoch > message.epoch) return;
-      work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-      work.emit({
-        type: "reset",
-        session: connected.session,
-        worker: connected.worker,
-        code: message.code,
-        reason: message.reason,
-      });
+      if (connected.epoch <= message.epoch) endSession(work, connected, message);
       return;
-    case "drain": {
-      // It may have been undrained here since the letter was written: the row is asked, the letter is only the reason to ask.
-      const on = work.peekWorker(connected.worker)?.draining ?? connected.draining;
-      const isNews = drainStateAfterTurn(work, connected).draining !== on;
-      if (isNews) work.changeFleet({ move: "drain", worker: connected.worker, on });
-      // A drain that was taken back on its way here is no news, but its commands wait for the worker's word; who never gives one is left alone.
-      if (isNews || acknowledgesDrains(connected.about)) sendDrain(work, connected, on, message.reason);
-      return;
-    }
+    case "drain":
+      return deliverMailedDrain(work, connected, message.reason);
     case "tell":
-      // Meant for the session it was written to; a newer one of the worker may be another process.
-      if (connected.epoch !== message.epoch) return;
-      work.emit({
-        type: "tell",
-        session: connected.session,
-        worker: connected.worker,
-        tenant: connected.tenant,
-        frame: message.frame,
-      });
+      // Meant for the session it was written to: a newer session of the worker may be another process.
+      if (connected.epoch === message.epoch) work.emit({ type: "tell", session, worker, tenant, frame: message.frame });
       return;
     case "line":
-      work.changeFleet({ move: "heat", line: message.line });
+      work.changeFleet({ type: "activate", line: message.line });
       return;
     case "order":
-      // Whoever joined since, or went on over a new socket, was told then.
-      if (connected.epoch !== message.epoch) return;
-      work.emit({
-        type: "order",
-        session: connected.session,
-        worker: connected.worker,
-        tenant: connected.tenant,
-        id: message.id,
-        order: message.order,
-      });
+      // A session that joined or resumed since was sent its open commands then.
+      if (connected.epoch === message.epoch)
+        work.emit({ type: "order", session, worker, tenant, id: message.id, order: message.order });
       return;
     default:
-      throw fault("E.INTERNAL", `mail ${mail.id} holds a letter that cannot be read`);
+      throw fault("E.INTERNAL", `mail ${mail.id} has an unknown type`);
   }
 }
 
-/** The connected worker's hold is over, by another scheduler's hand: the slot is free and the worker is told. */
-export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number, reason: StopReason): void {
-  const attempt = connected.attempts.get(task);
-  if (attempt?.fence !== fence) return;
-  if (work.fleetChanges.some((change) => change.move === "drop" && change.task === task && change.fence === fence)) return;
-  dropAttempt(work, connected, attempt);
-  work.emit({
-    type: "stop",
-    session: connected.session,
-    worker: connected.worker,
-    tenant: connected.tenant,
-    run: attempt.run,
-    task,
-    fence,
-    code: reason.code,
-    reason: reason.reason,
-  });
+function deliverMailedAnswer(work: UnitOfWork, connected: ConnectedWorker, message: Extract<WorkerMail, { of: "next" }>): void {
+  const attempt = connected.attempts.get(message.task);
+  if (attempt?.fence !== message.fence) return;
+  // Recorded in any case: the turn in which it asked may still be pending, and the connected worker does not show yet that it waits.
+  if (!message.isWaiting) work.changeFleet(waitingChange(connected, attempt, false));
+  const { request, result, error, trace } = message;
+  sendNextAnswer(work, connected, { id: message.task, run: message.run }, message.node, { request, result, error, trace });
+}
+
+function deliverMailedDrain(work: UnitOfWork, connected: ConnectedWorker, reason: string): void {
+  // It may have been undrained here since the mail was written: the row decides, the mail is only the reason to look.
+  const on = work.peekWorker(connected.worker)?.draining ?? connected.draining;
+  const isNews = drainStateAfterTurn(work, connected).draining !== on;
+  if (isNews) work.changeFleet({ type: "drain", worker: connected.worker, on });
+  // A drain that was undone on its way here is not news, but its commands wait for the acknowledgement of workers that give one.
+  if (isNews || acknowledgesDrains(connected.about)) sendDrain(work, connected, on, reason);
 }

@@ -1,6 +1,7 @@
 // What moves do to the fleet. When they are made is the driver's business and tested in test/engine.
 import { describe, expect, it } from "vitest";
-import { type ConnectedWorker, Fleet, type LeasedAttempt, usedSlots } from "./fleet.ts";
+import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "./connected-worker.ts";
+import { Fleet } from "./fleet.ts";
 
 const leasedAttempt = (fence: number): LeasedAttempt => ({
   task: "r.0",
@@ -14,7 +15,7 @@ const leasedAttempt = (fence: number): LeasedAttempt => ({
   isRunningOlder: false,
 });
 
-function fleetWith(held: LeasedAttempt): { floor: Fleet; seat: ConnectedWorker } {
+function fleetWith(held: LeasedAttempt): { fleet: Fleet; connected: ConnectedWorker } {
   const fleet = new Fleet();
   const about = { slots: 1, packages: [], runtimes: [], features: [], payloadTypes: [], pool: "default", tags: {} };
   const connected: ConnectedWorker = {
@@ -34,35 +35,35 @@ function fleetWith(held: LeasedAttempt): { floor: Fleet; seat: ConnectedWorker }
     isSaturated: false,
     attempts: new Map(),
   };
-  fleet.apply({ move: "sit", connected });
-  fleet.apply({ move: "hold", worker: connected.worker, attempt: held });
-  return { floor: fleet, seat: connected };
+  fleet.apply({ type: "connect", connected });
+  fleet.apply({ type: "grant", worker: connected.worker, attempt: held });
+  return { fleet, connected };
 }
 
 describe("a hold on the fleet", () => {
   it("[B42] that waited takes its wait along when a newer attempt takes its place: a worker never gets more than its slots", () => {
-    const { floor: fleet, seat: connected } = fleetWith({ ...leasedAttempt(7), isWaiting: false });
-    fleet.apply({ move: "wait", worker: connected.worker, task: "r.0", fence: 7, nodeType: "test.step", isWaiting: true });
+    const { fleet, connected } = fleetWith({ ...leasedAttempt(7), isWaiting: false });
+    fleet.apply({ type: "wait", worker: connected.worker, task: "r.0", fence: 7, nodeType: "test.step", isWaiting: true });
     expect(usedSlots(connected)).toBe(0);
 
-    fleet.apply({ move: "hold", worker: connected.worker, attempt: leasedAttempt(8) });
+    fleet.apply({ type: "grant", worker: connected.worker, attempt: leasedAttempt(8) });
     expect([connected.attempts.size, usedSlots(connected)]).toEqual([1, 1]);
   });
 
   it("[B21] is dropped under its own fence only: the end of an older attempt frees no slot of the newer", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
 
-    fleet.apply({ move: "drop", worker: connected.worker, task: "r.0", fence: 6 });
+    fleet.apply({ type: "release", worker: connected.worker, task: "r.0", fence: 6 });
     expect(connected.attempts.size).toBe(1);
 
-    fleet.apply({ move: "drop", worker: connected.worker, task: "r.0", fence: 7 });
+    fleet.apply({ type: "release", worker: connected.worker, task: "r.0", fence: 7 });
     expect(connected.attempts.size).toBe(0);
   });
 
   it("[B21] is acked under its own fence only: the ack of an older attempt leaves the newer to its deadline", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
 
-    fleet.apply({ move: "ack", worker: connected.worker, task: "r.0", fence: 6, stored: false });
+    fleet.apply({ type: "ack", worker: connected.worker, task: "r.0", fence: 6, stored: false });
 
     expect(fleet.unackedGrants(10_000, 5_000)).toMatchObject([{ task: "r.0", fence: 7 }]);
   });
@@ -70,10 +71,10 @@ describe("a hold on the fleet", () => {
 
 describe("a hold that waits for what it called", () => {
   const wait = (isWaiting: boolean, fence = 7) =>
-    ({ move: "wait", worker: "t1/w", task: "r.0", fence, nodeType: "test.step", isWaiting }) as const;
+    ({ type: "wait", worker: "t1/w", task: "r.0", fence, nodeType: "test.step", isWaiting }) as const;
 
   it("[B40] takes no slot while it waits, said once or twice, and takes it again after", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply(wait(true, 6));
     expect(usedSlots(connected)).toBe(1);
     fleet.apply(wait(true));
@@ -86,13 +87,13 @@ describe("a hold that waits for what it called", () => {
   });
 
   it("[B40] leaves nothing behind when it is dropped, and is counted when a worker sits down with it", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply(wait(true));
-    fleet.apply({ move: "drop", worker: "t1/w", task: "r.0", fence: 7, wasWaiting: true });
+    fleet.apply({ type: "release", worker: "t1/w", task: "r.0", fence: 7, wasWaiting: true });
     expect([usedSlots(connected), connected.waitingCount]).toEqual([0, 0]);
 
     const again = { ...connected, session: "s2", attempts: new Map([["r.0", { ...leasedAttempt(7), isWaiting: true }]]) };
-    fleet.apply({ move: "sit", connected: again });
+    fleet.apply({ type: "connect", connected: again });
 
     expect(usedSlots(again)).toBe(0);
   });
@@ -100,32 +101,32 @@ describe("a hold that waits for what it called", () => {
 
 describe("the deadlines of a fleet", () => {
   it("[B3] name only grants that nobody acked, also where one of the same instant was acked behind one that was not", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
-    fleet.apply({ move: "hold", worker: connected.worker, attempt: { ...leasedAttempt(8), task: "r.1" } });
-    fleet.apply({ move: "ack", worker: connected.worker, task: "r.1", fence: 8, stored: false });
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
+    fleet.apply({ type: "grant", worker: connected.worker, attempt: { ...leasedAttempt(8), task: "r.1" } });
+    fleet.apply({ type: "ack", worker: connected.worker, task: "r.1", fence: 8, stored: false });
 
     expect(fleet.unackedGrants(10_000, 5_000).map(({ task }) => task)).toEqual(["r.0"]);
   });
 
   it("[B28] of a dispatch that was sent again run from then on, and the first one's are over", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
-    fleet.apply({ move: "ack", worker: connected.worker, task: "r.0", fence: 7, stored: false });
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
+    fleet.apply({ type: "ack", worker: connected.worker, task: "r.0", fence: 7, stored: false });
 
-    fleet.apply({ move: "recheck", worker: connected.worker, task: "r.0", fence: 7, sentAt: 9_000 });
+    fleet.apply({ type: "recheck", worker: connected.worker, task: "r.0", fence: 7, sentAt: 9_000 });
 
     expect(fleet.unackedGrants(13_999, 5_000)).toEqual([]);
     expect(fleet.unackedGrants(14_000, 5_000)).toMatchObject([{ task: "r.0", at: 9_000 }]);
   });
 
   it("[B28] wake the engine for what is to be asked, once", () => {
-    const { floor: fleet, seat: connected } = fleetWith(leasedAttempt(7));
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
     const held = new Map([["r.0", { ...leasedAttempt(7), acked: true, stored: true, recheckFrom: 500 }]]);
-    fleet.apply({ move: "sit", connected: { ...connected, session: "s2", attempts: held } });
+    fleet.apply({ type: "connect", connected: { ...connected, session: "s2", attempts: held } });
     expect(fleet.nextDeadline(600, 5_000, 2_000)).toBe(2_500);
     expect(fleet.attemptsToRecheck(2_499, 2_000)).toEqual([]);
     expect(fleet.attemptsToRecheck(2_500, 2_000)).toMatchObject([{ task: "r.0" }]);
 
-    fleet.apply({ move: "recheck", worker: connected.worker, task: "r.0", fence: 7, sentAt: null });
+    fleet.apply({ type: "recheck", worker: connected.worker, task: "r.0", fence: 7, sentAt: null });
 
     expect(fleet.attemptsToRecheck(9_999, 2_000)).toEqual([]);
     expect(fleet.nextDeadline(600, 5_000, 2_000)).toBeNull();

@@ -2,115 +2,20 @@
 // All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
 // and made only after its commit, so a turn that fails leaves no trace here.
 
-import type { WorkerDescription } from "../../interface/command.ts";
-import type { Millis, QueueName, RouteId, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
-import type { SessionLiveness } from "../rows/worker.ts";
+import type { AttemptRef } from "../../interface/command.ts";
+import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";
 import { AttemptDeadlines, type AttemptTimer } from "./attempt-deadlines.ts";
+import { applyToWorker, type ConnectedWorker, type LeasedAttempt, type WorkerChange } from "./connected-worker.ts";
 import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
-
-export interface LeasedAttempt {
-  readonly task: TaskId;
-  readonly run: RunId;
-  readonly fence: number;
-  readonly nodeType: string;
-  /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
-  grantedAt: Millis;
-  acked: boolean;
-  /** The ack is in the store too, or never needs to be. */
-  stored: boolean;
-  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
-  recheckFrom: Millis | null;
-  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
-  isRunningOlder: boolean;
-  /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
-  isWaiting?: boolean;
-}
-
-export interface ConnectedWorker {
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
-  readonly name: string;
-  readonly session: string;
-  readonly boot: string;
-  readonly epoch: number;
-  about: WorkerDescription;
-  draining: boolean;
-  healthy: boolean;
-  /** What it has too little of to get anything new; null when nothing. */
-  resourcePressure: string | null;
-  liveness: SessionLiveness;
-  heartbeatAt: Millis;
-  /** Since when every look has found no free slot here; null when the last one found some. */
-  fullSince: Millis | null;
-  isSaturated: boolean;
-  readonly attempts: Map<TaskId, LeasedAttempt>;
-  /** How many of them wait in `next`; kept by the floor. */
-  waitingCount?: number;
-}
-
-/** Attempts that take a slot of the connected worker. */
-export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
-
-/** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
-export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
-  worker.slice(tenant.length + 1);
-
-/** What happens to one connected worker. */
-type WorkerChange =
-  | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
-  | {
-      readonly move: "beat";
-      readonly worker: WorkerId;
-      readonly at: Millis;
-      readonly healthy: boolean;
-      readonly resourcePressure: string | null;
-    }
-  | { readonly move: "full"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
-  | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
-  | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
-  | { readonly move: "hold"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
-  | {
-      readonly move: "ack";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly stored: boolean;
-      readonly isRunningOlder?: true;
-    }
-  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
-  | {
-      readonly move: "recheck";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly sentAt: Millis | null;
-    }
-  /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
-  | {
-      readonly move: "wait";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly nodeType: string;
-      readonly isWaiting: boolean;
-    }
-  /** `wasWaiting`: its slot was free already. */
-  | {
-      readonly move: "drop";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly wasWaiting?: boolean;
-    };
 
 export type FleetChange =
   | WorkerChange
-  | { readonly move: "sit"; readonly connected: ConnectedWorker }
-  | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
+  | { readonly type: "connect"; readonly connected: ConnectedWorker }
+  | { readonly type: "disconnect"; readonly worker: WorkerId; readonly session: string }
   /** The worker's row was looked at and agrees with its connected worker. */
-  | { readonly move: "trust"; readonly worker: WorkerId }
-  | { readonly move: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
-  | { readonly move: "heat" | "cool" | "stall"; readonly line: QueueName };
+  | { readonly type: "verify"; readonly worker: WorkerId }
+  | { readonly type: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
+  | { readonly type: "activate" | "deactivate" | "stall"; readonly line: QueueName };
 
 /** Turns pending: their moves are not made yet, so what stands here about these workers may be behind the store. */
 export interface PendingChanges {
@@ -186,8 +91,8 @@ export class Fleet {
 
   apply(change: FleetChange): void {
     if (this.stalledQueues.size > 0 && !freesNoSlot(change)) this.stalledQueues.clear();
-    switch (change.move) {
-      case "sit":
+    switch (change.type) {
+      case "connect":
         this.workers.set(change.connected.worker, change.connected);
         change.connected.waitingCount = [...change.connected.attempts.values()].filter(
           (attempt) => attempt.isWaiting === true,
@@ -196,108 +101,44 @@ export class Fleet {
         for (const attempt of change.connected.attempts.values()) this.#startTimers(change.connected.worker, attempt);
         this.#workerChanged(change.connected);
         break;
-      case "rise":
+      case "disconnect":
         if (this.workerInSession(change.worker, change.session) !== null) this.workers.delete(change.worker);
         this.unverifiedWorkers.delete(change.worker);
         this.#matchingWorkers.clear();
         break;
-      case "trust":
+      case "verify":
         this.unverifiedWorkers.delete(change.worker);
         break;
       case "route":
         this.routes.set(change.route, change.needs);
         this.#matchingWorkers.delete(change.route);
         break;
-      case "heat": {
+      case "activate": {
         // A line of a worker that does not sit here is no business of this fleet; when it comes, its lines are hot.
         const pin = parseQueueName(change.line)?.pin ?? null;
         if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
         break;
       }
-      case "cool":
+      case "deactivate":
         this.activeQueues.delete(change.line);
         break;
       case "stall":
         this.stalledQueues.add(change.line);
         break;
-      case "hold":
-      case "ack":
-      case "wait":
-      case "drop":
-      case "recheck":
-      case "full":
-      case "beat":
-      case "liveness":
-      case "drain":
-      case "describe": {
+      default: {
         const connected = this.workers.get(change.worker);
-        if (connected !== undefined) this.#applyToWorker(connected, change);
-        break;
+        if (connected === undefined) break;
+        applyToWorker(connected, change);
+        if (change.type === "describe") this.#workerChanged(connected);
+        if (change.type === "grant") this.#startTimers(change.worker, change.attempt);
+        if (change.type === "recheck" && change.sentAt !== null) this.#restartTimers(connected, change);
       }
     }
   }
 
-  #applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
-    switch (change.move) {
-      case "hold": {
-        // An older attempt of the task that was never dropped here: if it waited, its slot must not count as free any more.
-        const older = connected.attempts.get(change.attempt.task);
-        if (older !== undefined) setWaiting(connected, older, false);
-        connected.attempts.set(change.attempt.task, change.attempt);
-        this.#startTimers(change.worker, change.attempt);
-        break;
-      }
-      case "ack": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        attempt.acked = true;
-        if (change.stored) attempt.stored = true;
-        if (change.isRunningOlder === true) attempt.isRunningOlder = true;
-        break;
-      }
-      case "recheck": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        attempt.recheckFrom = null;
-        if (change.sentAt === null) break;
-        attempt.acked = false;
-        attempt.grantedAt = change.sentAt;
-        this.#startTimers(change.worker, attempt);
-        break;
-      }
-      case "wait": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence === change.fence) setWaiting(connected, attempt, change.isWaiting);
-        break;
-      }
-      case "drop": {
-        const attempt = connected.attempts.get(change.task);
-        if (attempt?.fence !== change.fence) break;
-        setWaiting(connected, attempt, false);
-        connected.attempts.delete(change.task);
-        break;
-      }
-      case "beat":
-        connected.heartbeatAt = change.at;
-        connected.healthy = change.healthy;
-        connected.resourcePressure = change.resourcePressure;
-        connected.liveness = "fresh";
-        break;
-      case "full":
-        connected.fullSince = change.since;
-        connected.isSaturated = change.isSaturated;
-        break;
-      case "liveness":
-        connected.liveness = change.liveness;
-        break;
-      case "drain":
-        connected.draining = change.on;
-        break;
-      case "describe":
-        connected.about = change.about;
-        this.#workerChanged(connected);
-        break;
-    }
+  #restartTimers({ worker, attempts }: ConnectedWorker, { task, fence }: AttemptRef): void {
+    const attempt = attempts.get(task);
+    if (attempt?.fence === fence) this.#startTimers(worker, attempt);
   }
 
   #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {
@@ -319,7 +160,7 @@ export class Fleet {
   /** Every line that a connected worker here could serve may have work. */
   activateServedQueues(): void {
     for (const route of this.routes.keys())
-      if (this.matchingWorkers(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
+      if (this.matchingWorkers(route).length > 0) this.apply({ type: "activate", line: `r|${route}` });
   }
 
   /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
@@ -378,12 +219,6 @@ export class Fleet {
   }
 }
 
-function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
-  if ((attempt.isWaiting === true) === isWaiting) return;
-  attempt.isWaiting = isWaiting;
-  connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
-}
-
 /** Moves after which no connected worker can take more than before. */
-const freesNoSlot = ({ move }: FleetChange): boolean =>
-  move === "stall" || move === "ack" || move === "recheck" || move === "full";
+const freesNoSlot = ({ type }: FleetChange): boolean =>
+  type === "stall" || type === "ack" || type === "recheck" || type === "load";

@@ -2,7 +2,8 @@
 
 import { canonicalJson, compareVersions, type PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
-import type { QueueName, RouteId, Tenant, WorkerId, WorkerRow } from "../../storage/rows.ts";
+import type { QueueName, RouteId, RouteRow, Tenant, WorkerId, WorkerRow } from "../../storage/rows.ts";
+import { parsedColumn } from "../rows/parsed-column.ts";
 
 export interface TaskRequirements {
   readonly tenant: Tenant;
@@ -29,6 +30,7 @@ export function requirementsOf(tenant: Tenant, node: PlanNode): TaskRequirements
   };
 }
 
+export const readRequirements = (row: RouteRow): TaskRequirements => JSON.parse(row.needs) as TaskRequirements;
 export const requirementsText = (requirements: TaskRequirements): string => canonicalJson(requirements);
 
 export const queueName = (route: RouteId, pin: WorkerId | null): QueueName => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
@@ -47,19 +49,6 @@ export interface RouteMismatch {
   readonly needs: string;
 }
 
-const parsedDescriptions = new WeakMap<WorkerRow, WorkerDescription>();
-
-/** What a stored worker announced, read once. */
-export function readDescription(row: WorkerRow): WorkerDescription {
-  let description = parsedDescriptions.get(row);
-  if (description === undefined)
-    parsedDescriptions.set(
-      row,
-      (description = { ...emptyDescription, ...(JSON.parse(row.about) as Partial<WorkerDescription>) }),
-    );
-  return description;
-}
-
 /** A row that was made before its worker announced anything. */
 const emptyDescription: WorkerDescription = {
   slots: 0,
@@ -73,6 +62,15 @@ const emptyDescription: WorkerDescription = {
   version: "",
   dialect: "",
 };
+
+const descriptionColumn = parsedColumn<WorkerRow, WorkerDescription>(
+  (row) => row.about,
+  emptyDescription,
+  (text) => ({ ...emptyDescription, ...(JSON.parse(text) as Partial<WorkerDescription>) }),
+);
+
+/** What a stored worker announced. */
+export const readDescription = descriptionColumn.read;
 
 /** The first rule this worker fails, or null when it can run the route. Capacity and health are not looked at here: they change. */
 export function findMismatch(

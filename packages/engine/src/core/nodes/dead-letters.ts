@@ -2,10 +2,11 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import { docId, type RunRow, type TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
 import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 /** Body of a letter as it is written; what becomes of it is the reader's to say. */
 export interface DeadLetterRecord {
@@ -34,7 +35,8 @@ export function isFinalFailure(plan: Plan, slot: Slot): boolean {
 }
 
 /** The row is on the unit of work as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
-export function recordDeadLetter(work: UnitOfWork, run: RunRow, node: PlanNode, row: TaskRow, error: FaultData): void {
+export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: TaskRow, error: FaultData): void {
+  const { work, run } = progress;
   const message = error.message.slice(0, messageCharsMax).toWellFormed();
   const deadLetter: DeadLetterRecord = {
     run: run.id,
@@ -49,17 +51,13 @@ export function recordDeadLetter(work: UnitOfWork, run: RunRow, node: PlanNode, 
     worker: row.worker,
     status: "open",
   };
-  work.insert({
-    kind: "doc",
-    id: docId(run.tenant, "letter", row.id),
-    tenant: run.tenant,
-    collection: "letter",
-    rev: 1,
-    at: work.now,
-    due: null,
-    sort: String(work.now).padStart(15, "0"),
-    terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(searchWords))].join(" "),
-    body: JSON.stringify(deadLetter),
-  });
-  work.recordRunFact(run, "task.dead", { task: row.id, code: error.code });
+  work.insert(
+    nextRevision(work, [run.tenant, "letter", row.id], null, {
+      due: null,
+      sort: String(work.now).padStart(15, "0"),
+      terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(searchWords))].join(" "),
+      body: JSON.stringify(deadLetter),
+    }),
+  );
+  progress.record("task.dead", { task: row.id, code: error.code });
 }

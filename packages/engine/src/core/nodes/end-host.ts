@@ -2,18 +2,17 @@
 // then the host itself ends as it was told to. Which host is ended, and why, is decided elsewhere.
 
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
+import type { TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { enclosingSlots, isTopLevelNode, lastStep, type Slot, slotOf, slotRangeInside, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
 import { type HostEnding, type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { RowsMissing } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
 import { cancelTask, errorText } from "./end-run.ts";
 import { isChainCall } from "./node-params.ts";
-import type { FollowUps } from "./reach.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 /** Many tasks of a run; those that are not loaded are asked for together, so that it costs one round and not one a task. */
 export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | null)[] {
@@ -36,60 +35,43 @@ export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | 
 }
 
 /** A frame or container around this slot has ended or is being ended: whatever ends here leads nowhere, and nothing is born any more. */
-export function isInsideEndedHost(work: UnitOfWork, run: RunRow, slot: Slot): boolean {
+export function isInsideEndedHost(progress: RunProgress, slot: Slot): boolean {
+  const { work, run } = progress;
   if (isTopLevelNode(slot)) return false;
   const ids = enclosingSlots(slot).map((one) => taskIdAt(run.id, one));
   return loadTasks(work, ids).some((row) => row === null || isEnded(row) || readTaskState(row).ending !== undefined);
 }
 
 /** A frame or a container ends as `ending` says, once nothing inside is open any more. */
-export function endHost(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  ending: HostEnding,
-  followUps: FollowUps,
-): void {
+export function endHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
+  const { work } = progress;
   const endingHost = withTaskState(host, { ending });
   work.put(endingHost);
-  continueEndingHost(work, context, run, endingHost, ending, followUps);
+  continueEndingHost(progress, endingHost, ending);
 }
 
 /** Goes on with ending a host: another part of what is inside, then the host itself. */
-export function continueEndingHost(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  ending: HostEnding,
-  followUps: FollowUps,
-): void {
-  if (!cancelNextInside(work, context, run, host, ending, cancelReason(host, ending), followUps)) return;
+export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
+  const { work } = progress;
+  if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
   const endedRow = endedHost(host, ending, work.now);
   work.put(endedRow);
   // The end is a task's last word.
-  if (ending.verdict === "failed") recordContainerDeadLetter(work, context, run, endedRow, ending.error);
-  recordHostEnd(work, run, endedRow, ending);
-  followUps.pending.push({ type: "ended", row: endedRow });
+  if (ending.verdict === "failed") recordContainerDeadLetter(progress, endedRow, ending.error);
+  recordHostEnd(progress, endedRow, ending);
+  progress.pending.push({ type: "ended", row: endedRow });
 }
 
 /**
  * Cancels what is inside a hosting container and leaves the row itself, still hosting, to the caller. False: there is more than a turn
  * may hold; the rest follows, and then the row ends as cancelled.
  */
-export function cancelTasksInside(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  why: FaultData,
-  followUps: FollowUps,
-): boolean {
+export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: FaultData): boolean {
+  const { work } = progress;
   const ending: HostEnding = { verdict: "cancelled", error: why };
   const endingHost = withTaskState(host, { ending });
   work.put(endingHost);
-  return cancelNextInside(work, context, run, endingHost, ending, why, followUps);
+  return cancelNextInside(progress, endingHost, ending, why);
 }
 
 /**
@@ -97,22 +79,15 @@ export function cancelTasksInside(
  * released here may ready its next. A pass that took several turns is made again until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */
-function cancelNextInside(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  ending: HostEnding,
-  why: FaultData,
-  followUps: FollowUps,
-): boolean {
+function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEnding, why: FaultData): boolean {
+  const { work, context, run } = progress;
   const { after, last } = slotRangeInside(slotOf(host));
   const from = ending.cursor ?? taskIdAt(run.id, after);
   const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), context.settings.sweepTasksMax);
   requireHolderAddresses(work, context, found.tasks);
   for (const { id } of found.tasks) {
     cancelTask(work, context, run, work.task(id) as TaskRow, why);
-    followUps.openedTasks -= 1;
+    progress.openedTasks -= 1;
   }
   const isBusy = ending.isBusy === true || found.tasks.length > 0;
   if (found.last === null && (ending.cursor === undefined || !isBusy)) return true;
@@ -123,20 +98,15 @@ function cancelNextInside(
 }
 
 /** A container that failed by itself and not by a task inside, which has its own letter, is a dead letter too. */
-function recordContainerDeadLetter(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  error: FaultData | null,
-): void {
+function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: FaultData | null): void {
+  const { run } = progress;
   if (error === null || lastStep(slotOf(host)).iteration !== null) return;
-  const plan = context.plans.planOf(work, run);
+  const plan = progress.plan;
   const cause = String(error.details?.["task"] ?? host.id);
   // What failed inside has a letter of its own, unless this container might have tried it again.
   if (cause !== host.id && isFinalFailure(plan, slotOf({ id: cause, run: run.id }))) return;
-  const node = context.plans.nodeOf(work, run, host);
-  if (!isChainCall(node, host) && isFinalFailure(plan, slotOf(host))) recordDeadLetter(work, run, node, host, error);
+  const node = progress.nodeOf(host);
+  if (!isChainCall(node, host) && isFinalFailure(plan, slotOf(host))) recordDeadLetter(progress, node, host, error);
 }
 
 const cancelReason = (host: TaskRow, { verdict }: HostEnding): FaultData => ({
@@ -162,17 +132,17 @@ export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopSta
   return loop;
 }
 
-function recordHostEnd(work: UnitOfWork, run: RunRow, row: TaskRow, { verdict, error }: HostEnding): void {
+function recordHostEnd(progress: RunProgress, row: TaskRow, { verdict, error }: HostEnding): void {
   const { frame: iteration } = readTaskState(row);
   if (iteration !== undefined && lastStep(slotOf(row)).iteration !== null)
-    work.recordRunFact(run, "frame.ended", {
+    progress.record("frame.ended", {
       task: row.id,
       index: iteration.index,
       status: verdict,
       ...(error !== null && { error }),
     });
   else
-    work.recordRunFact(run, `task.${verdict}`, {
+    progress.record(`task.${verdict}`, {
       task: row.id,
       fence: row.fence,
       worker: null,

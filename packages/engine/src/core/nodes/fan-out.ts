@@ -5,10 +5,9 @@ import type { Plan, PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import { nodeSlot, type Slot, taskIdAt, topLevel } from "../rows/slot.ts";
 import type { FanOutCursor } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { loadTasks } from "./end-host.ts";
-import { countReachedNode, enterNode, type FollowUps, hasTurnCapacity, mayHaveRow, nodeParams, reachNode } from "./reach.ts";
+import { enterNode, mayHaveRow, nodeParams, reachNode } from "./reach.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 /** What the cursor of a live run says. */
 interface RunCursor {
@@ -43,12 +42,13 @@ export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], n
 }
 
 /** Goes on where the last turn stopped. What does not fit into this one either is in `flow.left`. */
-export function resumeFanOuts(work: UnitOfWork, context: DecisionContext, run: RunRow, plan: Plan, followUps: FollowUps): void {
+export function resumeFanOuts(progress: RunProgress, plan: Plan): void {
+  const { work, run } = progress;
   const pending = readRunCursor(run);
-  if (pending === null || !hasTurnCapacity(work, context, followUps)) return;
+  if (pending === null || !progress.hasCapacity()) return;
   work.put({ ...run, cursor: null, due: pending.limit });
   const starts = pending.starts ?? plan.starts;
-  const { left } = fanOut(work, context, run, { scope: topLevel, plan, starts }, pending.reach, followUps);
+  const { left } = fanOut(progress, { scope: topLevel, plan, starts }, pending.reach);
   work.put(withPendingFanOuts(work.run(run.id) as RunRow, left, work.now, pending.starts));
 }
 
@@ -60,28 +60,23 @@ interface FanOutScope {
 
 /** Reaches as many nodes as the turn has room for. `opened`: nodes of the scope that are open now and were not before. */
 export function fanOut(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
+  progress: RunProgress,
   scopeOfFanOut: FanOutScope,
   reach: readonly FanOutCursor[],
-  followUps: FollowUps,
 ): { readonly opened: number; readonly left: FanOutCursor[] } {
+  const { context } = progress;
   const { scope, plan } = scopeOfFanOut;
-  requireFanOutRows(work, run, scopeOfFanOut, reach, context.settings.sweepTasksMax);
+  requireFanOutRows(progress, scopeOfFanOut, reach, context.settings.sweepTasksMax);
   const left: FanOutCursor[] = [];
   let opened = 0;
   for (const one of reach) {
     const targets = targetsOf(scopeOfFanOut, one.from);
     let { at } = one;
     let source: TaskRow | null = null;
-    for (; at < targets.length && hasTurnCapacity(work, context, followUps); at++) {
+    for (; at < targets.length && progress.hasCapacity(); at++) {
       const node = plan.nodes[targets[at] as number] as PlanNode;
-      if (one.from !== null) source ??= sourceTask(work, run, scope, one.from);
-      opened +=
-        source === null
-          ? startNode(work, context, run, scope, node, followUps)
-          : reachNode(work, context, run, scope, node, source, followUps);
+      if (one.from !== null) source ??= sourceTask(progress, scope, one.from);
+      opened += source === null ? startNode(progress, scope, node) : reachNode(progress, scope, node, source);
     }
     if (at < targets.length) left.push({ from: one.from, at });
   }
@@ -91,27 +86,22 @@ export function fanOut(
 const targetsOf = ({ plan, starts }: FanOutScope, from: number | null): readonly number[] =>
   from === null ? starts : (plan.nodes[from]?.after ?? []);
 
-function sourceTask(work: UnitOfWork, run: RunRow, scope: Slot, ordinal: number): TaskRow {
+function sourceTask(progress: RunProgress, scope: Slot, ordinal: number): TaskRow {
+  const { work, run } = progress;
   const row = work.task(taskIdAt(run.id, nodeSlot(scope, ordinal)));
   if (row === null) throw new Error(`node ${ordinal} of ${run.id} ${scope} has no row`);
   return row;
 }
 
-function startNode(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  scope: Slot,
-  node: PlanNode,
-  followUps: FollowUps,
-): number {
-  countReachedNode(work, followUps);
-  enterNode(work, context, run, nodeSlot(scope, node.ordinal), node, nodeParams(work, context, run, scope, node), followUps);
+function startNode(progress: RunProgress, scope: Slot, node: PlanNode): number {
+  progress.countReachedNode();
+  enterNode(progress, nodeSlot(scope, node.ordinal), node, nodeParams(progress, scope, node));
   return 1;
 }
 
 /** One node leads to one other that waits for it alone: nothing is read but the source, by whoever reaches it. */
-function isSingleSuccessor(run: RunRow, scopeOfFanOut: FanOutScope, reach: readonly FanOutCursor[]): boolean {
+function isSingleSuccessor(progress: RunProgress, scopeOfFanOut: FanOutScope, reach: readonly FanOutCursor[]): boolean {
+  const { run } = progress;
   const [first] = reach;
   if (first === undefined || reach.length > 1) return false;
   const targets = targetsOf(scopeOfFanOut, first.from);
@@ -122,14 +112,14 @@ function isSingleSuccessor(run: RunRow, scopeOfFanOut: FanOutScope, reach: reado
 
 /** What the next `most` nodes will be reached with is read in two rounds, however many: sources and joins, then what the joins wait for. */
 function requireFanOutRows(
-  work: UnitOfWork,
-  run: RunRow,
+  progress: RunProgress,
   scopeOfFanOut: FanOutScope,
   reach: readonly FanOutCursor[],
   most: number,
 ): void {
+  const { work, run } = progress;
   const { scope, plan } = scopeOfFanOut;
-  if (isSingleSuccessor(run, scopeOfFanOut, reach)) return;
+  if (isSingleSuccessor(progress, scopeOfFanOut, reach)) return;
   const read = (ordinals: Iterable<number>) =>
     loadTasks(
       work,

@@ -2,6 +2,7 @@
 // from rows, and only where a node asks.
 
 import type { IterationScope } from "@astraflow/graph";
+import { LruMap } from "@astraflow/protocol";
 import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
 import { containerSlot, type Slot, taskIdAt } from "../rows/slot.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -16,19 +17,19 @@ interface IterationParams {
 export const iterationParamsText = (values: IterationParams): string => JSON.stringify(values);
 
 export class IterationValues implements IterationScope {
-  readonly #board: UnitOfWork;
+  readonly #work: UnitOfWork;
   readonly #run: RunRow;
   readonly #scope: Slot;
   #parsed: IterationParams | null = null;
 
   constructor(work: UnitOfWork, run: RunRow, scope: Slot) {
-    this.#board = work;
+    this.#work = work;
     this.#run = run;
     this.#scope = scope;
   }
 
   get parameters(): unknown {
-    return readContainerParams(requireTask(this.#board, taskIdAt(this.#run.id, containerSlot(this.#scope))));
+    return readContainerParams(requireTask(this.#work, taskIdAt(this.#run.id, containerSlot(this.#scope))));
   }
   get item(): unknown {
     return this.#values.item;
@@ -41,7 +42,7 @@ export class IterationValues implements IterationScope {
   }
 
   get #values(): IterationParams {
-    this.#parsed ??= JSON.parse(requireTask(this.#board, taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
+    this.#parsed ??= JSON.parse(requireTask(this.#work, taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
     return this.#parsed;
   }
 }
@@ -52,9 +53,11 @@ function requireTask(work: UnitOfWork, id: TaskId): TaskRow {
   return row;
 }
 
-/** A list of thousands would else be read again for each of its items. Of no consequence besides: a text has one meaning. */
-const parsedParams = new Map<TaskId, { readonly text: string; readonly value: unknown }>();
-const parsedParamsMax = 16;
+/** Parsed lists of containers: one of thousands of items would otherwise be parsed again for each of them. */
+const parsedParams = new LruMap<TaskId, { readonly text: string; readonly value: unknown }>({
+  entriesMax: 16,
+  touchOnGet: false,
+});
 
 /** The parameters of a container's row. */
 export function readContainerParams(row: TaskRow): unknown {
@@ -62,8 +65,6 @@ export function readContainerParams(row: TaskRow): unknown {
   const known = parsedParams.get(row.id);
   if (known?.text === text) return known.value;
   const value = JSON.parse(text) as unknown;
-  parsedParams.delete(row.id);
-  if (parsedParams.size >= parsedParamsMax) parsedParams.delete(parsedParams.keys().next().value as TaskId);
   parsedParams.set(row.id, { text, value });
   return value;
 }

@@ -1,22 +1,14 @@
 // Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
 // the node's schema asks for. Values along edges are graph's, those of frames frames.ts's.
 
-import {
-  findParamsProblem,
-  findRemoteValuePart,
-  mergeResults,
-  type Plan,
-  type PlanNode,
-  type RemoteValuePart,
-} from "@astraflow/graph";
+import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { lastStep, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
-import type { FollowUps } from "./reach.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 /** What is wrong with these parameters; null when nothing is. */
 export function findTaskParamsFault(node: PlanNode, params: string): FaultData | null {
@@ -40,22 +32,21 @@ const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteVa
 
 /** A task that cannot even begin ends as failed before anybody sees it. `born` is counted as open already. */
 export function failBeforeStart(
-  work: UnitOfWork,
-  plan: Plan,
-  run: RunRow,
+  progress: RunProgress,
   node: PlanNode,
   newTask: TaskRow,
   params: string,
   error: FaultData,
   isNew: boolean,
-  followUps: FollowUps,
 ): void {
+  const { work } = progress;
   const failed = applyTaskTransition({ ...newTask, params }, { type: "fail", error: errorText(error), result: null }, work.now);
   if (isNew) work.insert(failed);
   else work.put(failed);
-  if (!isChainCall(node, failed) && isFinalFailure(plan, slotOf(failed))) recordDeadLetter(work, run, node, failed, error);
-  work.recordRunFact(run, "task.failed", { task: failed.id, fence: failed.fence, worker: null, error });
-  followUps.pending.push({ type: "ended", row: failed });
+  if (!isChainCall(node, failed) && isFinalFailure(progress.plan, slotOf(failed)))
+    recordDeadLetter(progress, node, failed, error);
+  progress.record("task.failed", { task: failed.id, fence: failed.fence, worker: null, error });
+  progress.pending.push({ type: "ended", row: failed });
 }
 
 /** Whether somebody in a chain waits for this row, and so decides what its failure means. */

@@ -3,11 +3,11 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import { parsedColumn } from "../rows/parsed-column.ts";
 import { type Slot, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { withTaskState } from "../rows/task-state.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import type { FollowUps } from "./reach.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 export interface OperatorMarks {
   /** Some node was given with the start although what stands before it runs: whoever reaches a node looks whether it is over already. */
@@ -20,15 +20,7 @@ export interface OperatorMarks {
   readonly avoid?: Readonly<Record<string, WorkerId>>;
 }
 
-const noMarks: OperatorMarks = {};
-const parsedMarks = new WeakMap<RunRow, OperatorMarks>();
-
-export function readMarks(run: RunRow): OperatorMarks {
-  if (run.marks === null) return noMarks;
-  let marks = parsedMarks.get(run);
-  if (marks === undefined) parsedMarks.set(run, (marks = JSON.parse(run.marks) as OperatorMarks));
-  return marks;
-}
+export const readMarks = parsedColumn<RunRow, OperatorMarks>((run) => run.marks, {}).read;
 
 export const withMarks = (run: RunRow, change: OperatorMarks): RunRow => ({
   ...run,
@@ -56,15 +48,8 @@ function skipMarkOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: str
 }
 
 /** A node that is reached and was marked is over at once; what waits for it goes on. False: it is not marked. */
-export function skipIfMarked(
-  work: UnitOfWork,
-  run: RunRow,
-  node: PlanNode,
-  newTask: TaskRow,
-  params: string,
-  isNew: boolean,
-  followUps: FollowUps,
-): boolean {
+export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, isNew: boolean): boolean {
+  const { work, run } = progress;
   const why = skipMarkOf(run, node, slotOf(newTask));
   if (why === null) return false;
   const skipped = withTaskState(applyTaskTransition({ ...newTask, params }, { type: "skip", result: "{}" }, work.now), {
@@ -72,7 +57,7 @@ export function skipIfMarked(
   });
   if (isNew) work.insert(skipped);
   else work.put(skipped);
-  work.recordRunFact(run, "task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
-  followUps.pending.push({ type: "ended", row: skipped });
+  progress.record("task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
+  progress.pending.push({ type: "ended", row: skipped });
   return true;
 }

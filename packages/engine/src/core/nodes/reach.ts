@@ -7,64 +7,26 @@ import { concurrencyKeyOf, enqueueTask } from "../queueing/task-queue.ts";
 import { newTaskRow } from "../rows/new-task.ts";
 import { containerSlot, nodeSlot, planOfScope, type Slot, slotOf, taskIdAt, topLevel } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
-import type { FanOutCursor } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { loadTasks } from "./end-host.ts";
 import { IterationValues } from "./iteration-values.ts";
 import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
-
-/** What still follows from a command; worked off by follow-up.ts until nothing is left. */
-export interface FollowUps {
-  readonly pending: FollowUp[];
-  /** Task rows of the run that were opened (+) and ended (-) so far and are not yet counted in its row. */
-  openedTasks: number;
-  /** Nodes reached by this flow so far. */
-  nodesReached: number;
-  /** Fan-outs of the top level that are too large for this turn. */
-  readonly unfinishedFanOuts: FanOutCursor[];
-}
-
-type FollowUp =
-  /** A row has ended: whoever waited for it goes on. */
-  | { readonly type: "ended"; readonly row: TaskRow }
-  /** A host was reached: its frames, or the outermost of its chain, are to be opened. */
-  | { readonly type: "hosting"; readonly row: TaskRow };
-
-export const newFollowUps = (): FollowUps => ({ pending: [], openedTasks: 0, nodesReached: 0, unfinishedFanOuts: [] });
-
-/** So many a flow may always reach: in a crowded turn ordinary nodes go on at once, only large fan-outs wait. */
-const nodesPerCommandMin = 16;
-
-/** Whether another node may be reached in this turn. */
-export function hasTurnCapacity(work: UnitOfWork, context: DecisionContext, followUps: FollowUps): boolean {
-  const most = context.settings.sweepTasksMax;
-  return followUps.nodesReached < Math.min(nodesPerCommandMin, most) || work.nodesReached < most;
-}
-
-export function countReachedNode(work: UnitOfWork, followUps: FollowUps): void {
-  followUps.nodesReached += 1;
-  work.nodesReached += 1;
-}
+import type { RunProgress } from "./run-progress.ts";
 
 /** A node is reached for the first time and waits for nobody more. */
 export function enterNode(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
+  progress: RunProgress,
   slot: Slot,
   node: PlanNode,
   params: string,
-  followUps: FollowUps,
-  newTask: TaskRow = newTaskFor(work, context, run, slot, node, 0),
+  newTask: TaskRow = newTaskFor(progress, slot, node, 0),
   isNew = true,
 ): void {
-  if (isNew) followUps.openedTasks += 1;
-  if (run.marks !== null && skipIfMarked(work, run, node, newTask, params, isNew, followUps)) return;
+  const { work, context, run } = progress;
+  if (isNew) progress.openedTasks += 1;
+  if (run.marks !== null && skipIfMarked(progress, node, newTask, params, isNew)) return;
   const unfit = node.chain.length === 0 ? findTaskParamsFault(node, params) : null;
-  if (unfit !== null)
-    return failBeforeStart(work, context.plans.planOf(work, run), run, node, newTask, params, unfit, isNew, followUps);
+  if (unfit !== null) return failBeforeStart(progress, node, newTask, params, unfit, isNew);
   if (node.container === null && node.chain.length === 0) {
     enqueueTask(work, context, run, node, newTask, params, isNew);
     return;
@@ -73,51 +35,38 @@ export function enterNode(
   const host = applyTaskTransition({ ...newTask, key: null }, { type: "host", params }, work.now);
   if (isNew) work.insert(host);
   else work.put(host);
-  work.recordRunFact(run, "task.hosting", { task: host.id, node: node.id });
-  followUps.pending.push({ type: "hosting", row: host });
+  progress.record("task.hosting", { task: host.id, node: node.id });
+  progress.pending.push({ type: "hosting", row: host });
 }
 
-export function newTaskFor(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  slot: Slot,
-  node: PlanNode,
-  needs: number,
-): TaskRow {
+export function newTaskFor(progress: RunProgress, slot: Slot, node: PlanNode, needs: number): TaskRow {
+  const { work, context, run } = progress;
   const route = context.plans.routeIdOf(work, context.fleet, run, node);
   return newTaskRow(taskIdAt(run.id, slot), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));
 }
 
 /** One predecessor of a node has ended. Returns how many nodes of the scope this opened: a join is open from its first arrival on. */
-export function reachNode(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  scope: Slot,
-  node: PlanNode,
-  from: TaskRow,
-  followUps: FollowUps,
-): number {
-  countReachedNode(work, followUps);
+export function reachNode(progress: RunProgress, scope: Slot, node: PlanNode, from: TaskRow): number {
+  const { work, run } = progress;
+  progress.countReachedNode();
   const slot = nodeSlot(scope, node.ordinal);
   const join = mayHaveRow(run, scope, node) ? work.task(taskIdAt(run.id, slot)) : null;
   if (join === null && node.before.length === 1) {
-    enterNode(work, context, run, slot, node, nodeParams(work, context, run, scope, node, from), followUps);
+    enterNode(progress, slot, node, nodeParams(progress, scope, node, from));
     return 1;
   }
   if (join === null) {
-    const waiting = newTaskFor(work, context, run, slot, node, node.before.length - 1);
+    const waiting = newTaskFor(progress, slot, node, node.before.length - 1);
     work.insert(waiting);
-    work.recordRunFact(run, "task.waiting", { task: waiting.id });
-    followUps.openedTasks += 1;
+    progress.record("task.waiting", { task: waiting.id });
+    progress.openedTasks += 1;
     return 1;
   }
   // Skipped before all arrived, or given with the start: nobody waits here any more.
   if (isEnded(join)) return 0;
   const arrived = applyTaskTransition(join, { type: "arrive" }, work.now);
   if (join.needs > 1) work.put(arrived);
-  else enterNode(work, context, run, slot, node, nodeParams(work, context, run, scope, node, from), followUps, arrived, false);
+  else enterNode(progress, slot, node, nodeParams(progress, scope, node, from), arrived, false);
   return 0;
 }
 
@@ -126,36 +75,29 @@ export const mayHaveRow = (run: RunRow, scope: Slot, node: PlanNode): boolean =>
   node.before.length > 1 || (scope === topLevel && run.marks !== null && readMarks(run).isGiven === true);
 
 /** The parameters that a node of a scope runs with, as text. `from`: a predecessor that is at hand. */
-export function nodeParams(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  scope: Slot,
-  node: PlanNode,
-  from: TaskRow | null = null,
-): string {
+export function nodeParams(progress: RunProgress, scope: Slot, node: PlanNode, from: TaskRow | null = null): string {
+  const { work, run } = progress;
   const near = from === null ? null : slotOf(from);
   const isNear = from !== null && node.inputs.every(({ source }) => nodeSlot(scope, source) === near);
   const outcome = isNear
     ? () => new TaskOutcome(from)
-    : outcomesIn(work, context, run, scope, new Set(node.inputs.map(({ source }) => source)), from);
+    : outcomesIn(progress, scope, new Set(node.inputs.map(({ source }) => source)), from);
   if (scope === topLevel) return JSON.stringify(resolveParams(node, outcome));
-  const { container } = context.plans.nodeOf(work, run, { id: taskIdAt(run.id, containerSlot(scope)), run: run.id });
+  const { container } = progress.nodeOf({ id: taskIdAt(run.id, containerSlot(scope)), run: run.id });
   if (container === null) throw new Error(`run ${run.id} has no container for ${scope}`);
   return JSON.stringify(resolveIterationParams(container, node, new IterationValues(work, run, scope), outcome));
 }
 
 /** What nodes of a scope offer, by ordinal. Their rows are read together. */
 export function outcomesIn(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
+  progress: RunProgress,
   scope: Slot,
   ordinals: ReadonlySet<number>,
   from: TaskRow | null = null,
 ): (ordinal: number) => NodeOutcome | null {
+  const { work, run } = progress;
   if (ordinals.size === 0) return () => null;
-  const plan = requirePlan(work, context, run, scope);
+  const plan = requirePlan(progress, scope);
   const wanted = new Set<number>();
   for (const ordinal of ordinals) for (const one of outcomeSources(plan, ordinal)) wanted.add(one);
   const near = from === null ? null : slotOf(from);
@@ -174,9 +116,9 @@ export function outcomesIn(
 }
 
 /** The plan that the nodes of a scope belong to. */
-function requirePlan(work: UnitOfWork, context: DecisionContext, run: RunRow, scope: Slot): Plan {
-  const plan = planOfScope(context.plans.planOf(work, run), scope);
-  if (plan === null) throw new Error(`run ${run.id} has no scope ${scope}`);
+function requirePlan(progress: RunProgress, scope: Slot): Plan {
+  const plan = planOfScope(progress.plan, scope);
+  if (plan === null) throw new Error(`run ${progress.run.id} has no scope ${scope}`);
   return plan;
 }
 

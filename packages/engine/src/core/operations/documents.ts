@@ -4,9 +4,10 @@
 import { Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocs } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey } from "../../storage/rows.ts";
+import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey, type Tenant } from "../../storage/rows.ts";
 import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { expireCommand } from "../workers/command-records.ts";
 import { type AuditedAction, type AuditSubject, allOrNothing, withAudit } from "./audit.ts";
@@ -38,7 +39,7 @@ function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
   for (const put of command.puts) {
     const now = work.doc(docId(command.tenant, put.collection, put.name));
     if (put.rev !== undefined && put.rev !== (now?.rev ?? 0)) return conflict(put, put.rev, now);
-    const next = nextRevision(work, command, put, now);
+    const next = changedDocument(work, command.tenant, put, now);
     revs.push(next.rev);
     work.put(next);
   }
@@ -52,19 +53,13 @@ function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
 }
 
 /** What a put does not mention stays as it was. */
-function nextRevision(work: UnitOfWork, command: WriteDocs, put: DocPut, now: DocRow | null): DocRow {
-  return {
-    kind: "doc",
-    id: docId(command.tenant, put.collection, put.name),
-    tenant: command.tenant,
-    collection: put.collection,
-    rev: (now?.rev ?? 0) + 1,
-    at: work.now,
+function changedDocument(work: UnitOfWork, tenant: Tenant, put: DocPut, now: DocRow | null): DocRow {
+  return nextRevision(work, [tenant, put.collection, put.name], now, {
     due: put.keepMs !== undefined ? work.now + put.keepMs : put.due === undefined ? (now?.due ?? null) : put.due,
     sort: put.sort ?? now?.sort ?? "",
     terms: put.terms?.toLowerCase() ?? now?.terms ?? "",
     body: put.body,
-  };
+  });
 }
 
 function conflict(doc: { readonly collection: string; readonly name: string }, expected: number, now: DocRow | null): Fault {

@@ -9,6 +9,7 @@ import { docKey, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf } from "../fleet/route.ts";
 import { type OperatorMarks, readMarks, withMarks } from "../nodes/operator-marks.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { pinTask } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner } from "../queueing/affinity-keys.ts";
@@ -156,9 +157,7 @@ function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: R
   const meant = { ...task, pin: command.worker };
   if (isTaken)
     takeBackAttempt(
-      work,
-      context,
-      run,
+      new RunProgress(work, context, run),
       { ...meant, deliveries: Math.max(0, task.deliveries - 1) },
       {
         unacked: false,

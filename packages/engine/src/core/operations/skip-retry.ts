@@ -7,7 +7,7 @@ import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { endHost } from "../nodes/end-host.ts";
 import { readMarks, withMarks } from "../nodes/operator-marks.ts";
-import { newFollowUps } from "../nodes/reach.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { handleTaskEnd, runFollowUps } from "../progress/follow-up.ts";
 import { cancelOpenCalls } from "../progress/middleware-chain.ts";
@@ -92,23 +92,23 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode,
     endAsSkipped(work, context, run, outermost, command.reason);
     return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
   }
-  const followUps = newFollowUps();
-  endHost(work, context, run, task, { verdict: "skipped", error: null }, followUps);
-  runFollowUps(work, context, run.id, followUps);
+  const progress = new RunProgress(work, context, run);
+  endHost(progress, task, { verdict: "skipped", error: null });
+  runFollowUps(progress);
   // Where there is much inside it is ended some a turn, and stays a host meanwhile.
   return { ...steered, sent: "none", phase: work.task(task.id)?.phase ?? "skipped" };
 }
 
 /** A task that no other task carries out is over; its worker is told, its key goes on. */
 function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: string): void {
-  const followUps = newFollowUps();
-  const free = cancelOpenCalls(work, context, run, task, followUps);
+  const progress = new RunProgress(work, context, run);
+  const free = cancelOpenCalls(progress, task);
   const skipped = withTaskState(applyTaskTransition(free, { type: "skip", result: "{}" }, work.now), { why: reason });
   work.put(skipped);
   work.recordRunFact(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
   if (task.phase === "leased") releaseAttempt(work, context, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
   releaseKey(work, context, task);
-  handleTaskEnd(work, context, run.id, skipped, followUps);
+  handleTaskEnd(progress, skipped);
 }
 
 /** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
@@ -152,9 +152,7 @@ function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: Retry
   // An operator's word is no verdict on the worker: it is not counted as a delivery that brought nothing.
   if (task.phase === "leased")
     takeBackAttempt(
-      work,
-      context,
-      run,
+      new RunProgress(work, context, run),
       { ...task, deliveries: Math.max(0, task.deliveries - 1) },
       {
         unacked: false,

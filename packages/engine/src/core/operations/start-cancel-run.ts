@@ -6,7 +6,7 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import type { RunId, RunRow } from "../../storage/rows.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut } from "../nodes/fan-out.ts";
-import { newFollowUps } from "../nodes/reach.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
@@ -67,17 +67,13 @@ export function startRun(work: UnitOfWork, context: DecisionContext, command: St
     client: command.client,
     ...startDetails(blank),
   });
-  const followUps = newFollowUps();
-  const starts =
-    command.presetResults === undefined
-      ? plan.starts
-      : insertPresetTasks(work, context, blank, plan, command.presetResults, followUps);
+  const progress = new RunProgress(work, context, blank);
+  const starts = command.presetResults === undefined ? plan.starts : insertPresetTasks(progress, plan, command.presetResults);
+  progress.refresh();
   const scopeOfFanOut = { scope: topLevel, plan, starts };
-  followUps.unfinishedFanOuts.push(
-    ...fanOut(work, context, work.run(id) as RunRow, scopeOfFanOut, [{ from: null, at: 0 }], followUps).left,
-  );
-  runFollowUps(work, context, id, followUps, command.presetResults && starts);
-  return runAnswer(work.run(id) as RunRow, false);
+  progress.unfinishedFanOuts.push(...fanOut(progress, scopeOfFanOut, [{ from: null, at: 0 }]).left);
+  runFollowUps(progress, command.presetResults && starts);
+  return runAnswer(progress.refresh(), false);
 }
 
 /** A start's audit row is its first fact: under which request, and of a run that repeats another, of which, from where and why. */

@@ -7,9 +7,10 @@ import type { FaultData } from "../../interface/fault-data.ts";
 import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { findMismatch, readDescription, requirementsOf, versionFor } from "../fleet/route.ts";
 import { preferredWorker } from "../nodes/operator-marks.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
 import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
@@ -25,8 +26,8 @@ const pinCheckMs = 60_000;
 
 /** A task and what is known about where it may go. `lost`: a worker whose loss is decided in this very turn, so that no row shows it yet. */
 interface PinRequest {
-  readonly board: UnitOfWork;
-  readonly tools: DecisionContext;
+  readonly work: UnitOfWork;
+  readonly context: DecisionContext;
   readonly run: RunRow;
   readonly node: PlanNode;
   readonly task: TaskRow;
@@ -44,9 +45,9 @@ export function pinTask(
 ): TaskRow | null {
   const refs = resourceRefsOf(node, task.params);
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
-  const pin = choosePin({ board: work, tools: context, run, node, task, lostWorker }, refs);
+  const pin = choosePin({ work, context, run, node, task, lostWorker }, refs);
   if (typeof pin === "object" && pin !== null) {
-    failTask(work, context, run, task, pin, null);
+    failTask(new RunProgress(work, context, run), task, pin, null);
     return null;
   }
   const queue = context.fleet.queueFor(task.route, pin);
@@ -65,7 +66,7 @@ export function pinTask(
 /** Whoever holds the worker's socket looks at its line, though every hint of it were lost. */
 function notifyOwner(work: UnitOfWork, context: DecisionContext, run: RunRow, worker: WorkerId, queue: QueueName): void {
   const row = context.fleet.workers.has(worker) ? null : work.peekWorker(worker);
-  if (row === null) work.changeFleet({ move: "heat", line: queue });
+  if (row === null) work.changeFleet({ type: "activate", line: queue });
   else mailQueueHint(work, context, row, run.id, queue);
 }
 
@@ -126,7 +127,7 @@ function repinTask(
 
 function choosePin(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData | null {
   if (refs.length > 0) return commonOwner(request, refs);
-  const { board: work, run, node, task, lostWorker } = request;
+  const { work, run, node, task, lostWorker } = request;
   const marked = preferredWorker(run, node);
   if (marked !== undefined && canServe(request, marked)) return marked;
   const { affinity } = node.policy;
@@ -139,7 +140,7 @@ function choosePin(request: PinRequest, refs: readonly RequestedResource[]): Wor
 
 /** An operator's word does not hold up a task that the worker cannot run, or can no longer run. */
 function canServe(request: PinRequest, worker: WorkerId): boolean {
-  const row = request.board.peekWorker(worker);
+  const row = request.work.peekWorker(worker);
   if (row === null || !isAvailable(request, worker)) return false;
   return (
     findMismatch(requirementsOf(request.run.tenant, request.node), { tenant: row.tenant, about: readDescription(row) }) === null
@@ -147,14 +148,14 @@ function canServe(request: PinRequest, worker: WorkerId): boolean {
 }
 
 /** A worker that is away may come back while its lease lasts. */
-function isAvailable({ board: work, lostWorker }: PinRequest, worker: WorkerId): boolean {
+function isAvailable({ work, lostWorker }: PinRequest, worker: WorkerId): boolean {
   const phase = worker === lostWorker ? "lost" : work.peekWorker(worker)?.phase;
   return phase === "online" || phase === "away";
 }
 
 /** The one worker that has all of them, or why there is none. */
 function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData {
-  const { board: work, run } = request;
+  const { work, run } = request;
   work.requireRows(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
   let first: { readonly ref: RequestedResource; readonly row: WorkerRow } | null = null;
   for (const ref of refs) {
@@ -177,7 +178,7 @@ function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): W
 }
 
 function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
-  const { board: work, tools: context, run } = request;
+  const { work, context, run } = request;
   if (ref.expiresAt !== undefined && ref.expiresAt <= work.now) return resourceMissing(ref, "its time is over", "expired");
   const doc = findArtifact(work, run.tenant, ref.resource);
   const kept = doc === null ? null : readArtifact(doc);

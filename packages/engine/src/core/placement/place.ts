@@ -13,16 +13,12 @@ import {
   type WorkerRow,
 } from "../../storage/rows.ts";
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
-import {
-  type ConnectedWorker,
-  type FleetChange,
-  type LeasedAttempt,
-  noPendingChanges,
-  type PendingChanges,
-  usedSlots,
-} from "../fleet/fleet.ts";
-import { parseQueueName, type TaskRequirements } from "../fleet/route.ts";
+import { endSession, sessionSuperseded } from "../delivery/send-stop.ts";
+import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
+import { type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
+import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { applyRunTransition } from "../rows/run.ts";
@@ -75,10 +71,10 @@ function countAttemptsOfType(
   for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
   for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
   for (const change of changes.fleetChanges) {
-    if (change.move === "hold" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
-    if (change.move === "drop" && change.worker === connected.worker && change.wasWaiting !== true)
+    if (change.type === "grant" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
+    if (change.type === "release" && change.worker === connected.worker && change.wasWaiting !== true)
       count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
-    if (change.move === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
+    if (change.type === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
       count += change.isWaiting ? -1 : 1;
   }
   return count;
@@ -140,13 +136,13 @@ export function placeTasks(
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
   if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
-    for (const queue of blocked) work.changeFleet({ move: "stall", line: queue });
+    for (const queue of blocked) work.changeFleet({ type: "stall", line: queue });
   const drained = new Set<QueueName>();
   for (const { line: queue, limit } of asked)
     if ((claimed.get(queue)?.length ?? 0) < limit && !blocked.has(queue)) drained.add(queue);
   for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, context, id, { blocked, drained, recheck }));
-  for (const queue of drained) work.changeFleet({ move: "cool", line: queue });
-  for (const queue of recheck) work.changeFleet({ move: "heat", line: queue });
+  for (const queue of drained) work.changeFleet({ type: "deactivate", line: queue });
+  for (const queue of recheck) work.changeFleet({ type: "activate", line: queue });
 }
 
 /** Lines whose head found no connected worker; that were read to their end; that must be looked at again, whatever else this turn found. */
@@ -171,13 +167,13 @@ function placeNewlyReady(
   const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
   const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
-  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: JSON.parse(route.needs) as TaskRequirements });
+  if (route !== null) work.changeFleet({ type: "route", route: route.id, needs: readRequirements(route) });
   const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
   if (isFirst && tryGrant(work, context, task)) return;
   blocked.add(queue);
   drained.delete(queue);
   recordReady(work, id);
-  work.changeFleet({ move: "heat", line: queue });
+  work.changeFleet({ type: "activate", line: queue });
 }
 
 function recordReady(work: UnitOfWork, task: TaskId): void {
@@ -220,7 +216,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
   const node = context.plans.nodeOf(work, run, task);
   const flaw = findChainContradiction(work, context, run, node, task);
   if (flaw !== null) {
-    failTask(work, context, run, task, flaw, null);
+    failTask(new RunProgress(work, context, run), task, flaw, null);
     return true;
   }
   const connected = pickWorker(work, context, run, task, node);
@@ -246,7 +242,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
     attempt: leased.attempt,
   });
   work.changeFleet({
-    move: "hold",
+    type: "grant",
     worker: connected.worker,
     attempt: {
       task: task.id,
@@ -281,21 +277,14 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
   if (row !== null && row.epoch === connected.epoch && row.phase === "online") {
     if (!row.draining) {
       work.verifiedWorkers.add(connected.worker);
-      work.changeFleet({ move: "trust", worker: connected.worker });
+      work.changeFleet({ type: "verify", worker: connected.worker });
       return true;
     }
-    work.changeFleet({ move: "drain", worker: connected.worker, on: true });
+    work.changeFleet({ type: "drain", worker: connected.worker, on: true });
     work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
     return false;
   }
-  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-  work.emit({
-    type: "reset",
-    session: connected.session,
-    worker: connected.worker,
-    code: "E.SESSION.SUPERSEDED",
-    reason: "superseded session",
-  });
+  endSession(work, connected, sessionSuperseded);
   return false;
 }
 

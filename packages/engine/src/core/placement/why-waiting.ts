@@ -4,7 +4,7 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
 import type { Millis, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
-import { usedSlots } from "../fleet/fleet.ts";
+import { usedSlots } from "../fleet/connected-worker.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf, type TaskRequirements } from "../fleet/route.ts";
 import { runDeadline } from "../nodes/fan-out.ts";
 import { isEnded } from "../rows/task.ts";

@@ -3,94 +3,65 @@
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { endHost, withoutCollectedItems } from "../nodes/end-host.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
-import { type FollowUps, hasTurnCapacity } from "../nodes/reach.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { iterationSlot, lastStep, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { collectOutputs } from "./iteration-outputs.ts";
 import { iterationStateOf, openIteration, outputsTooLarge, requireContainer } from "./iterations.ts";
+import { retryDelay } from "./outcome.ts";
 
 /** A container was reached: its row is `hosting`, its parameters are known. */
-export function openContainer(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  row: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+export function openContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+  const { work } = progress;
   const { loop, timeoutMs } = requireContainer(node);
   const items = loop === null || loop.mode === "while" ? null : resolveLoopItems(loop, readContainerParams(row));
   if (typeof items === "string") {
     const error = containerFault(row, node, "E.PARAMS.INVALID", `container ${node.id} cannot begin: ${items}`);
-    return endHost(work, context, run, row, { verdict: "failed", error }, followUps);
+    return endHost(progress, row, { verdict: "failed", error });
   }
   const deadline = timeoutMs === null ? null : work.now + timeoutMs;
   const state: LoopState = { count: items?.length ?? 1, next: 0, frames: 0, open: 0, deadline };
-  advanceContainer(work, context, run, withTaskState(row, { loop: state }), node, followUps);
+  advanceContainer(progress, withTaskState(row, { loop: state }), node);
 }
 
 /** Its time has come: more frames, another try, another part of its result, or the end of its time. */
-export function resumeContainer(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  row: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+  const { work } = progress;
   const loop = loopStateOf(row);
-  if (loop.deadline === null || loop.deadline > work.now) return advanceContainer(work, context, run, row, node, followUps);
+  if (loop.deadline === null || loop.deadline > work.now) return advanceContainer(progress, row, node);
   const limit = requireContainer(node).timeoutMs;
   const error = containerFault(row, node, "E.TIMEOUT", `container ${node.id} did not end within its ${limit} ms`);
-  endHost(work, context, run, row, { verdict: "failed", error }, followUps);
+  endHost(progress, row, { verdict: "failed", error });
 }
 
 /** A frame has ended: the next iteration, another try of this one, or the end of all. */
-export function handleIterationEnd(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  iteration: TaskRow,
-  followUps: FollowUps,
-): void {
-  const node = context.plans.nodeOf(work, run, host);
+export function handleIterationEnd(progress: RunProgress, host: TaskRow, iteration: TaskRow): void {
+  const { work, context } = progress;
+  const node = progress.nodeOf(host);
   const before = loopStateOf(host);
   if (before.open < 1) throw new InvariantBroken("open count", `container ${host.id} has no open iteration`);
   const loop = { ...before, open: before.open - 1 };
-  if (iteration.phase === "succeeded")
-    return handleIterationSuccess(work, context, run, withTaskState(host, { loop }), node, iteration, followUps);
+  if (iteration.phase === "succeeded") return handleIterationSuccess(progress, withTaskState(host, { loop }), node, iteration);
   const error = iteration.error === null ? null : (JSON.parse(iteration.error) as FaultData);
   const { retry } = requireContainer(node);
   const { index, tries } = iterationStateOf(iteration);
   if (iteration.phase === "cancelled" || retry === null || tries + 1 >= retry.maxAttempts) {
     const verdict = iteration.phase === "cancelled" ? "cancelled" : "failed";
-    return endHost(work, context, run, withTaskState(host, { loop }), { verdict, error }, followUps);
+    return endHost(progress, withTaskState(host, { loop }), { verdict, error });
   }
-  const backoff = Math.min(retry.backoffMsMax, retry.backoffMs * retry.factor ** tries);
-  const delay = Math.round(backoff * (0.8 + 0.4 * context.random()));
+  const delay = retryDelay(retry, tries, context.random());
   const again = [...(loop.again ?? []), { index, tries: tries + 1, at: work.now + delay }];
-  work.recordRunFact(run, "task.retrying", { task: host.id, fence: host.fence, frame: index, delayMs: delay, error });
-  advanceContainer(work, context, run, withTaskState(host, { loop: { ...loop, again } }), node, followUps);
+  progress.record("task.retrying", { task: host.id, fence: host.fence, frame: index, delayMs: delay, error });
+  advanceContainer(progress, withTaskState(host, { loop: { ...loop, again } }), node);
 }
 
 /** An iteration is over. One of a while loop says whether there is another. */
-function handleIterationSuccess(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  node: PlanNode,
-  iteration: TaskRow,
-  followUps: FollowUps,
-): void {
+function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: TaskRow): void {
   const { loop: loopSpec } = requireContainer(node);
   const loop = { ...loopStateOf(host), lastFrame: lastStep(slotOf(iteration)).iteration ?? 0 };
   const goesOn =
@@ -99,35 +70,29 @@ function handleIterationSuccess(
     isConditionMet(loopSpec.condition, JSON.parse(iteration.result ?? "{}"));
   const count = loop.count + (goesOn ? 1 : 0);
   const after = withTaskState(host, { loop: { ...loop, count } });
-  if (!goesOn || count <= loopSpec.maxIterations) return advanceContainer(work, context, run, after, node, followUps);
+  if (!goesOn || count <= loopSpec.maxIterations) return advanceContainer(progress, after, node);
   const message = `container ${node.id} still wants to go on after ${loopSpec.maxIterations} iterations; raise maxIterations or check its condition`;
   const error = containerFault(host, node, "E.CONTAINER.ITERATIONS", message);
-  endHost(work, context, run, after, { verdict: "failed", error }, followUps);
+  endHost(progress, after, { verdict: "failed", error });
 }
 
 /** Opens what may be open now; a container with nothing open and nothing to come has its result. */
-function advanceContainer(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  row: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+function advanceContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+  const { work } = progress;
   const { loop: loopSpec } = requireContainer(node);
   const most = loopSpec?.mode === "map" ? loopSpec.parallelism : 1;
   let loop = loopStateOf(row);
   let iteration = nextIteration(loop, most, work.now);
   // Written first: a frame reads its container.
   work.put(row);
-  for (; iteration !== null && hasTurnCapacity(work, context, followUps); iteration = nextIteration(loop, most, work.now)) {
+  for (; iteration !== null && progress.hasCapacity(); iteration = nextIteration(loop, most, work.now)) {
     const { index, tries } = iteration;
-    const values = { item: itemAt(loopSpec, row, index), last: previousOutputs(work, run, row, loop, loopSpec) };
-    openIteration(work, context, run, row, node, { number: loop.frames, index, tries, ...values }, followUps);
+    const values = { item: itemAt(loopSpec, row, index), last: previousOutputs(progress, row, loop, loopSpec) };
+    openIteration(progress, row, node, { number: loop.frames, index, tries, ...values });
     loop = iteration.loop;
   }
   if (loop.open === 0 && loop.next === loop.count && (loop.again ?? []).length === 0)
-    return finishContainer(work, context, run, withTaskState(row, { loop }), node, followUps);
+    return finishContainer(progress, withTaskState(row, { loop }), node);
   const times = [loop.deadline, iteration === null ? null : work.now, ...(loop.again ?? []).map(({ at }) => at)];
   work.put(withTaskState({ ...row, due: earliest(times) }, { loop }));
 }
@@ -153,45 +118,38 @@ function itemAt(loopSpec: ContainerLoop | null, row: TaskRow, index: number): un
 }
 
 /** Outputs of the iteration before, where iterations follow each other. */
-function previousOutputs(work: UnitOfWork, run: RunRow, row: TaskRow, loop: LoopState, loopSpec: ContainerLoop | null): unknown {
+function previousOutputs(progress: RunProgress, row: TaskRow, loop: LoopState, loopSpec: ContainerLoop | null): unknown {
   if (loopSpec === null || loopSpec.mode === "map" || loop.lastFrame === undefined) return undefined;
-  return JSON.parse(iterationResult(work, run, row, loop.lastFrame)) as unknown;
+  return JSON.parse(iterationResult(progress, row, loop.lastFrame)) as unknown;
 }
 
-function iterationResult(work: UnitOfWork, run: RunRow, row: TaskRow, iteration: number): string {
+function iterationResult(progress: RunProgress, row: TaskRow, iteration: number): string {
+  const { work, run } = progress;
   return work.task(taskIdAt(run.id, iterationSlot(slotOf(row), iteration)))?.result ?? "{}";
 }
 
-function finishContainer(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  row: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+  const { work } = progress;
   const { loop: loopSpec } = requireContainer(node);
   const loop = loopStateOf(row);
   if (loopSpec?.mode === "map" || loopSpec?.mode === "forEach") {
-    const gathered = collectOutputs(work, context, run, row, loop);
+    const gathered = collectOutputs(progress, row, loop);
     if (gathered === "too large") {
       const error = outputsTooLarge(row, node, "the gathered outputs");
-      return endHost(work, context, run, row, { verdict: "failed", error }, followUps);
+      return endHost(progress, row, { verdict: "failed", error });
     }
     if ("loop" in gathered) return work.put(withTaskState({ ...row, due: work.now }, { loop: gathered.loop }));
-    return completeContainer(work, run, withTaskState(row, { loop: withoutCollectedItems(loop) }), gathered.result, followUps);
+    return completeContainer(progress, withTaskState(row, { loop: withoutCollectedItems(loop) }), gathered.result);
   }
-  const outputs = iterationResult(work, run, row, loop.lastFrame ?? 0);
+  const outputs = iterationResult(progress, row, loop.lastFrame ?? 0);
   const result =
     loopSpec === null ? outputs : JSON.stringify({ ...(JSON.parse(outputs) as Record<string, unknown>), iterations: loop.count });
-  completeContainer(work, run, row, result, followUps);
+  completeContainer(progress, row, result);
 }
 
-function completeContainer(work: UnitOfWork, run: RunRow, row: TaskRow, result: string, followUps: FollowUps): void {
-  const endedRow = applyTaskTransition(row, { type: "succeed", result }, work.now);
-  work.put(endedRow);
-  work.recordRunFact(run, "task.succeeded", { task: endedRow.id, fence: endedRow.fence, worker: null });
-  followUps.pending.push({ type: "ended", row: endedRow });
+function completeContainer(progress: RunProgress, row: TaskRow, result: string): void {
+  const ended = applyTaskTransition(row, { type: "succeed", result }, progress.work.now);
+  progress.end(ended, "task.succeeded", { task: ended.id, fence: ended.fence, worker: null });
 }
 
 const containerFault = (row: TaskRow, node: PlanNode, code: string, message: string): FaultData => ({

@@ -3,36 +3,26 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { isChainCall } from "../nodes/node-params.ts";
-import { type FollowUps, newFollowUps } from "../nodes/reach.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/package-bindings.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
 import { slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
-import { isPermanentFailure, resetForNextAttempt, withoutLiveProgress } from "./outcome.ts";
+import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
 
 /** A task ended well (or was skipped): the run walks on. */
-export function completeTask(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  how: "succeed" | "skip",
-  result: string,
-  extra: object,
-): void {
-  const followUps = newFollowUps();
-  const ended = applyTaskTransition(prepareEnd(work, context, run, task, followUps), { type: how, result }, work.now);
+export function completeTask(progress: RunProgress, task: TaskRow, how: "succeed" | "skip", result: string, extra: object): void {
+  const { work, context, run } = progress;
+  const ended = applyTaskTransition(prepareEnd(progress, task), { type: how, result }, work.now);
   work.put(ended);
-  work.recordRunFact(run, how === "succeed" ? "task.succeeded" : "task.skipped", {
+  progress.record(how === "succeed" ? "task.succeeded" : "task.skipped", {
     task: task.id,
     fence: task.fence,
     worker: task.worker,
@@ -41,45 +31,37 @@ export function completeTask(
   releaseAttempt(work, context, task, null);
   releaseKey(work, context, task);
   if (how === "succeed") recordSuccess(work, context, run, task);
-  handleTaskEnd(work, context, run.id, ended, followUps);
+  handleTaskEnd(progress, ended);
 }
 
-/** The row as its end leaves it: what it called is stopped, its words of the moment are gone. */
-const prepareEnd = (work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, followUps: FollowUps): TaskRow =>
-  withoutLiveProgress(cancelOpenCalls(work, context, run, task, followUps));
+/** The row as its end leaves it: what it called is stopped, and its live progress is dropped. */
+const prepareEnd = (progress: RunProgress, task: TaskRow): TaskRow => withoutLiveProgress(cancelOpenCalls(progress, task));
 
 /** The row as its next attempt finds it; what the last one called is stopped. */
-function prepareNextAttempt(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): TaskRow {
+function prepareNextAttempt(progress: RunProgress, task: TaskRow): TaskRow {
   if (task.state === null) return task;
-  const followUps = newFollowUps();
-  const free = cancelOpenCalls(work, context, run, task, followUps);
-  if (free !== task) runFollowUps(work, context, run.id, followUps);
+  const free = cancelOpenCalls(progress, task);
+  if (free !== task) runFollowUps(progress);
   return resetForNextAttempt(free);
 }
 
 /** An attempt failed by the worker's word or by time: try again as the node's policy says, or fail the run. */
-export function failAttempt(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  error: FaultData,
-  result: string | null,
-): void {
-  const node = context.plans.nodeOf(work, run, task);
+export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
+  const { context } = progress;
+  const node = progress.nodeOf(task);
   const policy = { ...context.settings.retry, ...node.policy.retry };
   if (task.failures + 1 >= policy.maxAttempts || isPermanentFailure(error)) {
-    failTask(work, context, run, task, error, result);
+    failTask(progress, task, error, result);
     return;
   }
-  const backoff = Math.min(policy.backoffMsMax, policy.backoffMs * policy.factor ** task.failures);
-  const delay = Math.round(backoff * (0.8 + 0.4 * context.random()));
-  const nextFence = retryTask(work, context, node, prepareNextAttempt(work, context, run, task), delay);
-  work.recordRunFact(run, "task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
+  const delay = retryDelay(policy, task.failures, context.random());
+  const nextFence = retryTask(progress, node, prepareNextAttempt(progress, task), delay);
+  progress.record("task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }
 
 /** Gives the fence that the task has from now on. */
-function retryTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, task: TaskRow, delay: number): number {
+function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: number): number {
+  const { work, context } = progress;
   if (delay > 0) {
     releaseKey(work, context, task);
     const parked = applyTaskTransition(task, { type: "retry", line: null, due: work.now + delay, key: task.key }, work.now);
@@ -99,42 +81,26 @@ function retryTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, t
 }
 
 /** A task fails for good; who waits for it decides what that means: a caller, a frame, the run. */
-export function failTask(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  error: FaultData,
-  result: string | null,
-): void {
-  const followUps = newFollowUps();
-  const failed = applyTaskTransition(
-    prepareEnd(work, context, run, task, followUps),
-    { type: "fail", error: errorText(error), result },
-    work.now,
-  );
+export function failTask(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
+  const { work, context } = progress;
+  const failed = applyTaskTransition(prepareEnd(progress, task), { type: "fail", error: errorText(error), result }, work.now);
   work.put(failed);
-  const node = context.plans.nodeOf(work, run, task);
-  if (!isChainCall(node, task) && isFinalFailure(context.plans.planOf(work, run), slotOf(task)))
-    recordDeadLetter(work, run, node, failed, error);
-  work.recordRunFact(run, "task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
+  const node = progress.nodeOf(task);
+  if (!isChainCall(node, task) && isFinalFailure(progress.plan, slotOf(task))) recordDeadLetter(progress, node, failed, error);
+  progress.record("task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
   releaseKey(work, context, task);
-  handleTaskEnd(work, context, run.id, failed, followUps);
+  handleTaskEnd(progress, failed);
 }
 
 /** The worker says that it cancelled the task itself. */
-export function cancelByWorker(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): void {
+export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
+  const { work, context } = progress;
   releaseAttempt(work, context, task, null);
-  const followUps = newFollowUps();
-  const cancelled = applyTaskTransition(
-    prepareEnd(work, context, run, task, followUps),
-    { type: "cancel", error: null },
-    work.now,
-  );
+  const cancelled = applyTaskTransition(prepareEnd(progress, task), { type: "cancel", error: null }, work.now);
   work.put(cancelled);
-  work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+  progress.record("task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
   releaseKey(work, context, task);
-  handleTaskEnd(work, context, run.id, cancelled, followUps);
+  handleTaskEnd(progress, cancelled);
 }
 
 /** Why an attempt was taken back; `unacked` grants brought no word at all. */
@@ -145,24 +111,19 @@ export interface TakeBackReason {
 }
 
 /** A grant that brought no verdict: back into line under a new fence, or, after too many in a row, failed with the reasons. */
-export function takeBackAttempt(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  reason: TakeBackReason,
-): void {
-  const node = context.plans.nodeOf(work, run, task);
+export function takeBackAttempt(progress: RunProgress, task: TaskRow, reason: TakeBackReason): void {
+  const { work, context } = progress;
+  const node = progress.nodeOf(task);
   const most = node.policy.maxDeliveries ?? context.settings.maxDeliveries;
   releaseAttempt(work, context, task, { code: "E.SESSION.STALE_BINDING", reason: reason.message });
   if (task.deliveries >= most) {
     const code = reason.unacked ? "E.DISPATCH.UNAVAILABLE" : "E.WORKER.LOST";
     const message = `task ${task.id} was granted ${task.deliveries} times in a row without an answer; last: ${reason.message}`;
-    failTask(work, context, run, task, { code, message, details: { deliveries: task.deliveries, last: reason.code } }, null);
+    failTask(progress, task, { code, message, details: { deliveries: task.deliveries, last: reason.code } }, null);
     return;
   }
-  const back = requeueTask(work, context, node, prepareNextAttempt(work, context, run, task));
-  work.recordRunFact(run, "task.requeued", {
+  const back = requeueTask(work, context, node, prepareNextAttempt(progress, task));
+  progress.record("task.requeued", {
     task: task.id,
     fence: back.fence,
     from: task.worker,

@@ -3,50 +3,42 @@
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import { type RunRow, type TaskRow, taskKey } from "../../storage/rows.ts";
+import { type TaskRow, taskKey } from "../../storage/rows.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
-import { type FollowUps, newTaskFor, TaskOutcome } from "../nodes/reach.ts";
+import { newTaskFor, TaskOutcome } from "../nodes/reach.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
 import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import type { ChainPosition } from "./middleware-chain.ts";
+import type { ChainPosition } from "./chain-position.ts";
 
 /** The outermost middleware has ended, and with it the host. */
-export function endChain(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  chain: ChainPosition,
-  host: TaskRow,
-  outermost: TaskRow,
-  followUps: FollowUps,
-): void {
+export function endChain(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): void {
+  const { work } = progress;
   // An operator was faster: what he made of the host stands.
   if (host.phase !== "hosting") return;
-  requireCallRows(work, run, chain, host);
-  for (const ordinal of chain.host.chain.slice(1))
-    closeMiddleware(work, context, run, chain, chain.plan.nodes[ordinal] as PlanNode, host);
-  const written = withMiddlewareOutputs(work, run, chain, host, outermost);
+  requireCallRows(progress, chain, host);
+  for (const ordinal of chain.host.chain.slice(1)) closeMiddleware(progress, chain, chain.plan.nodes[ordinal] as PlanNode, host);
+  const written = withMiddlewareOutputs(progress, chain, host, outermost);
   const event = hostTransition(chain, host, outermost, written.result ?? "{}");
   const ended = applyTaskTransition({ ...written, result: null }, event, work.now);
   work.put(ended);
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
-  if (ended.phase === "failed" && error !== null && isFinalFailure(context.plans.planOf(work, run), slotOf(ended)))
-    recordDeadLetter(work, run, chain.host, ended, error);
-  work.recordRunFact(run, `task.${ended.phase}`, {
+  if (ended.phase === "failed" && error !== null && isFinalFailure(progress.plan, slotOf(ended)))
+    recordDeadLetter(progress, chain.host, ended, error);
+  progress.record(`task.${ended.phase}`, {
     task: ended.id,
     fence: ended.fence,
     worker: null,
     ...(error === null ? {} : { error }),
   });
-  followUps.pending.push({ type: "ended", row: ended });
+  progress.pending.push({ type: "ended", row: ended });
 }
 
 /** Asks for all rows of calls that are looked at below, at once. */
-function requireCallRows(work: UnitOfWork, run: RunRow, { scope, host: node }: ChainPosition, host: TaskRow): void {
+function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosition, host: TaskRow): void {
+  const { work, run } = progress;
   const { called = {}, ran = {} } = readTaskState(host);
   const calls = [node.ordinal, ...node.chain].flatMap((ordinal) => {
     const numbers = new Set([called[ordinal], ran[ordinal]].filter((call) => call !== undefined));
@@ -78,20 +70,14 @@ function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, oute
 const notCalled = "not called";
 
 /** The row that stands for an inner middleware in the graph: as its last call ended, with its last good result. */
-function closeMiddleware(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  chain: ChainPosition,
-  node: PlanNode,
-  host: TaskRow,
-): void {
+function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: PlanNode, host: TaskRow): void {
+  const { work, run } = progress;
   const slot = nodeSlot(chain.scope, node.ordinal);
   const { called, ran } = readTaskState(host);
   const calls = called?.[node.ordinal];
   const last = calls === undefined ? null : work.task(taskIdAt(run.id, callSlot(slot, calls)));
-  const lastSuccess = lastSuccessfulCall(work, run, chain, node, ran?.[node.ordinal]);
-  const newTask = newTaskFor(work, context, run, slot, node, 0);
+  const lastSuccess = lastSuccessfulCall(progress, chain, node, ran?.[node.ordinal]);
+  const newTask = newTaskFor(progress, slot, node, 0);
   const seen = { ...newTask, params: (lastSuccess ?? last)?.params ?? null };
   const result = lastSuccess?.result ?? "{}";
   const closed =
@@ -103,7 +89,7 @@ function closeMiddleware(
           work.now,
         );
   work.insert(closed);
-  work.recordRunFact(run, `task.${closed.phase}`, {
+  progress.record(`task.${closed.phase}`, {
     task: closed.id,
     fence: closed.fence,
     worker: null,
@@ -129,24 +115,24 @@ function transitionOfCall(last: TaskRow, result: string): TaskTransition {
 
 /** The row of the last call of a node that succeeded. */
 function lastSuccessfulCall(
-  work: UnitOfWork,
-  run: RunRow,
+  progress: RunProgress,
   chain: ChainPosition,
   node: PlanNode,
   call: number | undefined,
 ): TaskRow | null {
+  const { work, run } = progress;
   return call === undefined ? null : work.task(taskIdAt(run.id, callSlot(nodeSlot(chain.scope, node.ordinal), call)));
 }
 
 /** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost has the last word. */
-function withMiddlewareOutputs(work: UnitOfWork, run: RunRow, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
+function withMiddlewareOutputs(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
   const { ran } = readTaskState(host);
-  const lastSuccess = lastSuccessfulCall(work, run, chain, chain.host, ran?.[chain.host.ordinal]);
+  const lastSuccess = lastSuccessfulCall(progress, chain, chain.host, ran?.[chain.host.ordinal]);
   let values: WrittenOutputs = { parameters: null, results: null };
   for (const ordinal of chain.host.chain.toReversed()) {
     const node = chain.plan.nodes[ordinal] as PlanNode;
     if (node.outputs === undefined || node.outputs.length === 0) continue;
-    const row = node.chainIndex === 0 ? outermost : lastSuccessfulCall(work, run, chain, node, ran?.[ordinal]);
+    const row = node.chainIndex === 0 ? outermost : lastSuccessfulCall(progress, chain, node, ran?.[ordinal]);
     if (row !== null) values = copyOutputs(values, node.outputs, row, host, lastSuccess);
   }
   return {

@@ -1,13 +1,13 @@
 // Gathering: the outputs of all iterations of a list, in the order of the list, as one result. Read from the rows of the frames, so many a
 // turn; tries that failed are passed over. What becomes of the result is decided in containers.ts.
 
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { loadTasks } from "../nodes/end-host.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
 import { iterationSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import type { LoopState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { iterationStateOf, resultBytesMax } from "./iterations.ts";
+import { iterationStateOf } from "./iterations.ts";
+import { resultBytesMax } from "./outcome.ts";
 
 export type CollectedOutputs =
   | { readonly result: string }
@@ -15,13 +15,8 @@ export type CollectedOutputs =
   | { readonly loop: LoopState }
   | "too large";
 
-export function collectOutputs(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  row: TaskRow,
-  loop: LoopState,
-): CollectedOutputs {
+export function collectOutputs(progress: RunProgress, row: TaskRow, loop: LoopState): CollectedOutputs {
+  const { work, context, run } = progress;
   const from = loop.gathered ?? 0;
   const to = Math.min(loop.frames, from + context.settings.sweepTasksMax);
   const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];

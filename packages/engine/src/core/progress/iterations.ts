@@ -3,19 +3,16 @@
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { endHost } from "../nodes/end-host.ts";
 import { fanOut } from "../nodes/fan-out.ts";
 import { iterationParamsText } from "../nodes/iteration-values.ts";
-import { countReachedNode, type FollowUps, hasTurnCapacity, newTaskFor, outcomesIn } from "../nodes/reach.ts";
+import { newTaskFor, outcomesIn } from "../nodes/reach.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
 import { iterationSlot, type Slot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
-import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-
-/** A larger result of a container is refused: it would be carried in its row, and into the parameters of whoever follows. */
-export const resultBytesMax = 2 * 1024 * 1024;
+import { resultBytesMax } from "./outcome.ts";
 
 export function requireContainer(node: PlanNode): ContainerPlan {
   if (node.container === null) throw new Error(`node ${node.id} is no container`);
@@ -31,79 +28,49 @@ export interface NewIteration {
 }
 
 /** A frame is born with the nodes of its body that wait for nobody; a body without any is over at once. */
-export function openIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  host: TaskRow,
-  node: PlanNode,
-  iteration: NewIteration,
-  followUps: FollowUps,
-): void {
+export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: NewIteration): void {
+  const { work } = progress;
   const { number, index, tries, item, last } = iteration;
   const slot = iterationSlot(slotOf(host), number);
-  const blank = { ...newTaskFor(work, context, run, slot, node, 0), key: null };
+  const blank = { ...newTaskFor(progress, slot, node, 0), key: null };
   const params = iterationParamsText({ index, item, last });
   const newTask = withTaskState(applyTaskTransition(blank, { type: "host", params }, work.now), { frame: { index, tries } });
-  countReachedNode(work, followUps);
-  followUps.openedTasks += 1;
+  progress.countReachedNode();
+  progress.openedTasks += 1;
   work.insert(newTask);
-  work.recordRunFact(run, "frame.opened", { task: newTask.id, index });
-  advanceIteration(work, context, run, newTask, node, [{ from: null, at: 0 }], 0, followUps);
+  progress.record("frame.opened", { task: newTask.id, index });
+  advanceIteration(progress, newTask, node, [{ from: null, at: 0 }], 0);
 }
 
 /** The nodes of a frame that its fan-outs still owe are reached, as far as this turn has room. */
-export function resumeIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  iteration: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+export function resumeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
+  const { work } = progress;
   const { reach } = iterationStateOf(iteration);
   if (reach === undefined) work.put({ ...iteration, due: null });
-  else if (hasTurnCapacity(work, context, followUps)) advanceIteration(work, context, run, iteration, node, reach, 0, followUps);
+  else if (progress.hasCapacity()) advanceIteration(progress, iteration, node, reach, 0);
 }
 
 /** A node of the frame has ended well: its successors are reached. */
-export function continueIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  scope: Slot,
-  ended: number,
-  followUps: FollowUps,
-): void {
+export function continueIteration(progress: RunProgress, scope: Slot, ended: number): void {
+  const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
   if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
-  const node = context.plans.nodeOf(work, run, iteration);
-  advanceIteration(
-    work,
-    context,
-    run,
-    iteration,
-    node,
-    [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])],
-    -1,
-    followUps,
-  );
+  const node = progress.nodeOf(iteration);
+  advanceIteration(progress, iteration, node, [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])], -1);
 }
 
 /** Reaches what is to be reached, then counts; a frame with nothing open and nothing owed has succeeded. */
 function advanceIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
+  progress: RunProgress,
   iteration: TaskRow,
   node: PlanNode,
   reach: readonly FanOutCursor[],
   ended: number,
-  followUps: FollowUps,
 ): void {
+  const { work } = progress;
   const { body } = requireContainer(node);
   const scopeOfFanOut = { scope: slotOf(iteration), plan: body, starts: body.starts };
-  const { opened, left: owed } = fanOut(work, context, run, scopeOfFanOut, reach, followUps);
+  const { opened, left: owed } = fanOut(progress, scopeOfFanOut, reach);
   const needs = iteration.needs + ended + opened;
   const { index, tries } = iterationStateOf(iteration);
   const due = owed.length > 0 ? work.now : null;
@@ -112,28 +79,19 @@ function advanceIteration(
     { frame: { index, tries, ...(owed.length > 0 && { reach: owed }) } },
   );
   work.put(walked);
-  if (needs === 0 && owed.length === 0) completeIteration(work, context, run, walked, node, followUps);
+  if (needs === 0 && owed.length === 0) completeIteration(progress, walked, node);
 }
 
-function completeIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  iteration: TaskRow,
-  node: PlanNode,
-  followUps: FollowUps,
-): void {
+function completeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
   const container = requireContainer(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
-  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(work, context, run, slotOf(iteration), wanted)));
+  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(progress, slotOf(iteration), wanted)));
   if (Buffer.byteLength(result) > resultBytesMax) {
     const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
-    return endHost(work, context, run, iteration, { verdict: "failed", error }, followUps);
+    return endHost(progress, iteration, { verdict: "failed", error });
   }
-  const endedRow = applyTaskTransition(iteration, { type: "succeed", result }, work.now);
-  work.put(endedRow);
-  work.recordRunFact(run, "frame.ended", { task: endedRow.id, index: iterationStateOf(endedRow).index, status: "succeeded" });
-  followUps.pending.push({ type: "ended", row: endedRow });
+  const ended = applyTaskTransition(iteration, { type: "succeed", result }, progress.work.now);
+  progress.end(ended, "frame.ended", { task: ended.id, index: iterationStateOf(ended).index, status: "succeeded" });
 }
 
 export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({
@@ -143,21 +101,14 @@ export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): Fau
 });
 
 /** A node inside a frame failed, or its worker cancelled it: the frame ends with it. */
-export function failIteration(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  scope: Slot,
-  row: TaskRow,
-  error: FaultData,
-  followUps: FollowUps,
-): void {
+export function failIteration(progress: RunProgress, scope: Slot, row: TaskRow, error: FaultData): void {
+  const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
   if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
-  const container = context.plans.nodeOf(work, run, iteration).id;
+  const container = progress.nodeOf(iteration).id;
   const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
   const verdict = row.phase === "failed" ? "failed" : "cancelled";
-  endHost(work, context, run, iteration, { verdict, error: { ...error, details } }, followUps);
+  endHost(progress, iteration, { verdict, error: { ...error, details } });
 }
 
 export function iterationStateOf(row: TaskRow): IterationState {

@@ -4,6 +4,7 @@
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
 import type { ReportedArtifact, ReportResult } from "../../interface/command.ts";
 import type { FaultData } from "../../interface/fault-data.ts";
+import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
@@ -84,4 +85,13 @@ export function resetForNextAttempt(task: TaskRow): TaskRow {
   const { said: reported, results, calls } = readTaskState(task);
   if (reported === undefined && results === undefined && calls === undefined) return task;
   return withTaskState(task, { said: undefined, results: undefined, calls: undefined });
+}
+
+/** The pause before the next try: exponential up to a maximum, then 20 % more or less. */
+export function retryDelay(
+  { backoffMs, factor, backoffMsMax }: Omit<EngineSettings["retry"], "maxAttempts">,
+  failures: number,
+  random: number,
+): number {
+  return Math.round(Math.min(backoffMsMax, backoffMs * factor ** failures) * (0.8 + 0.4 * random));
 }

@@ -3,6 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import { type DocRow, docId, type Millis, type RunRow, type TaskRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type Affinity = NonNullable<PlanNode["policy"]["affinity"]>;
@@ -36,8 +37,7 @@ export function affinityOwner(
 
 /** The key is this worker's until the instant that is answered. A document that has more than half of its time left is not written again. */
 export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinity, worker: WorkerId): Millis {
-  const id = docId(run.tenant, "affinity", affinity.key);
-  const doc = work.doc(id);
+  const doc = work.doc(docId(run.tenant, "affinity", affinity.key));
   const isOwner = doc !== null && readOwner(doc) === worker;
   const due = work.now + affinityTtlOf(affinity);
   if (isOwner && doc.due !== null && doc.due >= due - affinityTtlOf(affinity) / 2) return doc.due;
@@ -45,18 +45,8 @@ export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinit
     worker,
     acquiredAt: isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : work.now,
   };
-  work.put({
-    kind: "doc",
-    id,
-    tenant: run.tenant,
-    collection: "affinity",
-    rev: (doc?.rev ?? 0) + 1,
-    at: work.now,
-    due,
-    sort: affinity.key,
-    terms: affinity.key.toLowerCase(),
-    body: JSON.stringify(body),
-  });
+  const fields = { due, sort: affinity.key, terms: affinity.key.toLowerCase(), body: JSON.stringify(body) };
+  work.put(nextRevision(work, [run.tenant, "affinity", affinity.key], doc, fields));
   return due;
 }
 

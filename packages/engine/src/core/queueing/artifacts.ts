@@ -14,6 +14,7 @@ import {
   type WorkerId,
 } from "../../storage/rows.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Body of an artifact's document. */
@@ -82,7 +83,6 @@ type ArtifactSource = Pick<ArtifactBody, "task" | "node" | "worker" | "workerNam
 
 /** Of two that name one resource the later is right: it is the worker's own word about what it has. */
 function storeArtifact(work: UnitOfWork, run: RunRow, artifact: ReportedArtifact, keeper: ArtifactSource): Millis {
-  const id = docId(run.tenant, "artifact", artifact.resource);
   const due = artifact.expiresAt ?? work.now + artifactTtlMs;
   const body: ArtifactBody = {
     run: run.id,
@@ -92,18 +92,10 @@ function storeArtifact(work: UnitOfWork, run: RunRow, artifact: ReportedArtifact
     ...(artifact.metadata === undefined ? {} : { metadata: artifact.metadata }),
     ttlMs: Math.max(1, due - work.now),
   };
-  work.put({
-    kind: "doc",
-    id,
-    tenant: run.tenant,
-    collection: "artifact",
-    rev: (work.doc(id)?.rev ?? 0) + 1,
-    at: work.now,
-    due,
-    sort: keeper.task,
-    terms: `${artifact.type} ${keeper.workerName}`.toLowerCase(),
-    body: JSON.stringify(body),
-  });
+  const before = work.doc(docId(run.tenant, "artifact", artifact.resource));
+  const terms = `${artifact.type} ${keeper.workerName}`.toLowerCase();
+  const fields = { due, sort: keeper.task, terms, body: JSON.stringify(body) };
+  work.put(nextRevision(work, [run.tenant, "artifact", artifact.resource], before, fields));
   return due;
 }
 

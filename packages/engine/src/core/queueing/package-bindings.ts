@@ -3,6 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import { parsedColumn } from "../rows/parsed-column.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refreshAffinity } from "./affinity-keys.ts";
@@ -12,15 +13,9 @@ export interface PackageBinding {
   readonly at: Millis;
 }
 
-const noBindings: Readonly<Record<string, PackageBinding>> = {};
-const parsedBindings = new WeakMap<RunRow, Readonly<Record<string, PackageBinding>>>();
+const bindingsColumn = parsedColumn<RunRow, Readonly<Record<string, PackageBinding>>>((run) => run.bindings, {});
 
-export function readBindings(run: RunRow): Readonly<Record<string, PackageBinding>> {
-  if (run.bindings === null) return noBindings;
-  let bindings = parsedBindings.get(run);
-  if (bindings === undefined) parsedBindings.set(run, (bindings = JSON.parse(run.bindings) as Record<string, PackageBinding>));
-  return bindings;
-}
+export const readBindings = bindingsColumn.read;
 
 export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
   const bindings = readBindings(run);
@@ -39,6 +34,6 @@ function recordBinding(work: UnitOfWork, run: RunRow, node: PlanNode, task: Task
   if (task.worker === null || boundWorker(run, node.packageName) === task.worker) return;
   const bindings = { ...readBindings(run), [node.packageName]: { worker: task.worker, at: work.now } };
   const bound = { ...run, bindings: JSON.stringify(bindings) };
-  parsedBindings.set(bound, bindings);
+  bindingsColumn.remember(bound, bindings);
   work.put(bound);
 }

@@ -7,8 +7,12 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
-import { releaseAttempt, releaseStaleAttempt } from "../delivery/held-attempts.ts";
-import type { ConnectedWorker, FleetChange } from "../fleet/fleet.ts";
+import { releaseAttempt } from "../delivery/held-attempts.ts";
+import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import type { FleetChange } from "../fleet/fleet.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { cancelByWorker, completeTask, failAttempt, takeBackAttempt } from "../progress/end-attempt.ts";
 import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
@@ -19,23 +23,13 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type AttemptReport = ReportError | ReportFeedback | RequestNext | ReportResult;
 
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
+export const applied: AnswerBody = { of: "word", applied: true };
+export const repeated: AnswerBody = { of: "word", applied: false };
 
 /** One answer for "never was", "another tenant's", "another worker's" and "no longer yours": it tells a stranger nothing. */
 function refuseStale(work: UnitOfWork, report: AttemptReport, connected: ConnectedWorker | null): Fault {
   if (connected !== null && report.fence !== null)
-    work.emit({
-      type: "stop",
-      session: connected.session,
-      worker: connected.worker,
-      tenant: connected.tenant,
-      run: runOf(report.task),
-      task: report.task,
-      fence: report.fence,
-      code: "E.SESSION.STALE_BINDING",
-      reason: "this attempt is no longer yours",
-    });
+    sendStop(work, connected, { run: runOf(report.task), task: report.task, fence: report.fence }, attemptNotHeld);
   work.incrementMetric("stale_words_total", { type: report.type });
   return fault(
     "E.SESSION.STALE_BINDING",
@@ -56,14 +50,14 @@ export function handleAcks(work: UnitOfWork, context: DecisionContext, report: A
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
     if (connected.attempts.get(task)?.fence === fence)
-      work.changeFleet({ move: "ack", worker: connected.worker, task, fence, stored: false });
+      work.changeFleet({ type: "ack", worker: connected.worker, task, fence, stored: false });
   return applied;
 }
 
 export interface CurrentAttempt {
   readonly run: RunRow;
   readonly task: TaskRow;
-  readonly seat: ConnectedWorker;
+  readonly connected: ConnectedWorker;
 }
 
 /**
@@ -86,7 +80,7 @@ function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, tas
 
 /** Said in this very turn, before the outcome: the floor does not know yet. */
 const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boolean =>
-  change.move === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
+  change.type === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
 
 /** The attempt a word is about, if it is the sender's and current. */
 export function findAttempt(work: UnitOfWork, context: DecisionContext, report: AttemptReport): CurrentAttempt | Fault | "ended" {
@@ -120,10 +114,10 @@ export function findAttempt(work: UnitOfWork, context: DecisionContext, report: 
   if (task.phase === "leased" && run.phase === "ending" && report.type === "task.feedback") {
     // Its attempt is as good as over, and it is told to stop; what it said until then is kept, or what it prints would have a gap.
     refuseStale(work, report, connected);
-    return { run, task, seat: connected };
+    return { run, task, connected };
   }
   if (task.phase !== "leased" || run.phase === "ending") return refuseStale(work, report, connected);
-  return { run, task, seat: connected };
+  return { run, task, connected };
 }
 
 /** Refusals of one task that the log tells; a worker that says the same for ever must not fill it. */
@@ -147,33 +141,34 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
   if (found === "ended") return answerRepeatedResult(work, report);
   if (!("task" in found)) return found;
   const { run } = found;
+  const progress = new RunProgress(work, context, run);
   const task = withResultDetails(found.task, report, work.now);
-  const attempt = found.seat.attempts.get(task.id);
+  const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
   switch (report.status) {
     case "succeeded": {
       const unfit = findResultProblem(context.plans.nodeOf(work, run, task), report.result);
       if (unfit === null) {
         recordArtifacts(work, context, run, task, report.artifacts ?? []);
-        completeTask(work, context, run, task, "succeed", report.result, durationField(report));
+        completeTask(progress, task, "succeed", report.result, durationField(report));
       } else {
         releaseAttempt(work, context, task, null);
-        failAttempt(work, context, run, task, unfit, null);
+        failAttempt(progress, task, unfit, null);
       }
       return applied;
     }
     case "skipped":
       recordArtifacts(work, context, run, task, report.artifacts ?? []);
-      completeTask(work, context, run, task, "skip", report.result, durationField(report));
+      completeTask(progress, task, "skip", report.result, durationField(report));
       return applied;
     case "failed": {
       const error = report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
       releaseAttempt(work, context, task, null);
-      failAttempt(work, context, run, task, error, report.result);
+      failAttempt(progress, task, error, report.result);
       return applied;
     }
     case "cancelled":
-      cancelByWorker(work, context, run, task);
+      cancelByWorker(progress, task);
       return applied;
   }
 }
@@ -202,7 +197,8 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
   const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  const { run, task } = found;
+  const { task } = found;
+  const progress = new RunProgress(work, context, found.run);
   const error = {
     code: report.code,
     message: report.message,
@@ -212,7 +208,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
     case "E.CMD.CONCURRENCY_VIOLATION":
       // "Still running there": the binding stays as it is.
       work.changeFleet({
-        move: "ack",
+        type: "ack",
         worker: report.worker,
         task: task.id,
         fence: task.fence,
@@ -224,10 +220,8 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
       // so that two sides that disagree about slots do not play the task back and forth for ever.
       takeBackAttempt(
-        work,
-        context,
-        run,
-        found.seat.draining || !found.seat.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
+        progress,
+        found.connected.draining || !found.connected.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
         {
           unacked: false,
           code: report.code,
@@ -237,7 +231,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       return applied;
     default:
       releaseAttempt(work, context, task, null);
-      failAttempt(work, context, run, task, error, null);
+      failAttempt(progress, task, error, null);
       return applied;
   }
 }

@@ -10,11 +10,8 @@ import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { findAttempt } from "./acks-and-outcomes.ts";
+import { applied, findAttempt, repeated } from "./acks-and-outcomes.ts";
 import { storeNewChunks } from "./printed-chunks.ts";
-
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
 
 /** Results overtake what was logged before them: so long after the end of a task its log is still open. */
 const lateFeedbackMs = 60_000;
@@ -27,7 +24,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
   const found = findAttempt(work, context, report);
   if (found === "ended") return handleLateFeedback(work, context, report);
   if (!("task" in found)) return found;
-  const { run, task, seat: connected } = found;
+  const { run, task, connected } = found;
   const feedback = parseFeedback(report.data);
   const { row: printed, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(connected.about.dialect));
   const reported = mergeProgress(work, readTaskState(printed).said, feedback);
@@ -47,7 +44,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
     ...(chunks === null ? {} : { chunks }),
     ...(isDropped ? { resultsDropped: true } : {}),
   });
-  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
+  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
   return applied;
 }
 

@@ -9,27 +9,26 @@ import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
 import { sendNextAnswer } from "../delivery/next-answer.ts";
 import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
-import type { ConnectedWorker } from "../fleet/fleet.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { isInsideEndedHost } from "../nodes/end-host.ts";
 import { callParams } from "../nodes/node-params.ts";
-import { newFollowUps, nodeParams } from "../nodes/reach.ts";
+import { nodeParams } from "../nodes/reach.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
+import { type ChainPosition, findChain } from "../progress/chain-position.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
-import { type ChainPosition, findChain, startCall } from "../progress/middleware-chain.ts";
+import { startCall } from "../progress/middleware-chain.ts";
 import { concurrencyKeyOf } from "../queueing/task-queue.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { type CurrentAttempt, findAttempt } from "./acks-and-outcomes.ts";
+import { applied, type CurrentAttempt, findAttempt, repeated } from "./acks-and-outcomes.ts";
 
 /** How often one node of a chain is run for one reach of its host: a middleware that never stops asking must not fill the store. */
 const callsMax = 10_000;
 /** Calls of one chain that may be open at once: all of them are stopped in one turn when the outermost is over. */
 const inCallMax = 500;
-
-const applied: AnswerBody = { of: "word", applied: true };
-const repeated: AnswerBody = { of: "word", applied: false };
 
 export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | Fault {
   const over = refuseIfOver(work, context, report);
@@ -37,14 +36,14 @@ export function handleNextRequest(work: UnitOfWork, context: DecisionContext, re
   const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
+  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
   const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
   if (known !== undefined) return answerRepeat(work, context, found, known);
   return acceptNextRequest(work, context, report, found);
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
-const isSameRequest = (call: MiddlewareCall, { task, seat: connected }: CurrentAttempt, report: RequestNext): boolean =>
+const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt, report: RequestNext): boolean =>
   call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
 /** The caller's own attempt, or the whole run, is over: said as an answer, because a worker that waits listens for nothing else. */
@@ -90,7 +89,7 @@ function refuseNext(
 function answerRepeat(
   work: UnitOfWork,
   context: DecisionContext,
-  { run, task, seat: connected }: CurrentAttempt,
+  { run, task, connected }: CurrentAttempt,
   call: MiddlewareCall,
 ): AnswerBody {
   if (call.answer !== undefined) {
@@ -107,14 +106,15 @@ function answerRepeat(
 }
 
 function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext, found: CurrentAttempt): AnswerBody {
-  const { run, task, seat: connected } = found;
+  const { run, task, connected } = found;
   const node = context.plans.nodeOf(work, run, task);
   const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
   if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
-  const chain = findChain(work, context, run, task);
+  const progress = new RunProgress(work, context, run);
+  const chain = findChain(progress, task);
   if (chain.host.chain[node.chainIndex] !== node.ordinal)
     return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
-  if (isInsideEndedHost(work, run, slotOf(task)))
+  if (isInsideEndedHost(progress, slotOf(task)))
     return refuseWith("next_cancelled", `what surrounds task ${task.id} is being ended`);
   const host = work.task(taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal)));
   if (host?.phase !== "hosting")
@@ -131,11 +131,11 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
       `the chain of "${chain.host.label}" has ${inCallMax} calls open already; wait for one of them`,
     );
   const isHost = target.ordinal === chain.host.ordinal;
-  const base = isHost ? (host.params ?? "{}") : nodeParams(work, context, run, chain.scope, target);
+  const base = isHost ? (host.params ?? "{}") : nodeParams(progress, chain.scope, target);
   const params = callParams(base, task.params, report);
   if (params === null)
     return refuseWith("next_unavailable", `the payload for "${target.label}" is larger or deeper than a node may get`);
-  createCall(work, context, report, found, { chain, host, node, target, params });
+  createCall(progress, report, found, { chain, host, node, target, params });
   return applied;
 }
 
@@ -149,12 +149,12 @@ interface RequestedCall {
 }
 
 function createCall(
-  work: UnitOfWork,
-  context: DecisionContext,
+  progress: RunProgress,
   report: RequestNext,
-  { run, task, seat: connected }: CurrentAttempt,
+  { run, task, connected }: CurrentAttempt,
   requested: RequestedCall,
 ): void {
+  const { work, context } = progress;
   const { chain, host, node, target, params } = requested;
   const { called } = readTaskState(host);
   const number = (called?.[target.ordinal] ?? 0) + 1;
@@ -175,10 +175,9 @@ function createCall(
   setAttemptWaiting(work, context, task, true);
   work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
   const caller = { task: task.id, fence: task.fence, request: report.request };
-  const followUps = newFollowUps();
   const heldKeys = keysHeldByCallers(run, requested);
-  startCall(work, context, run, { slot, node: target, params, state: { caller }, heldKeys }, followUps);
-  runFollowUps(work, context, run.id, followUps);
+  startCall(progress, { slot, node: target, params, state: { caller }, heldKeys });
+  runFollowUps(progress);
 }
 
 /** Keys that the callers up the chain hold: what they call runs under them. */

@@ -2,6 +2,7 @@
 // searched, never decided upon.
 
 import type { RunId, RunRow } from "../../storage/rows.ts";
+import { parsedColumn } from "./parsed-column.ts";
 
 export interface RunOrigin {
   readonly by?: string;
@@ -19,14 +20,13 @@ export interface RunOrigin {
   readonly [more: string]: unknown;
 }
 
-const parsedOrigins = new WeakMap<RunRow, RunOrigin>();
+const originColumn = parsedColumn<RunRow, RunOrigin>(
+  (run) => run.about,
+  {},
+  (text) => {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === "object" && parsed !== null && !Array.isArray(parsed) ? (parsed as RunOrigin) : {};
+  },
+);
 
-export function readRunOrigin(run: RunRow): RunOrigin {
-  let about = parsedOrigins.get(run);
-  if (about === undefined) {
-    const parsed: unknown = JSON.parse(run.about);
-    about = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed) ? (parsed as RunOrigin) : {};
-    parsedOrigins.set(run, about);
-  }
-  return about;
-}
+export const readRunOrigin = originColumn.read;

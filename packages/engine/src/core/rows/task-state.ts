@@ -5,6 +5,7 @@ import type { ReportedArtifact } from "../../interface/command.ts";
 import type { ResourceRef } from "../../interface/effect.ts";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
+import { parsedColumn } from "./parsed-column.ts";
 
 export interface TaskState {
   /** The last words of the node about itself. */
@@ -122,14 +123,10 @@ export interface HostEnding {
 }
 
 const emptyState: TaskState = {};
-const parsedStates = new WeakMap<TaskRow, TaskState>();
+const stateColumn = parsedColumn((task: TaskRow) => task.state, emptyState);
 
-export function readTaskState(task: TaskRow): TaskState {
-  if (task.state === null) return emptyState;
-  let state = parsedStates.get(task);
-  if (state === undefined) parsedStates.set(task, (state = JSON.parse(task.state) as TaskState));
-  return state;
-}
+/** Hot: most tasks have no state. */
+export const readTaskState = (task: TaskRow): TaskState => (task.state === null ? emptyState : stateColumn.read(task));
 
 /** The row with these parts of its state changed; `undefined` removes a part. */
 export function withTaskState(task: TaskRow, change: { readonly [K in keyof TaskState]: TaskState[K] | undefined }): TaskRow {
@@ -139,6 +136,6 @@ export function withTaskState(task: TaskRow, change: { readonly [K in keyof Task
   if (Object.keys(state).length === 0) return task.state === null ? task : { ...task, state: null };
   const row = { ...task, state: JSON.stringify(state) };
   // Kept as it is: a chatty task changes its state many times in a turn, and reading it back each time would cost more than the change.
-  parsedStates.set(row, state);
+  stateColumn.remember(row, state);
   return row;
 }

@@ -114,20 +114,10 @@ export function stepTask(task: TaskRow, event: TaskTransition, now: Millis): Tas
     case "host":
       return { ...task, phase: "hosting", needs: 0, readyAt: now, params: event.params };
     case "ready":
-      return {
-        ...task,
-        phase: "ready",
-        needs: 0,
-        line: event.line,
-        rank: null,
-        due: event.due,
-        readyAt: now,
-        params: event.params,
-      };
     case "park":
       return {
         ...task,
-        phase: "parked",
+        phase: event.type === "ready" ? "ready" : "parked",
         needs: 0,
         line: event.line,
         rank: null,

@@ -1,7 +1,7 @@
 // A worker's boot and its lease, and how alive its session looks: two tables. One lease row per boot covers every attempt the boot holds.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Millis, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+import type { Millis, Tenant, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
 import { requireLegalMove } from "./invariant-broken.ts";
 
 export type WorkerTransition =
@@ -44,6 +44,32 @@ export const workerMoves = {
   lost: { join: ["online"], describe: ["lost"], enrol: ["enrolled"], drain: ["lost"], expire: ["lost"], note: ["lost"] },
   enrolled: { join: ["online"], enrol: ["enrolled"], drain: ["enrolled"], describe: ["enrolled"], note: ["enrolled"] },
 } as const satisfies Record<WorkerPhase, Partial<Record<WorkerTransition["type"], readonly WorkerPhase[]>>>;
+
+/** A worker before its first join; `away` until then. */
+export function newWorkerRow(
+  { worker, tenant, name }: { readonly worker: WorkerId; readonly tenant: Tenant; readonly name: string },
+  boot: string,
+  scheduler: { readonly replica: string; readonly epoch: number },
+  now: Millis,
+): WorkerRow {
+  return {
+    kind: "worker",
+    id: worker,
+    tenant,
+    name,
+    phase: "away",
+    boot,
+    epoch: 0,
+    replica: scheduler.replica,
+    replicaEpoch: scheduler.epoch,
+    draining: false,
+    joinedAt: now,
+    seenAt: now,
+    due: null,
+    about: "{}",
+    condition: "{}",
+  };
+}
 
 export function stepWorker(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow | Fault {
   if (!(event.type in workerMoves[worker.phase]))

@@ -1,7 +1,7 @@
 // What every decision may use besides its board: settings, the floor, dice, ids, and two caches of immutable things.
 
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
-import type { Workflow } from "@astraflow/protocol";
+import { LruMap, type Workflow } from "@astraflow/protocol";
 import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, RouteId, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { Fleet } from "../fleet/fleet.ts";
@@ -30,12 +30,11 @@ interface CompiledPlan {
 /** Workflow definitions never change under their digest, so what was compiled once serves every run of it. */
 export class PlanCache {
   readonly #digest: (text: string) => string;
-  readonly #max: number;
-  readonly #compiled = new Map<string, CompiledPlan>();
+  readonly #compiled: LruMap<string, CompiledPlan>;
 
   constructor(digest: (text: string) => string, max: number) {
     this.#digest = digest;
-    this.#max = max;
+    this.#compiled = new LruMap({ entriesMax: max, touchOnGet: false });
   }
 
   planOf(work: UnitOfWork, run: RunRow): Plan {
@@ -58,7 +57,7 @@ export class PlanCache {
     const id = this.#digest(requirementsText(requirements));
     if (!fleet.routes.has(id)) {
       if (work.route(id) === null) work.put({ kind: "route", id, tenant: run.tenant, needs: requirementsText(requirements) });
-      work.changeFleet({ move: "route", route: id, needs: requirements });
+      work.changeFleet({ type: "route", route: id, needs: requirements });
     }
     compiled.routes.set(node, id);
     return id;
@@ -70,7 +69,6 @@ export class PlanCache {
     const row = work.workflow(workflow);
     if (row === null) throw new Error(`workflow ${workflow} is not stored`);
     const compiled = { plan: compilePlan(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
-    if (this.#compiled.size >= this.#max) this.#compiled.delete(this.#compiled.keys().next().value as string);
     this.#compiled.set(workflow, compiled);
     return compiled;
   }

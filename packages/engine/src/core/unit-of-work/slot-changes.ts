@@ -14,9 +14,10 @@ export class SlotChanges {
   add(change: FleetChange): void {
     this.#countSlots(change, 1);
     this.#noteWait(change);
-    if (change.move === "sit") this.changedWorkers.add(change.connected.worker);
-    if (change.move === "rise" || change.move === "describe" || change.move === "drain") this.changedWorkers.add(change.worker);
-    if (change.move === "beat" && !change.healthy) this.changedWorkers.add(change.worker);
+    if (change.type === "connect") this.changedWorkers.add(change.connected.worker);
+    if (change.type === "disconnect" || change.type === "describe" || change.type === "drain")
+      this.changedWorkers.add(change.worker);
+    if (change.type === "heartbeat" && !change.healthy) this.changedWorkers.add(change.worker);
   }
 
   /** Takes back the moves from an index on. Whose connected worker they changed stays out for this turn: it only waits for the next. */
@@ -25,7 +26,7 @@ export class SlotChanges {
     for (let at = from; at < changes.length; at++) {
       const change = changes[at] as FleetChange;
       this.#countSlots(change, -1);
-      if (change.move === "wait" || (change.move === "drop" && change.wasWaiting === true)) wasWaiting = true;
+      if (change.type === "wait" || (change.type === "release" && change.wasWaiting === true)) wasWaiting = true;
     }
     if (!wasWaiting) return;
     this.waitingAttempts.clear();
@@ -34,9 +35,9 @@ export class SlotChanges {
 
   /** `times` is 1 for a move that is made and -1 for one that is taken back. */
   #countSlots(change: FleetChange, times: 1 | -1): void {
-    if (change.move === "hold") this.#addSlots(change.worker, -times);
-    else if (change.move === "drop" && change.wasWaiting !== true) this.#addSlots(change.worker, times);
-    else if (change.move === "wait") this.#addSlots(change.worker, change.isWaiting ? times : -times);
+    if (change.type === "grant") this.#addSlots(change.worker, -times);
+    else if (change.type === "release" && change.wasWaiting !== true) this.#addSlots(change.worker, times);
+    else if (change.type === "wait") this.#addSlots(change.worker, change.isWaiting ? times : -times);
   }
 
   #addSlots(worker: WorkerId, by: number): void {
@@ -44,7 +45,7 @@ export class SlotChanges {
   }
 
   #noteWait(change: FleetChange): void {
-    if (change.move === "wait") this.waitingAttempts.set(change.task, change.isWaiting);
-    else if (change.move === "drop" && change.wasWaiting === true) this.waitingAttempts.delete(change.task);
+    if (change.type === "wait") this.waitingAttempts.set(change.task, change.isWaiting);
+    else if (change.type === "release" && change.wasWaiting === true) this.waitingAttempts.delete(change.task);
   }
 }

@@ -6,6 +6,7 @@ import type { ControlCommand, PackageCommand } from "../../interface/command.ts"
 import { type DocRow, docId, type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { type OpenCommand, readCondition, writeCondition } from "../rows/worker-condition.ts";
+import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Commands that one worker may owe an answer for. */
@@ -151,16 +152,7 @@ function newRecord(
 function writeRecord(work: UnitOfWork, tenant: Tenant, id: string, body: WorkerCommandRecord): void {
   const { type } = body.order;
   const name = "name" in body.order ? ` ${body.order.name}` : "";
-  work.put({
-    kind: "doc",
-    id: docId(tenant, "command", id),
-    tenant,
-    collection: "command",
-    rev: (work.doc(docId(tenant, "command", id))?.rev ?? 0) + 1,
-    at: work.now,
-    due: work.now + commandKeptMs,
-    sort: id,
-    terms: `${body.workerName} ${type}${name}`.toLowerCase(),
-    body: JSON.stringify(body),
-  });
+  const terms = `${body.workerName} ${type}${name}`.toLowerCase();
+  const fields = { due: work.now + commandKeptMs, sort: id, terms, body: JSON.stringify(body) };
+  work.put(nextRevision(work, [tenant, "command", id], work.doc(docId(tenant, "command", id)), fields));
 }

@@ -7,7 +7,7 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker } from "../delivery/find-worker.ts";
-import { applyWorkerTransition } from "../rows/worker.ts";
+import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -33,19 +33,8 @@ const unknownWorker = (command: EnrolWorker): Fault =>
 
 function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): WorkerRow {
   const row: WorkerRow = {
-    kind: "worker",
-    id: command.worker,
-    tenant: command.tenant,
-    name: command.name,
+    ...newWorkerRow(command, context.nextId(work.now), context.self, work.now),
     phase: "enrolled",
-    boot: context.nextId(work.now),
-    epoch: 0,
-    replica: context.self.replica,
-    replicaEpoch: context.self.epoch,
-    draining: false,
-    joinedAt: work.now,
-    seenAt: work.now,
-    due: null,
     about: JSON.stringify(describedBy(command, null)),
     condition: withStatus(work, command, "{}"),
   };
@@ -77,7 +66,7 @@ function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
       slots: about.slots,
       ...packageChanges(row.about, about),
     });
-  if (connected !== null && text !== row.about) work.changeFleet({ move: "describe", worker: row.id, about });
+  if (connected !== null && text !== row.about) work.changeFleet({ type: "describe", worker: row.id, about });
   return text === row.about ? now : closeFulfilledCommands(work, now, about);
 }
 

@@ -6,10 +6,11 @@ import type { RecordHeartbeat } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
-import { stopAttempt } from "../delivery/worker-mail.ts";
-import { type ConnectedWorker, instanceIdOf } from "../fleet/fleet.ts";
+import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
+import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
 import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
@@ -26,12 +27,12 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   const row = connected === null ? null : work.worker(command.worker);
   if (connected === null || row === null) return unknownSession(command.worker);
   const limits = settingsForTenant(context.settings, connected.tenant);
-  const pressure = pressureAfter(drainStateAfterTurn(work, connected).strain, command, limits);
+  const pressure = pressureAfter(drainStateAfterTurn(work, connected).pressure, command, limits);
   const timings = workerTimings(context.settings, connected.tenant, connected.about.dialect);
   const condition = conditionAfterHeartbeat(work, command, row, pressure);
   const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
   if (!("kind" in moved) || row.epoch !== connected.epoch) {
-    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+    work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
     return unknownSession(command.worker);
   }
   work.put(moved);
@@ -41,10 +42,10 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   work.observeMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
   if (!command.healthy)
     work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
-  if (recordPressureChange(work, connected, row, { said: command, strain: pressure, limits }))
+  if (recordPressureChange(work, connected, row, { usage: command, pressure, limits }))
     closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
   work.changeFleet({
-    move: "beat",
+    type: "heartbeat",
     worker: connected.worker,
     at: work.now,
     healthy: command.healthy,
@@ -67,11 +68,7 @@ function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row
 function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
   const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
   for (const attempt of connected.attempts.values())
-    if (!leased.has(attempt.task))
-      stopAttempt(work, connected, attempt.task, attempt.fence, {
-        code: "E.SESSION.STALE_BINDING",
-        reason: "this attempt is no longer yours",
-      });
+    if (!leased.has(attempt.task)) stopAttempt(work, connected, attempt.task, attempt.fence, attemptNotHeld);
 }
 
 function compareHeldAttempts(
@@ -91,7 +88,7 @@ function compareHeldAttempts(
     if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
       releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
     else if (run !== null && run.phase !== "ending")
-      takeBackAttempt(work, context, run, task, {
+      takeBackAttempt(new RunProgress(work, context, run), task, {
         unacked: false,
         code: "E.WORKER.LOST",
         message: `worker ${connected.name} no longer names it`,

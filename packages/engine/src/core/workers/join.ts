@@ -6,8 +6,10 @@ import type { JoinWorker } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { sessionSuperseded } from "../delivery/send-stop.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
-import { applyWorkerTransition } from "../rows/worker.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -24,7 +26,7 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
   const timings = workerTimings(context.settings, command.tenant, command.about.dialect);
   const condition = conditionAtJoin(command, before, boot);
   const joined = applyWorkerTransition(
-    before ?? newWorkerRow(work, context, command, boot),
+    before ?? newWorkerRow(command, boot, context.self, work.now),
     {
       type: "join",
       name: command.name,
@@ -50,27 +52,8 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
     ...packageChanges(before?.about ?? "{}", command.about),
   });
   endOlderSessions(work, context, command, before);
-  const held = reconcileAttempts(work, context, { order: command, before, boot, epoch: worker.epoch });
-  work.changeFleet({
-    move: "sit",
-    connected: {
-      worker: command.worker,
-      tenant: command.tenant,
-      name: command.name,
-      session: command.session,
-      boot,
-      epoch: worker.epoch,
-      about: command.about,
-      draining: worker.draining,
-      healthy: condition.healthy,
-      resourcePressure: condition.strain,
-      liveness: "fresh",
-      heartbeatAt: work.now,
-      fullSince: condition.saturatedAt,
-      isSaturated: condition.saturatedAt !== null,
-      attempts: held,
-    },
-  });
+  const attempts = reconcileAttempts(work, context, { command, before, boot, epoch: worker.epoch });
+  work.changeFleet({ type: "connect", connected: connectedWorker(work, command, worker, condition, attempts) });
   const { drainMemPct, drainDiskPct } = settingsForTenant(context.settings, command.tenant);
   return {
     of: "join",
@@ -83,25 +66,29 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
   };
 }
 
-function newWorkerRow(work: UnitOfWork, context: DecisionContext, command: JoinWorker, boot: string): WorkerRow {
-  return {
-    kind: "worker",
-    id: command.worker,
-    tenant: command.tenant,
-    name: command.name,
-    phase: "away",
-    boot,
-    epoch: 0,
-    replica: context.self.replica,
-    replicaEpoch: context.self.epoch,
-    draining: false,
-    joinedAt: work.now,
-    seenAt: work.now,
-    due: null,
-    about: "{}",
-    condition: "{}",
-  };
-}
+const connectedWorker = (
+  work: UnitOfWork,
+  { worker, tenant, name, session, about }: JoinWorker,
+  { boot, epoch, draining }: WorkerRow,
+  { healthy, strain, saturatedAt }: WorkerCondition,
+  attempts: ConnectedWorker["attempts"],
+): ConnectedWorker => ({
+  worker,
+  tenant,
+  name,
+  session,
+  boot,
+  epoch,
+  about,
+  draining,
+  healthy,
+  resourcePressure: strain,
+  liveness: "fresh",
+  heartbeatAt: work.now,
+  fullSince: saturatedAt,
+  isSaturated: saturatedAt !== null,
+  attempts,
+});
 
 /** What a session inherits: of the same process what it said last, of another one only which boots there were. */
 function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: string): WorkerCondition {
@@ -172,13 +159,12 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
 
 /** At most one live session: the one before, here or elsewhere, is over. */
 function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
-  const why = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
   // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
-    change.move === "sit" && change.connected.worker === command.worker ? [change.connected.session] : [],
+    change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],
   );
   const connectedSession = context.fleet.workers.get(command.worker)?.session;
   for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))
-    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...why });
-  if (before !== null && before.phase === "online") mailReset(work, context, before, why);
+    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...sessionSuperseded });
+  if (before !== null) mailReset(work, context, before, sessionSuperseded);
 }

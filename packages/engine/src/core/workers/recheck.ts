@@ -4,7 +4,7 @@
 
 import { runOf } from "../../storage/rows.ts";
 import { sendDispatch } from "../delivery/dispatch.ts";
-import { releaseStaleAttempt } from "../delivery/held-attempts.ts";
+import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import type { AttemptTimer } from "../fleet/attempt-deadlines.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "../unit-of-work/root.ts";
@@ -25,7 +25,7 @@ export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isol
     // A beat or a join of this very turn: the floor does not show yet what it means.
     if (connected === undefined || work.changedWorkers.has(worker)) continue;
     isolate(runOf(id), () => {
-      if (work.fleetChanges.some((change) => change.move === "drop" && change.task === id && change.fence === fence)) return;
+      if (work.fleetChanges.some((change) => change.type === "release" && change.task === id && change.fence === fence)) return;
       const task = work.task(id);
       const run = task === null ? null : work.run(task.run);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== fence || task.worker !== worker) {
@@ -35,7 +35,7 @@ export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isol
       // A run that is ending is swept soon, and the sweep stops the attempt.
       const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
       if (isWanted) sendDispatch(work, context, connected, run, context.plans.nodeOf(work, run, task), task);
-      work.changeFleet({ move: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
+      work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
       if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });
   }

@@ -4,7 +4,9 @@ import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
-import type { LeasedAttempt } from "../fleet/fleet.ts";
+import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
+import type { LeasedAttempt } from "../fleet/connected-worker.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
@@ -14,14 +16,14 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export const heldAttemptsMax = 4096;
 
 interface JoinedWorker {
-  readonly order: JoinWorker;
+  readonly command: JoinWorker;
   readonly before: WorkerRow | null;
   readonly boot: string;
   readonly epoch: number;
 }
 
 export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, joining: JoinedWorker): Map<TaskId, LeasedAttempt> {
-  const { order: command, before, boot, epoch } = joining;
+  const { command, before, boot, epoch } = joining;
   const held = new Map<TaskId, LeasedAttempt>();
   const reported = new Map(command.running?.map((one) => [one.task, one.fence]));
   const reason: TakeBackReason = {
@@ -38,7 +40,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
     if (run === null) continue;
     // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(work, context, run, task, reason);
+      takeBackAttempt(new RunProgress(work, context, run), task, reason);
       continue;
     }
     const acked = isAcked(work, context, command, task);
@@ -71,11 +73,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
   return held;
 }
 
-function keepsAttempt(
-  { order: command, before, boot }: JoinedWorker,
-  reported: ReadonlyMap<TaskId, number>,
-  task: TaskRow,
-): boolean {
+function keepsAttempt({ command, before, boot }: JoinedWorker, reported: ReadonlyMap<TaskId, number>, task: TaskRow): boolean {
   // Nothing was lost between the two ends of a resumed session.
   if (command.resumed !== undefined) return task.boot === boot;
   // One that cannot report is asked by its boot, while its lease lasts.
@@ -98,25 +96,15 @@ function isAcked(
   const attempt = context.fleet.workerInSession(worker, session)?.attempts.get(id);
   if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);
   return (
-    attempt.acked || work.fleetChanges.some((change) => change.move === "ack" && change.task === id && change.fence === fence)
+    attempt.acked || work.fleetChanges.some((change) => change.type === "ack" && change.task === id && change.fence === fence)
   );
 }
 
 /** The worker names an attempt that is not its own any more. */
 export function stopUnknownAttempt(
   work: UnitOfWork,
-  request: { readonly session: string; readonly worker: string; readonly tenant: string },
-  one: AttemptRef,
+  session: { readonly session: string; readonly worker: string; readonly tenant: string },
+  { task, fence }: AttemptRef,
 ): void {
-  work.emit({
-    type: "stop",
-    session: request.session,
-    worker: request.worker,
-    tenant: request.tenant,
-    run: runOf(one.task),
-    task: one.task,
-    fence: one.fence,
-    code: "E.SESSION.STALE_BINDING",
-    reason: "this attempt is no longer yours",
-  });
+  sendStop(work, session, { run: runOf(task), task, fence }, attemptNotHeld);
 }

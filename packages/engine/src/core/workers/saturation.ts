@@ -3,7 +3,7 @@
 
 import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { type ConnectedWorker, usedSlots } from "../fleet/fleet.ts";
+import { type ConnectedWorker, usedSlots } from "../fleet/connected-worker.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
@@ -19,8 +19,8 @@ export function updateSaturation(work: UnitOfWork, context: DecisionContext, iso
     const { worker } = connected;
     if (!isFull) {
       if (connected.isSaturated) isolate(workerKey(worker), () => recordSaturation(work, connected, null));
-      else work.changeFleet({ move: "full", worker, since: null, isSaturated: false });
-    } else if (connected.fullSince === null) work.changeFleet({ move: "full", worker, since: work.now, isSaturated: false });
+      else work.changeFleet({ type: "load", worker, since: null, isSaturated: false });
+    } else if (connected.fullSince === null) work.changeFleet({ type: "load", worker, since: work.now, isSaturated: false });
     else {
       const since = connected.fullSince;
       if (!connected.isSaturated && work.now - since >= settingsForTenant(context.settings, connected.tenant).saturatedMs)
@@ -45,5 +45,5 @@ function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: n
     });
     work.incrementMetric("worker_saturated_total", { tenant: connected.tenant });
   }
-  work.changeFleet({ move: "full", worker: connected.worker, since, isSaturated: since !== null });
+  work.changeFleet({ type: "load", worker: connected.worker, since, isSaturated: since !== null });
 }

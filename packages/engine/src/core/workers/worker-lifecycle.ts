@@ -15,8 +15,10 @@ import { workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
+import { endSession } from "../delivery/send-stop.ts";
 import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
 import { readDescription } from "../fleet/route.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { repinAfterLoss } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
@@ -43,7 +45,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
     slots: command.about.slots,
     ...packageChanges(row.about, command.about),
   });
-  work.changeFleet({ move: "describe", worker: connected.worker, about: command.about });
+  work.changeFleet({ type: "describe", worker: connected.worker, about: command.about });
   return { of: "worker", worker: connected.worker, draining: row.draining };
 }
 
@@ -51,7 +53,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
 export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorker): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   if (connected === null) return { of: "word", applied: false };
-  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
   const row = work.worker(command.worker);
   if (row !== null && row.phase === "online" && row.epoch === connected.epoch) {
     work.put(applyWorkerTransition(row, { type: "leave" }, work.now));
@@ -74,7 +76,7 @@ export function drainWorker(work: UnitOfWork, context: DecisionContext, command:
     const connected = findConnectedWorker(work, context, row);
     work.put(moved);
     work.recordFact(command.tenant, workerKey(row.id), command.on ? "worker.draining" : "worker.undrained", { by: command.by });
-    work.changeFleet({ move: "drain", worker: row.id, on: command.on });
+    work.changeFleet({ type: "drain", worker: row.id, on: command.on });
     if (connected !== null) sendDrain(work, connected, command.on, `asked by ${command.by}`);
     else mailDrain(work, context, row, `asked by ${command.by}`);
   }
@@ -112,10 +114,8 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
   const noted = applyWorkerTransition(row, { type: "note", condition }, work.now);
   work.put(row.phase === "online" ? applyWorkerTransition(noted, { type: "leave" }, work.now) : noted);
   work.recordFact(command.tenant, workerKey(row.id), "worker.kicked", { by: command.by, reason: command.reason });
-  if (connected !== null) {
-    work.emit({ type: "reset", session: connected.session, worker: connected.worker, ...why });
-    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-  } else if (row.phase === "online") mailReset(work, context, row, why);
+  if (connected !== null) endSession(work, connected, why);
+  else mailReset(work, context, row, why);
   // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
   // scheduler with its socket hears before the letter count: the attempts are still its own.
   if (command.command !== undefined) {
@@ -174,17 +174,9 @@ export function expireWorker(work: UnitOfWork, context: DecisionContext, worker:
   if (worker.phase !== "lost") {
     work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
     const connected = context.fleet.workers.get(worker.id);
-    if (connected !== undefined) {
-      work.emit({
-        type: "reset",
-        session: connected.session,
-        worker: connected.worker,
-        code: "E.SESSION.STALE_BINDING",
-        reason: "lease expired",
-      });
-      work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
-    } else if (worker.phase === "online")
-      mailReset(work, context, worker, { code: "E.SESSION.STALE_BINDING", reason: "lease expired" });
+    const why = { code: "E.SESSION.STALE_BINDING", reason: "lease expired" };
+    if (connected !== undefined) endSession(work, connected, why);
+    else mailReset(work, context, worker, why);
   }
   return held;
 }
@@ -198,7 +190,7 @@ export function takeBackFromLostWorker(work: UnitOfWork, context: DecisionContex
   if (work.worker(worker.id)?.phase !== "lost") return true;
   const run = work.run(task.run);
   if (run === null || run.phase === "ending") return false;
-  takeBackAttempt(work, context, run, task, {
+  takeBackAttempt(new RunProgress(work, context, run), task, {
     unacked: false,
     code: "E.WORKER.LOST",
     message: `worker ${worker.name} fell silent`,

@@ -1,0 +1,36 @@
+// Ending things at a session of this scheduler: one attempt, or the session itself.
+
+import type { RunId, TaskId } from "../../storage/rows.ts";
+import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+import { releaseStaleAttempt } from "./waiting-attempts.ts";
+
+export interface StopReason {
+  readonly code: string;
+  readonly reason: string;
+}
+
+export const attemptNotHeld: StopReason = { code: "E.SESSION.STALE_BINDING", reason: "this attempt is no longer yours" };
+export const sessionSuperseded: StopReason = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
+
+/** Tells a session that an attempt is over or was never its own. */
+export function sendStop(
+  work: UnitOfWork,
+  { session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
+  { run, task, fence }: { readonly run: RunId; readonly task: TaskId; readonly fence: number },
+  { code, reason }: StopReason,
+): void {
+  work.emit({ type: "stop", session, worker, tenant, run, task, fence, code, reason });
+}
+
+/** The rows no longer show this attempt as the worker's: free the slot and stop the worker. */
+export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number, reason: StopReason): void {
+  const attempt = releaseStaleAttempt(work, connected, task, fence);
+  if (attempt !== null) sendStop(work, connected, attempt, reason);
+}
+
+/** The session ends and its worker is no longer connected here. */
+export function endSession(work: UnitOfWork, { session, worker }: ConnectedWorker, { code, reason }: StopReason): void {
+  work.changeFleet({ type: "disconnect", worker, session });
+  work.emit({ type: "reset", session, worker, code, reason });
+}

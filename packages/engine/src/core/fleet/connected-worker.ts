@@ -1,0 +1,168 @@
+// A worker whose session is at this scheduler, the attempts it holds, and how one change alters it. In memory only: after a restart workers
+// join again.
+
+import type { WorkerDescription } from "../../interface/command.ts";
+import type { Millis, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
+import type { SessionLiveness } from "../rows/worker.ts";
+
+export interface LeasedAttempt {
+  readonly task: TaskId;
+  readonly run: RunId;
+  readonly fence: number;
+  readonly nodeType: string;
+  /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
+  grantedAt: Millis;
+  acked: boolean;
+  /** The ack is in the store too, or never needs to be. */
+  stored: boolean;
+  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
+  recheckFrom: Millis | null;
+  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
+  isRunningOlder: boolean;
+  /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
+  isWaiting?: boolean;
+}
+
+export interface ConnectedWorker {
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly name: string;
+  readonly session: string;
+  readonly boot: string;
+  readonly epoch: number;
+  about: WorkerDescription;
+  draining: boolean;
+  healthy: boolean;
+  /** What it has too little of to get anything new; null when nothing. */
+  resourcePressure: string | null;
+  liveness: SessionLiveness;
+  heartbeatAt: Millis;
+  /** Since when every look has found no free slot here; null when the last one found some. */
+  fullSince: Millis | null;
+  isSaturated: boolean;
+  readonly attempts: Map<TaskId, LeasedAttempt>;
+  /** How many of them wait in `next`; kept by the floor. */
+  waitingCount?: number;
+}
+
+/** Attempts that take a slot of the connected worker. */
+export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
+
+/** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
+export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
+  worker.slice(tenant.length + 1);
+
+/** What happens to one connected worker. */
+export type WorkerChange =
+  | { readonly type: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
+  | {
+      readonly type: "heartbeat";
+      readonly worker: WorkerId;
+      readonly at: Millis;
+      readonly healthy: boolean;
+      readonly resourcePressure: string | null;
+    }
+  | { readonly type: "load"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
+  | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
+  | { readonly type: "drain"; readonly worker: WorkerId; readonly on: boolean }
+  | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
+  | {
+      readonly type: "ack";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly stored: boolean;
+      readonly isRunningOlder?: true;
+    }
+  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
+  | {
+      readonly type: "recheck";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly sentAt: Millis | null;
+    }
+  /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
+  | {
+      readonly type: "wait";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly nodeType: string;
+      readonly isWaiting: boolean;
+    }
+  /** `wasWaiting`: its slot was free already. */
+  | {
+      readonly type: "release";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly wasWaiting?: boolean;
+    };
+
+export function applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
+  switch (change.type) {
+    case "grant": {
+      // An older attempt of the task that was never released here: if it waited, its slot must not count as free any more.
+      const older = connected.attempts.get(change.attempt.task);
+      if (older !== undefined) setWaiting(connected, older, false);
+      connected.attempts.set(change.attempt.task, change.attempt);
+      return;
+    }
+    case "heartbeat":
+      connected.heartbeatAt = change.at;
+      connected.healthy = change.healthy;
+      connected.resourcePressure = change.resourcePressure;
+      connected.liveness = "fresh";
+      return;
+    case "load":
+      connected.fullSince = change.since;
+      connected.isSaturated = change.isSaturated;
+      return;
+    case "liveness":
+      connected.liveness = change.liveness;
+      return;
+    case "drain":
+      connected.draining = change.on;
+      return;
+    case "describe":
+      connected.about = change.about;
+      return;
+    default: {
+      const attempt = connected.attempts.get(change.task);
+      if (attempt?.fence === change.fence) applyToAttempt(connected, attempt, change);
+    }
+  }
+}
+
+function applyToAttempt(
+  connected: ConnectedWorker,
+  attempt: LeasedAttempt,
+  change: Extract<WorkerChange, { task: TaskId }>,
+): void {
+  switch (change.type) {
+    case "ack":
+      attempt.acked = true;
+      if (change.stored) attempt.stored = true;
+      if (change.isRunningOlder === true) attempt.isRunningOlder = true;
+      return;
+    case "recheck":
+      attempt.recheckFrom = null;
+      if (change.sentAt === null) return;
+      attempt.acked = false;
+      attempt.grantedAt = change.sentAt;
+      return;
+    case "wait":
+      setWaiting(connected, attempt, change.isWaiting);
+      return;
+    case "release":
+      setWaiting(connected, attempt, false);
+      connected.attempts.delete(change.task);
+  }
+}
+
+function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
+  if ((attempt.isWaiting === true) === isWaiting) return;
+  attempt.isWaiting = isWaiting;
+  connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
+}

@@ -1,0 +1,73 @@
+// What one command changes in one run, step by step: the rows it may read and write, the ends and hosts that still have to be followed up,
+// and the tasks opened and ended so far. progress/follow-up.ts works the list off.
+
+import type { Plan, PlanNode } from "@astraflow/graph";
+import type { Fact, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { FanOutCursor } from "../rows/task-state.ts";
+import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+type FollowUp =
+  /** A row has ended: whatever waited for it goes on. */
+  | { readonly type: "ended"; readonly row: TaskRow }
+  /** A host was reached: its iterations, or the outermost middleware of its chain, have to be opened. */
+  | { readonly type: "hosting"; readonly row: TaskRow };
+
+/** Nodes that every command may reach: in a crowded turn ordinary nodes go on at once, only large fan-outs wait. */
+const nodesPerCommandMin = 16;
+
+export class RunProgress {
+  readonly work: UnitOfWork;
+  readonly context: DecisionContext;
+  /** As it was when this step began; `refresh` reads it again. */
+  run: RunRow;
+  readonly pending: FollowUp[] = [];
+  /** Task rows opened (+) and ended (-) so far and not yet counted in the run's row. */
+  openedTasks = 0;
+  nodesReached = 0;
+  /** Fan-outs of the top level that are too large for this turn. */
+  readonly unfinishedFanOuts: FanOutCursor[] = [];
+
+  constructor(work: UnitOfWork, context: DecisionContext, run: RunRow) {
+    this.work = work;
+    this.context = context;
+    this.run = run;
+  }
+
+  refresh(): RunRow {
+    const run = this.work.run(this.run.id);
+    if (run === null) throw new Error(`run ${this.run.id} has no row`);
+    this.run = run;
+    return run;
+  }
+
+  get plan(): Plan {
+    return this.context.plans.planOf(this.work, this.run);
+  }
+
+  nodeOf(task: Pick<TaskRow, "id" | "run">): PlanNode {
+    return this.context.plans.nodeOf(this.work, this.run, task);
+  }
+
+  /** Whether another node may be reached in this turn. */
+  hasCapacity(): boolean {
+    const most = this.context.settings.sweepTasksMax;
+    return this.nodesReached < Math.min(nodesPerCommandMin, most) || this.work.nodesReached < most;
+  }
+
+  countReachedNode(): void {
+    this.nodesReached += 1;
+    this.work.nodesReached += 1;
+  }
+
+  record(type: string, data: Fact["data"]): void {
+    this.work.recordRunFact(this.run, type, data);
+  }
+
+  /** Writes a row that has just ended, records its end and follows it up. */
+  end(row: TaskRow, type: string, data: Fact["data"]): void {
+    this.work.put(row);
+    this.record(type, data);
+    this.pending.push({ type: "ended", row });
+  }
+}

@@ -1,0 +1,23 @@
+// Where a middleware chain is in the plan of its run.
+
+import type { Plan, PlanNode } from "@astraflow/graph";
+import type { TaskRow } from "../../storage/rows.ts";
+import type { RunProgress } from "../nodes/run-progress.ts";
+import { planOfScope, type Slot, scopeOf, slotOf } from "../rows/slot.ts";
+
+/** Where a chain stands: the scope of its host, the plan there, and the host. */
+export interface ChainPosition {
+  readonly scope: Slot;
+  readonly plan: Plan;
+  readonly host: PlanNode;
+}
+
+/** The chain that a row belongs to, as host, call of the host, or middleware. */
+export function findChain(progress: RunProgress, row: TaskRow): ChainPosition {
+  const scope = scopeOf(slotOf(row));
+  const plan = planOfScope(progress.plan, scope);
+  const node = progress.nodeOf(row);
+  const host = plan?.nodes[node.host ?? node.ordinal];
+  if (plan === null || host === undefined) throw new Error(`run ${progress.run.id} has no chain for ${row.id}`);
+  return { scope, plan, host };
+}
