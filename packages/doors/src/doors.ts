@@ -12,10 +12,9 @@ import { createResourceRequirements } from "./resources/resource-requirements.ts
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
+import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
 import { createLostResourceFinder } from "./session/lifecycle/lost-resources.ts";
-import { refuseUpgrade } from "./session/server/upgrade-refusal.ts";
-import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
-import { logWorkerEvents } from "./session/server/worker-event-log.ts";
+import { createSessionDoor, refuseUpgrade, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
 import { createVendorFrameRelay } from "./vendor-frames/vendor-frame-relay.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
@@ -52,7 +51,11 @@ export function createDoors(options: DoorsOptions): Doors {
         // The query is neither read nor logged: a token in an address is never accepted.
         const path = request.url?.split("?")[0];
         if (path === sessionPath) session.upgrade(request, socket, head);
-        else refuseUpgrade(socket, fault("E.ROUTE.UNKNOWN", "there is no WebSocket here"));
+        else
+          refuseUpgrade(
+            socket,
+            fault("E.ROUTE.UNKNOWN", `no WebSocket endpoint at this path; workers connect to ${sessionPath}`),
+          );
       });
     },
     async close() {

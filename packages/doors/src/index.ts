@@ -1,7 +1,14 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
-export { readPeerCertificate } from "./auth/certificates.ts";
-export { type KeyRing, rotateKeys, type SessionKey, sessionTokenMsMax } from "./auth/session-tokens.ts";
+export { type PeerCertificate, readPeerCertificate } from "./auth/certificates.ts";
+export {
+  type IssuedSessionToken,
+  type KeyRing,
+  rotateKeys,
+  type SessionKey,
+  type SessionTokenClaims,
+  sessionTokenMsMax,
+} from "./auth/session-tokens.ts";
 export {
   type AuthenticateToken,
   allGrants,
@@ -14,19 +21,14 @@ export {
   type TokenRegistry,
   tenantGrants,
 } from "./auth/token-registry.ts";
-export type {
-  AuthenticatedWorker,
-  IssuedSessionToken,
-  PeerCertificate,
-  SessionTokenClaims,
-  WorkerAuthenticator,
-  WorkerCredentials,
-} from "./auth/worker-authenticator.ts";
 export {
+  type AuthenticatedWorker,
   createWorkerAuthenticator,
   type RefreshableAuthenticator,
+  type WorkerAuthenticator,
   type WorkerAuthenticatorOptions,
-} from "./auth/worker-credentials.ts";
+  type WorkerCredentials,
+} from "./auth/worker-authenticator.ts";
 export { buildCatalogue, type Catalogue, type CatalogueCache, createCatalogueCache } from "./catalogue/catalogue.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export {
@@ -56,11 +58,11 @@ export {
   type RestResponse,
 } from "./rest/rest-api.ts";
 export { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
+export { type SessionLimits, sessionLimits } from "./session/connection/session-limits.ts";
 export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
 export { createLostResourceFinder } from "./session/lifecycle/lost-resources.ts";
 export type { TenantWindows, VendorFrameSink } from "./session/lifecycle/session-context.ts";
-export { type SessionLimits, sessionLimits } from "./session/lifecycle/session-limits.ts";
-export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
+export { SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
 export { createUserAccounts, type UserAccounts, type UserAccountsOptions } from "./users/user-accounts.ts";
 export { createVendorFrameRelay, type ReceivedVendorFrame, type VendorFrameRelay } from "./vendor-frames/vendor-frame-relay.ts";

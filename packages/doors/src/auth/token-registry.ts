@@ -1,5 +1,4 @@
-// Who is speaking: the book of tokens, which may change while the process runs. Where the secrets come from, and when they are read
-// again, is the app's business; what a worker may do with a token is asked in worker-credentials.ts.
+// The access tokens of the configuration, which may change while the process runs, and what roles may do.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Permission, UserRole } from "@astraflow/protocol";
@@ -8,7 +7,7 @@ export type { Permission as Grant };
 export const tenantGrants: readonly Permission[] = ["worker", "view", "read", "edit", "operate"];
 export const allGrants: readonly Permission[] = [...tenantGrants, "admin"];
 
-/** What each role may do. Nobody opens a worker's session by a role. */
+/** No role may open worker sessions. */
 const grantsByRole: Readonly<Record<UserRole, readonly Permission[]>> = {
   admin: ["view", "read", "edit", "operate", "admin"],
   "workflow.editor": ["view", "read", "edit", "operate"],
@@ -19,20 +18,20 @@ const grantsByRole: Readonly<Record<UserRole, readonly Permission[]>> = {
 export const grantsForRoles = (roles: readonly UserRole[]): readonly Permission[] =>
   allGrants.filter((grant) => roles.some((role) => grantsByRole[role].includes(grant)));
 
-/** The roles that these grants amount to, for showing a token of the configuration as a user. */
+/** The roles that these grants include, to show a configured token as a user. */
 export const rolesForGrants = (grants: readonly Permission[]): UserRole[] =>
   (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].every((grant) => grants.includes(grant)));
 
 export interface CallerIdentity {
   readonly tenant: string;
-  /** Who asked, for the log and as the owner of things: the name of a token, or the id of a person. */
+  /** The caller, for the log and as owner: the name of a token, or the id of a user. */
   readonly user: string;
   readonly grants: readonly Permission[];
-  /** Only of a person that has signed in: which of its tokens was shown. */
+  /** Only of a user that has signed in: the token that was sent. */
   readonly person?: { readonly username: string; readonly displayName: string; readonly jti: string; readonly expiresAt: number };
 }
 
-/** `tenant` is what the peer claims; null where the wire has no such claim. A claim that is not the token's tenant is refused. */
+/** `tenant` is what the peer claims; null where it claims none. A claim that differs from the token's tenant is refused. */
 export type AuthenticateToken = (token: string, tenant: string | null) => CallerIdentity | null;
 
 export interface TokenEntry extends CallerIdentity {
@@ -41,11 +40,11 @@ export interface TokenEntry extends CallerIdentity {
 
 export interface TokenRegistry {
   readonly authenticate: AuthenticateToken;
-  /** As `authenticate`, with a name for the very token that was shown. It says nothing of the secret. */
+  /** Like `authenticate`, with a name for this very token that reveals nothing of the secret. */
   find(token: string, tenant: string | null): { readonly identity: CallerIdentity; readonly credential: string } | null;
-  /** Is the token that once had this name still in the book? */
+  /** Whether the token with this name is still registered. */
   hasCredential(credential: string): boolean;
-  /** From now on exactly these. Entries that stay keep their names; one user may have several, as when a secret is replaced. */
+  /** Replaces all entries. Those that stay keep their names; a user may have several, as while a secret is rotated. */
   replace(entries: readonly TokenEntry[]): void;
 }
 
@@ -55,12 +54,12 @@ interface RegisteredToken {
   readonly credential: string;
 }
 
-/** Throws where an entry cannot be one; then the book stays as it was. */
+/** Throws where an entry is invalid; `replace` then changes nothing. */
 export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry {
   let registered: readonly RegisteredToken[] = [];
   let credentialCount = 0;
   const register = ({ token, ...identity }: TokenEntry): RegisteredToken => {
-    // `<tenant>/<instance>` names a worker: a slash in the tenant would let two of them meet.
+    // `<tenant>/<instance>` names a worker: with a slash in the tenant two workers could have one name.
     if (identity.tenant === "" || identity.tenant.includes("/"))
       throw new Error("a tenant's name must not be empty or contain a slash");
     if (token === "") throw new Error("a token must not be empty");
@@ -70,7 +69,7 @@ export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry
     credentialCount += 1;
     return { digest, identity, credential: `token:${credentialCount}` };
   };
-  /** Every line is compared, as equally long digests: neither length nor prefix nor position of a token shows in the time it takes. */
+  /** Compares digests of equal length with every entry: the time it takes reveals neither length nor prefix nor position of a token. */
   const find = (token: string, tenant: string | null): RegisteredToken | null => {
     const digest = hashToken(token);
     let found: RegisteredToken | null = null;
@@ -92,14 +91,14 @@ export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry
   return registry;
 }
 
-/** A book that never changes. */
+/** For tokens that never change. */
 export function createTokenAuthenticator(entries: readonly TokenEntry[]): AuthenticateToken {
   return createTokenRegistry(entries).authenticate;
 }
 
 const hashToken = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();
 
-/** A token that was given to somebody else, or may do other things now, is another credential. */
+/** A token with another owner or other grants is another credential. */
 function isSameIdentity(one: CallerIdentity, other: CallerIdentity): boolean {
   return one.tenant === other.tenant && one.user === other.user && one.grants.join() === other.grants.join();
 }

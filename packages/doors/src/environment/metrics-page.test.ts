@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { describe, expect, it } from "vitest";
 import { createRestApi } from "../rest/rest-api.ts";
-import { createSessionMetrics } from "../session/lifecycle/session-metrics.ts";
+import { createSessionMetrics } from "../session/connection/session-metrics.ts";
 import { openDoorsFixture, sampleTokens } from "../testing/doors-fixture.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";

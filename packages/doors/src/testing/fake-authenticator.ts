@@ -1,8 +1,9 @@
 // A gate that a test holds in its hands: it believes the token book it is given, remembers every session token, and revokes when told.
 
 import { fault } from "@astraflow/protocol";
+import type { SessionTokenClaims } from "../auth/session-tokens.ts";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
-import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "../auth/worker-authenticator.ts";
+import type { AuthenticatedWorker, WorkerAuthenticator } from "../auth/worker-authenticator.ts";
 
 export interface FakeAuthenticator extends WorkerAuthenticator {
   /** Everything issued, oldest first; the token of the n-th is `session-token-<n>`. */

@@ -1,6 +1,6 @@
 // A socket that is nothing but a list of what was done to it, for tests of the session server without any transport.
 
-import type { PeerCertificate } from "../auth/worker-authenticator.ts";
+import type { PeerCertificate } from "../auth/certificates.ts";
 import type { WorkerSocket } from "../session/connection/worker-socket.ts";
 
 export interface RecordedFrame {

@@ -7,13 +7,12 @@ import {
   createLostResourceFinder,
   createMetricsRegistry,
   createRestApi,
-  createSessionServer,
   type DoorEnvironment,
   type LogRecord,
   type RestApi,
   type RestResponse,
   type SessionLimits,
-  type SessionServer,
+  SessionServer,
   type WorkerSocket,
   type WorkerSocketEvents,
 } from "@astraflow/doors";
@@ -136,7 +135,7 @@ export class SchedulerProcess implements NetworkListener {
     const metrics = createMetricsRegistry();
     const who = createTokenAuthenticator(options.tenants);
     const manifestRecorder = createManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
-    this.#sessionServer = createSessionServer({
+    this.#sessionServer = new SessionServer({
       engineClient,
       environment,
       metrics,

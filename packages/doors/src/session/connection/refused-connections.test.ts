@@ -7,8 +7,8 @@ import { createFakeEngine } from "../../testing/fake-engine.ts";
 import { createFakeEnvironment } from "../../testing/fake-environment.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, RecordingSocket } from "../../testing/recording-socket.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
-import { createSessionServer } from "../server/session-server.ts";
+import { SessionServer } from "../server/session-server.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 
@@ -282,7 +282,7 @@ describe("whom and what the session door refuses", () => {
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
     const limits = { unauthenticatedMax: 2, handshakesPerSecondMax: 1 };
-    const sessionServer = createSessionServer({
+    const sessionServer = new SessionServer({
       engineClient: createFakeEngine().client,
       authenticator,
       environment,

@@ -1,24 +1,21 @@
-// The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the gate.
+// Checks the handshake of a worker, and builds the accept that its session begins with.
 
 import type { AnswerBody } from "@astraflow/engine";
 import { type Dialect, detectDialect, type Envelope, Fault, fault, type SessionAcceptPayload } from "@astraflow/protocol";
-import type {
-  AuthenticatedWorker,
-  IssuedSessionToken,
-  PeerCertificate,
-  WorkerAuthenticator,
-} from "../../auth/worker-authenticator.ts";
+import type { PeerCertificate } from "../../auth/certificates.ts";
+import type { IssuedSessionToken } from "../../auth/session-tokens.ts";
+import type { AuthenticatedWorker, WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { RestartDetector } from "../frames/restart-detector.ts";
+import type { RestartDetector } from "../frames/older-dialects.ts";
 import { readFramePayload } from "../frames/work-frames.ts";
 
-/** Who a connection is bound to from its handshake on. */
+/** The worker that a connection is bound to from its handshake on. */
 export interface HandshakeIdentity {
   readonly tenant: string;
   readonly instance: string;
   readonly worker: string;
   readonly dialect: Dialect;
-  /** What it calls itself and where it runs: shown to people, never compared. No more of the handshake is kept, least of all its token. */
+  /** Shown to people, never compared. Nothing else of the handshake is stored, least of all its token. */
   readonly displayInfo: { readonly name: string; readonly version: string; readonly hostname: string };
   /** Id of the handshake's frame: the older workers repeat it until it is acked. */
   readonly handshakeFrameId: string;
@@ -73,15 +70,10 @@ export function authenticateHandshake(
   };
 }
 
-/** Every later frame must come from whom the first one came from. */
-export function isSentBy(identity: HandshakeIdentity, envelope: Envelope): boolean {
-  return envelope.tenant === identity.tenant && envelope.sender.id === identity.instance && envelope.sender.role === "worker";
-}
-
 /** Extensions of the protocol that this door uses with workers that announce them. */
 const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
 
-/** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
+/** What a worker needs to know of its session: id, token, lease, windows, and the features that both ends support. */
 export function buildAccept(from: {
   readonly identity: HandshakeIdentity;
   readonly session: string;
@@ -104,7 +96,7 @@ export function buildAccept(from: {
     recv_window: from.windows.recv,
     drain_mem_pct: from.joinAnswer.drainMemPct,
     drain_disk_pct: from.joinAnswer.drainDiskPct,
-    // Workers that announced nothing of ours are told nothing they do not know.
+    // Workers that announced no features do not know this field.
     ...(features.length > 0 && { features }),
   };
 }

@@ -1,4 +1,4 @@
-// The numbers of the session door, under the names the protocol promises to operators.
+// The metrics of the session door, under the names that the protocol promises to operators.
 
 import type { EngineClient } from "../../engine-client/engine-client.ts";
 import type { MetricSeries, MetricsRegistry } from "../../environment/metrics-registry.ts";
@@ -9,7 +9,7 @@ export interface SessionMetrics {
   refused(tenant: string, code: string): void;
   resumed(tenant: string): void;
   reset(tenant: string, code: string): void;
-  /** A frame that came again, or was sent again. */
+  /** Frames received or sent more than once. */
   repeated(tenant: string, dir: "in" | "out", frames: number): void;
   packageOp(tenant: string, op: string, status: string): void;
 }
@@ -20,17 +20,14 @@ export function createSessionMetrics(metrics: MetricsRegistry, engineClient: Eng
   const active = metrics.gauge("ws_conn_active", "Worker connections that have authenticated.", ["tenant"]);
   const bytes = metrics.counter("ws_frame_bytes_total", "Bytes of session frames.", ["tenant", "dir"]);
   const dispatches = metrics.counter("cmd_dispatch_total", "Dispatches handed to a worker connection.", ["tenant", "node_type"]);
-  // These are counted by the engine, which knows when a grant was made, why one was taken back and who fell silent.
+  // Counted by the engine, declared here so that they show before the first count.
   metrics.counter("ws_heartbeat_miss_total", "Heartbeat periods that passed without a heartbeat.", ["tenant", "worker"]);
   metrics.histogram("result_latency_ms", "From grant to result.", ["tenant", "node_type"], latencyBucketsMs);
-  metrics.counter("cmd_retry_total", "Tasks sent again, by reason.", ["reason"]);
-  const refusals = metrics.counter("ws_frame_refused_total", "Frames whose word was refused.", ["tenant", "code"]);
-  const resumes = metrics.counter("ws_session_resumed_total", "Sessions that went on over a new socket.", ["tenant"]);
+  metrics.counter("cmd_retry_total", "Task retries by reason.", ["reason"]);
+  const refusals = metrics.counter("ws_frame_refused_total", "Frames that were refused.", ["tenant", "code"]);
+  const resumes = metrics.counter("ws_session_resumed_total", "Sessions resumed on a new socket.", ["tenant"]);
   const resets = metrics.counter("ws_session_reset_total", "Sessions ended with a reset, by reason.", ["tenant", "code"]);
-  const repeats = metrics.counter("ws_frame_repeat_total", "Numbered frames that came again or were sent again.", [
-    "tenant",
-    "dir",
-  ]);
+  const repeats = metrics.counter("ws_frame_repeat_total", "Numbered frames received or sent more than once.", ["tenant", "dir"]);
   const packageOps = metrics.counter("pkg_ops_total", "Package operations that workers reported.", ["tenant", "op", "status"]);
 
   engineClient.on("dispatch", ({ tenant, dispatch }) => dispatches.withLabels(tenant, dispatch.nodeType).add(1));

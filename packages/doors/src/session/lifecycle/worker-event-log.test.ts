@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createEngineClient } from "../../engine-client/engine-client.ts";
 import { createFakeEnvironment } from "../../testing/fake-environment.ts";
-import { logWorkerEvents } from "./worker-event-log.ts";
+import { logWorkerEvents } from "./engine-effects.ts";
 
 it("[D50] a worker that is late, lost, strained or full, and one that is well again, is a line in the log with its tenant and id", () => {
   const environment = createFakeEnvironment();

@@ -1,4 +1,4 @@
-// How much of anything one worker connection may cost, in one table. Sizes of frames as such are in the protocol's limits.
+// What worker connections may cost: counts, bytes and times in one table. The protocol limits the size of frames.
 
 import { limits } from "@astraflow/protocol";
 
@@ -13,13 +13,13 @@ export interface SessionLimits {
   /** All bytes a peer may send before it has authenticated, and the time it has for that. */
   readonly unauthenticatedBytesMax: number;
   readonly handshakeTimeoutMs: number;
-  /** From when on one that has said nothing is sent away where there are too many. */
+  /** After this time an idle connection may be evicted where there are too many. */
   readonly unauthenticatedGraceMs: number;
-  /** From the handshake's ack to register. */
+  /** From the handshake's ack to the register. */
   readonly registerTimeoutMs: number;
   /** How long a register that names no inventory waits for catalogue and inventory. */
   readonly inventoryTimeoutMs: number;
-  /** Handshakes and resumes taken up in a second; later ones hear of it later, in order. */
+  /** Handshakes and resumes accepted in a second; the others wait, in order. */
   readonly handshakesPerSecondMax: number;
   /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
   readonly sendWindow: number;
@@ -37,31 +37,31 @@ export interface SessionLimits {
   readonly idleLeasesMax: number;
   /** A frame gets its number while fewer bytes than this wait in the socket. */
   readonly socketBytesSoft: number;
-  /** More waiting than this, in the socket or before it: the peer does not read, the socket ends. */
+  /** More bytes than this in the socket, or waiting for it: the peer does not read, so the socket ends. */
   readonly socketBytesMax: number;
   readonly waitingBytesMax: number;
-  /** Bytes of frames the engine has not answered; above this the socket is not read until it has. */
+  /** Bytes of frames that the engine has not answered; above this the socket is paused. */
   readonly unansweredBytesMax: number;
-  /** The same for what follows a handshake or resume that waits for its turn: there may be thousands of them. */
+  /** The same for frames behind a handshake or resume that waits for its turn: thousands may wait at once. */
   readonly waitingToJoinBytesMax: number;
   /** Heartbeats and other unnumbered frames the engine has not answered. */
   readonly unnumberedMax: number;
   readonly unansweredHeartbeatsMax: number;
   readonly pingMs: number;
-  /** While we do not read a socket its peer's pings stay unanswered; ours, this often, show it that we live. */
+  /** While a socket is paused its peer's pings stay unanswered; our pings, this often, show it that we are alive. */
   readonly pingPausedMs: number;
   /** Ping periods without any byte of the peer before the socket ends. */
   readonly pingsMissedMax: number;
   /** How long a peer may take to answer our close. */
   readonly closeMs: number;
-  /** How often deadlines are looked at, and how often while a v1 worker owes an ack: its frames are repeated from 200 ms on. */
+  /** How often timers are checked, and how often while a v1 worker owes an ack: its frames are resent from 200 ms on. */
   readonly sweepMs: number;
   readonly fastSweepMs: number;
-  /** JSON text of a heartbeat's numbers that is passed on. */
+  /** JSON text of a heartbeat's metrics; longer ones are dropped. */
   readonly vitalsCharsMax: number;
-  /** Told to workers that a fault sends away although their word was fine. */
+  /** Sent to workers whose session ends for a reason that will pass. */
   readonly retryAfterMs: number;
-  /** How often the join of a worker that takes a reset for a death sentence is tried again in its stead. */
+  /** How often the join of an older worker, which exits on a reset, is retried for it. */
   readonly joinAttemptsMax: number;
 }
 
