@@ -1,6 +1,6 @@
-// All that the doors ask of the outside besides the engine: time, names, a place for log lines. The app passes the real ones, tests theirs.
+// What the doors need besides the engine: clock, timers, ids and a log. The app passes the real ones, tests their own.
 
-/** One line of the log, as data. `audit: true` marks what an operator must be able to find later. */
+/** One line of the log. `audit: true` marks what an operator must be able to find later. */
 export interface LogRecord {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly event: string;
@@ -10,19 +10,19 @@ export interface LogRecord {
 
 export interface DoorEnvironment {
   readonly clock: {
-    /** Wall time in ms: shown to people and peers, never used for a deadline. */
+    /** Wall time in ms: for people and peers, never for deadlines. */
     now(): number;
     /** Monotonic ms: for deadlines. */
     monotonic(): number;
   };
   readonly timers: {
-    /** Runs again and again; the returned function ends that. */
+    /** Repeats; the returned function ends that. */
     every(ms: number, run: () => void): () => void;
     after(ms: number, run: () => void): () => void;
   };
-  /** Names that nobody can guess: session ids, token ids, request ids. */
+  /** Ids that cannot be guessed: of sessions, tokens and requests. */
   readonly ids: { next(): string };
   log(line: LogRecord): void;
-  /** Whether lines at debug are kept. Those that would cost something on every frame are built only then. */
+  /** Whether debug lines are written. Those about single frames are built only then. */
   readonly isDebug?: boolean;
 }
