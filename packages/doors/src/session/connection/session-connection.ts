@@ -143,8 +143,13 @@ export class SessionConnection implements WorkerSocketEvents {
     this.activeGauge = null;
     this.phase = "closed";
     this.dropBuffered();
+    this.guard(() => this.handler.handleDisconnect(`socket closed with ${code}`));
+  }
+
+  /** Runs one step. One that throws ends this connection and its session, never the process. */
+  private guard(step: () => void): void {
     try {
-      this.handler.handleDisconnect(`socket closed with ${code}`);
+      step();
     } catch (problem) {
       this.handler.abort(problem);
     }
@@ -176,16 +181,9 @@ export class SessionConnection implements WorkerSocketEvents {
   private rejectSender({ tenant, instance }: HandshakeIdentity, envelope: Envelope): void {
     const { environment, frameTrace } = this.context;
     const why = fault("E.SESSION.TENANT_MISMATCH", "tenant and sender must match the handshake");
-    const names = { tenant, sender: { id: instance } };
+    const about = { tenant, sender: { id: instance }, code: why.code, ...frameLogFields(envelope) };
     if (this.phase === "handshake") frameTrace?.logReceived(envelope, null);
-    environment.log({
-      level: "warn",
-      event: "session.mismatch",
-      audit: true,
-      ...names,
-      code: why.code,
-      ...frameLogFields(envelope),
-    });
+    environment.log({ level: "warn", event: "session.mismatch", audit: true, ...about });
     this.handler.fail(why, envelope);
   }
 
@@ -234,11 +232,9 @@ export class SessionConnection implements WorkerSocketEvents {
   /** Runs a join whose turn has come; false when it did not need the turn any more. */
   runTurn(join: () => boolean): boolean {
     let isUsed = true;
-    try {
+    this.guard(() => {
       isUsed = join();
-    } catch (problem) {
-      this.handler.abort(problem);
-    }
+    });
     this.handler.scheduleFlush();
     this.resumeIfDrained();
     return isUsed;
@@ -303,12 +299,10 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   checkTimers(now: number): void {
-    try {
+    this.guard(() => {
       this.checkSocket(now);
       this.handler.checkTimers(now);
-    } catch (problem) {
-      this.handler.abort(problem);
-    }
+    });
   }
 
   private checkSocket(now: number): void {
@@ -332,11 +326,9 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   recheckCredentials(): void {
-    try {
+    this.guard(() => {
       if (!this.isClosed) this.handler.recheckCredentials();
-    } catch (problem) {
-      this.handler.abort(problem);
-    }
+    });
   }
 
   private recordActivity(): void {

@@ -1,22 +1,13 @@
 // The metrics of the session door, under the names that the protocol promises to operators.
 
 import type { EngineClient } from "../../engine-client/engine-client.ts";
-import type { MetricSeries, MetricsRegistry } from "../../environment/metrics-registry.ts";
+import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
 
-export interface SessionMetrics {
-  readonly connections: (tenant: string) => MetricSeries;
-  readonly bytes: (tenant: string, dir: "in" | "out") => MetricSeries;
-  refused(tenant: string, code: string): void;
-  resumed(tenant: string): void;
-  reset(tenant: string, code: string): void;
-  /** Frames received or sent more than once. */
-  repeated(tenant: string, dir: "in" | "out", frames: number): void;
-  packageOp(tenant: string, op: string, status: string): void;
-}
+export type SessionMetrics = ReturnType<typeof createSessionMetrics>;
 
 const latencyBucketsMs = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
 
-export function createSessionMetrics(metrics: MetricsRegistry, engineClient: EngineClient): SessionMetrics {
+export function createSessionMetrics(metrics: MetricsRegistry, engineClient: EngineClient) {
   const active = metrics.gauge("ws_conn_active", "Worker connections that have authenticated.", ["tenant"]);
   const bytes = metrics.counter("ws_frame_bytes_total", "Bytes of session frames.", ["tenant", "dir"]);
   const dispatches = metrics.counter("cmd_dispatch_total", "Dispatches handed to a worker connection.", ["tenant", "node_type"]);
@@ -35,12 +26,12 @@ export function createSessionMetrics(metrics: MetricsRegistry, engineClient: Eng
     for (const value of values) metrics.addByName(name, labels, value);
   });
   return {
-    connections: (tenant) => active.withLabels(tenant),
-    bytes: (tenant, dir) => bytes.withLabels(tenant, dir),
-    refused: (tenant, code) => refusals.withLabels(tenant, code).add(1),
-    resumed: (tenant) => resumes.withLabels(tenant).add(1),
-    reset: (tenant, code) => resets.withLabels(tenant, code).add(1),
-    repeated: (tenant, dir, frames) => repeats.withLabels(tenant, dir).add(frames),
-    packageOp: (tenant, op, status) => packageOps.withLabels(tenant, op, status).add(1),
+    connections: (tenant: string) => active.withLabels(tenant),
+    bytes: (tenant: string, dir: "in" | "out") => bytes.withLabels(tenant, dir),
+    refused: (tenant: string, code: string) => refusals.withLabels(tenant, code).add(1),
+    resumed: (tenant: string) => resumes.withLabels(tenant).add(1),
+    reset: (tenant: string, code: string) => resets.withLabels(tenant, code).add(1),
+    repeated: (tenant: string, dir: "in" | "out", frames: number) => repeats.withLabels(tenant, dir).add(frames),
+    packageOp: (tenant: string, op: string, status: string) => packageOps.withLabels(tenant, op, status).add(1),
   };
 }

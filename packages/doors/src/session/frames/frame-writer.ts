@@ -74,32 +74,25 @@ export class SchedulerFrameWriter {
   encodeDispatch(at: FrameNumberAndId, sends: readonly SendDispatch[], hasFence: boolean, runSeq: number | undefined): string {
     const first = sends[0];
     if (first !== undefined && sends.length === 1)
-      return this.encodeNumbered(at, {
+      return this.encodeNumbered(at, sends, {
         type: "biz.exec.dispatch",
         payload: this.dialect === "v2" ? dispatchPayload(first, hasFence) : olderDispatchPayload(first, this.dialect),
         corr: first.dispatch.task,
         runSeq,
-        carried: sends,
       });
     const items = sends.map((send) => dispatchPayload(send, hasFence)).join(",");
-    return this.encodeNumbered(at, {
-      type: "biz.exec.dispatch.batch",
-      payload: `{"items":[${items}]}`,
-      corr: undefined,
-      runSeq: undefined,
-      carried: sends,
-    });
+    return this.encodeNumbered(at, sends, { type: "biz.exec.dispatch.batch", payload: `{"items":[${items}]}` });
   }
 
   encodeStop(at: FrameNumberAndId, stop: SendStop): string {
     const payload = { run_id: stop.run, task_id: stop.task, fence: stop.fence, reason: `${stop.code}: ${stop.reason}` };
-    return this.encodeNumbered(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined, carried: stop });
+    return this.encodeNumbered(at, stop, { type: "biz.exec.cancel", payload, corr: stop.task });
   }
 
   /** The answer that a middleware waits for. The result is JSON text already and leaves as it was stored. */
   encodeNextResponse(at: FrameNumberAndId, next: SendNextAnswer): string {
-    const fields = { payload: nextResponsePayload(next), corr: next.request, runSeq: undefined };
-    return this.encodeNumbered(at, { type: "biz.exec.next.response", ...fields, carried: next });
+    const payload = nextResponsePayload(next);
+    return this.encodeNumbered(at, next, { type: "biz.exec.next.response", payload, corr: next.request });
   }
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
@@ -107,28 +100,23 @@ export class SchedulerFrameWriter {
     const { type, ...fields } = order;
     const presentFields = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
     const payload = this.dialect === "v2" ? { ...presentFields, command_id: id } : presentFields;
-    return this.encodeNumbered(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined, carried: null });
+    return this.encodeNumbered(at, null, { type: `biz.${type}`, payload, corr: id });
   }
 
   encodeVendorFrame(at: FrameNumberAndId, frame: VendorFrame): string {
     const type = frame.type as `ext.vendor.${string}`;
-    return this.encodeNumbered(at, {
-      type,
-      payload: frame.payload,
-      corr: frame.corr ?? undefined,
-      runSeq: undefined,
-      carried: null,
-    });
+    return this.encodeNumbered(at, null, { type, payload: frame.payload, corr: frame.corr ?? undefined });
   }
 
   /** In the place of a withdrawn frame: its number must come, or all that follows waits for it. */
   encodeFiller(at: FrameNumberAndId): string {
-    return this.encodeNumbered(at, { type: fillerFrameType, payload: "{}", corr: undefined, runSeq: undefined, carried: null });
+    return this.encodeNumbered(at, null, { type: fillerFrameType, payload: "{}" });
   }
 
   private encodeNumbered(
     at: FrameNumberAndId,
-    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq"> & { readonly carried: CarriedWork },
+    work: CarriedWork,
+    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">,
   ): string {
     const fields: OutgoingFrame = {
       type: frame.type,
@@ -140,7 +128,7 @@ export class SchedulerFrameWriter {
       runSeq: frame.runSeq,
       ackRequest: true,
     };
-    return this.encode(fields, frame.carried);
+    return this.encode(fields, work);
   }
 
   private encodeControl(

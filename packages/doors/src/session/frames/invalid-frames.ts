@@ -2,7 +2,7 @@
 
 import type { Command, ReportError } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
-import { type CommandOrigin, fenceFromCorr, taskFromCorr, toResultCommand } from "./work-frames.ts";
+import { type CommandOrigin, fenceFromCorr, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
 
 export interface SalvagedFrame {
   /** Results from the valid parts of the frame, errors for the others. */
@@ -46,19 +46,9 @@ function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: stri
     taskFromCorr(corr, origin.dialect);
   if (task === null) return [];
   const fence = fieldOf(payload, "fence");
+  const attempt = { task, fence: isFence(fence) ? fence : fenceFromCorr(corr, task) };
   const message = `invalid result frame: ${reason}`;
-  return [
-    {
-      type: "task.error",
-      tenant: origin.tenant,
-      worker: origin.worker,
-      session: origin.session,
-      task,
-      fence: isFence(fence) ? fence : fenceFromCorr(corr, task),
-      code: "E.FRAME.INVALID",
-      message,
-    },
-  ];
+  return [{ type: "task.error", ...senderOf(origin), ...attempt, code: "E.FRAME.INVALID", message }];
 }
 
 function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {

@@ -48,6 +48,9 @@ export interface CommandOrigin {
   readonly dialect: Dialect;
 }
 
+/** The fields that every command of a worker begins with. */
+export const senderOf = ({ tenant, worker, session }: CommandOrigin) => ({ tenant, worker, session });
+
 /** A work frame in its order. `type` is its name in v2, whatever the dialect calls it. */
 export interface InboundWorkFrame {
   readonly type: string;
@@ -96,8 +99,8 @@ const workFrameParsers = {
     return command === null ? { of: "error", error } : asCommands([command]);
   },
   "biz.exec.feedback": (origin, feedback, corr, bytes) => asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]),
-  "biz.exec.inventory": ({ tenant, worker, session }, { running }) =>
-    asCommands([{ type: "worker.beat", tenant, worker, session, healthy: true, held: toAttempts(running) }]),
+  "biz.exec.inventory": (origin, { running }) =>
+    asCommands([{ type: "worker.beat", ...senderOf(origin), healthy: true, held: toAttempts(running) }]),
   "biz.exec.next.request": (_origin, request) => ({ of: "next", request }),
   "biz.resource.removed": (origin, { items }) => asCommands(items.map((item) => toRemovedCommand(origin, item))),
   "biz.pkg.catalog": (_origin, catalog) => ({ of: "catalog", catalog }),
@@ -188,9 +191,7 @@ export function toNextCommand(
   const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
   return {
     type: "task.next",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     task,
     fence: request.fence ?? (held?.task === task ? held.fence : fenceFromCorr(corr, task)),
     request: request.requestId,
@@ -201,11 +202,8 @@ export function toNextCommand(
   };
 }
 
-function toRemovedCommand(
-  { tenant, worker, session }: CommandOrigin,
-  item: ResourceRemovedPayload["items"][number],
-): ReportResourceRemoved {
-  return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
+function toRemovedCommand(origin: CommandOrigin, item: ResourceRemovedPayload["items"][number]): ReportResourceRemoved {
+  return { type: "resource.removed", ...senderOf(origin), resource: item.resource_id, reason: item.reason };
 }
 
 /** Labels of `pkg_ops_total`. An event does not always say what was tried; a failure that does not was an install. */
@@ -225,9 +223,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload):
   };
   return {
     type: "worker.package",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     name: event.name,
     version: event.version,
     status: event.status,
@@ -247,9 +243,7 @@ function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: 
   };
   return {
     type: "task.error",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     task,
     fence: payload.fence ?? fenceFromCorr(corr, task),
     code: payload.code,

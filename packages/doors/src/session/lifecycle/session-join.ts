@@ -1,10 +1,10 @@
 // Joins a session to the engine, and again after a resume: the command, its answer, the accept frame and the session token.
 
 import type { AnswerBody, AttemptRef, FaultData, JoinWorker } from "@astraflow/engine";
-import { fault } from "@astraflow/protocol";
+import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
+import type { IssuedSessionToken } from "../../auth/session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
-import { buildAccept } from "../registration/worker-handshake.ts";
 import { reconcileResources } from "./resource-reconciler.ts";
 import type { Session } from "./session.ts";
 
@@ -95,21 +95,41 @@ function sendOpening(session: Session, connection: SessionConnection, body: Join
   if (body.draining) connection.send(session.writer.encodeDrain("this worker is being drained"));
 }
 
+/** Protocol extensions that are used with workers that announce them. */
+const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
+
+function buildAccept(session: Session, answer: JoinAnswer, token: IssuedSessionToken, isResumed: boolean): SessionAcceptPayload {
+  const features = supportedFeatures.filter((feature) => session.registration.features.has(feature));
+  return {
+    session_id: session.id,
+    session_token: token.token,
+    worker_instance_id: session.identity.instance,
+    expires_at: new Date(token.expiresAt).toISOString(),
+    resumed: isResumed,
+    heartbeat_interval_ms: answer.heartbeatMs,
+    lease_ms: answer.leaseMs,
+    send_window: session.windows.send,
+    recv_window: session.windows.recv,
+    drain_mem_pct: answer.drainMemPct,
+    drain_disk_pct: answer.drainDiskPct,
+    // Workers that announced no features do not know this field.
+    ...(features.length > 0 && { features }),
+  };
+}
+
 /** v1 has no accept: its session begins with the ack of its register. */
 function sendAccept(session: Session, connection: SessionConnection, isResumed: boolean): void {
-  const { identity, id, windows, join, context, writer } = session;
+  const { identity, id, join, context, writer } = session;
   const { answer } = join;
   const { tenant, instance: wid, dialect, authenticated } = identity;
   if (dialect === "v1" || answer === null) return;
   const { thumbprint } = authenticated;
   const token = context.authenticator.issueSessionToken({ sid: id, wid, tenant, dialect, thumbprint });
   const { clock } = context.environment;
-  const { features } = session.registration;
-  const canRenew = dialect === "v2" && features.has("renew");
+  const canRenew = dialect === "v2" && session.registration.features.has("renew");
   join.jti = token.jti;
   join.renewTokenAt = canRenew ? clock.monotonic() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
-  const accept = buildAccept({ identity, session: id, token, isResumed, joinAnswer: answer, announced: features, windows });
-  connection.send(writer.encodeAccept(accept));
+  connection.send(writer.encodeAccept(buildAccept(session, answer, token, isResumed)));
 }
 
 export function checkJoinTimers(session: Session, now: number): void {

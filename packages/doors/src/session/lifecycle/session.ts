@@ -12,7 +12,7 @@ import type { SessionConnection } from "../connection/session-connection.ts";
 import { type SessionPhase, transitionSession } from "../connection/session-phases.ts";
 import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";
-import { type CommandOrigin, readFramePayload } from "../frames/work-frames.ts";
+import { type CommandOrigin, readFramePayload, senderOf } from "../frames/work-frames.ts";
 import type { Registration } from "../registration/registration.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import { ChainAttempts } from "./chain-attempts.ts";
@@ -51,7 +51,7 @@ export class Session {
   readonly identity: HandshakeIdentity;
   readonly origin: CommandOrigin;
   /** The fields that every command of this session begins with. */
-  readonly sender: { readonly tenant: string; readonly worker: string; readonly session: string };
+  readonly sender: ReturnType<typeof senderOf>;
   readonly stream: ReliableStream<OutboundItem, Envelope>;
   readonly writer: SchedulerFrameWriter;
   readonly chainAttempts = new ChainAttempts();
@@ -93,7 +93,7 @@ export class Session {
     this.connection = connection;
     this.id = context.environment.ids.next();
     this.origin = { tenant, worker, session: this.id, dialect };
-    this.sender = { tenant, worker, session: this.id };
+    this.sender = senderOf(this.origin);
     const rules = dialectRules[dialect];
     const sizes = windowSizesFor(context, tenant, registration.features.has("wide"));
     this.windows = { send: Math.min(sizes.send, rules.framesMax), recv: Math.min(sizes.recv, rules.framesMax) };

@@ -168,15 +168,8 @@ export class JoinHandshake implements FrameHandler {
     const { tenant, sender } = first;
     const dialect = first.type === "handshake" ? "v1" : "v2";
     this.#writer = this.#createWriter(framePeer({ dialect, tenant, instance: sender.id }, null));
-    this.#context.environment.log({
-      level: "warn",
-      event: "session.refused",
-      audit: true,
-      code: why.code,
-      tenant,
-      sender: { id: sender.id },
-      ...frameLogFields(first),
-    });
+    const about = { code: why.code, tenant, sender: { id: sender.id }, ...frameLogFields(first) };
+    this.#context.environment.log({ level: "warn", event: "session.refused", audit: true, ...about });
     this.fail(why, first);
   }
 
