@@ -1,4 +1,4 @@
-// The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
+// The public API of the doors: the engine client, the session door, the REST door, and what an app needs to open them.
 
 export { type PeerCertificate, readPeerCertificate } from "./auth/certificates.ts";
 export {
