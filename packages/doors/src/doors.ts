@@ -16,29 +16,28 @@ import {
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
-import { refuseUpgrade } from "./session/server/upgrade-refusal.ts";
-import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
-import { logWorkerEvents } from "./session/server/worker-event-log.ts";
+import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
+import { createSessionDoor, refuseUpgrade, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
 
 export interface Doors {
   /** Resolves when the server, once listening, will answer. */
   attach(server: Server | TlsServer): Promise<void>;
-  /** Says goodbye to the workers, finishes running requests. The server itself is the app's to close. */
+  /** Closes the connections of workers and finishes running requests. The app closes the server itself. */
   close(): Promise<void>;
   /** Worker sockets that are open. */
   readonly connections: number;
 }
 
 export function createDoors(options: DoorsOptions): Doors {
-  // What workers send to vendors comes in at one door and leaves by the other.
+  // Frames that workers send to vendors arrive at one door and leave by the other.
   const extensions = options.extensions ?? createVendorFrameRelay({ environment: options.environment });
   const manifestRecorder = createManifestRecorder(options);
   const recordManifests = options.recordManifests ?? manifestRecorder.recordManifests;
   const binder = options.binder ?? createDefaultBinder(options, () => manifestRecorder.whenIdle());
   const findLostResources = options.findLostResources ?? createLostResourceFinder(options);
-  // Heartbeats and frames come in at one door too, and are told at the other.
+  // So do heartbeats and traced frames.
   const volatile = options.volatile ?? createVolatileEvents();
   const session = createSessionDoor({ ...options, extensions, recordManifests, binder, findLostResources, volatile });
   const rest = createRestServer({ ...options, extensions, volatile });
@@ -46,15 +45,19 @@ export function createDoors(options: DoorsOptions): Doors {
   return {
     async attach(server) {
       await rest.ready();
-      // Slow senders of headers or bodies end here; WebSockets are bounded by their own door.
+      // Limits slow senders of headers and bodies; the session door limits WebSockets.
       server.headersTimeout = restLimits.headersMs;
       server.requestTimeout = restLimits.requestMs;
       server.on("request", (request, response) => rest.routing(request, response));
       server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
-        // The query is neither read nor logged: a token in an address is never accepted.
+        // The query is neither read nor logged: a token in a URL is never accepted.
         const path = request.url?.split("?")[0];
         if (path === sessionPath) session.upgrade(request, socket, head);
-        else refuseUpgrade(socket, fault("E.ROUTE.UNKNOWN", "there is no WebSocket here"));
+        else
+          refuseUpgrade(
+            socket,
+            fault("E.ROUTE.UNKNOWN", `no WebSocket endpoint at this path; workers connect to ${sessionPath}`),
+          );
       });
     },
     async close() {
@@ -68,7 +71,7 @@ export function createDoors(options: DoorsOptions): Doors {
   };
 }
 
-/** Resources are found where the routes keep them. */
+/** Finds resources where the REST routes store them. */
 function createDefaultBinder(options: DoorsOptions, manifestsWritten: () => Promise<void>): DispatchResourceBinder {
   const { environment } = options;
   const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };

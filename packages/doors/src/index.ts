@@ -1,7 +1,12 @@
-// The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
+// The public API of the doors: the engine client, the session door, the REST door, and what an app needs to open them.
 
-export { readPeerCertificate } from "./auth/certificates.ts";
-export { type KeyRing, sessionTokenMsMax } from "./auth/session-tokens.ts";
+export { type PeerCertificate, readPeerCertificate } from "./auth/certificates.ts";
+export {
+  type IssuedSessionToken,
+  type KeyRing,
+  type SessionTokenClaims,
+  sessionTokenMsMax,
+} from "./auth/session-tokens.ts";
 export {
   type AuthenticateToken,
   createTokenAuthenticator,
@@ -9,19 +14,14 @@ export {
   type TokenEntry,
   type TokenRegistry,
 } from "./auth/token-registry.ts";
-export type {
-  AuthenticatedWorker,
-  IssuedSessionToken,
-  PeerCertificate,
-  SessionTokenClaims,
-  WorkerAuthenticator,
-  WorkerCredentials,
-} from "./auth/worker-authenticator.ts";
 export {
+  type AuthenticatedWorker,
   createWorkerAuthenticator,
   type RefreshableAuthenticator,
+  type WorkerAuthenticator,
   type WorkerAuthenticatorOptions,
-} from "./auth/worker-credentials.ts";
+  type WorkerCredentials,
+} from "./auth/worker-authenticator.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export type { DoorEnvironment } from "./environment/door-environment.ts";
 export {
@@ -39,8 +39,8 @@ export {
   type RestResponse,
 } from "./rest/rest-api.ts";
 export { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
+export { type SessionLimits, sessionLimits } from "./session/connection/session-limits.ts";
 export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
 export type { TenantWindows, VendorFrameSink } from "./session/lifecycle/session-context.ts";
-export { type SessionLimits, sessionLimits } from "./session/lifecycle/session-limits.ts";
-export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
+export { SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";

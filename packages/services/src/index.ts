@@ -9,7 +9,7 @@ export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
 export { registerIdempotencyKey } from "./documents/idempotency.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
-export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
+export { type AnswerHandler, createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export { createSemaphore } from "./environment/semaphore.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";

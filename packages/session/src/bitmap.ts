@@ -1,5 +1,5 @@
-// `ack_bitmap`: which numbers above the contiguous part were handled. Exact at any window: a JSON number while a double holds it,
-// lowercase hex above. No big integers: an ack without holes, which is nearly every ack, costs nothing here.
+// `ack_bitmap`: the settled numbers above the contiguous part. A JSON number while a double holds it, lowercase hex above. No BigInt: an
+// ack without gaps, which is nearly every ack, costs nothing here.
 
 import { limits } from "@astraflow/protocol";
 

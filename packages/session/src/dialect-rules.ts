@@ -1,25 +1,25 @@
-// How each dialect counts, acknowledges and repeats: one table. How its frames are spelled is the protocol's business.
+// How each dialect numbers, acknowledges and resends frames.
 
 import { type Dialect, limits } from "@astraflow/protocol";
 import type { ResendPolicy } from "./resend-policy.ts";
 
 export interface DialectRules {
   readonly dialect: Dialect;
-  /** Whether frames carry a transport number. Where they do not, numbers are internal and acks go by name. */
+  /** Whether frames carry a transport number. Where they do not, numbers are internal and acks name ids. */
   readonly isNumbered: boolean;
   readonly firstNumber: number;
   /** Frames that either window may have at most. */
   readonly framesMax: number;
   readonly resend: ResendPolicy;
-  /** A hole among the numbers of the peer that stays open so long ends in a reset. */
+  /** A gap in the numbers of the peer that stays open this long ends the session. */
   readonly gapTimeoutMs: number;
   readonly canResume: boolean;
 }
 
-/** On a live socket TCP delivers; a hasty repeat would only make a storm while a store stalls. */
+/** On a live socket TCP delivers; a quick resend would only cause a storm while a store stalls. */
 const slowResend: ResendPolicy = { firstMs: 5_000, factor: 2, capMs: 30_000, jitter: 0.2, sendsMax: 6 };
 const fastResend: ResendPolicy = { firstMs: 200, factor: 2, capMs: 5_000, jitter: 0.2, sendsMax: 6 };
-/** The oldest workers give a frame up after this time, so a hole that is older is never filled. */
+/** The oldest workers give up a frame after this time, so an older gap is never filled. */
 const gapTimeoutMs = 16_000;
 
 export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
@@ -32,7 +32,7 @@ export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
     gapTimeoutMs,
     canResume: true,
   },
-  // Its bitmap is always a number and its worker burns numbers when offline: a window that a double holds, and no resume.
+  // Its bitmap is always a number, so its window must fit a double; its workers use up numbers while offline, so it cannot resume.
   first: {
     dialect: "first",
     isNumbered: true,
@@ -54,7 +54,7 @@ export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
 };
 
 /**
- * What is sent under the number of a frame whose content was taken back: a number that never comes would stop the stream. Its
- * payload is empty; the receiver settles it and does nothing.
+ * Sent under the number of a frame whose content was withdrawn: a number that never comes would stop the stream. The payload is empty;
+ * the receiver settles it and does nothing.
  */
 export const fillerFrameType = "ext.vendor.astraflow.void";

@@ -1,5 +1,4 @@
-// Sessions that survive their sockets: windows, lanes, acks and repeats of both ends, in three dialects. Pure.
-// This is the only entrance; sockets, frames' texts and their meaning live in doors and runtime.
+// Reliable streams that survive their sockets: windows, acks and resends of both ends, in three dialects. Pure.
 
 export { type DialectRules, dialectRules, fillerFrameType } from "./dialect-rules.ts";
 export type { DeliveredFrame, DeliveryTag, ReceiveResult, ReceiveVerdict } from "./receive-window.ts";

@@ -1,4 +1,4 @@
-// The acknowledgements that are owed: numbered frames together in one, frames that asked without a number each by name.
+// Acks that have to be sent: one for all numbered frames, and one by id for each frame that asked without a number.
 
 import type { AckPayload } from "@astraflow/protocol";
 import type { DialectRules } from "./dialect-rules.ts";
@@ -7,7 +7,7 @@ import type { ReceiveWindow } from "./receive-window.ts";
 export class PendingAcks {
   private readonly rules: DialectRules;
   private readonly window: ReceiveWindow<unknown>;
-  /** By id: why it was refused, or null. A name asked for twice before the ack leaves is said once. */
+  /** By id: why the frame was refused, or null. */
   private namedAcks = new Map<string, string | null>();
   private isWindowAckDue = false;
   /** Id of the one numbered frame that the next ack is about; null as soon as there are several. */
@@ -22,7 +22,7 @@ export class PendingAcks {
     return this.isWindowAckDue || this.namedAcks.size > 0;
   }
 
-  /** The state of the window is news for the peer. `id`: of a settled frame that asked by name. */
+  /** The window has changed, so the peer gets an ack. `id`: of a settled frame that asked for one by id. */
   requestWindowAck(id: string | null): void {
     this.soleFrameId = this.isWindowAckDue ? null : id;
     this.isWindowAckDue = true;
@@ -32,7 +32,7 @@ export class PendingAcks {
     this.namedAcks.set(id, info);
   }
 
-  /** Everything owed. Acks by name carry the window too, so that one frame often suffices. */
+  /** Acks by id carry the window too, so that one frame often suffices. */
   takeAll(): readonly AckPayload[] {
     const acks: AckPayload[] = [];
     for (const [id, info] of this.namedAcks) acks.push(this.buildAck(id, info));

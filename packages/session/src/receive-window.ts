@@ -1,14 +1,14 @@
-// The numbers of what the peer sends: put in order, handed up once, settled in any order. Acks are written in pending-acks.ts.
+// Received frames by number: delivered in order and once, settled in any order.
 
 import assert from "node:assert";
 import { buildBitmap } from "./bitmap.ts";
 
-/** What the upper layer holds of a frame until its effect is durable. */
+/** Identifies a delivered frame until its effect is durable and it is settled. */
 export interface DeliveryTag {
-  /** Null where the frame had none. */
+  /** Null where the frame has none. */
   readonly number: number | null;
   readonly id: string;
-  /** Whether the frame asked to be acked by name. */
+  /** Whether the frame asked to be acked by its id. */
   readonly isAsked: boolean;
   readonly bytes: number;
 }
@@ -18,12 +18,12 @@ export interface DeliveredFrame<I> {
   readonly item: I;
 }
 
-/** taken: deliver now. held: waits for a hole. repeat: was here before. outside: beyond the window, dropped, the peer sends it again. */
+/** taken: deliver now. held: waits until a gap is filled. repeat: received before. outside: beyond the window, dropped; the peer resends it. */
 export type ReceiveVerdict = "taken" | "held" | "repeat" | "outside";
 
 export interface ReceiveResult<I> {
   readonly verdict: ReceiveVerdict;
-  /** In the order of their numbers; several when a hole was filled. */
+  /** In the order of their numbers; several when a gap was filled. */
   readonly deliver: readonly DeliveredFrame<I>[];
 }
 
@@ -33,14 +33,14 @@ export class ReceiveWindow<I> {
   readonly frames: number;
   /** Highest number up to which everything is settled. The sender measures its window from here, and so do we. */
   settled: number;
-  /** Highest number up to which everything was handed up. */
+  /** Highest number up to which everything was delivered. */
   delivered: number;
   bufferedBytes = 0;
   private readonly bytesMax: number;
   private readonly buffer = new Map<number, DeliveredFrame<I>>();
-  /** Settled above the contiguous part; never more than were handed up. */
+  /** Settled numbers above the contiguous part. */
   private readonly settledAhead = new Set<number>();
-  /** Since when the first hole is open; null when there is none, or no socket that could fill it. */
+  /** Since when the first gap is open; null when there is none, or no socket that could fill it. */
   private gapOpenSince: number | null = null;
 
   constructor(firstNumber: number, frames: number, bytesMax: number) {
@@ -71,7 +71,7 @@ export class ReceiveWindow<I> {
     return number <= this.settled || this.settledAhead.has(number);
   }
 
-  /** A frame under this number was here. */
+  /** Whether a frame with this number was received. */
   hasSeen(number: number): boolean {
     return number <= this.delivered || this.buffer.has(number);
   }
@@ -80,13 +80,13 @@ export class ReceiveWindow<I> {
   receive(number: number, tag: DeliveryTag, item: I, now: number | null): ReceiveResult<I> {
     if (this.hasSeen(number)) return { verdict: "repeat", deliver: noFrames };
     if (number - this.settled > this.frames) {
-      // Somebody who passes the window over a number that he no longer has would never be heard again: that hole grows older too.
-      // Not while the window is full of what we have not settled: then the number that is next could not have been taken.
+      // A peer that lost a frame and sends beyond the window would stall for ever, so that gap times out too.
+      // Not while the window is full of unsettled frames: then the next number could not have been accepted.
       if (number > this.delivered + 1 && this.delivered - this.settled < this.frames) this.gapOpenSince ??= now;
       return { verdict: "outside", deliver: noFrames };
     }
     if (number === this.delivered + 1) return { verdict: "taken", deliver: this.deliverInOrder({ tag, item }, now) };
-    // One frame may be heavier than the whole buffer: while nothing else is held it is, or it would have to come again in order.
+    // A frame may be larger than the whole buffer while nothing else is held.
     if (this.buffer.size > 0 && this.bufferedBytes + tag.bytes > this.bytesMax) return { verdict: "outside", deliver: noFrames };
     this.buffer.set(number, { tag, item });
     this.bufferedBytes += tag.bytes;
@@ -94,9 +94,9 @@ export class ReceiveWindow<I> {
     return { verdict: "held", deliver: noFrames };
   }
 
-  /** Its effect is durable. False if that was known. */
+  /** The effect of the frame is durable. False if that was known. */
   settle(number: number): boolean {
-    assert(number <= this.delivered, `frame ${number} is settled before it was handed up (${this.delivered})`);
+    assert(number <= this.delivered, `frame ${number} is settled before it was delivered (${this.delivered})`);
     if (this.isSettled(number)) return false;
     if (number !== this.settled + 1) {
       this.settledAhead.add(number);
@@ -107,7 +107,7 @@ export class ReceiveWindow<I> {
     return true;
   }
 
-  /** No socket: nothing can fill a hole, so none grows older. */
+  /** Without a socket nothing can fill a gap, so none grows older. */
   pause(): void {
     this.gapOpenSince = null;
   }
@@ -129,7 +129,7 @@ export class ReceiveWindow<I> {
       this.bufferedBytes -= next.tag.bytes;
       deliver.push(next);
     }
-    // The hole that is first now counts from here: its peer may have begun to fill it only after the one before.
+    // The next gap counts from here: the peer may have begun to fill it only now.
     this.gapOpenSince = this.buffer.size === 0 ? null : now;
     return deliver;
   }

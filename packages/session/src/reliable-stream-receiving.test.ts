@@ -107,7 +107,7 @@ describe("frames of the peer", () => {
     const stream = openStream();
     arrive(stream, 1);
 
-    expect(() => stream.settle({ number: 1, id: "in-1", isAsked: false, bytes: 10 })).toThrow("before it was handed up");
+    expect(() => stream.settle({ number: 1, id: "in-1", isAsked: false, bytes: 10 })).toThrow("before it was delivered");
   });
 
   it("[N10] without a number are handed up at once and acked by name once settled, if they asked", () => {

@@ -1,12 +1,10 @@
-// One end of a session: two windows, two lanes and the acks owed, for any dialect. It outlives its sockets. Time, chance and names
-// arrive as arguments; frames are written, read and sent by the caller, and what they mean is not known here.
+// One end of a session, which outlives its sockets: numbers, acks, resends and order in both directions, for any dialect. Time,
+// randomness and ids arrive as arguments; the caller encodes, decodes and sends the frames.
 
-import type { AckPayload } from "@astraflow/protocol";
+import { type AckPayload, LruMap } from "@astraflow/protocol";
 import type { DialectRules } from "./dialect-rules.ts";
-import { DuplicateFilter } from "./duplicate-filter.ts";
 import { PendingAcks } from "./pending-acks.ts";
 import { type DeliveryTag, type ReceiveResult, ReceiveWindow } from "./receive-window.ts";
-import { RefusedFrames } from "./refused-frames.ts";
 import { type OutgoingItem, SendLane } from "./send-lane.ts";
 import { SendWindow, type SentFrame } from "./send-window.ts";
 
@@ -15,7 +13,7 @@ export interface StreamSizes {
   readonly sendBytes: number;
   readonly recvFrames: number;
   readonly recvBytes: number;
-  /** Items that may share one frame, and how much such a frame may weigh. */
+  /** Items that may share one frame, and the bytes of such a frame. */
   readonly batchMax: number;
   readonly batchBytesMax: number;
 }
@@ -30,7 +28,7 @@ export interface StreamCounts {
   readonly unsettled: number;
 }
 
-/** A frame of the peer, as far as this room must know it. */
+/** The fields of a received frame that the stream needs. */
 export interface ReceivedFrameHeader {
   readonly number: number | undefined;
   readonly id: string;
@@ -39,13 +37,17 @@ export interface ReceivedFrameHeader {
   readonly bytes: number;
 }
 
-/** alive: go on. exhausted: end the socket, keep the session. gap: end the session with a reset. */
+/** alive: continue. exhausted: end the socket, keep the session. gap: end the session with a reset. */
 export interface TimeoutResult<O> {
   readonly resend: readonly SentFrame<O>[];
   readonly verdict: "alive" | "exhausted" | "gap";
 }
 
 const noTimeout = Number.POSITIVE_INFINITY;
+/** Frames without a number that are recognised when they come again. This only saves work: the engine applies nothing twice. */
+const rememberedFramesMax = 4_096;
+/** As many as the widest window: a peer repeats nothing that is older. */
+const rememberedRefusalsMax = 1_024;
 
 export class ReliableStream<O extends OutgoingItem, I> {
   private readonly rules: DialectRules;
@@ -55,10 +57,15 @@ export class ReliableStream<O extends OutgoingItem, I> {
   private readonly sendWindow: SendWindow<O>;
   private readonly receiveWindow: ReceiveWindow<I>;
   private readonly pendingAcks: PendingAcks;
-  /** Handed up without a number and not settled yet. */
+  /** Delivered without a number and not settled yet. */
   private readonly unsettledUnnumbered = new Set<DeliveryTag>();
-  private readonly duplicates: DuplicateFilter | null;
-  private readonly refusedFrames = new RefusedFrames();
+  /** First arrivals by id and corr, in a dialect without numbers; else null. */
+  private readonly firstArrivals: LruMap<string, DeliveryTag> | null;
+  /** Why frames were refused, by number or first arrival: a repeat whose ack was lost must not be acked as accepted. */
+  private readonly refusals = new LruMap<number | DeliveryTag, string>({
+    entriesMax: rememberedRefusalsMax,
+    touchOnGet: false,
+  });
   private isPaused = false;
 
   constructor(rules: DialectRules, sizes: StreamSizes) {
@@ -67,10 +74,10 @@ export class ReliableStream<O extends OutgoingItem, I> {
     this.sendWindow = new SendWindow(rules, clampFrames(rules, sizes.sendFrames));
     this.receiveWindow = new ReceiveWindow(rules.firstNumber, clampFrames(rules, sizes.recvFrames), sizes.recvBytes);
     this.pendingAcks = new PendingAcks(rules, this.receiveWindow);
-    this.duplicates = rules.isNumbered ? null : new DuplicateFilter();
+    this.firstArrivals = rules.isNumbered ? null : new LruMap({ entriesMax: rememberedFramesMax, touchOnGet: false });
   }
 
-  /** Highest number up to which everything was handed up: `last_seen_seq` of a resume. */
+  /** Highest number up to which everything was delivered: `last_seen_seq` of a resume. */
   get lastSeen(): number {
     return this.receiveWindow.delivered;
   }
@@ -92,7 +99,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     };
   }
 
-  /** Time from which `due` is worth asking; Infinity when nothing can become due. It may come before anything is. */
+  /** No timeout is due before this time; Infinity when none can become due. It may be earlier than the first one. */
   get nextTimeoutAt(): number {
     if (this.isPaused) return noTimeout;
     const since = this.receiveWindow.gapSince;
@@ -103,7 +110,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     (item.lane === "command" ? this.commands : this.feedback).push(item);
   }
 
-  /** The next frame that may leave now, with its number. `nameOf` gives the id of a frame that holds several items. */
+  /** The next frame that may leave now, with its number. `nextId` gives the id of a frame that holds several items. */
   takeNextFrame(now: number, nextId: () => string): SentFrame<O> | null {
     // While a command waits for room, feedback must not take the room that becomes free.
     const lane = this.commands.size > 0 ? this.commands : this.feedback;
@@ -120,25 +127,25 @@ export class ReliableStream<O extends OutgoingItem, I> {
     return this.sendWindow.addFrame(items, bytes, items.length === 1 ? first.id : nextId(), now);
   }
 
-  /** Whether an item of that lane, offered now, would leave at once. */
+  /** Whether an item of that lane, enqueued now, would leave at once. */
   canSendNow(lane: OutgoingItem["lane"]): boolean {
     const isFirst = this.commands.size === 0 && (lane === "command" || this.feedback.size === 0);
     return isFirst && !this.isPaused && this.hasWindowRoom(lane, 1);
   }
 
-  /** Items no longer wanted: waiting ones vanish, those in flight leave their frames, whose numbers stay. How many that were. */
+  /** Removes unwanted items: waiting ones, and those in flight from their frames, whose numbers stay. Returns how many there were. */
   withdraw(isUnwanted: (item: O) => boolean): number {
     return this.commands.remove(isUnwanted) + this.feedback.remove(isUnwanted) + this.sendWindow.withdraw(isUnwanted);
   }
 
-  /** Shows every item that is not acknowledged: in flight by number, then waiting commands, then feedback. */
+  /** Visits every unacknowledged item: in flight by number, then waiting commands, then feedback. */
   forEachUnacked(visit: (item: O) => void): void {
     this.sendWindow.forEachItem(visit);
     this.commands.forEach(visit);
     this.feedback.forEach(visit);
   }
 
-  /** What is acknowledged now and was not before. Numbers count before the name; a late ack changes nothing. */
+  /** The items that are newly acknowledged. Numbers take precedence over the id; a late ack changes nothing. */
   handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
     if (this.rules.isNumbered && ack.ack_seq !== undefined)
       return this.sendWindow.handleNumberedAck(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
@@ -146,12 +153,12 @@ export class ReliableStream<O extends OutgoingItem, I> {
     return id === undefined ? [] : this.sendWindow.handleNamedAck(id);
   }
 
-  /** A frame under this number came before, whatever its name was. */
+  /** Whether a frame with this number was received before, under whatever id. */
   hasSeen(number: number): boolean {
     return this.rules.isNumbered && this.receiveWindow.hasSeen(number);
   }
 
-  /** A work frame of the peer. Without a number it is delivered at once. */
+  /** Receives a work frame of the peer. Without a number it is delivered at once. */
   receive(frame: ReceivedFrameHeader, item: I, now: number): ReceiveResult<I> {
     const number = this.rules.isNumbered ? (frame.number ?? null) : null;
     const tag: DeliveryTag = { number, id: frame.id, isAsked: frame.isAsked, bytes: frame.bytes };
@@ -169,14 +176,14 @@ export class ReliableStream<O extends OutgoingItem, I> {
     } else if (this.receiveWindow.settle(tag.number)) this.pendingAcks.requestWindowAck(tag.isAsked ? tag.id : null);
   }
 
-  /** Read as a frame, not understood as a word: settled, and said by name if it asked. */
+  /** The frame has no effect: it is settled, and acked as refused if it asked for an ack. */
   refuse(tag: DeliveryTag, info: string): void {
     const { number } = tag;
-    // Without a number only what this dialect recognises when it comes again is worth remembering.
-    const canComeAgain = number === null ? this.unsettledUnnumbered.delete(tag) && this.duplicates !== null : true;
+    // Without a number only a frame that is recognised when it comes again is worth remembering.
+    const canComeAgain = number === null ? this.unsettledUnnumbered.delete(tag) && this.firstArrivals !== null : true;
     if (number !== null && this.receiveWindow.settle(number)) this.pendingAcks.requestWindowAck(null);
     if (!tag.isAsked) return;
-    if (canComeAgain) this.refusedFrames.remember(number ?? tag, info);
+    if (canComeAgain) this.refusals.set(number ?? tag, info);
     this.pendingAcks.addNamed(tag.id, info);
   }
 
@@ -185,7 +192,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     this.pendingAcks.addNamed(id, info ?? null);
   }
 
-  /** Every ack owed, merged. None covers a frame that is not settled. */
+  /** All pending acks, merged. None covers a frame that is not settled. */
   takeAcks(): readonly AckPayload[] {
     return this.pendingAcks.takeAll();
   }
@@ -197,7 +204,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
 
   checkTimeouts(now: number, random: () => number): TimeoutResult<O> {
     if (this.isPaused) return { resend: [], verdict: "alive" };
-    // Before the gap: a new socket of the same session may fill the hole.
+    // Before the gap: a new socket of the same session may fill it.
     const repeat = this.sendWindow.takeDueResends(now, random);
     if (repeat === null) return { resend: [], verdict: "exhausted" };
     const since = this.receiveWindow.gapSince;
@@ -205,7 +212,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     return { resend: repeat, verdict: "alive" };
   }
 
-  /** The peer says that it misses something: everything unacked, again and in order. It counts as one of the sends of each frame. */
+  /** The peer reports a gap: resends everything unacked, in order. It counts as one of the sends of each frame. */
   resendAll(now: number, random: () => number): TimeoutResult<O> {
     const repeat = this.isPaused ? [] : this.sendWindow.takeAllForResend(now, random);
     return repeat === null ? { resend: [], verdict: "exhausted" } : { resend: repeat, verdict: "alive" };
@@ -218,20 +225,20 @@ export class ReliableStream<O extends OutgoingItem, I> {
   }
 
   /**
-   * A new socket for the same session; the peer has seen everything up to `peerSaw` (null: it did not say). What is unacked above it,
-   * to be sent at once, in order. "unsent": its numbers and ours cannot both be true, so the session cannot go on.
+   * A new socket for the same session; the peer has seen everything up to `peerLastSeen` (null: unknown). Returns the unacked frames above
+   * it, to be sent at once and in order. "unsent": the numbers of both ends contradict each other, so the session cannot go on.
    */
   resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
     const resend = this.sendWindow.resume(peerLastSeen, now);
     if (resend === "unsent") return resend;
     this.isPaused = false;
     this.receiveWindow.resume(now);
-    // Acks that were on their way are lost, and what the peer knows to be seen it does not send again.
+    // Acks under way are lost, and the peer does not resend what it knows to be received.
     if (this.rules.isNumbered) this.pendingAcks.requestWindowAck(null);
     return resend;
   }
 
-  /** All that was not acked: in flight by number, then waiting commands, then feedback. The stream is empty afterwards. */
+  /** Takes all unacked items: in flight by number, then waiting commands, then feedback. */
   takeUnacked(): O[] {
     return [...this.sendWindow.takeUnacked(), ...this.commands.takeAll(), ...this.feedback.takeAll()];
   }
@@ -240,7 +247,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     const { sendWindow, sizes } = this;
     const frames = lane === "command" ? sendWindow.width : withoutCommandReserve(sendWindow.width);
     const bytesMax = lane === "command" ? sizes.sendBytes : withoutCommandReserve(sizes.sendBytes);
-    // A frame heavier than the whole window goes alone, or it would never go.
+    // A frame larger than the whole window is sent alone, or it would never be sent.
     return sendWindow.span < frames && (sendWindow.size === 0 || sendWindow.bytes + bytes <= bytesMax);
   }
 
@@ -251,28 +258,33 @@ export class ReliableStream<O extends OutgoingItem, I> {
     return items.length < batchMax && bytes + item.bytes <= batchBytesMax && this.hasWindowRoom(item.lane, bytes + item.bytes);
   }
 
-  /** The first ack may be lost; by name only what is settled, as a name is an ack too, and what was refused stays refused. */
+  /** The first ack may be lost. By id only what is settled is acked, and what was refused stays refused. */
   private reackDuplicate({ id, isAsked }: DeliveryTag, number: number): void {
     const isNamed = isAsked && this.receiveWindow.isSettled(number);
-    const info = isNamed ? this.refusedFrames.findReason(number) : null;
+    const info = isNamed ? (this.refusals.peek(number) ?? null) : null;
     this.pendingAcks.requestWindowAck(isNamed && info === null ? id : null);
     if (info !== null) this.pendingAcks.addNamed(id, info);
   }
 
   private receiveUnnumbered(tag: DeliveryTag, corr: string | undefined, item: I): ReceiveResult<I> {
-    const known = this.duplicates?.findFirstArrival(tag.id, corr);
+    const key = this.firstArrivals === null ? "" : pairKey(tag.id, corr);
+    const known = this.firstArrivals?.get(key);
     if (known !== undefined) {
       if (tag.isAsked && !this.unsettledUnnumbered.has(known))
-        this.pendingAcks.addNamed(tag.id, this.refusedFrames.findReason(known));
+        this.pendingAcks.addNamed(tag.id, this.refusals.peek(known) ?? null);
       return { verdict: "repeat", deliver: [] };
     }
-    this.duplicates?.remember(tag, corr);
+    this.firstArrivals?.set(key, tag);
     this.unsettledUnnumbered.add(tag);
     return { verdict: "taken", deliver: [{ tag, item }] };
   }
 }
 
-/** A quarter of the window belongs to commands; a window of one is shared. */
+/** A quarter of the window is reserved for commands; a window of one is shared. */
 const withoutCommandReserve = (window: number): number => Math.max(1, window - Math.ceil(window / 4));
 
 const clampFrames = (rules: DialectRules, frames: number): number => Math.max(1, Math.min(rules.framesMax, frames));
+
+/** The length keeps ("a", "b:c") apart from ("a:b", "c"), and both from an id without a corr. */
+const pairKey = (id: string, corr: string | undefined): string =>
+  corr === undefined ? `${id.length}:${id}` : `${id.length}:${id}:${corr}`;

@@ -1,68 +1,54 @@
-// What waits to be sent, first in first out, with its weight. Numbers are given when an item leaves, not here.
+// Items that wait to be sent, first in first out, with their size. They get their numbers when they leave.
 
-/** What an end wants to send under a number. */
+import { FifoQueue } from "@astraflow/protocol";
+
+/** Something to be sent under a number. */
 export interface OutgoingItem {
-  /** Commands (dispatches, results) pass feedback that waits and keep a quarter of the window for themselves. */
+  /** Commands (dispatches, results) overtake waiting feedback and have a quarter of the window for themselves. */
   readonly lane: "command" | "feedback";
-  /** About what it weighs on the wire. */
+  /** Approximate size on the wire. */
   readonly bytes: number;
-  /** Items with the same word may share one frame; null travels alone. */
+  /** Items with the same key may share one frame; null is sent alone. */
   readonly batch: string | null;
-  /** Id of its envelope when it travels alone. */
+  /** Id of its envelope when it is sent alone. */
   readonly id: string;
 }
 
-const compactThreshold = 1_024;
-
 export class SendLane<O extends OutgoingItem> {
   bytes = 0;
-  private items: (O | undefined)[] = [];
-  private head = 0;
+  private readonly queue = new FifoQueue<O>();
 
   get size(): number {
-    return this.items.length - this.head;
+    return this.queue.size;
   }
 
   push(item: O): void {
-    this.items.push(item);
+    this.queue.push(item);
     this.bytes += item.bytes;
   }
 
   peek(): O | undefined {
-    return this.items[this.head];
+    return this.queue.peek();
   }
 
-  shift(): O | undefined {
-    const item = this.items[this.head];
-    if (item === undefined) return undefined;
-    this.items[this.head] = undefined;
-    this.head += 1;
-    this.bytes -= item.bytes;
-    if (this.head === this.items.length) this.items = [];
-    else if (this.head < compactThreshold || this.head * 2 < this.items.length) return item;
-    else this.items = this.items.slice(this.head);
-    this.head = 0;
-    return item;
+  shift(): void {
+    this.bytes -= this.queue.shift()?.bytes ?? 0;
   }
 
-  /** Takes out what is not wanted any more; how many that were. */
+  /** Removes unwanted items; returns how many there were. */
   remove(isUnwanted: (item: O) => boolean): number {
     const before = this.size;
-    const kept = this.takeAll().filter((item) => !isUnwanted(item));
-    for (const item of kept) this.push(item);
-    return before - kept.length;
+    for (const item of this.takeAll()) if (!isUnwanted(item)) this.push(item);
+    return before - this.size;
   }
 
   forEach(visit: (item: O) => void): void {
-    for (let at = this.head; at < this.items.length; at += 1) visit(this.items[at] as O);
+    this.queue.forEach(visit);
   }
 
   /** Takes everything out, oldest first. */
   takeAll(): O[] {
-    const all = this.items.slice(this.head) as O[];
-    this.items = [];
-    this.head = 0;
     this.bytes = 0;
-    return all;
+    return this.queue.drain();
   }
 }

@@ -1,4 +1,4 @@
-// What was sent and is not acknowledged: numbers, room, repeats. What waits for a number is in lane.ts, what it means is the caller's.
+// Sent frames that are not acknowledged: their numbers, their size and their resends.
 
 import type { AckPayload } from "@astraflow/protocol";
 import { bitmapPositions } from "./bitmap.ts";
@@ -6,20 +6,18 @@ import type { DialectRules } from "./dialect-rules.ts";
 import { resendDelayMs, spreadJitter } from "./resend-policy.ts";
 import type { OutgoingItem } from "./send-lane.ts";
 
-/** A frame under its number. */
 export interface SentFrame<O> {
   readonly number: number;
-  /** Empty once all of them were withdrawn: the frame still goes under its number, as a filler (`voidType`). */
+  /** Empty once all were withdrawn: a filler frame is then sent under the number. */
   readonly items: readonly O[];
-  /** Id of the frame: the item's where it travels alone. */
+  /** Id of the frame: the item's where it is sent alone. */
   readonly id: string;
-  /** How often it left, on all sockets. */
+  /** How often it was sent, on all sockets. */
   readonly sends: number;
-  /** The caller may keep the text here for identical repeats; a withdrawal clears it. */
+  /** The caller may store the encoded frame here for identical resends; a withdrawal clears it. */
   text: string | null;
 }
 
-/** A `Sent` as its window sees it. */
 interface InFlightFrame<O> extends SentFrame<O> {
   items: readonly O[];
   sends: number;
@@ -36,16 +34,16 @@ export class SendWindow<O extends OutgoingItem> {
   earliestResendAt = Number.POSITIVE_INFINITY;
   private readonly rules: DialectRules;
   private readonly framesMax: number;
-  /** What the peer takes, if that is less than ours. */
+  /** Frames that the peer accepts, if that is less than our maximum. */
   private frames: number;
   private nextNumber: number;
   /** Highest number up to which everything is acknowledged; the window begins after it. */
   private base: number;
-  /** Highest `ack_seq` heard; an ack below it was overtaken by a later one. */
+  /** Highest `ack_seq` received; an ack below it was overtaken by a later one. */
   private highestAckSeq: number;
-  /** By number, ascending: a Map keeps the order of entering. */
+  /** By number, ascending. */
   private readonly inFlight = new Map<number, InFlightFrame<O>>();
-  /** All of them do not leave again before this. */
+  /** Not everything is resent again before this time. */
   private resendAllNotBefore = Number.NEGATIVE_INFINITY;
 
   constructor(rules: DialectRules, framesMax: number) {
@@ -67,7 +65,7 @@ export class SendWindow<O extends OutgoingItem> {
     return this.frames;
   }
 
-  /** Numbers from the first unacknowledged to the last sent: what the window bounds, since that is what the peer must remember. */
+  /** Numbers from the first unacknowledged to the last sent. The window limits these, as the peer must remember them. */
   get span(): number {
     return this.nextNumber - 1 - this.base;
   }
@@ -92,7 +90,7 @@ export class SendWindow<O extends OutgoingItem> {
     return frame;
   }
 
-  /** Everything the ack names that was not acknowledged before. "unsent": it names what never left. */
+  /** The newly acknowledged items. "unsent": the ack names a number that was never sent. */
   handleNumberedAck(ackSeq: number, bitmap: AckPayload["ack_bitmap"], peerWindow: number | undefined): readonly O[] | "unsent" {
     const bits = bitmapPositions(bitmap);
     const top = bits.length === 0 ? ackSeq : ackSeq + 1 + (bits.at(-1) ?? 0);
@@ -107,7 +105,7 @@ export class SendWindow<O extends OutgoingItem> {
     return items;
   }
 
-  /** An ack by name only. A name that is not in flight may be that of a control frame, or an old ack. */
+  /** An ack by id. An id that is not in flight may be that of a control frame, or an old ack. */
   handleNamedAck(id: string): readonly O[] {
     const items: O[] = [];
     for (const frame of this.inFlight.values()) {
@@ -119,7 +117,7 @@ export class SendWindow<O extends OutgoingItem> {
     return items;
   }
 
-  /** Takes items out of their frames. The numbers stay, except where the wire has none: there an empty frame is over. */
+  /** Removes items from their frames. The numbers stay, except in a dialect without numbers: there an empty frame is dropped. */
   withdraw(isUnwanted: (item: O) => boolean): number {
     let count = 0;
     for (const frame of this.inFlight.values()) {
@@ -137,7 +135,7 @@ export class SendWindow<O extends OutgoingItem> {
     return count;
   }
 
-  /** Frames to be sent again now, oldest first; null when one was sent as often as it may be. */
+  /** Frames to be resent now, oldest first; null when one was sent the maximum number of times. */
   takeDueResends(now: number, random: () => number): readonly SentFrame<O>[] | null {
     const due: InFlightFrame<O>[] = [];
     if (now < this.earliestResendAt) return due;
@@ -153,8 +151,8 @@ export class SendWindow<O extends OutgoingItem> {
   }
 
   /**
-   * The peer misses something: all that is unacknowledged, oldest first, each as one more of its tries; null when one has none left.
-   * A peer may say so of every frame behind the one it misses: what left just now does not leave again.
+   * The peer reports a gap: resends all unacknowledged frames, oldest first; null when one was sent the maximum number of times.
+   * A peer may report the gap with every frame behind it: what was resent just now is not resent again.
    */
   takeAllForResend(now: number, random: () => number): readonly SentFrame<O>[] | null {
     if (now < this.resendAllNotBefore) return [];
@@ -166,8 +164,8 @@ export class SendWindow<O extends OutgoingItem> {
   }
 
   /**
-   * A new socket: the frames above what the peer saw leave again, and every frame has all its tries again. What the peer saw and
-   * did not acknowledge stays in flight. "unsent": it saw what never left, or lost what it had acknowledged; neither can go on.
+   * A new socket: frames above what the peer has seen are resent, and all frames have all their tries again. Frames that it has seen and
+   * not acknowledged stay in flight. "unsent": it has seen what was never sent, or lost what it had acknowledged.
    */
   resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
     if (peerLastSeen !== null && (peerLastSeen >= this.nextNumber || peerLastSeen < this.base)) return "unsent";
@@ -188,7 +186,7 @@ export class SendWindow<O extends OutgoingItem> {
     for (const frame of this.inFlight.values()) for (const item of frame.items) visit(item);
   }
 
-  /** Everything unacknowledged, by number; nothing is in flight afterwards. */
+  /** Takes all unacknowledged items, by number. */
   takeUnacked(): O[] {
     const items = [...this.inFlight.values()].flatMap((frame) => frame.items);
     this.inFlight.clear();
@@ -197,7 +195,7 @@ export class SendWindow<O extends OutgoingItem> {
     return items;
   }
 
-  /** When the first of them is due after this try. */
+  /** Counts one more try for each; returns when the first is due again. */
   private scheduleResends(frames: readonly InFlightFrame<O>[], now: number, random: () => number): number {
     let earliest = Number.POSITIVE_INFINITY;
     for (const frame of frames) {
@@ -221,7 +219,7 @@ export class SendWindow<O extends OutgoingItem> {
     for (const item of frame.items) items.push(item);
   }
 
-  /** Moves the window up to the first frame that is still open. */
+  /** Moves the window up to the first unacknowledged frame. */
   private advanceBase(): void {
     while (this.base + 1 < this.nextNumber && !this.inFlight.has(this.base + 1)) this.base += 1;
     if (this.inFlight.size === 0) this.earliestResendAt = Number.POSITIVE_INFINITY;

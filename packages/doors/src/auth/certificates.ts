@@ -1,13 +1,22 @@
-// Certificates of peers: what was shown on a TLS socket, and which worker its name stands for. Which authorities are trusted is set
-// where the socket is opened; whether a certificate is demanded is asked in worker-credentials.ts.
+// Client certificates: reads them from a TLS socket, and finds the worker that their name stands for.
 
 import { createHash, type X509Certificate } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { limits, readJson } from "@astraflow/protocol";
-import type { PeerCertificate } from "./worker-authenticator.ts";
 
-/** Null where the socket is plain, none was asked for, or the peer has shown none. */
+export interface PeerCertificate {
+  /** base64url of the SHA-256 of its DER form. */
+  readonly thumbprint: string;
+  /** Why it is not trusted; null where the chain, the dates and the purpose are in order. */
+  readonly problem: string | null;
+  /** URI names of its subject (SPIFFE ids). */
+  readonly uris: readonly string[];
+  /** Wall time in ms. */
+  readonly expiresAt: number;
+}
+
+/** Null where the socket is plain or the peer has sent no certificate. */
 export function readPeerCertificate(socket: Duplex): PeerCertificate | null {
   if (!(socket instanceof TLSSocket)) return null;
   const certificate = socket.getPeerX509Certificate();
@@ -22,22 +31,22 @@ export function readPeerCertificate(socket: Duplex): PeerCertificate | null {
 
 function certificateProblem(certificate: X509Certificate, socket: TLSSocket): string | null {
   if (!socket.authorized) return `it is not trusted (${describeError(socket.authorizationError)})`;
-  // Who holds such a key could make certificates for everybody: it is no worker's.
-  if (certificate.ca) return "it is the certificate of an authority, not of a worker";
+  // The holder of such a key could make certificates for every worker.
+  if (certificate.ca) return "it is a CA certificate, not a worker certificate";
   return Number.isNaN(Date.parse(certificate.validTo)) ? "its dates cannot be read" : null;
 }
 
-// The types say Error; what Node puts there is the name of OpenSSL's verdict.
+// Typed as Error, but Node puts the name of OpenSSL's verdict there.
 const describeError = (problem: unknown): string =>
   problem instanceof Error ? problem.message : String(problem ?? "unverified");
 
-/** URI names out of OpenSSL's list of names. One that holds a comma or a quote is written as a JSON text, so that it cannot pose as several. */
+/** The URIs in OpenSSL's list of names. A name with a comma or a quote is a JSON text there, so that it cannot pose as several. */
 export function parseUriNames(names: string): readonly string[] {
   const pattern = /\s*([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:,|$)/gy;
   const uris: string[] = [];
   for (let end = 0; end < names.length; end = pattern.lastIndex) {
     const match = pattern.exec(names);
-    // A list that cannot be read whole names nobody.
+    // A list that cannot be read completely is not used at all.
     if (match === null) return [];
     const [, kind = "", text = ""] = match;
     const uri = text.startsWith('"') ? readJson(text, limits.json.unauthenticated) : text;
@@ -47,14 +56,14 @@ export function parseUriNames(names: string): readonly string[] {
   return uris;
 }
 
-/** Who a certificate may speak for. */
+/** The worker, or all workers of the tenant, that a certificate proves. */
 export interface CertificateSubject {
   readonly tenant: string;
   /** Null: any worker of the tenant. */
   readonly instance: string | null;
 }
 
-/** `spiffe://<trust domain>/tenant/<tenant>[/worker/<instance>]`, and it is the only URI name; otherwise why not. Nothing is unescaped. */
+/** The only URI name must be `spiffe://<trust domain>/tenant/<tenant>[/worker/<instance>]`; otherwise says why not. Nothing is unescaped. */
 export function parseCertificateSubject(
   { uris }: Pick<PeerCertificate, "uris">,
   trustDomain: string,
@@ -62,7 +71,7 @@ export function parseCertificateSubject(
   const [uri, ...more] = uris;
   if (uri === undefined || more.length > 0) return `it must hold exactly one URI name, not ${uris.length}`;
   const start = `spiffe://${trustDomain}/`;
-  if (!uri.startsWith(start)) return "it is of another trust domain";
+  if (!uri.startsWith(start)) return "it belongs to another trust domain";
   const match = /^tenant\/([A-Za-z0-9._-]+)(?:\/worker\/([A-Za-z0-9._-]+))?$/.exec(uri.slice(start.length));
   if (match === null) return "its URI name is not /tenant/<tenant> or /tenant/<tenant>/worker/<instance>";
   return { tenant: match[1] ?? "", instance: match[2] ?? null };

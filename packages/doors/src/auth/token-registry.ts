@@ -1,10 +1,9 @@
-// Who is speaking: the book of tokens, which may change while the process runs. Where the secrets come from, and when they are read
-// again, is the app's business; what a worker may do with a token is asked in worker-credentials.ts.
+// The access tokens of the configuration, which may change while the process runs, and what roles may do.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { CallerIdentity } from "@astraflow/services";
 
-/** `tenant` is what the peer claims; null where the wire has no such claim. A claim that is not the token's tenant is refused. */
+/** `tenant` is what the peer claims; null where it claims none. A claim that differs from the token's tenant is refused. */
 export type AuthenticateToken = (token: string, tenant: string | null) => CallerIdentity | null;
 
 export interface TokenEntry extends CallerIdentity {
@@ -13,11 +12,11 @@ export interface TokenEntry extends CallerIdentity {
 
 export interface TokenRegistry {
   readonly authenticate: AuthenticateToken;
-  /** As `authenticate`, with a name for the very token that was shown. It says nothing of the secret. */
+  /** Like `authenticate`, with a name for this very token that reveals nothing of the secret. */
   find(token: string, tenant: string | null): { readonly identity: CallerIdentity; readonly credential: string } | null;
-  /** Is the token that once had this name still in the book? */
+  /** Whether the token with this name is still registered. */
   hasCredential(credential: string): boolean;
-  /** From now on exactly these. Entries that stay keep their names; one user may have several, as when a secret is replaced. */
+  /** Replaces all entries. Those that stay keep their names; a user may have several, as while a secret is rotated. */
   replace(entries: readonly TokenEntry[]): void;
 }
 
@@ -27,12 +26,12 @@ interface RegisteredToken {
   readonly credential: string;
 }
 
-/** Throws where an entry cannot be one; then the book stays as it was. */
+/** Throws where an entry is invalid; `replace` then changes nothing. */
 export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry {
   let registered: readonly RegisteredToken[] = [];
   let credentialCount = 0;
   const register = ({ token, ...identity }: TokenEntry): RegisteredToken => {
-    // `<tenant>/<instance>` names a worker: a slash in the tenant would let two of them meet.
+    // `<tenant>/<instance>` names a worker: with a slash in the tenant two workers could have one name.
     if (identity.tenant === "" || identity.tenant.includes("/"))
       throw new Error("a tenant's name must not be empty or contain a slash");
     if (token === "") throw new Error("a token must not be empty");
@@ -42,7 +41,7 @@ export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry
     credentialCount += 1;
     return { digest, identity, credential: `token:${credentialCount}` };
   };
-  /** Every line is compared, as equally long digests: neither length nor prefix nor position of a token shows in the time it takes. */
+  /** Compares digests of equal length with every entry: the time it takes reveals neither length nor prefix nor position of a token. */
   const find = (token: string, tenant: string | null): RegisteredToken | null => {
     const digest = hashToken(token);
     let found: RegisteredToken | null = null;
@@ -64,14 +63,14 @@ export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry
   return registry;
 }
 
-/** A book that never changes. */
+/** For tokens that never change. */
 export function createTokenAuthenticator(entries: readonly TokenEntry[]): AuthenticateToken {
   return createTokenRegistry(entries).authenticate;
 }
 
 const hashToken = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();
 
-/** A token that was given to somebody else, or may do other things now, is another credential. */
+/** A token with another owner or other grants is another credential. */
 function isSameIdentity(one: CallerIdentity, other: CallerIdentity): boolean {
   return one.tenant === other.tenant && one.user === other.user && one.grants.join() === other.grants.join();
 }

@@ -1,8 +1,8 @@
-// What the doors need from outside besides the engine.
+// What the doors need besides the engine: clock, timers, ids and a log. The app passes the real ones, tests their own.
 
 import type { ServiceEnvironment } from "@astraflow/services";
 
 export interface DoorEnvironment extends ServiceEnvironment {
-  /** Whether debug lines are logged. Those that would cost something on every frame are built only then. */
+  /** Whether debug lines are written. Those about single frames are built only then. */
   readonly isDebug?: boolean;
 }

@@ -10,7 +10,7 @@ import {
 } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createRestApi } from "../rest/rest-api.ts";
-import { createSessionMetrics } from "../session/lifecycle/session-metrics.ts";
+import { createSessionMetrics } from "../session/connection/session-metrics.ts";
 import { openDoorsFixture, sampleTokens } from "../testing/doors-fixture.ts";
 import { sampleDispatch } from "../testing/sample-dispatch.ts";
 import { createMetricsRegistry } from "./metrics-registry.ts";

@@ -1,5 +1,4 @@
-// Numbers for operators, in the text form that Prometheus reads. What is worth counting is decided where it happens.
-// A registry of our own because the hot path adds to a series it already holds: no label lookup per frame.
+// Metrics in the text format of Prometheus. The hot path adds to a series that it holds already: no label lookup per frame.
 
 import {
   formatHistogram,
@@ -9,34 +8,6 @@ import {
   type MetricLabels,
 } from "@astraflow/protocol";
 
-/** One line of a family: the values of its labels are fixed. */
-export interface MetricSeries {
-  add(value: number): void;
-  set(value: number): void;
-  /** Histograms only: one observation. */
-  observe(value: number): void;
-}
-
-export interface MetricFamily {
-  withLabels(...labels: readonly string[]): MetricSeries;
-  /** Forgets all series, for gauges that are filled anew at each scrape. */
-  clear(): void;
-}
-
-export interface MetricsRegistry {
-  counter(name: string, help: string, labels: readonly string[]): MetricFamily;
-  gauge(name: string, help: string, labels: readonly string[]): MetricFamily;
-  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): MetricFamily;
-  /** A number that arrives as data; its family is made on first sight. */
-  addByName(name: string, labels: Readonly<Record<string, string>>, value: number): void;
-  /** Called before each scrape, for numbers that are read rather than counted. */
-  onScrape(collect: () => void): void;
-  /** Every family that was declared or counted so far. */
-  families(): readonly MetricFamilyInfo[];
-  /** Families without a number yet show their name and kind, so that whoever scrapes sees all there is. */
-  render(): string;
-}
-
 export interface MetricFamilyInfo {
   readonly name: string;
   readonly kind: Kind;
@@ -44,13 +15,14 @@ export interface MetricFamilyInfo {
 }
 
 export const metricsLimits = {
-  /** Label values come from workflows and workers; beyond this many, a family's new series share the label `other`, each tenant's its own. */
+  /** Label values come from workflows and workers; beyond this many, new series of a family share the label `other`, one for each tenant. */
   seriesPerFamilyMax: 2_000,
   familiesMax: 500,
   labelCharsMax: 128,
 } as const;
 
-class SeriesValues implements MetricSeries {
+/** One line of a family: the values of its labels are fixed. */
+export class MetricSeries {
   readonly labels: readonly string[];
   readonly buckets: readonly number[];
   readonly bucketCounts: number[];
@@ -71,6 +43,7 @@ class SeriesValues implements MetricSeries {
     this.value = value;
   }
 
+  /** One observation of a histogram. */
   observe(value: number): void {
     this.value += value;
     this.observations += 1;
@@ -79,13 +52,13 @@ class SeriesValues implements MetricSeries {
   }
 }
 
-class SeriesFamily implements MetricFamily {
+export class MetricFamily {
   readonly name: string;
   readonly kind: Kind;
   readonly help: string;
   readonly labels: readonly string[];
   readonly buckets: readonly number[];
-  readonly series = new Map<string, SeriesValues>();
+  readonly series = new Map<string, MetricSeries>();
 
   constructor(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[]) {
     this.name = name;
@@ -99,18 +72,19 @@ class SeriesFamily implements MetricFamily {
     const key = values.join("\u0000");
     const existing = this.series.get(key);
     if (existing !== undefined) return existing;
-    // Cut before they are compared: two long names that begin alike are one series, as no series may be shown twice.
+    // Cut before they are compared: two long values with the same start are one series, as no series may be shown twice.
     const labels = values.map((value) => value.slice(0, metricsLimits.labelCharsMax));
     if (labels.some((label, index) => label !== values[index])) return this.withLabels(...labels);
-    // Tenants are those of our own tokens, so they are few: what one of them overflows with is still counted as its own.
+    // There are few tenants, so what one of them overflows with is still counted as its own.
     const others = values.map((value, index) => (this.labels[index] === "tenant" ? value : "other"));
     if (this.series.size >= metricsLimits.seriesPerFamilyMax && others.some((other, index) => other !== values[index]))
       return this.withLabels(...others);
-    const series = new SeriesValues(labels, this.buckets);
+    const series = new MetricSeries(labels, this.buckets);
     this.series.set(key, series);
     return series;
   }
 
+  /** Removes all series, for gauges that are filled anew at each scrape. */
   clear(): void {
     this.series.clear();
   }
@@ -122,7 +96,7 @@ class SeriesFamily implements MetricFamily {
     );
   }
 
-  private renderSeries(series: SeriesValues): string {
+  private renderSeries(series: MetricSeries): string {
     const labels: MetricLabels = this.labels.map((label, index) => [label, series.labels[index] ?? ""]);
     if (this.kind !== "histogram") return formatMetricLine(this.name, labels, series.value);
     const { buckets: bounds, bucketCounts: hits, value: sum, observations: count } = series;
@@ -130,42 +104,55 @@ class SeriesFamily implements MetricFamily {
   }
 }
 
-export function createMetricsRegistry(): MetricsRegistry {
-  const families = new Map<string, SeriesFamily>();
-  const collectors: (() => void)[] = [];
+export class MetricsRegistry {
+  readonly #families = new Map<string, MetricFamily>();
+  readonly #collectors: (() => void)[] = [];
 
-  const defineFamily = (
-    name: string,
-    kind: Kind,
-    help: string,
-    labels: readonly string[],
-    buckets: readonly number[] = [],
-  ): MetricFamily => {
-    const existing = families.get(name);
+  counter(name: string, help: string, labels: readonly string[]): MetricFamily {
+    return this.#define(name, "counter", help, labels);
+  }
+
+  gauge(name: string, help: string, labels: readonly string[]): MetricFamily {
+    return this.#define(name, "gauge", help, labels);
+  }
+
+  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): MetricFamily {
+    return this.#define(name, "histogram", help, labels, buckets);
+  }
+
+  #define(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[] = []): MetricFamily {
+    const existing = this.#families.get(name);
     if (existing !== undefined) return existing;
-    const created = new SeriesFamily(name, kind, help, labels, buckets);
+    const created = new MetricFamily(name, kind, help, labels, buckets);
     // Names come from our own code; a runaway one must not grow the registry for ever.
-    if (families.size < metricsLimits.familiesMax) families.set(name, created);
+    if (this.#families.size < metricsLimits.familiesMax) this.#families.set(name, created);
     return created;
-  };
+  }
 
-  return {
-    counter: (name, help, labels) => defineFamily(name, "counter", help, labels),
-    gauge: (name, help, labels) => defineFamily(name, "gauge", help, labels),
-    histogram: (name, help, labels, buckets) => defineFamily(name, "histogram", help, labels, buckets),
-    addByName(name, labels, value) {
-      const existing = families.get(name);
-      const names = existing?.labels ?? Object.keys(labels).sort();
-      const family = existing ?? defineFamily(name, "counter", "Counted by the engine.", names);
-      const series = family.withLabels(...names.map((label) => labels[label] ?? ""));
-      if (existing?.kind === "histogram") series.observe(value);
-      else series.add(value);
-    },
-    onScrape: (collect) => void collectors.push(collect),
-    families: () => [...families.values()].map(({ name, kind, labels }) => ({ name, kind, labels })),
-    render() {
-      for (const collect of collectors) collect();
-      return [...families.values()].map((one) => one.render()).join("");
-    },
-  };
+  /** A number that arrives as data; its family is created when it first appears. */
+  addByName(name: string, labels: Readonly<Record<string, string>>, value: number): void {
+    const existing = this.#families.get(name);
+    const names = existing?.labels ?? Object.keys(labels).sort();
+    const family = existing ?? this.counter(name, "Counted by the engine.", names);
+    const series = family.withLabels(...names.map((label) => labels[label] ?? ""));
+    if (existing?.kind === "histogram") series.observe(value);
+    else series.add(value);
+  }
+
+  /** Calls `collect` before each scrape, for numbers that are read rather than counted. */
+  onScrape(collect: () => void): void {
+    this.#collectors.push(collect);
+  }
+
+  families(): readonly MetricFamilyInfo[] {
+    return [...this.#families.values()].map(({ name, kind, labels }) => ({ name, kind, labels }));
+  }
+
+  /** Families without a number yet show their name and kind, so that a scrape lists all there are. */
+  render(): string {
+    for (const collect of this.#collectors) collect();
+    return [...this.#families.values()].map((family) => family.render()).join("");
+  }
 }
+
+export const createMetricsRegistry = (): MetricsRegistry => new MetricsRegistry();

@@ -142,7 +142,7 @@ describe("what every route has in common", () => {
     expect([broken.status, broken.body.error]).toEqual([500, "E.INTERNAL"]);
     const busy = await call("GET", "/api/v1/runs/r/events", bearer);
     expect([busy.status, busy.body.error]).toEqual([503, "E.STORE.BUSY"]);
-    expect(busy.body).toMatchObject({ message: expect.stringMatching(/store is away.*nothing was changed\. Try again/) });
+    expect(busy.body).toMatchObject({ message: expect.stringMatching(/store is unavailable.*Nothing was changed; try again/) });
     expect([broken, busy].map(({ headers }) => headers.get("retry-after"))).toEqual([null, "1"]);
     for (const { text } of [broken, busy]) expect(text).not.toMatch(/SELECT|secret|\.ts|\n/);
     const logged = fixture.environment.logRecords.filter((line) => line.event === "rest.failed");

@@ -1,4 +1,4 @@
-// Both doors on a real socket of the loopback, with a scripted engine, a scripted reader and a clock of our own behind them.
+// Both doors on a real loopback socket, with a fake engine, a fake reader and a fake clock.
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -42,9 +42,9 @@ export const sampleTokens = createTokenAuthenticator([
 ]);
 
 export interface DoorsFixtureOptions extends Partial<DoorsOptions> {
-  /** How long the session tokens of this house live. */
+  /** How long session tokens are valid. */
   readonly tokenMs?: number;
-  /** Whether its log keeps lines at debug. */
+  /** Whether debug lines are logged. */
   readonly isDebug?: boolean;
 }
 

@@ -1,4 +1,4 @@
-// The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
+// The event stream over a log and a few rows in memory, with readers that take only what the test lets them take.
 
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
 import { type CallerIdentity, createHeartbeatWatch, createVolatileEvents } from "@astraflow/services";
@@ -32,7 +32,7 @@ interface SampleFact {
   readonly subject?: string;
 }
 
-/** A log and the few rows that events look up, all in hand. */
+/** A log and the few rows that events look up, in memory. */
 export function openEventStreamFixture(
   facts: SampleFact[],
   more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskRowPhase; farewells?: Set<() => void> } = {},
@@ -150,7 +150,7 @@ export async function followEvents(
   return { sink, seen, gone: gone ?? (() => undefined), namedEvents: () => seen().filter((one) => one.type !== null) };
 }
 
-/** Reads that hang on promises alone are over after a few turns of the loop. */
+/** Reads that wait for promises only are done after a few turns of the event loop. */
 export const flushPromises = async (): Promise<void> => {
   for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
 };

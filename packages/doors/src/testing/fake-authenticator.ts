@@ -1,17 +1,18 @@
-// A gate that a test holds in its hands: it believes the token book it is given, remembers every session token, and revokes when told.
+// An authenticator that a test controls: it accepts the given tokens, remembers every session token, and revokes credentials on demand.
 
 import { fault } from "@astraflow/protocol";
+import type { SessionTokenClaims } from "../auth/session-tokens.ts";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
-import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "../auth/worker-authenticator.ts";
+import type { AuthenticatedWorker, WorkerAuthenticator } from "../auth/worker-authenticator.ts";
 
 export interface FakeAuthenticator extends WorkerAuthenticator {
   /** Everything issued, oldest first; the token of the n-th is `session-token-<n>`. */
   readonly issued: SessionTokenClaims[];
-  /** Nobody admitted by this user's credential is good any more. */
+  /** The credential of this user is no longer valid. */
   revoke(user: string): void;
-  /** Workers of this tenant must show a certificate. */
+  /** Workers of this tenant need a client certificate. */
   requireCertificate(tenant: string): void;
-  /** Session tokens issued so far are over. */
+  /** The session tokens issued so far are no longer valid. */
   expireSessionTokens(): void;
 }
 

@@ -1,4 +1,4 @@
-// A worker's end of the session as a script, in any dialect: says what a test tells it, word by word, and waits for named frames.
+// A worker that a test controls frame by frame, in any dialect: it sends what the test wants and waits for frames by type.
 
 import { type Dialect, type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
 import { createAwaitableQueue } from "@astraflow/services/testing";
@@ -15,7 +15,7 @@ export interface FakeWorker {
   /** The same, numbered as the dialect numbers, and asking for an ack. */
   sendWorkFrame(type: string, payload: object, more?: Record<string, unknown>): string;
   sendRaw(text: string | Buffer): void;
-  /** Resolves when the peer has seen everything said before: it answers in order. */
+  /** Resolves when the peer has processed everything sent before: it answers in order. */
   untilProcessed(): Promise<void>;
 }
 
@@ -24,9 +24,9 @@ export interface FakeWorkerOptions {
   readonly instance?: string;
   readonly headers?: Record<string, string>;
   readonly dialect?: Dialect;
-  /** Where the counter in its frame ids stands: 0 in a new process. */
+  /** First value of the counter in its frame ids: 0 in a new process. */
   readonly count?: number;
-  /** Frames are taken as they come: for peers that do not know in which dialect they will be answered. */
+  /** Frames are not validated: for workers that do not know in which dialect they will be answered. */
   readonly isUnchecked?: boolean;
 }
 
@@ -58,10 +58,10 @@ export async function connectFakeWorker(url: string, options: FakeWorkerOptions 
     socket.once("open", () => resolve());
     socket.once("error", reject);
   });
-  // A terminated connection shows as an error first; its close is what tests look at.
+  // A terminated connection reports an error first; tests wait for its close.
   socket.on("error", () => undefined);
 
-  const say = (type: string, payload: object, more: Record<string, unknown> = {}): string => {
+  const sendFrame = (type: string, payload: object, more: Record<string, unknown> = {}): string => {
     const id = `${type}-${count++}`;
     const sender = { role: "worker", id: instance };
     socket.send(JSON.stringify({ type, id, ts: new Date(0).toISOString(), tenant, sender, payload, ...more }));
@@ -76,8 +76,8 @@ export async function connectFakeWorker(url: string, options: FakeWorkerOptions 
     frames,
     closed,
     nextFrame: (type) => inbox.take((envelope) => envelope.type === type),
-    sendFrame: say,
-    sendWorkFrame: (type, payload, more) => say(type, payload, { ...numbered(), ack: { request: true }, ...more }),
+    sendFrame,
+    sendWorkFrame: (type, payload, more) => sendFrame(type, payload, { ...numbered(), ack: { request: true }, ...more }),
     sendRaw: (text) => socket.send(text),
     async untilProcessed() {
       const mark = `mark-${count++}`;
@@ -105,7 +105,7 @@ export const registerPayload = (
   ...more,
 });
 
-/** Register of a worker that knows no extension and reports nothing, as the older dialects demand it. */
+/** Register of a worker without extensions, as the older dialects require it. */
 export const olderRegisterPayload = (more: Record<string, unknown> = {}) => ({
   capabilities: { concurrency: { max_parallel: 1 }, runtimes: ["python"], features: [] },
   packages: [{ name: "demo", version: "1.0.0", status: "installed" }],

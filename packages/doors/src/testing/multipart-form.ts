@@ -1,4 +1,4 @@
-// A form with a file, as a browser sends it in one piece: for tests of resources.
+// A multipart form with a file, as a browser sends it.
 
 export const multipartType = "multipart/form-data; boundary=b";
 export function multipartForm(

@@ -1,6 +1,6 @@
-// A socket that is nothing but a list of what was done to it, for tests of the session server without any transport.
+// A socket that records all calls, for tests of the session server without a transport.
 
-import type { PeerCertificate } from "../auth/worker-authenticator.ts";
+import type { PeerCertificate } from "../auth/certificates.ts";
 import type { WorkerSocket } from "../session/connection/worker-socket.ts";
 
 export interface RecordedFrame {
@@ -37,12 +37,12 @@ export class RecordingSocket implements WorkerSocket {
   batchWrites = (work: () => void) => work();
 }
 
-/** A frame as a socket brings it. */
+/** A frame as a socket receives it. */
 export function encodeFrame(type: string, payload: object, more: Record<string, unknown> = {}): Buffer {
   const sender = { role: "worker", id: "w-1" };
   const ts = new Date(0).toISOString();
   return Buffer.from(JSON.stringify({ type, id: type, ts, tenant: "default", sender, ack: { request: true }, payload, ...more }));
 }
 
-/** Until everything that is under way in this tick has happened. */
+/** Resolves when everything scheduled in this tick has run. */
 export const nextLoopTurn = () => new Promise<void>((resolve) => setImmediate(resolve));

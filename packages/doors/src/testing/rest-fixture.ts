@@ -1,4 +1,4 @@
-// The REST calls without HTTP, before documents in memory: for tests of people, resources and commands. Passwords cost next to nothing.
+// REST calls without HTTP on documents in memory, with cheap password hashing.
 
 import type { RouteName } from "@astraflow/protocol";
 import { createUserAccounts, type UserAccounts } from "@astraflow/services";
@@ -34,9 +34,9 @@ export interface RestCallFixture {
   readonly docs: FakeDocumentStore;
   readonly environment: FakeEnvironment;
   readonly people: UserAccounts;
-  /** The body is whatever it is: tests say what they expect. */
+  /** `body` is any, so that tests can read what they expect. */
   callRoute(name: RouteName, input?: RestCallInput): Promise<RestCallResult>;
-  /** The answer as it is, bytes and all. */
+  /** The response as it is, bytes included. */
   callRouteRaw(name: RouteName, input?: RestCallInput): Promise<RestResponse>;
   /** A user, and a token for it. */
   signIn(username: string, roles: readonly string[], tenant?: string): Promise<{ token: string; id: string }>;

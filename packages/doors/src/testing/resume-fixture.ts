@@ -1,4 +1,4 @@
-// Workers with a session, sockets that break, and new sockets that ask for the session again: what every test of a resume begins with.
+// Workers with a session, lost sockets, and new sockets that resume the session.
 
 import type { DoorsFixture } from "./doors-fixture.ts";
 import type { FakeWorker } from "./fake-worker.ts";
@@ -13,7 +13,7 @@ export const ackRequested = { ack: { request: true } };
 const lastAccept = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
 export const sessionTokenOf = (worker: FakeWorker) => String(lastAccept(worker)?.payload["session_token"]);
 
-/** The house is another one for each test, so it is asked for. */
+/** Each test has its own fixture, so it is passed as a function. */
 export function createResumeFixture(fixture: () => DoorsFixture) {
   return {
     async open(options: Parameters<DoorsFixture["openSession"]>[0] = {}): Promise<ResumableSession> {
@@ -26,7 +26,7 @@ export function createResumeFixture(fixture: () => DoorsFixture) {
       worker.socket.terminate();
       await fixture().engine.nextCommand("worker.leave");
     },
-    /** A new socket whose first frame asks for the session. */
+    /** A new socket whose first frame resumes the session. */
     async ask(
       accepted: Pick<ResumableSession, "session" | "token">,
       more: object = {},

@@ -1,4 +1,4 @@
-// Effects as the engine would make them, for tests that only care about a few of their fields.
+// Sample effects of the engine, for tests that need only a few of their fields.
 
 import type { SendDispatch } from "@astraflow/engine";
 

@@ -1,5 +1,5 @@
-// The routes about workflows and packages on documents in memory, for three people and a stranger. Every answer that is no refusal is held
-// against the route's own schema.
+// The routes of workflows and packages on documents in memory, for several users. Every successful response is checked against the schema
+// of its route.
 
 import { sampleGauge } from "@astraflow/engine/testing";
 import { type Route, type RouteName, routes, type Workflow } from "@astraflow/protocol";
@@ -15,7 +15,7 @@ import { createTokenAuthenticator } from "../auth/token-registry.ts";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { createRestApi, type RestApiOptions } from "../rest/rest-api.ts";
 
-/** Ann and bob write workflows, eve looks after all of them, vic reads, wes sees runs only, mallory is of another tenant. */
+/** Ann and bob edit workflows, eve is an admin, vic reads, wes sees runs only, mallory belongs to another tenant. */
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "default", user: "ann", grants: ["read", "edit"] },
   { token: "bob", tenant: "default", user: "bob", grants: ["read", "edit"] },
@@ -30,14 +30,14 @@ export interface WorkflowCallInput {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Text and bytes leave as they are. */
+  /** Text and bytes are sent as they are. */
   readonly body?: unknown;
 }
 
 export interface WorkflowCallResult {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** What a test looks at is up to the test. */
+  /** `body` is any, so that tests can read what they expect. */
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
@@ -91,7 +91,7 @@ function toBytes(body: unknown): Buffer | null {
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-/** Throws where an answer is not what its route promises. */
+/** Throws where a response does not match the schema of its route. */
 function checkAgainstSchema(name: RouteName, { status, body }: WorkflowCallResult): void {
   const route: Route = routes[name];
   const response = status === route.status ? (route.response ?? null) : route.also?.[status];
@@ -101,7 +101,7 @@ function checkAgainstSchema(name: RouteName, { status, body }: WorkflowCallResul
   if (!isFine) throw new Error(`${name} answered what its schema refuses: ${JSON.stringify(problems.slice(0, 3))}`);
 }
 
-/** Other texts have other sums, as far as tests go. */
+/** Different for different texts, as far as tests need it. */
 function checksum(text: string): number {
   let sum = 7;
   for (let at = 0; at < text.length; at += 1) sum = (sum * 31 + text.charCodeAt(at)) % 1_000_000_007;

@@ -1,32 +1,32 @@
-// The wire between doors and engine: commands out in batches, effects in, each answer back to whoever asked.
-// Plain data only, so the engine may live in another thread. What a command means is decided there, never here.
+// Sends commands to the engine in batches, gives each answer to its caller and each effect to its listeners.
+// Only plain data crosses, as the engine may run in another thread.
 
 import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
 import { type Fault, fault, isFaultCode } from "@astraflow/protocol";
 
-/** Hears the one answer to a command. Exactly one of the two is not null. */
+/** Gets the one answer to a command. Exactly one of the two is not null. */
 export type AnswerHandler = (body: AnswerBody | null, fault: FaultData | null) => void;
 
-/** What the engine says without having been asked. */
+/** Effects that answer no command. */
 export type PushedEffectType = Exclude<Effect["type"], "answer">;
 export type PushedEffect<K extends PushedEffectType> = Extract<Effect, { type: K }>;
 
 export interface EngineClient {
-  /** For the hot path: no promise. `hear` is never called before `post` has returned. */
+  /** For the hot path: no promise. The handler is never called before `send` has returned. */
   send(command: Command, handler: AnswerHandler): void;
   /** Rejects with a Fault. */
   request(command: Command): Promise<AnswerBody>;
   /** The engine's side: effects of one turn, after its commit. Never throws. */
   handleEffects(effects: readonly Effect[]): void;
-  /** Listens to one kind of news; the returned function ends that. */
+  /** Listens to one type of effect; the returned function ends that. */
   on<K extends PushedEffectType>(kind: K, handler: (effect: PushedEffect<K>) => void): () => void;
-  /** The engine is gone: everything pending is answered with this fault, and so is everything posted later. */
+  /** The engine is gone: every pending command is answered with this fault, and every later one too. */
   close(fault: FaultData): void;
   readonly pendingCount: number;
 }
 
 export interface EngineClientOptions {
-  /** A listener threw: a bug of a door, which must not keep the others from hearing. */
+  /** A listener threw: a bug of ours, which must not affect the other listeners. */
   readonly report: (problem: unknown) => void;
 }
 
@@ -41,7 +41,7 @@ export function createEngineClient(push: (items: readonly CommandRequest[]) => v
 
   const resolveAnswer = (ref: number, body: AnswerBody | null, fault: FaultData | null): void => {
     const handler = pendingAnswers.get(ref);
-    // An answer nobody waits for: the engine answered after `close` had already spoken for it.
+    // The command was answered by `close` already.
     if (handler === undefined) return;
     pendingAnswers.delete(ref);
     try {
@@ -67,7 +67,7 @@ export function createEngineClient(push: (items: readonly CommandRequest[]) => v
     for (const ref of [...pendingAnswers.keys()]) resolveAnswer(ref, null, fault);
   };
 
-  // What is posted in one tick leaves as one batch: a socket's chunk often holds many frames.
+  // Commands of one tick leave as one batch: a socket's chunk often holds many frames.
   const flush = (): void => {
     const items = batch;
     batch = [];
@@ -117,7 +117,7 @@ export function createEngineClient(push: (items: readonly CommandRequest[]) => v
 
 const unreachableFault: FaultData = { code: "E.INTERNAL", message: "the engine could not be reached" };
 
-/** A fault that crossed threads as data, as the error it was. A code nobody knows becomes E.INTERNAL. */
+/** Turns a fault that crossed threads as data back into an error. An unknown code becomes E.INTERNAL. */
 export function faultFromData(data: FaultData): Fault {
   return isFaultCode(data.code)
     ? fault(data.code, data.message, data.details)

@@ -1,6 +1,5 @@
-// So much of one kind of work at a time, whoever asks: what is dear must not take the house from everybody else.
+// Limits how many calls of an expensive operation run at once; the rest wait in order.
 
-/** Lets so many work at a time; the rest in the order they came. */
 export function createSemaphore(max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -10,7 +9,7 @@ export function createSemaphore(max: number): <T>(work: () => Promise<T>) => Pro
     try {
       return await work();
     } finally {
-      // Whoever waits takes the place over, so that nobody slips in between.
+      // The next one takes over the place, so that no later call can overtake it.
       const next = waiting.shift();
       if (next === undefined) running -= 1;
       else next();

@@ -1,12 +1,12 @@
-// What a worker still keeps against what its results have left with it: found out after a register that names what is kept. Whatever the
-// documents say beyond that went with an old process or a lost disk. What follows from it is the engine's business.
+// Finds resources that a worker has lost: those that documents place there and that its register does not report. They went with an old
+// process or a lost disk.
 
 import { readArtifact, type StoreReader } from "@astraflow/engine";
 import { createSemaphore } from "../environment/semaphore.ts";
 
 export interface LostResource {
   readonly resource: string;
-  /** When the document that was seen was written. */
+  /** When the document was written. */
   readonly seenAt: number;
 }
 
@@ -17,12 +17,12 @@ export interface LostResourceQuery {
   readonly present: ReadonlySet<string>;
 }
 
-/** Gives what is gone; rejects where the store cannot be read. */
+/** Rejects where the store cannot be read. */
 export type FindLostResources = (query: LostResourceQuery) => Promise<LostResource[]>;
 
 /**
- * Documents read at once, and in all: what lies beyond ends by its time to live. After a restart every worker comes at once, and their
- * comparisons must not take the store from everybody else: the others wait.
+ * Documents in a page, and pages: resources beyond end by their time to live. After a restart all workers register at once, so only a few
+ * searches run at a time.
  */
 const finderLimits = { page: 500, pagesMax: 40, atOnce: 4 } as const;
 

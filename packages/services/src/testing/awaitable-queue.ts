@@ -1,12 +1,12 @@
-// Things that arrive some time, and tests that wait for a certain one of them: no sleeping, no polling.
+// A queue in which a test waits for a certain item: no sleeping, no polling.
 
 export interface AwaitableQueue<T> {
   put(item: T): void;
-  /** The first item not yet taken that fits; waits for it if need be. */
+  /** Takes the first item that fits; waits for it if there is none. */
   take(fits: (item: T) => boolean): Promise<T>;
-  /** What nobody has taken. */
+  /** Items that were not taken. */
   readonly left: readonly T[];
-  /** Everyone who waits, and everyone who will, is refused. */
+  /** Rejects everything that waits, and everything that will wait. */
   end(why: Error): void;
 }
 

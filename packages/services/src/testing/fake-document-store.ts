@@ -1,5 +1,5 @@
-// Documents in memory, behind a link and a reader, for tests of what is kept by name: compare-and-set, lists and search as the stores
-// do them, audit facts in a log. Commands of any other type go to the fake engine it is built on.
+// Documents in memory behind an engine client and a reader: compare-and-set, lists and search as in the real stores, and a log of audit
+// facts. Commands of any other type go to a fake engine.
 
 import {
   type DocPut,
@@ -25,7 +25,7 @@ export interface FakeDocumentStore {
   readonly engine: FakeEngine;
   readonly engineClient: EngineClient;
   readonly reader: StoreReader;
-  /** Every query that was asked. */
+  /** All queries so far. */
   readonly queries: PageQuery[];
   /** By id, `<tenant>/<collection>/<name>`. */
   readonly docs: Map<string, DocRow>;
@@ -33,14 +33,14 @@ export interface FakeDocumentStore {
   readonly log: (LoggedFact & { readonly tenant: string })[];
   /** The body of a document, or null. */
   body(tenant: string, collection: string, name: string): Record<string, unknown> | null;
-  /** Writes as another would, between two commands of the door under test. */
+  /** Writes like another client, between two commands of the door under test. */
   write(command: Omit<WriteDocs, "type" | "by"> & { readonly by?: string }): void;
 }
 
 export interface FakeDocumentStoreOptions {
-  /** The store's clock; stands still at 1,760,000,000,000 without one. */
+  /** The clock of the store; without one it is always 1,760,000,000,000. */
   readonly now?: () => number;
-  /** Runs, tasks and workers that the reader shows besides. */
+  /** Further runs, tasks and workers that the reader returns. */
   readonly rows?: Partial<SampleRows>;
   readonly engine?: FakeEngine;
 }
@@ -76,7 +76,7 @@ export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}):
     return { revs, repeated: false };
   };
   const announceLogGrowth = (tenant: string): void => {
-    // As the engine: after the answer, and only of a log that has grown.
+    // Like the engine: after the answer, and only where the log has grown.
     setImmediate(() => engine.emitEffects({ type: "log", tenant, head: logHead(log, tenant) }));
   };
 
@@ -123,7 +123,7 @@ export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}):
   };
 }
 
-/** The first document that is not at the revision its writer names. Nothing is written where there is one. */
+/** The first document that is not at the revision its writer expects. Nothing is written where there is one. */
 function revisionConflict(docs: ReadonlyMap<string, DocRow>, command: WriteDocs): FaultData | null {
   for (const { collection, name, rev } of [...command.puts, ...(command.drops ?? [])]) {
     const present = docs.get(docId(command.tenant, collection, name))?.rev ?? 0;
@@ -148,7 +148,7 @@ function toDocRow(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut
     collection: put.collection,
     rev: (before?.rev ?? 0) + 1,
     at,
-    // What a writer does not say stays as it was.
+    // Fields that the writer leaves out stay as they were.
     due: put.keepMs !== undefined ? at + put.keepMs : put.due === undefined ? (before?.due ?? null) : put.due,
     sort: put.sort ?? before?.sort ?? "",
     terms: put.terms ?? before?.terms ?? "",
@@ -186,7 +186,7 @@ function queryEvents(log: FakeDocumentStore["log"], query: EventQuery): EventPag
   );
   const ordered = before === undefined ? wanted : wanted.toReversed();
   const items = ordered.slice(0, limit).map(({ tenant: _tenant, ...entry }) => entry);
-  // Backwards, a page that holds all there was has looked down to the end of the stretch.
+  // Backwards, a page that holds everything has searched down to the end of the range.
   const end = ordered.length > limit ? items.at(-1)?.position : undefined;
   const next = before === undefined ? (items.at(-1)?.position ?? after) : (end ?? after);
   return { items, next, head: logHead(log, tenant), floor: 0 };

@@ -1,4 +1,4 @@
-// An engine that does what a test tells it: keeps every command, answers at once or when released, and says whatever it is told to say.
+// An engine that a test controls: it stores every command, answers at once or when released, and emits the effects that the test wants.
 
 import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
 import { createEngineClient, type EngineClient } from "../environment/engine-client.ts";
@@ -10,7 +10,7 @@ type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;
 export interface FakeEngine {
   readonly client: EngineClient;
   readonly commands: Command[];
-  /** Batches as they were pushed: commands of one tick belong together. */
+  /** Batches as they were pushed: the commands of one tick each. */
   readonly batches: (readonly CommandRequest[])[];
   readonly problems: unknown[];
   /** The next command of this type that no test has taken yet. */
@@ -96,7 +96,7 @@ export function createFakeEngine(): FakeEngine {
       }
       held.push(...items.filter(({ command }) => holding.has(command.type)));
       const now = items.filter(({ command }) => !holding.has(command.type)).map(answered);
-      // As a real engine: never in the same tick.
+      // Like a real engine: never in the same tick.
       if (now.length > 0) setImmediate(() => engineClient.handleEffects(now));
     },
     { report: (problem) => void problems.push(problem) },

@@ -1,13 +1,13 @@
-// An outside that tests hold in their hands: time moves when they say so, names count up, log lines are kept.
+// An environment that tests control: the clock moves when they say so, ids count up, log lines are stored.
 
 import type { LogRecord, ServiceEnvironment } from "../environment/service-environment.ts";
 
 export interface FakeEnvironment extends ServiceEnvironment {
   readonly isDebug: boolean;
   readonly logRecords: LogRecord[];
-  /** Moves the clock and runs what became due on the way, in order. */
+  /** Moves the clock and runs the timers that became due, in order. */
   advance(ms: number): void;
-  /** Moves the clock alone, as a process finds it that was asleep: for weeks in which a timer would run a million times. */
+  /** Moves the clock without running timers, as after a suspend: for weeks in which a timer would run a million times. */
   jumpClock(ms: number): void;
 }
 

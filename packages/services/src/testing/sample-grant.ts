@@ -1,4 +1,4 @@
-// A grant of a secret to a package, for tests of what nodes are given.
+// A sample grant of a secret to a package.
 
 import type { ResourceGrantRecord } from "../resources/resource-store.ts";
 

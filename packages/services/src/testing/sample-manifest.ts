@@ -1,4 +1,4 @@
-// A small package's manifest, as a worker shows it.
+// A sample manifest of a small package, as a worker reports it.
 
 import type { JsonObject } from "@astraflow/protocol";
 

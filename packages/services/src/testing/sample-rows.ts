@@ -1,4 +1,4 @@
-// Rows and a reader that holds them, for tests of what the API shows. The reader filters by tenant as the stores do.
+// Sample rows and a reader that returns them, filtered by tenant as in the real stores.
 
 import type { ChunkRow, LoggedFact, PageQuery, RunRow, StoreReader, TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleRun, sampleTask } from "@astraflow/engine/testing";

@@ -5,12 +5,11 @@ import { createHash } from "node:crypto";
 import {
   createMetricsRegistry,
   createRestApi,
-  createSessionServer,
   type DoorEnvironment,
   type RestApi,
   type RestResponse,
   type SessionLimits,
-  type SessionServer,
+  SessionServer,
   type WorkerSocket,
   type WorkerSocketEvents,
 } from "@astraflow/doors";
@@ -133,7 +132,7 @@ export class SchedulerProcess implements NetworkListener {
     const metrics = createMetricsRegistry();
     const who = createTokenAuthenticator(options.tenants);
     const manifestRecorder = createManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
-    this.#sessionServer = createSessionServer({
+    this.#sessionServer = new SessionServer({
       engineClient,
       environment,
       metrics,

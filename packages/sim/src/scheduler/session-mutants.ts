@@ -75,7 +75,14 @@ export class SessionMutator {
       },
     }) as WorkerSocket;
     const handlers = openSession(mutated);
-    return { ...handlers, message: (data, isBinary) => this.#handleMessage(data, isBinary, mutatedSocket, handlers, socket) };
+    return {
+      message: (data, isBinary) => this.#handleMessage(data, isBinary, mutatedSocket, handlers, socket),
+      ping: (data) => handlers.ping(data),
+      pong: () => handlers.pong(),
+      drained: () => handlers.drained(),
+      bytesReceived: (bytes) => handlers.bytesReceived(bytes),
+      closed: (code) => handlers.closed(code),
+    };
   }
 
   #send(text: string, mutatedSocket: MutatedSocket, handlers: WorkerSocketEvents, socket: WorkerSocket): void {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { registerPayload } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const big = (chars: number) => JSON.stringify({ text: "x".repeat(chars) });
 const result = (task: string, text = "") => ({ run_id: "r", task_id: task, status: "SUCCEEDED", result: { text }, fence: 7 });

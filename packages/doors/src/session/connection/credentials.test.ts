@@ -1,13 +1,13 @@
 import { createFakeEngine, createFakeEnvironment } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import type { PeerCertificate } from "../../auth/worker-authenticator.ts";
+import type { PeerCertificate } from "../../auth/certificates.ts";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { type DoorsFixture, openDoorsFixture, sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
-import { createSessionServer } from "../server/session-server.ts";
+import { SessionServer } from "../server/session-server.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 
@@ -99,7 +99,7 @@ describe("certificates", () => {
     const engine = createFakeEngine();
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
-    const sessionServer = createSessionServer({
+    const sessionServer = new SessionServer({
       engineClient: engine.client,
       authenticator,
       environment,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 

@@ -6,8 +6,8 @@ import { type DoorsFixture, openDoorsFixture, sampleTokens } from "../../testing
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, RecordingSocket } from "../../testing/recording-socket.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
-import { createSessionServer } from "../server/session-server.ts";
+import { SessionServer } from "../server/session-server.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 
@@ -281,7 +281,7 @@ describe("whom and what the session door refuses", () => {
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
     const limits = { unauthenticatedMax: 2, handshakesPerSecondMax: 1 };
-    const sessionServer = createSessionServer({
+    const sessionServer = new SessionServer({
       engineClient: createFakeEngine().client,
       authenticator,
       environment,

@@ -1,11 +1,11 @@
 import { joinAnswer } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { SessionTokenClaims } from "../../auth/worker-authenticator.ts";
+import type { SessionTokenClaims } from "../../auth/session-tokens.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { ackRequested, createResumeFixture, type ResumableSession, sessionTokenOf } from "../../testing/resume-fixture.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 describe("whom a resume refuses, and when a session is over", () => {
   let fixture: DoorsFixture;

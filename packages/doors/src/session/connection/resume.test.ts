@@ -4,7 +4,7 @@ import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture
 import type { FakeWorker } from "../../testing/fake-worker.ts";
 import { ackRequested, createResumeFixture } from "../../testing/resume-fixture.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
+import { sessionLimits } from "./session-limits.ts";
 
 const result = (task: string) => ({ run_id: "r", task_id: task, status: "SUCCEEDED", result: {}, fence: 7 });
 

@@ -1,43 +1,41 @@
-// One socket's way from a stranger to a session: handshake, register, inventory, or a resume. Frames that come before a verdict wait for it.
-// What is said in a session is inbound-frames.ts; sockets and their pressure are monitored-socket.ts. The moves between phases are in phase.ts.
+// One worker's socket: reads its frames, limits what is unread and unanswered, notices silence, and passes the frames to its handler.
+// Transport-free: websocket-door.ts brings real sockets, the simulator its own.
 
-import {
-  type AckPayload,
-  type Envelope,
-  Fault,
-  fault,
-  faultCodes,
-  type ResumePayload,
-  readEnvelope,
-  readJson,
-  readPayload,
-  toFrameType,
-  limits as wireLimits,
-} from "@astraflow/protocol";
-import { dialectRules } from "@astraflow/session";
-import type { PeerCertificate } from "../../auth/worker-authenticator.ts";
-import { type FramePeer, peerWithoutSession } from "../frames/frame-log.ts";
-import { createFrameTracer } from "../frames/frame-tap.ts";
-import { SchedulerFrameWriter } from "../frames/frame-writer.ts";
-import { controlFrameTag } from "../frames/unanswered-frames.ts";
-import { readFramePayload } from "../frames/work-frames.ts";
-import { Session } from "../lifecycle/session.ts";
-import { frameLogFields, type SessionContext, type SessionTransport, windowSizesFor } from "../lifecycle/session-context.ts";
-import { type ConnectionPhase, transitionConnection } from "../lifecycle/session-phases.ts";
-import { Registration } from "../registration/registration.ts";
-import { authenticateHandshake, type HandshakeIdentity, isSentBy } from "../registration/worker-handshake.ts";
-import { findResumableSession } from "./resume-lookup.ts";
+import { type Envelope, Fault, fault, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
+import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import type { MetricSeries } from "../../environment/metrics-registry.ts";
+import { type FrameTrace, frameLogFields } from "../frames/frame-trace.ts";
+import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
+import type { SessionLimits } from "./session-limits.ts";
+import type { SessionMetrics } from "./session-metrics.ts";
+import { type ConnectionPhase, transitionConnection } from "./session-phases.ts";
+import type { WorkerSocket, WorkerSocketEvents } from "./worker-socket.ts";
 
-/** What a connection asks of its socket. */
-export interface ConnectionTransport {
-  readonly certificate: PeerCertificate | null;
-  send(text: string): void;
-  close(code: number, reason: string): void;
-  terminate(): void;
-  /** The peer has shown who it is. False: there are too many of its tenant already. */
-  markAuthenticated(tenant: string): boolean;
-  /** Runs it when it is this peer's turn among all that come at once; false when the turn was not needed any more. */
-  scheduleJoin(tenant: string, run: () => boolean): void;
+export interface ConnectionContext {
+  readonly environment: DoorEnvironment;
+  readonly limits: SessionLimits;
+  readonly metrics: SessionMetrics;
+  /** Null where nobody can see single frames. */
+  readonly frameTrace: FrameTrace | null;
+}
+
+/** Handles the frames of a connection: a JoinHandshake until there is a session, then InboundFrames. */
+export interface FrameHandler {
+  readonly sessionId: string | null;
+  /** Bytes of frames that the engine has not answered. */
+  readonly unansweredBytes: number;
+  /** A silence longer than this ends the session. */
+  readonly idleTimeoutMs: number;
+  handleFrame(envelope: Envelope, bytes: number): void;
+  /** Whatever is owed to the worker is sent at the end of the tick. */
+  scheduleFlush(): void;
+  /** Tells the worker why, then ends the connection and its session, if there is one. */
+  fail(why: Fault, about?: Envelope): void;
+  /** A step threw, which is a bug of ours: ends the connection and the session, whose state is in doubt. */
+  abort(problem: unknown): void;
+  checkTimers(now: number): void;
+  recheckCredentials(): void;
+  handleDisconnect(reason: string): void;
 }
 
 interface BufferedFrame {
@@ -45,50 +43,131 @@ interface BufferedFrame {
   readonly isBinary: boolean;
 }
 
-/** Close code of the sockets whose session was reset; the older workers expect exactly this one. */
+/** Close code of sockets whose session was reset; the older workers expect exactly this one. */
 const resetCloseCode = 1011;
-/** Try again later. Not a reset: of that the older workers die at their first handshake, while a socket that is lost is dialled again. */
-const overCapacityCloseCode = 1013;
-/** What a frame that waits weighs besides its bytes. */
+const goingAwayCode = 1001;
+/** What a buffered frame weighs besides its bytes. */
 const bufferedOverheadBytes = 512;
 
-export class SessionConnection implements SessionTransport {
-  phase: ConnectionPhase = "new";
-  session: Session | null = null;
-  /** It waits for its turn. */
-  isWaitingToJoin = false;
-  private readonly context: SessionContext;
-  private readonly transport: ConnectionTransport;
+export class SessionConnection implements WorkerSocketEvents {
+  readonly socket: WorkerSocket;
+  readonly connectedAt: number;
+  /** Null until the worker is authenticated. */
+  tenant: string | null = null;
+  private readonly context: ConnectionContext;
+  private readonly limits: SessionLimits;
+  private readonly onClosed: (connection: SessionConnection) => void;
+  private handler: FrameHandler;
+  private phase: ConnectionPhase = "handshake";
+  /** Who must have sent every later frame. */
   private identity: HandshakeIdentity | null = null;
-  private writer: SchedulerFrameWriter;
-  private deadline: number;
+  /** Why frames are buffered: the worker waits for its turn to join, or its session for the engine's answer to a resume. */
+  private heldFor: "turn" | "session" | null = null;
   private buffered: BufferedFrame[] = [];
   private bufferedBytes = 0;
+  private isPaused = false;
+  private unauthenticatedBytes = 0;
+  private lastActivityAt: number;
+  private lastFrameAt: number;
+  private lastPingAt: number;
+  /** Until when the peer may answer our close. */
+  private closeDeadline = Number.POSITIVE_INFINITY;
+  /** When the client certificate has to be checked again. */
+  private certificateExpiresAt: number;
+  private bytesIn: MetricSeries;
+  private bytesOut: MetricSeries;
+  private activeGauge: MetricSeries | null = null;
 
-  constructor(context: SessionContext, transport: ConnectionTransport) {
+  constructor(
+    socket: WorkerSocket,
+    context: ConnectionContext,
+    createHandler: (connection: SessionConnection) => FrameHandler,
+    onClosed: (connection: SessionConnection) => void,
+  ) {
+    this.socket = socket;
     this.context = context;
-    this.transport = transport;
-    this.writer = new SchedulerFrameWriter("v2", "unknown", context.timestamp);
-    this.deadline = this.deadlineIn(context.limits.handshakeTimeoutMs);
+    this.limits = context.limits;
+    this.onClosed = onClosed;
+    const now = context.environment.clock.monotonic();
+    this.connectedAt = now;
+    this.lastActivityAt = now;
+    this.lastFrameAt = now;
+    this.lastPingAt = now;
+    this.certificateExpiresAt = socket.certificate?.expiresAt ?? Number.POSITIVE_INFINITY;
+    this.bytesIn = context.metrics.bytes("unknown", "in");
+    this.bytesOut = context.metrics.bytes("unknown", "out");
+    this.handler = createHandler(this);
   }
 
-  /** Bytes that were read and not answered: above a limit the socket is not read. */
-  get unansweredBytes(): number {
-    return this.bufferedBytes + (this.session?.unanswered.bytes ?? 0);
+  get isClosed(): boolean {
+    return this.phase === "closed";
+  }
+
+  // ---- events of the socket
+
+  message(data: Buffer, isBinary: boolean): void {
+    this.recordActivity();
+    this.lastFrameAt = this.lastActivityAt;
+    this.bytesIn.add(data.length);
+    try {
+      this.handleMessage(data, isBinary);
+    } catch (problem) {
+      this.handler.abort(problem);
+    }
+    this.handler.scheduleFlush();
+    this.pauseIfOverloaded();
+  }
+
+  ping(data: Uint8Array): void {
+    this.recordActivity();
+    if (this.socket.bufferedAmount < this.limits.socketBytesSoft) this.socket.pong(data);
+  }
+
+  pong(): void {
+    this.recordActivity();
+  }
+
+  drained(): void {
+    this.handler.scheduleFlush();
+  }
+
+  bytesReceived(bytes: number): void {
+    if (this.tenant !== null) return;
+    this.unauthenticatedBytes += bytes;
+    if (this.unauthenticatedBytes > this.limits.unauthenticatedBytesMax) this.socket.terminate();
+  }
+
+  closed(code: number): void {
+    this.onClosed(this);
+    this.activeGauge?.add(-1);
+    this.activeGauge = null;
+    this.phase = "closed";
+    this.dropBuffered();
+    this.guard(() => this.handler.handleDisconnect(`socket closed with ${code}`));
+  }
+
+  /** Runs one step. One that throws ends this connection and its session, never the process. */
+  private guard(step: () => void): void {
+    try {
+      step();
+    } catch (problem) {
+      this.handler.abort(problem);
+    }
   }
 
   // ---- frames
 
-  handleMessage(data: Buffer, isBinary: boolean): void {
+  private handleMessage(data: Buffer, isBinary: boolean): void {
     if (this.phase === "closed") return;
-    if (this.isWaitingToJoin || this.phase === "resuming") {
+    if (this.heldFor !== null) {
       this.buffered.push({ data, isBinary });
       this.bufferedBytes += data.length + bufferedOverheadBytes;
       return;
     }
     const envelope = this.parseFrame(data, isBinary);
-    if (envelope instanceof Fault) this.fail(envelope);
-    else this.handleFrame(envelope, data.length);
+    if (envelope instanceof Fault) return this.handler.fail(envelope);
+    if (this.identity !== null && !isSentBy(this.identity, envelope)) return this.rejectSender(this.identity, envelope);
+    this.handler.handleFrame(envelope, data.length);
   }
 
   private parseFrame(data: Buffer, isBinary: boolean): Envelope | Fault {
@@ -99,247 +178,170 @@ export class SessionConnection implements SessionTransport {
     return value instanceof Fault ? value : readEnvelope(value, this.identity?.dialect ?? "any");
   }
 
-  private handleFrame(envelope: Envelope, bytes: number): void {
-    // From then on its session writes down what it hears.
-    if (this.session === null) this.context.frameLog?.logReceived(envelope, null);
-    if (this.identity === null)
-      return envelope.type === "control.resume" ? this.handleResume(envelope, bytes) : this.handleHandshake(envelope, bytes);
-    if (!isSentBy(this.identity, envelope)) {
-      this.audit("session.mismatch", { code: "E.SESSION.TENANT_MISMATCH", ...frameLogFields(envelope) });
-      return this.fail(fault("E.SESSION.TENANT_MISMATCH", "tenant and sender must stay those of the handshake"), envelope);
-    }
-    if (this.session !== null) this.session.inbound.handleFrame(envelope, bytes);
-    else {
-      this.traceFrame(this.identity, envelope, bytes);
-      this.handleBeforeSession(this.identity, envelope, bytes);
-    }
+  private rejectSender({ tenant, instance }: HandshakeIdentity, envelope: Envelope): void {
+    const { environment, frameTrace } = this.context;
+    const why = fault("E.SESSION.TENANT_MISMATCH", "tenant and sender must match the handshake");
+    const about = { tenant, sender: { id: instance }, code: why.code, ...frameLogFields(envelope) };
+    if (this.phase === "handshake") frameTrace?.logReceived(envelope, null);
+    environment.log({ level: "warn", event: "session.mismatch", audit: true, ...about });
+    this.handler.fail(why, envelope);
   }
 
-  /** To whoever looks on, once it is known from whom it is. */
-  private traceFrame(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
-    this.context.frameTap?.publishReceived(envelope, bytes, peerWithoutSession(identity, identity.displayInfo.name));
+  /** Frames are buffered from now on, until `replayBuffered`. */
+  hold(heldFor: "turn" | "session"): void {
+    this.heldFor = heldFor;
   }
 
-  /** Heard now what came too early, in order. */
-  private replayBuffered(): void {
-    const buffered = this.buffered;
-    this.buffered = [];
-    this.bufferedBytes = 0;
+  /** Handles the frames that came too early, in order. */
+  replayBuffered(): void {
+    const { buffered } = this;
+    this.heldFor = null;
+    this.dropBuffered();
     for (const { data, isBinary } of buffered) this.handleMessage(data, isBinary);
   }
 
-  // ---- from stranger to session
+  private dropBuffered(): void {
+    this.buffered = [];
+    this.bufferedBytes = 0;
+  }
 
-  private handleHandshake(first: Envelope, bytes: number): void {
-    const identity = authenticateHandshake(first, this.transport.certificate, this.context);
-    if (identity instanceof Fault) return this.rejectFirstFrame(first, identity);
+  // ---- what the handshake and the session ask for
+
+  /** Every later frame must come from this worker, in its dialect. */
+  bindTo(identity: HandshakeIdentity): void {
     this.identity = identity;
-    this.openWriter(peerWithoutSession(identity, identity.displayInfo.name));
-    this.traceFrame(identity, first, bytes);
-    this.setPhase("greeted");
-    this.deadline = Number.POSITIVE_INFINITY;
-    if (!this.transport.markAuthenticated(identity.tenant)) return this.rejectOverCapacity(identity.tenant);
-    this.context.registry.endDetachedOf(identity.worker);
-    this.isWaitingToJoin = true;
-    this.transport.scheduleJoin(identity.tenant, () => this.acceptHandshake(identity));
   }
 
-  /** Its turn has come: only now it hears that it was understood, and goes on. */
-  private acceptHandshake(identity: HandshakeIdentity): boolean {
-    if (this.phase === "closed") return false;
-    this.isWaitingToJoin = false;
-    this.deadline = this.deadlineIn(this.context.limits.registerTimeoutMs);
-    this.ackHandshake(identity);
-    this.replayBuffered();
-    return true;
+  /** Counts the connection as one of this tenant; the limit on bytes before that ends. */
+  markAuthenticated(tenant: string): void {
+    const { metrics } = this.context;
+    this.tenant = tenant;
+    this.socket.markAuthenticated();
+    this.bytesIn = metrics.bytes(tenant, "in");
+    this.bytesOut = metrics.bytes(tenant, "out");
+    this.activeGauge = metrics.connections(tenant);
+    this.activeGauge.add(1);
   }
 
-  private ackHandshake(identity: HandshakeIdentity): void {
-    const rules = dialectRules[identity.dialect];
-    const { recv } = windowSizesFor(this.context, identity.tenant, false);
-    const window = { ack_seq: rules.firstNumber - 1, ack_bitmap: 0, recv_window: Math.min(recv, rules.framesMax) };
-    const ack: AckPayload = { ok: true, for: identity.handshakeFrameId, ...(rules.isNumbered && window) };
-    this.transport.send(this.writer.encodeAck(ack));
+  /** There is a session: its handler takes the frames from now on. */
+  attach(handler: FrameHandler): void {
+    this.setPhase("attached");
+    this.handler = handler;
   }
 
-  private handleBeforeSession(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
-    const type = toFrameType(identity.dialect, envelope.type) ?? envelope.type;
-    if (type === "control.register") return this.handleRegister(identity, envelope, bytes);
-    // Repeated by those who heard no ack in time.
-    if (type === "control.handshake" && envelope.id === identity.handshakeFrameId) return this.ackHandshake(identity);
-    // The older ones repeat that of an earlier socket too, when they dialled anew at once, and would die of a reset.
-    if (type === "control.handshake" && identity.dialect !== "v2")
-      return this.transport.send(this.writer.encodeAck({ ok: true, for: envelope.id }));
-    if (type === "control.handshake" || type === "control.resume")
-      return this.fail(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
-    if (!type.startsWith("control."))
-      return this.fail(fault("E.SESSION.NOT_REGISTERED", "register before sending work frames"), envelope);
-    // Some workers start beating when the socket opens; before there is a session there is nothing to renew.
-    if (envelope.ack?.request !== true || type === "control.ack") return;
-    const isKnown = type === "control.heartbeat";
-    const info = `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`;
-    this.transport.send(this.writer.encodeAck({ ok: isKnown, for: envelope.id, ...(!isKnown && { info }) }));
+  /** Runs a join whose turn has come; false when it did not need the turn any more. */
+  runTurn(join: () => boolean): boolean {
+    let isUsed = true;
+    this.guard(() => {
+      isUsed = join();
+    });
+    this.handler.scheduleFlush();
+    this.resumeIfDrained();
+    return isUsed;
   }
-
-  private handleRegister(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
-    const register = readFramePayload(identity, "control.register", envelope);
-    if (register instanceof Fault) return this.fail(register, envelope);
-    const registration = new Registration(register, null);
-    const session = new Session(this.context, identity, registration, this.writer, this);
-    this.session = session;
-    session.inbound.rememberRegister(envelope);
-    session.recordManifests(register.manifests ?? []);
-    session.prefetchRequirements(register.packages ?? []);
-    const tag = controlFrameTag(envelope, bytes);
-    if (registration.isComplete(identity)) {
-      session.handshake.settleAfterJoin(tag);
-      return this.startJoin();
-    }
-    // Acknowledged as received, or the rest would not come; that it counts is said by accept, after the join is stored.
-    session.stream.settle(tag);
-    this.setPhase("describing");
-    this.deadline = this.deadlineIn(this.context.limits.inventoryTimeoutMs);
-  }
-
-  /** Refused at once where it must be; else it waits for its turn as a handshake does: a crowd that was cut off comes back all at once. */
-  private handleResume(first: Envelope, bytes: number): void {
-    const resume = readPayload("v2", "control.resume", first.payload);
-    if (resume instanceof Fault) return this.rejectFirstFrame(first, resume);
-    const session = findResumableSession(first, resume, this.transport.certificate, this.context);
-    if (session instanceof Fault) return this.rejectFirstFrame(first, session);
-    this.context.frameTap?.publishReceived(first, bytes, session.framePeer);
-    this.deadline = Number.POSITIVE_INFINITY;
-    if (!this.transport.markAuthenticated(session.identity.tenant)) return this.rejectOverCapacity(session.identity.tenant);
-    this.isWaitingToJoin = true;
-    this.transport.scheduleJoin(session.identity.tenant, () => this.resumeSession(first, resume));
-  }
-
-  /** Looked for again: while it waited the session may have ended, or gone on over another socket under a newer token. */
-  private resumeSession(first: Envelope, resume: ResumePayload): boolean {
-    if (this.phase === "closed") return false;
-    this.isWaitingToJoin = false;
-    const session = findResumableSession(first, resume, this.transport.certificate, this.context);
-    if (session instanceof Fault) this.rejectFirstFrame(first, session);
-    else this.attachSession(session, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
-    return true;
-  }
-
-  private attachSession(session: Session, resume: Parameters<Session["attachConnection"]>[1]): void {
-    this.identity = session.identity;
-    this.session = session;
-    this.writer = session.writer;
-    this.setPhase("resuming");
-    session.attachConnection(this, resume);
-  }
-
-  /** No fault of its own: there are too many of its tenant. The others are not to suffer from that. */
-  private rejectOverCapacity(tenant: string): void {
-    this.context.metrics.reset(tenant, "E.OVERLOADED");
-    this.close("too many connections of this tenant; come back later", overCapacityCloseCode);
-  }
-
-  /** Refused at its first frame. */
-  private rejectFirstFrame(first: Envelope, why: Fault): void {
-    const { tenant, sender } = first;
-    const dialect = first.type === "handshake" ? "v1" : "v2";
-    this.openWriter(peerWithoutSession({ dialect, tenant, instance: sender.id }, null));
-    this.audit("session.refused", { code: why.code, tenant, sender: { id: sender.id }, ...frameLogFields(first) });
-    this.fail(why, first);
-  }
-
-  private openWriter(to: FramePeer): void {
-    this.writer = new SchedulerFrameWriter(to.dialect, to.tenant, this.context.timestamp);
-    this.writer.tracer = createFrameTracer(this.context, to);
-  }
-
-  // ---- what the session asks of its line
 
   send(text: string): void {
-    this.transport.send(text);
-  }
-
-  startJoin(): void {
-    const why = this.identity === null ? null : (this.session?.registration.sizeFault(this.identity) ?? null);
-    if (why !== null) return this.fail(why);
-    this.setPhase("joining");
-    this.deadline = Number.POSITIVE_INFINITY;
-    this.session?.startJoin();
-  }
-
-  markLive(): void {
-    this.setPhase("live");
-    this.replayBuffered();
+    const { socket } = this;
+    if (!socket.isOpen) return;
+    socket.send(text);
+    this.bytesOut.add(Buffer.byteLength(text));
+    if (socket.bufferedAmount <= this.limits.socketBytesMax) return;
+    // close() would queue behind what the peer does not read.
+    const session = this.handler.sessionId;
+    this.context.environment.log({ level: "warn", event: "session.unread", session, bytes: socket.bufferedAmount });
+    socket.terminate();
   }
 
   sendAndClose(text: string, reason: string): void {
-    this.transport.send(text);
+    this.send(text);
     this.close(reason);
   }
 
-  supersede(): void {
-    this.close("superseded session");
-  }
-
-  terminate(): void {
-    this.transport.terminate();
-  }
-
-  // ---- time and the end
-
-  checkDeadline(now: number): void {
-    if (this.phase === "closed" || now < this.deadline) return;
-    if (this.phase === "describing") return this.startJoin();
-    this.fail(fault("E.TIMEOUT", this.phase === "new" ? "no handshake in time" : "no register in time"));
-  }
-
-  /** No frame at all has come for so long. */
-  isIdle(silentMs: number): boolean {
-    return this.phase === "live" && silentMs > (this.session?.idleTimeoutMs ?? Number.POSITIVE_INFINITY);
-  }
-
-  /** Says why and ends, with the session if there is one. */
-  fail(why: Fault, about?: Envelope): void {
-    if (this.phase === "closed") return;
-    if (this.session !== null) return this.session.reset(why, about);
-    const names = this.identity === null ? {} : { tenant: this.identity.tenant, sender: { id: this.identity.instance } };
-    this.context.metrics.reset(this.identity?.tenant ?? "unknown", why.code);
-    this.context.environment.log({ level: "warn", event: "session.reset", ...names, code: why.code, reason: why.message });
-    this.sendAndClose(this.writer.encodeRefusal(faultCodes[why.code].frame, why.message, { corr: about?.id }), why.message);
-  }
-
-  /** The credentials of the house changed. */
-  recheckCredentials(): void {
-    if (this.identity === null || this.phase === "closed") return;
-    if (this.session !== null) this.session.recheckCredentials();
-    else if (!this.context.authenticator.isStillValid(this.identity.authenticated))
-      this.fail(fault("E.AUTH.INVALID_TOKEN", "the credential of this worker is no longer good"));
-  }
-
-  /** The socket is gone. */
-  handleDisconnect(reason: string): void {
-    this.phase = "closed";
-    this.buffered = [];
-    this.bufferedBytes = 0;
-    this.session?.handleDisconnect(this, reason);
-  }
-
-  private close(reason: string, code = resetCloseCode): void {
+  /** From now on nothing that still comes from this socket counts. */
+  close(reason: string, code = resetCloseCode): void {
     this.setPhase("closed");
-    this.buffered = [];
-    this.bufferedBytes = 0;
-    this.transport.close(code, reason);
+    this.dropBuffered();
+    this.closeDeadline = this.context.environment.clock.monotonic() + this.limits.closeMs;
+    this.socket.close(code, truncateReason(reason));
   }
 
-  private deadlineIn(ms: number): number {
-    return this.context.environment.clock.monotonic() + ms;
+  /** The scheduler is shutting down; frames are handled until the peer has answered the close. */
+  goAway(deadline: number): void {
+    this.closeDeadline = deadline;
+    this.socket.close(goingAwayCode, "going away");
+  }
+
+  /** Ends the socket without a close frame. */
+  terminate(): void {
+    this.socket.terminate();
+  }
+
+  // ---- backpressure and time
+
+  /** Bytes that were read and not answered: above a limit the socket is not read. */
+  private get unansweredBytes(): number {
+    return this.bufferedBytes + this.handler.unansweredBytes;
+  }
+
+  private pauseIfOverloaded(): void {
+    const { waitingToJoinBytesMax, unansweredBytesMax } = this.limits;
+    if (this.isPaused || this.unansweredBytes <= (this.heldFor === "turn" ? waitingToJoinBytesMax : unansweredBytesMax)) return;
+    this.isPaused = true;
+    this.socket.pause();
+  }
+
+  resumeIfDrained(): void {
+    if (!this.isPaused || this.unansweredBytes > this.limits.unansweredBytesMax / 2) return;
+    this.isPaused = false;
+    this.recordActivity();
+    this.lastFrameAt = this.lastActivityAt;
+    this.socket.resume();
+  }
+
+  checkTimers(now: number): void {
+    this.guard(() => {
+      this.checkSocket(now);
+      this.handler.checkTimers(now);
+    });
+  }
+
+  private checkSocket(now: number): void {
+    const { limits, isPaused } = this;
+    if (this.context.environment.clock.now() >= this.certificateExpiresAt) {
+      this.certificateExpiresAt = Number.POSITIVE_INFINITY;
+      this.recheckCredentials();
+    }
+    if (now >= this.closeDeadline) return this.socket.terminate();
+    if (!isPaused && !this.isClosed && now - this.lastFrameAt > this.handler.idleTimeoutMs)
+      this.handler.fail(fault("E.TIMEOUT", "no frame was received for several lease periods"));
+    if (now - this.lastPingAt >= (isPaused ? limits.pingPausedMs : limits.pingMs)) this.sendPing(now);
+  }
+
+  private sendPing(now: number): void {
+    const { limits } = this;
+    this.lastPingAt = now;
+    // A socket we do not read cannot show that its peer is alive.
+    if (!this.isPaused && now - this.lastActivityAt > limits.pingMs * limits.pingsMissedMax) return this.socket.terminate();
+    if (this.socket.isOpen) this.socket.ping();
+  }
+
+  recheckCredentials(): void {
+    this.guard(() => {
+      if (!this.isClosed) this.handler.recheckCredentials();
+    });
+  }
+
+  private recordActivity(): void {
+    this.lastActivityAt = this.context.environment.clock.monotonic();
   }
 
   private setPhase(to: ConnectionPhase): void {
     this.phase = transitionConnection(this.phase, to);
   }
-
-  private audit(event: string, fields: Readonly<Record<string, unknown>>): void {
-    const names = this.identity === null ? {} : { tenant: this.identity.tenant, sender: { id: this.identity.instance } };
-    this.context.environment.log({ level: "warn", event, audit: true, ...names, ...fields });
-  }
 }
+
+const isSentBy = ({ tenant, instance }: HandshakeIdentity, { tenant: named, sender }: Envelope): boolean =>
+  named === tenant && sender.id === instance && sender.role === "worker";
+
+/** A close frame holds 123 bytes of reason. */
+const truncateReason = (reason: string): string => Buffer.from(reason, "utf8").subarray(0, 120).toString("utf8");

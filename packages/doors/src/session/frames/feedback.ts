@@ -1,4 +1,4 @@
-// What a worker says while it works, made fit for the engine: text or bytes, bounded, and marked where something is missing. Pure.
+// Limits the size of feedback before it goes to the engine, and marks it where something was cut off. Pure.
 
 import { type FeedbackPayload, limits, type OutputChunk } from "@astraflow/protocol";
 
@@ -10,7 +10,7 @@ export function limitFeedback(feedback: FeedbackBody, bytes: number): Readonly<R
   return bytes <= limits.feedbackBytesMax ? data : truncateFeedback(data);
 }
 
-/** Text or bytes, not both; and bytes that nobody could read again are none. */
+/** Text or bytes, not both; bytes that are not base64 are dropped. */
 function normalizeChunk(chunk: OutputChunk): OutputChunk[] {
   const { text, data_base64, ...rest } = chunk;
   if (data_base64 === undefined) return [chunk];
@@ -18,7 +18,7 @@ function normalizeChunk(chunk: OutputChunk): OutputChunk[] {
   return /^[A-Za-z0-9+/_-]*={0,2}$/.test(data_base64) ? [chunk] : [];
 }
 
-/** Keeps the small words and as much of the chunks, in their order, as fits, and says that something is missing. */
+/** Keeps the small fields and as many chunks, in their order, as fit, and marks the rest as truncated. */
 function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
   const { stage, progress, message, chunks = [], metrics, metadata } = data;
   let bytesLeft: number = limits.feedbackBytesMax;
@@ -37,7 +37,7 @@ function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
   };
   const includedChunks: object[] = [];
   for (const chunk of chunks) {
-    // Bytes that are cut are no longer what they were; a text is still its beginning. What follows a hole would be out of order.
+    // Only text can be cut: bytes would be corrupt. What follows a cut chunk would be out of order.
     const whole = fits(chunk) ? chunk : truncateChunk(chunk, bytesLeft);
     if (whole !== null) includedChunks.push(whole);
     if (whole !== chunk) break;

@@ -1,4 +1,4 @@
-// The frames we send, as text, built once and without intermediate objects on the hot path. Which frame is sent when is decided elsewhere.
+// Encodes the frames that the scheduler sends, without intermediate objects on the hot path.
 
 import type { ResourceRef, SendDispatch, SendNextAnswer, SendStop, SendWorkerCommand, VendorFrame } from "@astraflow/engine";
 import {
@@ -11,32 +11,30 @@ import {
   type SessionAcceptPayload,
 } from "@astraflow/protocol";
 import { fillerFrameType } from "@astraflow/session";
-import type { CarriedWork } from "./frame-log.ts";
+import { type CarriedWork, type FramePeer, type FrameTrace, schedulerId } from "./frame-trace.ts";
 
-export const schedulerId = "scheduler-control";
-
-/** What a numbered frame carries besides its words. */
 export interface FrameNumberAndId {
   readonly number: number;
   readonly id: string;
 }
 
-/** Sees a frame, its text, and the work in it. */
-export type FrameTracer = (frame: OutgoingFrame, text: string, work: CarriedWork) => void;
-
-/** The scheduler's end of one session: counts its messages and writes them in the worker's dialect. */
+/** Encodes the frames of one session in the worker's dialect, and counts them for their ids. */
 export class SchedulerFrameWriter {
   readonly dialect: Dialect;
-  /** Sees every frame that is written; null where nobody looks. */
-  tracer: FrameTracer | null = null;
+  /** The receiver, as a trace shows it. */
+  peer: FramePeer;
+  private readonly trace: FrameTrace | null;
   private readonly end: EnvelopeTemplate;
   private readonly timestamp: () => string;
   private count = 0;
 
-  constructor(dialect: Dialect, tenant: string, timestamp: () => string) {
+  constructor(peer: FramePeer, timestamp: () => string, trace: FrameTrace | null) {
+    const { dialect, tenant } = peer;
     this.dialect = dialect;
+    this.peer = peer;
     this.end = createEnvelopeTemplate({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
     this.timestamp = timestamp;
+    this.trace = trace;
   }
 
   nextId(type: string): string {
@@ -51,19 +49,19 @@ export class SchedulerFrameWriter {
     return this.encodeControl("control.session.accept", accept, {});
   }
 
-  /** Why a session ends or never begins; v1 knows no reset and is told in an error. */
+  /** Why a session ends or never begins; v1 has no reset frame and gets an error. */
   encodeRefusal(code: string, reason: string, more: { corr?: string | undefined; retryAfterMs?: number | undefined }): string {
     if (this.dialect === "v1") return this.encodeError(code, reason, more.corr);
     const payload = { code, reason, ...(more.retryAfterMs !== undefined && { retry_after_ms: more.retryAfterMs }) };
     return this.encodeControl("control.reset", payload, { corr: more.corr });
   }
 
-  /** A fault in answer to one frame, for v1 only: the others hear of it in an ack. */
+  /** A fault in answer to one frame, for v1 only: the others get it in an ack. */
   encodeError(code: string, message: string, corr: string | undefined): string {
     return this.encodeControl("biz.exec.error", { code, message }, { corr });
   }
 
-  /** `ask`: the id under which the worker is to say that it has heard it. */
+  /** `ackId`: id of the frame, which the worker then has to acknowledge. */
   encodeDrain(reason: string, ackId?: string): string {
     return this.encodeControl("control.drain", { reason }, { ask: ackId });
   }
@@ -76,32 +74,25 @@ export class SchedulerFrameWriter {
   encodeDispatch(at: FrameNumberAndId, sends: readonly SendDispatch[], hasFence: boolean, runSeq: number | undefined): string {
     const first = sends[0];
     if (first !== undefined && sends.length === 1)
-      return this.encodeNumbered(at, {
+      return this.encodeNumbered(at, sends, {
         type: "biz.exec.dispatch",
         payload: this.dialect === "v2" ? dispatchPayload(first, hasFence) : olderDispatchPayload(first, this.dialect),
         corr: first.dispatch.task,
         runSeq,
-        carried: sends,
       });
     const items = sends.map((send) => dispatchPayload(send, hasFence)).join(",");
-    return this.encodeNumbered(at, {
-      type: "biz.exec.dispatch.batch",
-      payload: `{"items":[${items}]}`,
-      corr: undefined,
-      runSeq: undefined,
-      carried: sends,
-    });
+    return this.encodeNumbered(at, sends, { type: "biz.exec.dispatch.batch", payload: `{"items":[${items}]}` });
   }
 
   encodeStop(at: FrameNumberAndId, stop: SendStop): string {
     const payload = { run_id: stop.run, task_id: stop.task, fence: stop.fence, reason: `${stop.code}: ${stop.reason}` };
-    return this.encodeNumbered(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined, carried: stop });
+    return this.encodeNumbered(at, stop, { type: "biz.exec.cancel", payload, corr: stop.task });
   }
 
-  /** What a middleware waits for. The result is JSON text already and leaves as it was stored. */
+  /** The answer that a middleware waits for. The result is JSON text already and leaves as it was stored. */
   encodeNextResponse(at: FrameNumberAndId, next: SendNextAnswer): string {
-    const fields = { payload: nextResponsePayload(next), corr: next.request, runSeq: undefined };
-    return this.encodeNumbered(at, { type: "biz.exec.next.response", ...fields, carried: next });
+    const payload = nextResponsePayload(next);
+    return this.encodeNumbered(at, next, { type: "biz.exec.next.response", payload, corr: next.request });
   }
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
@@ -109,28 +100,23 @@ export class SchedulerFrameWriter {
     const { type, ...fields } = order;
     const presentFields = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
     const payload = this.dialect === "v2" ? { ...presentFields, command_id: id } : presentFields;
-    return this.encodeNumbered(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined, carried: null });
+    return this.encodeNumbered(at, null, { type: `biz.${type}`, payload, corr: id });
   }
 
   encodeVendorFrame(at: FrameNumberAndId, frame: VendorFrame): string {
     const type = frame.type as `ext.vendor.${string}`;
-    return this.encodeNumbered(at, {
-      type,
-      payload: frame.payload,
-      corr: frame.corr ?? undefined,
-      runSeq: undefined,
-      carried: null,
-    });
+    return this.encodeNumbered(at, null, { type, payload: frame.payload, corr: frame.corr ?? undefined });
   }
 
-  /** In the place of what was taken back: the number must come, or all that follows waits for it. */
+  /** In the place of a withdrawn frame: its number must come, or all that follows waits for it. */
   encodeFiller(at: FrameNumberAndId): string {
-    return this.encodeNumbered(at, { type: fillerFrameType, payload: "{}", corr: undefined, runSeq: undefined, carried: null });
+    return this.encodeNumbered(at, null, { type: fillerFrameType, payload: "{}" });
   }
 
   private encodeNumbered(
     at: FrameNumberAndId,
-    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq"> & { readonly carried: CarriedWork },
+    work: CarriedWork,
+    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">,
   ): string {
     const fields: OutgoingFrame = {
       type: frame.type,
@@ -142,7 +128,7 @@ export class SchedulerFrameWriter {
       runSeq: frame.runSeq,
       ackRequest: true,
     };
-    return this.encode(fields, frame.carried);
+    return this.encode(fields, work);
   }
 
   private encodeControl(
@@ -156,7 +142,7 @@ export class SchedulerFrameWriter {
 
   private encode(frame: OutgoingFrame, work: CarriedWork): string {
     const text = encodeFrame(this.end, frame);
-    this.tracer?.(frame, text, work);
+    this.trace?.sent(frame, text, work, this.peer);
     return text;
   }
 }
@@ -170,7 +156,7 @@ function dispatchFields({ dispatch: d }: SendDispatch): string {
   return `${text},"package_name":${json(d.packageName)},"package_version":${json(d.packageVersion)},"parameters":${d.params},"constraints":${constraints}`;
 }
 
-/** Fence and attempt only for those who announced that they read them. */
+/** Fence and attempt only for workers that announced `fence`. */
 function dispatchPayload(send: SendDispatch, hasFence: boolean): string {
   const d = send.dispatch;
   let text = dispatchFields(send);
@@ -181,8 +167,8 @@ function dispatchPayload(send: SendDispatch, hasFence: boolean): string {
 }
 
 /**
- * The key is the task's own: it keeps such a worker from running a task twice, and makes it say that it still runs it.
- * Keys of users are kept by the engine for all workers alike.
+ * The key is the task's own: it keeps such a worker from running a task twice, and makes it report that it still runs it.
+ * The engine enforces the keys of users, for all workers alike.
  */
 function olderDispatchPayload(send: SendDispatch, dialect: Dialect): string {
   const d = send.dispatch;
@@ -190,7 +176,7 @@ function olderDispatchPayload(send: SendDispatch, dialect: Dialect): string {
   return `${dispatchFields(send)},"concurrency_key":${key},"priority":${d.priority}${chainAndResourceFields(send, dialect)}}`;
 }
 
-/** With whom a task runs and what it needs there: nothing for most, so nothing is built for them. */
+/** Fields of chains and resources, which most tasks do not have. */
 export function chainAndResourceFields({ dispatch: d }: SendDispatch, dialect: Dialect): string {
   let text = "";
   if (d.hostNode !== undefined) text += `,"host_node_id":${json(d.hostNode)}`;
@@ -226,7 +212,7 @@ function nextResponsePayload({ request, run, node, result, error, trace }: SendN
   return `${names},${outcome},"trace":${json(trace)}}`;
 }
 
-/** ISO time, written anew at most once a millisecond. */
+/** ISO time, formatted at most once a millisecond. */
 export function createTimestamp(now: () => number): () => string {
   let at = Number.NaN;
   let text = "";

@@ -73,7 +73,7 @@ describe("a frame of work whose payload does not fit its type", () => {
       task: "r.0",
       fence,
       code: "E.FRAME.INVALID",
-      message: expect.stringMatching(/could not be read: payload/),
+      message: expect.stringMatching(/invalid result frame: payload/),
     });
     await worker.untilProcessed();
     expect(worker.frames).toHaveLength(3);

@@ -1,18 +1,16 @@
-// Frames of work whose payload does not fit their type: what can still be told to the engine, so that no task waits for ever for a word
-// that was said and not understood. Pure. That such a frame is refused, and when, is inbound-frames.ts.
+// Makes commands from work frames whose payload is invalid, so that no task waits for ever for a result that arrived and could not be read.
 
 import type { Command, ReportError } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
-import { type CommandOrigin, fenceFromCorr, taskFromCorr, toResultCommand } from "./work-frames.ts";
+import { type CommandOrigin, fenceFromCorr, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
 
 export interface SalvagedFrame {
-  /** What the good parts of the frame say, and that the others could not be read. Whether this worker holds those tasks, the engine knows. */
+  /** Results from the valid parts of the frame, errors for the others. */
   readonly commands: readonly Command[];
   /** Which field is wrong, and how. */
   readonly reason: string;
 }
 
-/** Of one sentence in an ack or an error. */
 const reasonCharsMax = 300;
 
 export function salvageInvalidFrame(origin: CommandOrigin, type: string, envelope: Envelope, why: Fault): SalvagedFrame {
@@ -23,7 +21,7 @@ export function salvageInvalidFrame(origin: CommandOrigin, type: string, envelop
   return { commands: isOutcome ? unreadableOutcome(origin, payload, corr, reason) : [], reason };
 }
 
-/** One bad item must not take the others with it. A list that is longer than it may be is not looked into. */
+/** One invalid item must not cost the others. A list that is too long is not read at all. */
 function salvageBatch(
   origin: CommandOrigin,
   items: JsonValue | undefined,
@@ -48,19 +46,9 @@ function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: stri
     taskFromCorr(corr, origin.dialect);
   if (task === null) return [];
   const fence = fieldOf(payload, "fence");
-  const message = `the outcome of this task could not be read: ${reason}`;
-  return [
-    {
-      type: "task.error",
-      tenant: origin.tenant,
-      worker: origin.worker,
-      session: origin.session,
-      task,
-      fence: isFence(fence) ? fence : fenceFromCorr(corr, task),
-      code: "E.FRAME.INVALID",
-      message,
-    },
-  ];
+  const attempt = { task, fence: isFence(fence) ? fence : fenceFromCorr(corr, task) };
+  const message = `invalid result frame: ${reason}`;
+  return [{ type: "task.error", ...senderOf(origin), ...attempt, code: "E.FRAME.INVALID", message }];
 }
 
 function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {

@@ -1,6 +1,6 @@
 import type { JsonObject, PkgEventPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { toPackageOperation } from "./package-operation.ts";
+import { toPackageOperation } from "./work-frames.ts";
 
 it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
   ["installed", undefined, "install"],

@@ -1,6 +1,6 @@
-// From the payloads of a worker's work frames and heartbeats to commands for the engine.
-// Pure. Who speaks comes from the connection's binding, never from a payload. What the scheduler bound to a task's parameters is left out
-// wherever a worker sends it back: all that the engine hears may be stored.
+// Turns the payloads of a worker's frames into commands for the engine. Pure.
+// The sender is the worker that the connection is bound to, never what a payload says. Resources that the scheduler bound to a task's
+// parameters are left out wherever a worker sends them back, as the engine may store every command.
 
 import type {
   AttemptRef,
@@ -36,6 +36,7 @@ import {
   stringifyWithoutBindings,
   withoutBindings,
 } from "@astraflow/protocol";
+import type { DeliveryTag } from "@astraflow/session";
 import { limitFeedback } from "./feedback.ts";
 
 /** Who the connection was authenticated as, and how it speaks. */
@@ -47,10 +48,28 @@ export interface CommandOrigin {
   readonly dialect: Dialect;
 }
 
-/**
- * `commands`: what to tell the engine, maybe nothing. `unknown`: no such word. `catalog`: the inventory changed. `gap`: the worker misses
- * frames of ours.
- */
+/** The fields that every command of a worker begins with. */
+export const senderOf = ({ tenant, worker, session }: CommandOrigin) => ({ tenant, worker, session });
+
+/** A work frame in its order. `type` is its name in v2, whatever the dialect calls it. */
+export interface InboundWorkFrame {
+  readonly type: string;
+  readonly envelope: Envelope;
+  readonly tag: DeliveryTag;
+}
+
+/** A control frame has no number: it is acked by its id, if it asked for that. */
+export const controlFrameTag = (envelope: Envelope, bytes: number): DeliveryTag => ({
+  number: null,
+  id: envelope.id,
+  isAsked: envelope.ack?.request === true,
+  bytes,
+});
+
+/** For commands that no frame waits for. */
+export const noTag: DeliveryTag = { number: null, id: "", isAsked: false, bytes: 0 };
+
+/** `commands`: for the engine, maybe none. `catalog`: the packages changed. `gap`: the worker misses frames of ours. */
 export type ParsedWorkFrame =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
   | { readonly of: "catalog"; readonly catalog: PkgCatalogPayload }
@@ -61,71 +80,57 @@ export type ParsedWorkFrame =
   | { readonly of: "vendor"; readonly payload: JsonObject }
   | { readonly of: "unknown" };
 
-/** A work frame of a live session, read. `type` is its v2 name, whatever the dialect calls it. */
+type WorkFrameParser<T extends FrameType> = (
+  origin: CommandOrigin,
+  payload: FramePayloads[T],
+  corr: string | undefined,
+  bytes: number,
+) => ParsedWorkFrame;
+
+const asCommands = (commands: readonly Command[]): ParsedWorkFrame => ({ of: "commands", commands });
+
+const workFrameParsers = {
+  "biz.exec.result": (origin, result, corr) => asCommands([toResultCommand(origin, result, corr)]),
+  "biz.exec.result.batch": (origin, { items }, corr) => asCommands(items.map((item) => toResultCommand(origin, item, corr))),
+  "biz.exec.error": (origin, error, corr) => {
+    // In v1 alone, which numbers by run: it is not about the task, but reports that earlier dispatches did not arrive.
+    if (origin.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
+    const command = toErrorCommand(origin, error, corr);
+    return command === null ? { of: "error", error } : asCommands([command]);
+  },
+  "biz.exec.feedback": (origin, feedback, corr, bytes) => asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]),
+  "biz.exec.inventory": (origin, { running }) =>
+    asCommands([{ type: "worker.beat", ...senderOf(origin), healthy: true, held: toAttempts(running) }]),
+  "biz.exec.next.request": (_origin, request) => ({ of: "next", request }),
+  "biz.resource.removed": (origin, { items }) => asCommands(items.map((item) => toRemovedCommand(origin, item))),
+  "biz.pkg.catalog": (_origin, catalog) => ({ of: "catalog", catalog }),
+  "biz.pkg.event": (_origin, event) => ({ of: "package", event }),
+} satisfies { [T in FrameType]?: WorkFrameParser<T> };
+
+const parsersByType = new Map(Object.entries(workFrameParsers)) as ReadonlyMap<string, WorkFrameParser<FrameType>>;
+
+/** Reads a work frame of a session. `type` is its name in v2. */
 export function parseWorkFrame(origin: CommandOrigin, type: string, envelope: Envelope, bytes: number): ParsedWorkFrame | Fault {
-  const { corr } = envelope;
-  switch (type) {
-    case "biz.exec.result": {
-      const result = readFramePayload(origin, "biz.exec.result", envelope);
-      return result instanceof Fault ? result : asCommands([toResultCommand(origin, result, corr)]);
-    }
-    case "biz.exec.result.batch": {
-      const batch = readFramePayload(origin, "biz.exec.result.batch", envelope);
-      return batch instanceof Fault ? batch : asCommands(batch.items.map((item) => toResultCommand(origin, item, corr)));
-    }
-    case "biz.exec.error": {
-      const error = readFramePayload(origin, "biz.exec.error", envelope);
-      if (error instanceof Fault) return error;
-      // Of v1 alone, whose numbers are those of runs: it says nothing about the task, only that dispatches before it did not arrive.
-      if (origin.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
-      const command = toErrorCommand(origin, error, corr);
-      return command === null ? { of: "error", error } : asCommands([command]);
-    }
-    case "biz.exec.feedback": {
-      const feedback = readFramePayload(origin, "biz.exec.feedback", envelope);
-      return feedback instanceof Fault ? feedback : asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]);
-    }
-    case "biz.exec.inventory": {
-      const inventory = readFramePayload(origin, "biz.exec.inventory", envelope);
-      if (inventory instanceof Fault) return inventory;
-      const { tenant, worker, session } = origin;
-      return asCommands([{ type: "worker.beat", tenant, worker, session, healthy: true, held: toAttempts(inventory.running) }]);
-    }
-    case "biz.exec.next.request": {
-      const request = readFramePayload(origin, "biz.exec.next.request", envelope);
-      return request instanceof Fault ? request : { of: "next", request };
-    }
-    case "biz.resource.removed": {
-      const removed = readFramePayload(origin, "biz.resource.removed", envelope);
-      return removed instanceof Fault ? removed : asCommands(removed.items.map((item) => toRemovedCommand(origin, item)));
-    }
-    case "biz.pkg.catalog": {
-      const catalog = readFramePayload(origin, "biz.pkg.catalog", envelope);
-      return catalog instanceof Fault ? catalog : { of: "catalog", catalog };
-    }
-    case "biz.pkg.event": {
-      const event = readFramePayload(origin, "biz.pkg.event", envelope);
-      return event instanceof Fault ? event : { of: "package", event };
-    }
-    default:
-      if (type.startsWith("ext.vendor.") && origin.dialect !== "v1") return { of: "vendor", payload: envelope.payload };
-      return { of: "unknown" };
+  const parser = parsersByType.get(type);
+  if (parser === undefined) {
+    const isVendorFrame = type.startsWith("ext.vendor.") && origin.dialect !== "v1";
+    return isVendorFrame ? { of: "vendor", payload: envelope.payload } : { of: "unknown" };
   }
+  const payload = readFramePayload(origin, type as FrameType, envelope);
+  return payload instanceof Fault ? payload : parser(origin, payload, envelope.corr, bytes);
 }
 
-/** The payload in our words; a frame that the dialect does not have reads as E.CMD.UNKNOWN. */
+/** The payload as v2 spells it; a frame that the dialect does not have is E.CMD.UNKNOWN. */
 export function readFramePayload<T extends FrameType>(
   origin: { readonly dialect: Dialect },
   type: T,
   envelope: Envelope,
 ): FramePayloads[T] | Fault {
-  // v1 spells the type otherwise; the reader looks it up by the spelling of the wire.
+  // v1 names types differently, and its reader expects the name on the wire.
   return readPayload(origin.dialect, origin.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as
     | FramePayloads[T]
     | Fault;
 }
-
-const asCommands = (commands: readonly Command[]): ParsedWorkFrame => ({ of: "commands", commands });
 
 const taskStatuses = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
@@ -154,7 +159,7 @@ export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, c
   };
 }
 
-/** Whose it is, is who says so: the worker that the frame names is not believed. */
+/** Belongs to the sender: a worker that the frame names is ignored. */
 function toArtifact({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ReportedArtifact {
   return {
     resource: resource_id,
@@ -166,7 +171,7 @@ function toArtifact({ resource_id, type, size_bytes, inline, expires_at, metadat
   };
 }
 
-/** What is said of one artifact is kept with the task and with the resource. */
+/** Metadata of one artifact, which is stored with the task and with the resource. */
 const artifactCharsMax = 4_096;
 
 function truncatedJson(value: JsonObject, charsMax: number): string {
@@ -174,7 +179,7 @@ function truncatedJson(value: JsonObject, charsMax: number): string {
   return text.length <= charsMax ? text : '{"truncated":true}';
 }
 
-/** `held`: the attempt that asks, as far as this session can tell. Ours name it; the older ones name their task in `corr`. */
+/** `held`: the attempt that asks, as far as this session can tell. Workers of v2 name it; the older ones name their task in `corr`. */
 export function toNextCommand(
   origin: CommandOrigin,
   request: NextRequestPayload,
@@ -186,9 +191,7 @@ export function toNextCommand(
   const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
   return {
     type: "task.next",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     task,
     fence: request.fence ?? (held?.task === task ? held.fence : fenceFromCorr(corr, task)),
     request: request.requestId,
@@ -199,11 +202,17 @@ export function toNextCommand(
   };
 }
 
-function toRemovedCommand(
-  { tenant, worker, session }: CommandOrigin,
-  item: ResourceRemovedPayload["items"][number],
-): ReportResourceRemoved {
-  return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
+function toRemovedCommand(origin: CommandOrigin, item: ResourceRemovedPayload["items"][number]): ReportResourceRemoved {
+  return { type: "resource.removed", ...senderOf(origin), resource: item.resource_id, reason: item.reason };
+}
+
+/** Labels of `pkg_ops_total`. An event does not always say what was tried; a failure that does not was an install. */
+export function toPackageOperation({ status, details }: Pick<PkgEventPayload, "status" | "details">): {
+  readonly op: "install" | "uninstall";
+  readonly status: PkgEventPayload["status"];
+} {
+  const isRemoval = status === "removed" || (status === "failed" && details?.["op"] === "uninstall");
+  return { op: isRemoval ? "uninstall" : "install", status };
 }
 
 export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload): ReportPackageStatus {
@@ -214,9 +223,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload):
   };
   return {
     type: "worker.package",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     name: event.name,
     version: event.version,
     status: event.status,
@@ -224,7 +231,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload):
   };
 }
 
-/** Null when the frame does not say which task it is about: then there is nothing to tell the engine. */
+/** Null when the frame does not say which task it is about. */
 function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ReportError | null {
   const namedTask = payload.task_id ?? payload.context?.details?.["task_id"];
   const task = typeof namedTask === "string" && namedTask !== "" ? namedTask : taskFromCorr(corr, origin.dialect);
@@ -236,9 +243,7 @@ function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: 
   };
   return {
     type: "task.error",
-    tenant: origin.tenant,
-    worker: origin.worker,
-    session: origin.session,
+    ...senderOf(origin),
     task,
     fence: payload.fence ?? fenceFromCorr(corr, task),
     code: payload.code,
@@ -273,7 +278,7 @@ function toFeedbackCommand(
 const stripChunkBindings = (chunk: OutputChunk): OutputChunk =>
   chunk.metadata === undefined ? chunk : { ...chunk, metadata: withoutBindings(chunk.metadata) };
 
-/** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
+/** Vitals are JSON text: shown to operators and never used for decisions, so a text that is too long is left out. */
 export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayload, vitalsCharsMax: number): RecordHeartbeat {
   const { healthy, metrics, held } = payload;
   const vitals = JSON.stringify({
@@ -301,7 +306,7 @@ export const toAttempts = (held: readonly { task_id: string; fence: number }[]):
 export function fenceFromCorr(corr: string | undefined, task: string): number | null {
   if (corr === undefined || corr[task.length] !== "#" || !corr.startsWith(task)) return null;
   const digits = corr.slice(task.length + 1);
-  // Written as we write it: an empty text, "1e3" and " 7" are numbers to the language.
+  // Only plain digits: Number() also accepts "", "1e3" and " 7".
   const fence = /^\d{1,16}$/.test(digits) ? Number(digits) : null;
   return Number.isSafeInteger(fence) ? fence : null;
 }

@@ -1,5 +1,4 @@
-// Which attempt of a session is meant by a run and a node of it: workers of the older dialects name a middleware that calls on by these
-// alone. Pure. Whether the attempt is still theirs, the engine knows.
+// Finds the attempt of a middleware by run and node, which is all that older workers name when it calls the next of its chain. Pure.
 
 import type { AttemptRef, SendDispatch } from "@astraflow/engine";
 
@@ -7,7 +6,7 @@ export class ChainAttempts {
   readonly #byNode = new Map<string, AttemptRef[]>();
   readonly #nodeOf = new Map<string, string>();
 
-  /** Only those in a chain can ask for the next of it. */
+  /** Does nothing for attempts that are not in a chain. */
   add({ run, node, task, fence, chainIndex }: SendDispatch["dispatch"]): void {
     if (chainIndex === undefined) return;
     this.remove(task);
@@ -25,7 +24,7 @@ export class ChainAttempts {
     else this.#byNode.set(name, left);
   }
 
-  /** `task`: as the frame names it, which counts where this session holds it. Else the last one granted of that node. */
+  /** The attempt of `task` if this session holds it, else the last one of that node. */
   find(run: string, nodes: readonly string[], task: string | null): AttemptRef | null {
     for (const node of nodes) {
       const held = this.#byNode.get(nodeKey(run, node)) ?? [];

@@ -1,5 +1,4 @@
-// Resources for tasks on their way to a worker: looked up when the dispatch is about to leave, in bounded time, and put into its
-// parameters alone. Which grant counts is in ../resource-bindings.ts; what waits meanwhile, in outbound-frames.ts.
+// Looks up the resources that a task's package requires when its dispatch is about to leave, and adds them to its parameters.
 
 import type { SendDispatch } from "@astraflow/engine";
 import type { JsonObject } from "@astraflow/protocol";
@@ -13,9 +12,9 @@ import {
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 
 export interface DispatchResourceBinder {
-  /** False: its package asks for nothing, so it leaves as it is. True: `hear` is called once, later, with what is to leave instead. */
+  /** False: its package requires nothing, so it leaves as it is. True: `onBound` is called once, later, with the dispatch to send instead. */
   bind(send: SendDispatch, onBound: (bound: SendDispatch) => void): boolean;
-  /** Packages that a worker shows. Neither waits nor throws. */
+  /** Reads ahead what these packages require. Neither waits nor throws. */
   prefetch(tenant: string, reported: readonly ReportedPackage[]): void;
 }
 
@@ -26,15 +25,15 @@ export interface DispatchResourceBinderOptions {
 }
 
 export const binderLimits = {
-  /** A lookup that takes longer is given up, and the task sent with word of that. Also the longest that a revoked grant is used. */
+  /** After this time the task is sent with an error instead of the resources. Also the longest time that a revoked grant is used. */
   lookupMs: 2_000,
-  /** So long after its beginning a lookup also serves other tasks. */
+  /** For this time after its start a lookup also serves other tasks. */
   shareMs: 1_000,
 } as const;
 
 interface BindingLookup {
   readonly startedAt: number;
-  /** Never rejects; null where the package turned out to ask for nothing. */
+  /** Never rejects; null where the package requires nothing. */
   readonly found: Promise<ResourceBindings | null>;
 }
 
@@ -52,7 +51,7 @@ export function createDispatchResourceBinder({
     return bindings.resolveBindings({ tenant, workflowId: workflow ?? null, packageName, version, requirements });
   };
 
-  /** What is known of the package decides what can be said where nothing was found in time. */
+  /** Errors for the requirements that are known of the package. */
   const bindingsOnFailure = ({ tenant, dispatch }: SendDispatch, why: string): ResourceBindings | null => {
     const { packageName, packageVersion, task } = dispatch;
     environment.log({
@@ -85,7 +84,7 @@ export function createDispatchResourceBinder({
       );
     });
 
-  /** Tasks of one package and workflow that leave together share a lookup; secrets are not held longer than that. */
+  /** Tasks of one package and workflow that leave together share a lookup; secrets are not stored longer than that. */
   const findShared = (send: SendDispatch): Promise<ResourceBindings | null> => {
     const { packageName, packageVersion, workflow } = send.dispatch;
     const key = JSON.stringify([send.tenant, packageName, packageVersion, workflow ?? null]);
@@ -116,7 +115,7 @@ function withBoundParams(send: SendDispatch, found: ResourceBindings): SendDispa
   return { ...send, dispatch: { ...dispatch, params: withBindings(dispatch.params, found) } };
 }
 
-/** Both names are the scheduler's own: what an author or an edge put there is replaced. */
+/** Both names are reserved for the scheduler: what an author or an edge put there is replaced. */
 function withBindings(params: string, bindings: ResourceBindings): string {
   const { __resourceBindings: _bound, __resourceBindingErrors: _errors, ...own } = JSON.parse(params) as JsonObject;
   return JSON.stringify({ ...own, ...bindings });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "./session-limits.ts";
+import { sessionLimits } from "../connection/session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 const result = (task: string, more: object = {}) => ({

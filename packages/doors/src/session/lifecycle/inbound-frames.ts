@@ -1,55 +1,61 @@
-// What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
-// repeats are the stream's business, what words of work lead to is work-frame-handler.ts; how the session began and ends is in session.ts.
+// Handles the frames of a worker that has a session: control frames at once, work frames in order. A frame is acknowledged once the engine
+// has answered the commands made from it.
 
-import type { AnswerBody, AttemptRef, FaultData, SendWorkerCommand } from "@astraflow/engine";
-import { type Envelope, Fault, type FramePayloads, fault, toFrameType } from "@astraflow/protocol";
+import type { AttemptRef, Command, SendWorkerCommand } from "@astraflow/engine";
+import { type Envelope, Fault, fault, type NextRequestPayload, type PkgEventPayload, toFrameType } from "@astraflow/protocol";
+import type { AnswerHandler } from "@astraflow/services";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
-import { isRetryable } from "../../engine-client/public-fault.ts";
-import { RecentIds } from "../frames/recent-ids.ts";
-import { controlFrameTag, type UnansweredFrame } from "../frames/unanswered-frames.ts";
-import { parseDispatchId, parseWorkFrame, readFramePayload, toHeartbeatCommand } from "../frames/work-frames.ts";
-import { Registration } from "../registration/registration.ts";
+import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
+import type { FrameHandler, SessionConnection } from "../connection/session-connection.ts";
+import { frameLogFields } from "../frames/frame-trace.ts";
+import { salvageInvalidFrame } from "../frames/invalid-frames.ts";
+import { RecentIds } from "../frames/older-dialects.ts";
+import {
+  controlFrameTag,
+  type InboundWorkFrame,
+  noTag,
+  type ParsedWorkFrame,
+  parseDispatchId,
+  parseWorkFrame,
+  taskFromCorr,
+  toHeartbeatCommand,
+  toNextCommand,
+  toPackageCommand,
+  toPackageOperation,
+} from "../frames/work-frames.ts";
 import { publishHeartbeat } from "./heartbeat-events.ts";
 import type { Session } from "./session.ts";
-import { frameLogFields, type SessionContext } from "./session-context.ts";
-import { WorkFrameHandler } from "./work-frame-handler.ts";
+import type { SessionContext } from "./session-context.ts";
+import { checkJoinTimers } from "./session-join.ts";
+import { handleInventory, handleRegister, postDescription } from "./worker-description.ts";
 
-export class InboundFrames {
+/** Of a reason that a worker gives. */
+const reasonCharsMax = 500;
+
+/** One for each connection of a session. */
+export class InboundFrames implements FrameHandler {
   readonly #session: Session;
+  readonly #connection: SessionConnection;
   readonly #context: SessionContext;
-  /**
-   * The first generation counts anew when it hears the accept, and may have spoken before that: a number it uses twice under two ids is
-   * two frames. The second is taken without its number, and both ends agree again once the count passes what was used before.
-   */
   readonly #recentIds: RecentIds | null;
-  readonly #workFrames: WorkFrameHandler;
-  #registerFrameId: string | null = null;
-  #stall: { readonly at: number; readonly since: number } | null = null;
 
-  constructor(session: Session, context: SessionContext) {
+  constructor(session: Session, connection: SessionConnection) {
     this.#session = session;
-    this.#context = context;
-    this.#workFrames = new WorkFrameHandler(session, context);
+    this.#connection = connection;
+    this.#context = session.context;
     this.#recentIds = session.identity.dialect === "first" ? new RecentIds() : null;
   }
 
-  /** A frame on the session's socket, from whom it is bound to. */
   handleFrame(envelope: Envelope, bytes: number): void {
-    this.#context.frameLog?.logReceived(envelope, this.#session.id);
-    this.#context.frameTap?.publishReceived(envelope, bytes, this.#session.framePeer);
+    const { framePeer, identity } = this.#session;
+    this.#context.frameTrace?.received(envelope, bytes, framePeer);
+    if (identity.dialect !== "v2") this.#context.restartDetector.recordFrame(identity.worker, envelope.id);
     const type = this.#canonicalType(envelope);
-    const { dialect, worker } = this.#session.identity;
-    if (dialect !== "v2") this.#context.restartDetector.recordFrame(worker, envelope.id);
     if (type.startsWith("control.")) this.#handleControlFrame(type, envelope, bytes);
     else this.#handleWorkFrame(type, envelope, bytes);
   }
 
-  /** The register that the session began with: it may be repeated until it is acked. */
-  rememberRegister(envelope: Envelope): void {
-    this.#registerFrameId = envelope.id;
-  }
-
-  /** Its name in our own dialect, whatever it was called on the wire. */
+  /** Its name in v2. */
   #canonicalType(envelope: Envelope): string {
     const { dialect } = this.#session.identity;
     return dialect === "v1" ? (toFrameType(dialect, envelope.type) ?? envelope.type) : envelope.type;
@@ -64,66 +70,61 @@ export class InboundFrames {
       case "control.heartbeat":
         return this.#handleHeartbeat(envelope, bytes);
       case "control.register":
-        return this.#handleRegister(envelope, bytes);
+        return handleRegister(this.#session, envelope, bytes);
       case "control.handshake":
       case "control.resume":
         return this.#handleRepeatedHandshake(envelope);
       default:
-        return this.#workFrames.refuseUnknown(envelope, controlFrameTag(envelope, bytes));
+        return this.#refuseUnknown(envelope, controlFrameTag(envelope, bytes));
     }
   }
 
   /**
-   * Those who hear no ack in time say their first frame again. The older ones say even that of an earlier socket again, when they dialled
-   * anew at once, and would die of a reset.
+   * Workers repeat their first frame when its ack is late. The older ones that reconnected at once even repeat that of an earlier socket,
+   * and would exit on a reset.
    */
   #handleRepeatedHandshake(envelope: Envelope): void {
-    const { identity, handshake, stream } = this.#session;
+    const { identity, join, stream } = this.#session;
     const isOlder = identity.dialect !== "v2" && envelope.type !== "control.resume";
-    if (isOlder || envelope.id === identity.handshakeFrameId || envelope.id === handshake.resumeFrameId)
+    if (isOlder || envelope.id === identity.handshakeFrameId || envelope.id === join.resumeFrameId)
       return stream.queueNamedAck(envelope.id);
-    this.#session.reset(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
-  }
-
-  #handleRegister(envelope: Envelope, bytes: number): void {
-    const session = this.#session;
-    if (envelope.id === this.#registerFrameId) {
-      // Before the join is stored the ack must not leave; then it leaves anyway.
-      if (session.phase === "live") session.stream.queueNamedAck(envelope.id);
-      return;
-    }
-    if (session.phase !== "live")
-      return session.reset(fault("E.FRAME.INVALID", "register again only once the session is accepted"), envelope);
-    const register = this.#readOrReset("control.register", envelope);
-    if (register === null) return;
-    // A register says everything anew; what an earlier catalogue said no longer counts if this one lists packages.
-    const listsPackages = register.packages !== undefined || register.manifests !== undefined;
-    session.registration = new Registration(register, listsPackages ? null : session.registration.catalog);
-    session.recordManifests(register.manifests ?? []);
-    session.resources.reconcile();
-    this.#postDescription(controlFrameTag(envelope, bytes));
+    this.#session.reset(fault("E.FRAME.INVALID", `${envelope.type} is only allowed as the first frame`), envelope);
   }
 
   #handleHeartbeat(envelope: Envelope, bytes: number): void {
     const session = this.#session;
-    const heartbeat = this.#readOrReset("control.heartbeat", envelope);
+    const { limits } = this.#context;
+    const heartbeat = session.readOrReset("control.heartbeat", envelope);
     if (heartbeat === null) return;
     const tag = controlFrameTag(envelope, bytes);
-    // Some workers start beating before they are accepted; there is nothing to renew yet.
+    // Some workers send heartbeats before they are accepted; there is no lease to renew yet.
     if (session.phase !== "live") return session.stream.settle(tag);
     const installed = heartbeat.packages?.installed;
-    if (installed !== undefined && session.registration.updateInstalled(installed)) this.#postDescription(noTag);
-    // While the store stalls the older beats still wait; this one would say nothing they do not.
-    if (session.isEnded || session.unanswered.heartbeats >= this.#context.limits.unansweredHeartbeatsMax) return;
-    const command = toHeartbeatCommand(session.origin, heartbeat, this.#context.limits.vitalsCharsMax);
-    const frame: UnansweredFrame = { kind: "beat", tag, answersLeft: 1, heartbeat: command };
-    session.unanswered.add(frame);
-    session.postCommand(command, frame);
+    if (installed !== undefined && session.registration.updateInstalled(installed)) postDescription(session, noTag);
+    // While the store stalls, earlier heartbeats still wait; this one would add nothing.
+    if (session.isEnded || session.unansweredHeartbeats >= limits.unansweredHeartbeatsMax) return;
+    const command = toHeartbeatCommand(session.origin, heartbeat, limits.vitalsCharsMax);
+    session.unansweredBytes += tag.bytes;
+    session.unansweredHeartbeats += 1;
+    session.post(command, (body, why) => {
+      session.unansweredBytes -= tag.bytes;
+      session.unansweredHeartbeats -= 1;
+      if (session.isEnded) return;
+      if (why !== null) {
+        this.#context.metrics.refused(session.identity.tenant, why.code);
+        // One that could not be stored is not worth a session: it stays unacked, and the next one reports the same.
+        if (isRetryable(why) && !why.code.startsWith("E.SESSION.")) return;
+        return session.resetWithFault(why);
+      }
+      session.stream.settle(tag);
+      // Where the session has lost its socket meanwhile, its later events say more.
+      if (session.phase === "live") publishHeartbeat(this.#context, session.identity, command, body);
+    });
   }
 
   #handleAck(envelope: Envelope): void {
     const session = this.#session;
-    const ack = this.#readOrReset("control.ack", envelope);
+    const ack = session.readOrReset("control.ack", envelope);
     if (ack === null) return;
     const acked = session.stream.handleAck(ack, envelope.ack?.for);
     if (acked === "unsent")
@@ -137,178 +138,246 @@ export class InboundFrames {
       if (send.type === "dispatch" && (refusedAttempt === null || id !== named))
         held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     }
-    const { tenant, worker, session: sessionId } = session.origin;
     const drainAck = session.outbound.takeAckedDrain(named);
-    if (drainAck !== null) session.postCommand({ type: "worker.heard", tenant, worker, session: sessionId, ...drainAck }, null);
-    if (held.length > 0) session.postCommand({ type: "task.ack", tenant, worker, session: sessionId, held }, null);
+    if (drainAck !== null) session.notify({ type: "worker.heard", ...session.sender, ...drainAck });
+    if (held.length > 0) session.notify({ type: "task.ack", ...session.sender, held });
     if (refusedAttempt !== null) this.#handleRefusedDispatch(refusedAttempt, envelope, ack.info);
   }
 
   /**
-   * The worker has a dispatch and will not run it. Read from the name, as an earlier ack may have covered its number already: the attempt
-   * goes back at once, where it would else stay leased for as long as the worker beats. What it no longer holds, the engine knows.
+   * The worker has received a dispatch and will not run it: without this the attempt would stay leased while the worker sends heartbeats.
+   * The attempt is read from the name, as an earlier ack may have covered its number already.
    */
-  #handleRefusedDispatch(refusedAttempt: AttemptRef, envelope: Envelope, info = "the worker did not say why"): void {
+  #handleRefusedDispatch(refusedAttempt: AttemptRef, envelope: Envelope, info = "no reason given"): void {
     const session = this.#session;
-    if (session.unanswered.unnumbered >= this.#context.limits.unnumberedMax)
-      return session.reset(fault("E.OVERLOADED", "too many refusals of dispatches wait for an answer"));
+    if (session.hasTooManyUnanswered("refused dispatches")) return;
     const isStillRunning = info.includes("E.CMD.CONCURRENCY_VIOLATION");
     const code = isStillRunning ? "E.CMD.CONCURRENCY_VIOLATION" : "E.RUNNER.CANCELLED";
-    session.log("warn", "session.untaken", { ...frameLogFields(envelope), ...refusedAttempt, code, reason: info.slice(0, 500) });
+    const reason = info.slice(0, reasonCharsMax);
+    session.log("warn", "session.untaken", { ...frameLogFields(envelope), ...refusedAttempt, code, reason });
     session.outbound.withdrawDispatch(refusedAttempt);
-    const { tenant, worker, session: sessionId } = session.origin;
-    const message = `the worker refused the dispatch: ${info.slice(0, 500)}`;
-    this.#workFrames.postCommands(
-      [{ type: "task.error", tenant, worker, session: sessionId, ...refusedAttempt, code, message }],
-      noTag,
-    );
+    const message = `the worker refused the dispatch: ${reason}`;
+    this.#postCommands([{ type: "task.error", ...session.sender, ...refusedAttempt, code, message }], noTag);
   }
 
-  /** It does not know how, or will not: nothing more will come of the command, and whoever gave it should read why. */
-  #handleRefusedCommand({ id, order }: SendWorkerCommand, info = "the worker did not say why"): void {
-    const { tenant, worker, session } = this.#session.origin;
-    const details = { command: id, reason: info.slice(0, 500) };
+  /** The worker cannot or will not carry out a command: nothing more will come of it, and its author should read why. */
+  #handleRefusedCommand({ id, order }: SendWorkerCommand, info = "no reason given"): void {
+    const details = { command: id, reason: info.slice(0, reasonCharsMax) };
     const about = { name: order.name, version: order.version ?? "*", status: "failed", details } as const;
-    this.#workFrames.postCommands([{ type: "worker.package", tenant, worker, session, ...about }], noTag);
+    this.#postCommands([{ type: "worker.package", ...this.#session.sender, ...about }], noTag);
   }
 
-  // ---- work frames
+  // ---- work frames, in order
 
   #handleWorkFrame(type: string, envelope: Envelope, bytes: number): void {
-    const session = this.#session;
-    const { identity } = session;
+    const { identity, stream } = this.#session;
     if (identity.dialect === "v1" && this.#rejectWrongRunNumber(type, envelope)) return;
     const number = identity.dialect === "v2" ? envelope.seq : envelope.session_seq;
     const { id, corr } = envelope;
-    // Asked before it arrives: as a repeat of another frame it would be acked by name before its own word is stored.
-    const isRenumbered = this.#recentIds?.has(id) === false && number !== undefined && session.stream.hasSeen(number);
+    // Checked before the stream sees it, which would ack a reused number as a duplicate. It is delivered without its number.
+    const isRenumbered = this.#recentIds?.has(id) === false && number !== undefined && stream.hasSeen(number);
     const isAsked = envelope.ack?.request === true;
-    const frame = { number: isRenumbered ? undefined : number, id, corr, isAsked, bytes };
-    const { verdict, deliver } = session.stream.receive(frame, envelope, this.#context.environment.clock.monotonic());
+    const header = { number: isRenumbered ? undefined : number, id, corr, isAsked, bytes };
+    const { verdict, deliver } = stream.receive(header, envelope, this.#session.now());
     if (verdict !== "outside") this.#recentIds?.add(id);
     if (verdict === "repeat") return this.#context.metrics.repeated(identity.tenant, "in", 1);
     // Not acked: it comes again when there is room for it.
     if (verdict === "outside") return this.#handleBeyondWindow();
     for (const { tag, item } of deliver) {
-      if (session.isEnded) return;
-      this.#handleDelivered(item === envelope ? type : this.#canonicalType(item), item, tag);
+      if (this.#session.isEnded) return;
+      this.#handleDelivered({ type: item === envelope ? type : this.#canonicalType(item), envelope: item, tag });
     }
   }
 
   /**
-   * A peer that gave frames up may never send the next one, only such as lie beyond the window: a hole without anything behind it.
-   * While frames wait for the engine it is our own slowness instead.
+   * A peer that gave frames up may never send the next one, only frames beyond the window: a gap without anything behind it. While frames
+   * wait for the engine the cause is our own slowness instead.
    */
   #handleBeyondWindow(): void {
-    const { stream, identity } = this.#session;
-    this.#context.metrics.refused(identity.tenant, "E.SESSION.WINDOW");
-    if (stream.counts.unsettled > 0 || this.#stall?.at === stream.lastSeen) return;
-    this.#stall = { at: stream.lastSeen, since: this.#context.environment.clock.monotonic() };
-  }
-
-  /** Since when nothing but frames beyond the window came; Infinity where that is not so. */
-  get stalledSince(): number {
-    return this.#stall?.at === this.#session.stream.lastSeen ? this.#stall.since : Number.POSITIVE_INFINITY;
-  }
-
-  /** A new socket may bring what was missing. */
-  clearStall(): void {
-    this.#stall = null;
-  }
-
-  /**
-   * v1 numbers what it says by run. Only a number that this worker was never sent is answered: results of one run come from
-   * several workers and in any order.
-   */
-  #rejectWrongRunNumber(type: string, envelope: Envelope): boolean {
     const session = this.#session;
-    const { seq, payload } = envelope;
-    const run = payload["run_id"];
-    if (type !== "biz.exec.result" || seq === undefined || typeof run !== "string") return false;
-    if (!this.#context.runSequence.isKnownWrong(run, seq, session.identity.worker)) return false;
-    this.#context.metrics.refused(session.identity.tenant, "E.RESULT.SEQ_GAP");
-    const message = `number ${seq} of run ${run} was never dispatched to this worker; send again from the last acknowledged one`;
-    session.connection?.send(session.writer.encodeError("E.RESULT.SEQ_GAP", message, envelope.id));
+    const { lastSeen, counts } = session.stream;
+    this.#context.metrics.refused(session.identity.tenant, "E.SESSION.WINDOW");
+    if (counts.unsettled === 0 && session.stall?.at !== lastSeen) session.stall = { at: lastSeen, since: session.now() };
+  }
+
+  #rejectWrongRunNumber(type: string, envelope: Envelope): boolean {
+    const { identity, connection, writer } = this.#session;
+    const problem = type === "biz.exec.result" ? this.#context.runSequence.findWrongNumber(envelope, identity.worker) : null;
+    if (problem === null) return false;
+    this.#context.metrics.refused(identity.tenant, "E.RESULT.SEQ_GAP");
+    connection?.send(writer.encodeError("E.RESULT.SEQ_GAP", problem, envelope.id));
     return true;
   }
 
-  #handleDelivered(type: string, envelope: Envelope, tag: DeliveryTag): void {
+  #handleDelivered(frame: InboundWorkFrame): void {
     const session = this.#session;
-    if (session.phase === "describing") return this.#handleInventory(type, envelope, tag);
-    if (tag.number === null && session.unanswered.unnumbered >= this.#context.limits.unnumberedMax)
-      return session.reset(fault("E.OVERLOADED", "too many frames without a number wait for an answer"));
-    const parsed = parseWorkFrame(session.origin, type, envelope, tag.bytes);
-    if (parsed instanceof Fault) return this.#workFrames.handleInvalid(type, envelope, tag, parsed);
-    if (parsed.of !== "catalog") return this.#workFrames.handle(parsed, type, envelope, tag);
-    session.registration.replaceCatalog(parsed.catalog);
-    session.recordManifests(parsed.catalog.packages);
-    this.#postDescription(tag);
-  }
-
-  // ---- the inventory
-
-  #handleInventory(type: string, envelope: Envelope, tag: DeliveryTag): void {
-    const session = this.#session;
-    const { registration } = session;
-    if (type === "biz.pkg.catalog") {
-      const catalog = readFramePayload(session.identity, type, envelope);
-      if (catalog instanceof Fault) return this.#workFrames.handleInvalid(type, envelope, tag, catalog);
-      registration.catalog = catalog;
-      session.recordManifests(catalog.packages);
-    } else if (type === "biz.exec.inventory") {
-      const inventory = readFramePayload(session.identity, type, envelope);
-      if (inventory instanceof Fault) return this.#workFrames.handleInvalid(type, envelope, tag, inventory);
-      registration.inventory = inventory;
-    } else if (type !== fillerFrameType) {
-      const why = fault("E.SESSION.NOT_REGISTERED", "catalogue and inventory must come before other work frames");
-      return session.reset(why, envelope);
+    if (session.phase === "describing") {
+      const why = handleInventory(session, frame);
+      if (why !== null) this.#handleInvalid(frame, why);
+      return;
     }
-    if (session.handshake.settleAfterJoin(tag) > this.#context.limits.unnumberedMax + this.#context.limits.wideRecvWindow)
-      return session.reset(fault("E.OVERLOADED", "too many frames wait for the rest of the inventory"));
-    if (registration.isComplete(session.identity)) session.connection?.startJoin();
+    if (frame.tag.number === null && session.hasTooManyUnanswered("frames without a number")) return;
+    const parsed = parseWorkFrame(session.origin, frame.type, frame.envelope, frame.tag.bytes);
+    if (parsed instanceof Fault) this.#handleInvalid(frame, parsed);
+    else this.#handleParsed(parsed, frame);
   }
 
-  #postDescription(tag: DeliveryTag): void {
+  #handleParsed(parsed: ParsedWorkFrame, frame: InboundWorkFrame): void {
     const session = this.#session;
-    if (session.unanswered.unnumbered >= this.#context.limits.unnumberedMax)
-      return session.reset(fault("E.OVERLOADED", "too many descriptions wait for an answer"));
-    const why = session.registration.sizeFault(session.identity);
-    if (why !== null) return session.reset(why);
-    const frame: UnansweredFrame = { kind: "describe", tag, answersLeft: 1 };
-    session.unanswered.add(frame);
-    session.postCommand(session.registration.buildDescribe(session.identity, session.origin), frame);
-  }
-
-  // ---- what the engine answered
-
-  handleAnswer(frame: UnansweredFrame, body: AnswerBody | null, why: FaultData | null): void {
-    const session = this.#session;
-    const isLast = session.unanswered.recordAnswer(frame);
-    if (session.isEnded) return;
-    if (why !== null) {
-      this.#context.metrics.refused(session.identity.tenant, why.code);
-      const isSessionGone = why.code.startsWith("E.SESSION.") && frame.kind !== "word";
-      // A beat that could not be stored is not worth a session: the next one says as much, and this one stays unacked.
-      if (frame.kind === "beat" && !isSessionGone && isRetryable(why)) return;
-      // A word that was refused for good is settled; one that could not be stored must come again, in a new session.
-      if (frame.kind !== "word" || isRetryable(why)) return session.resetWithFault(why);
-      this.#workFrames.handleRefusal(frame, why);
+    const { envelope, tag } = frame;
+    switch (parsed.of) {
+      case "commands":
+        return this.#postCommands(parsed.commands, tag);
+      case "catalog":
+        session.registration.replaceCatalog(parsed.catalog);
+        session.recordManifests(parsed.catalog.packages);
+        return postDescription(session, tag);
+      case "package":
+        return this.#handlePackageEvent(parsed.event, frame);
+      case "error": {
+        const { code, message } = parsed.error;
+        session.log("warn", "session.error", { ...frameLogFields(envelope), code, message: message.slice(0, reasonCharsMax) });
+        return session.stream.settle(tag);
+      }
+      case "gap":
+        session.log("warn", "session.missing", { ...frameLogFields(envelope), code: parsed.error.code });
+        session.stream.settle(tag);
+        return session.resendAll();
+      case "next":
+        return this.#handleNextRequest(parsed.request, frame);
+      case "vendor":
+        return this.#handleVendorFrame(parsed.payload, frame);
+      case "unknown":
+        return this.#refuseUnknown(envelope, tag);
     }
-    if (isLast) this.#workFrames.settleOrRefuse(frame.tag, frame.refusal);
-    // Of a session that has lost its socket meanwhile the log says more, and later.
-    if (frame.heartbeat !== undefined && why === null && session.phase === "live")
-      publishHeartbeat(this.#context, session.identity, frame.heartbeat, body);
   }
 
-  #readOrReset<T extends ControlFrameRead>(type: T, envelope: Envelope): FramePayloads[T] | null {
-    const payload = readFramePayload(this.#session.identity, type, envelope);
-    if (!(payload instanceof Fault)) return payload;
-    this.#session.reset(payload, envelope);
-    return null;
+  #handlePackageEvent(event: PkgEventPayload, { envelope, tag }: InboundWorkFrame): void {
+    const session = this.#session;
+    const { op, status } = toPackageOperation(event);
+    const { name, version } = event;
+    this.#context.metrics.packageOp(session.identity.tenant, op, status);
+    session.log("info", "session.package", { ...frameLogFields(envelope), package: name, version, status });
+    this.#postCommands([toPackageCommand(session.origin, event)], tag);
+  }
+
+  /** A middleware waits for the answer: where the engine will not give one, it is given here. */
+  #handleNextRequest(request: NextRequestPayload, { envelope, tag }: InboundWorkFrame): void {
+    const session = this.#session;
+    const { runId, middlewareId, nodeId } = request;
+    const task = request.task_id ?? taskFromCorr(envelope.corr, session.identity.dialect);
+    const held = session.chainAttempts.find(runId, [middlewareId, nodeId], task);
+    const command = toNextCommand(session.origin, request, envelope.corr, held);
+    if (command !== null) return this.#postCommands([command], tag, undefined, request);
+    const message = `node ${middlewareId} of run ${runId} is not part of a middleware chain on this worker`;
+    this.#refuseNextRequest(request, { code: "next_no_chain", message });
+    session.stream.settle(tag);
+  }
+
+  #refuseNextRequest({ requestId, runId, middlewareId }: NextRequestPayload, error: { code: string; message: string }): void {
+    const names = { ...this.#session.sender, run: runId, task: "", node: middlewareId, request: requestId };
+    this.#session.outbound.enqueueNextResponse({ type: "next", ...names, result: null, error, trace: {} });
+  }
+
+  #handleVendorFrame(payload: object, { type, envelope, tag }: InboundWorkFrame): void {
+    const { tenant, worker, instance } = this.#session.identity;
+    const { id, corr } = envelope;
+    const isTaken =
+      type === fillerFrameType ||
+      this.#context.extensions?.publish({ tenant, worker, instance, type, id, corr, payload }) === true;
+    if (isTaken) this.#session.stream.settle(tag);
+    else this.#refuseUnknown(envelope, tag);
+  }
+
+  /** An invalid payload costs its own frame and the attempt it names, never the session. */
+  #handleInvalid({ type, envelope, tag }: InboundWorkFrame, why: Fault): void {
+    if (why.code === "E.CMD.UNKNOWN") return this.#refuseUnknown(envelope, tag);
+    const session = this.#session;
+    const { commands, reason } = salvageInvalidFrame(session.origin, type, envelope, why);
+    this.#context.metrics.refused(session.identity.tenant, why.code);
+    session.log("warn", "session.misfit", { ...frameLogFields(envelope), code: why.code, reason });
+    if (session.identity.dialect === "v1") session.connection?.send(session.writer.encodeError(why.code, reason, envelope.id));
+    this.#postCommands(commands, tag, `${why.code}: ${reason}`);
+  }
+
+  /** Never fatal: a newer worker may know more types than we do. */
+  #refuseUnknown(envelope: Envelope, tag: DeliveryTag): void {
+    this.#context.metrics.refused(this.#session.identity.tenant, "E.CMD.UNKNOWN");
+    this.#session.stream.refuse(tag, `E.CMD.UNKNOWN: unknown frame type ${envelope.type.slice(0, 100)}`);
+  }
+
+  // ---- the engine
+
+  /** Once the engine has answered all commands the frame is settled, or refused if there is a refusal. */
+  #postCommands(commands: readonly Command[], tag: DeliveryTag, refusal?: string, nextRequest?: NextRequestPayload): void {
+    const session = this.#session;
+    if (commands.length === 0) return this.#settleOrRefuse(tag, refusal);
+    let answersLeft = commands.length;
+    session.countUnanswered(tag, 1);
+    const onAnswer: AnswerHandler = (_body, why) => {
+      answersLeft -= 1;
+      if (answersLeft === 0) session.countUnanswered(tag, -1);
+      if (session.isEnded) return;
+      if (why !== null) {
+        this.#context.metrics.refused(session.identity.tenant, why.code);
+        // What was refused for good is settled; what could not be stored must come again, in a new session.
+        if (isRetryable(why)) return session.resetWithFault(why);
+        if (nextRequest !== undefined)
+          this.#refuseNextRequest(nextRequest, { code: "next_unavailable", message: toPublicFault(why).message });
+      }
+      if (answersLeft === 0) this.#settleOrRefuse(tag, refusal);
+    };
+    for (const command of commands) {
+      if (command.type === "task.result" || command.type === "task.error") session.handleAttemptEnd(command);
+      session.post(command, onAnswer);
+    }
+  }
+
+  #settleOrRefuse(tag: DeliveryTag, refusal: string | undefined): void {
+    if (refusal === undefined) this.#session.stream.settle(tag);
+    else this.#session.stream.refuse(tag, refusal);
+  }
+
+  // ---- what the connection asks for
+
+  get sessionId(): string {
+    return this.#session.id;
+  }
+
+  get unansweredBytes(): number {
+    return this.#session.unansweredBytes;
+  }
+
+  get idleTimeoutMs(): number {
+    return this.#session.phase === "live" ? this.#session.idleTimeoutMs : Number.POSITIVE_INFINITY;
+  }
+
+  scheduleFlush(): void {
+    this.#session.scheduleFlush();
+  }
+
+  fail(why: Fault, about?: Envelope): void {
+    this.#session.reset(why, about);
+  }
+
+  abort(problem: unknown): void {
+    this.#session.abort(problem, this.#connection);
+  }
+
+  checkTimers(now: number): void {
+    const session = this.#session;
+    if (session.connection !== this.#connection) return;
+    session.run(() => {
+      session.checkTimers(now);
+      checkJoinTimers(session, now);
+    });
+  }
+
+  recheckCredentials(): void {
+    this.#session.recheckCredentials();
+  }
+
+  handleDisconnect(reason: string): void {
+    this.#session.handleDisconnect(this.#connection, reason);
   }
 }
-
-type ControlFrameRead = "control.register" | "control.heartbeat" | "control.ack";
-
-/** For words of ours that no frame waits on. */
-const noTag: DeliveryTag = { number: null, id: "", isAsked: false, bytes: 0 };

@@ -9,7 +9,7 @@ import {
   olderRegisterPayload,
 } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "./session-limits.ts";
+import { sessionLimits } from "../connection/session-limits.ts";
 
 const ackRequested = { ack: { request: true } };
 const run = "0199c84e-a000-7000-8000-000000000001";

@@ -3,9 +3,11 @@ import { limits } from "@astraflow/protocol";
 import { dialectRules, ReliableStream } from "@astraflow/session";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
+import type { SessionConnection } from "../connection/session-connection.ts";
 import { SchedulerFrameWriter } from "../frames/frame-writer.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
-import type { SessionTransport } from "./session-context.ts";
+
+const framePeer = { dialect: "v2", tenant: "default", instance: "w-1", workerName: null, session: null } as const;
 
 const stopFor = (session: string, task: string): SendStop => ({
   type: "stop",
@@ -48,7 +50,7 @@ describe("commands on their way to a worker", () => {
   it("[E126] are sent once a session, however often the engine says that they are open", () => {
     const sizes = { sendFrames: 256, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
     const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
-    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter("v2", "default", () => ""), new Set());
+    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter(framePeer, () => "", null), new Set());
     const give = (id: string): void =>
       outbound.enqueueCommand({
         type: "order",
@@ -61,7 +63,7 @@ describe("commands on their way to a worker", () => {
     const sent: string[] = [];
     const flush = (): void =>
       outbound.flush(
-        { send: (text: string) => sent.push((JSON.parse(text) as { id: string }).id) } as unknown as SessionTransport,
+        { send: (text: string) => sent.push((JSON.parse(text) as { id: string }).id) } as unknown as SessionConnection,
         1e6,
         0,
       );
@@ -83,7 +85,7 @@ describe("a worker that names attempts nobody gave it", () => {
   it("[D98] is told of no more of them at once than it may name in a heartbeat, and looking for them costs nothing", () => {
     const sizes = { sendFrames: 64, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
     const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
-    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter("v2", "default", () => ""), new Set(["cancel"]));
+    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter(framePeer, () => "", null), new Set(["cancel"]));
     let scans = 0;
     const withdraw = stream.withdraw.bind(stream);
     stream.withdraw = (isUnwanted) => {

@@ -1,11 +1,10 @@
-// What the engine wants a worker to have, on its way through the session's stream: what is offered, withdrawn, sent and sent again.
-// Numbers, windows and lanes are the stream's; the texts are in frame-writer.ts.
+// The frames that the engine wants a worker to get: queued in the session's stream, withdrawn, sent and resent.
 
 import type { AttemptRef, SendDispatch, SendNextAnswer, SendStop, SendVendorFrame, SendWorkerCommand } from "@astraflow/engine";
-import { type Dialect, limits } from "@astraflow/protocol";
+import { type Dialect, LruMap, limits } from "@astraflow/protocol";
 import type { OutgoingItem, ReliableStream, SentFrame } from "@astraflow/session";
+import type { SessionConnection } from "../connection/session-connection.ts";
 import { chainAndResourceFields, type SchedulerFrameWriter } from "../frames/frame-writer.ts";
-import type { SessionTransport } from "./session-context.ts";
 
 export interface OutboundItem extends OutgoingItem {
   readonly send: SendDispatch | SendStop | SendVendorFrame | SendNextAnswer | SendWorkerCommand;
@@ -15,9 +14,9 @@ export interface OutboundItem extends OutgoingItem {
 
 /** About what an envelope weighs. */
 const envelopeBytes = 512;
-/** Drains and their ends that are remembered until they are acknowledged. */
+/** Drain and undrain frames that are remembered until they are acknowledged; a worker that acknowledges none is told at its next join. */
 const unackedDrainsMax = 16;
-/** Commands that are remembered as sent: more than a worker can owe an answer for. */
+/** Commands that are remembered as sent: more than a worker can have open. */
 const sentCommandsMax = 64;
 
 export class OutboundFrames {
@@ -25,16 +24,15 @@ export class OutboundFrames {
   readonly #writer: SchedulerFrameWriter;
   readonly #features: ReadonlySet<string>;
   readonly #nextBatchId: () => string;
-  /** Unacknowledged dispatches by attempt, mostly one, so that a stop for something never sent, as a worker may provoke them, costs nothing. */
+  /** Unacknowledged dispatches by attempt, mostly one: a worker may provoke stops for attempts it never got, and those must cost nothing. */
   readonly #unackedDispatches = new Map<string, number>();
   /** Attempts whose dispatch waits for its resources, by task: the fence. */
   readonly #awaitingResources = new Map<string, number>();
-  /** Attempts that the worker is being told to stop. */
+  /** Attempts with an unacknowledged stop. */
   readonly #pendingStops = new Set<string>();
-  /** Frames that said that a drain came or went, and of which the worker has not said that it heard them. */
-  readonly #unackedDrains = new Map<string, boolean>();
-  /** Commands that this session was given, the oldest first. */
-  readonly #sentCommands = new Set<string>();
+  /** Unacknowledged drain (true) and undrain (false) frames by id. */
+  readonly #unackedDrains = new LruMap<string, boolean>({ entriesMax: unackedDrainsMax, touchOnGet: false });
+  readonly #sentCommands = new LruMap<string, true>({ entriesMax: sentCommandsMax, touchOnGet: false });
 
   constructor(stream: ReliableStream<OutboundItem, unknown>, writer: SchedulerFrameWriter, features: ReadonlySet<string>) {
     this.#stream = stream;
@@ -43,7 +41,7 @@ export class OutboundFrames {
     this.#nextBatchId = () => writer.nextId("biz.exec.dispatch.batch");
   }
 
-  /** Its dispatch is to leave once its resources are found, unless it is dropped before. */
+  /** Its dispatch leaves once its resources are found, unless it is withdrawn before. */
   awaitResources({ task, fence }: AttemptRef): void {
     this.#awaitingResources.set(task, fence);
   }
@@ -52,13 +50,13 @@ export class OutboundFrames {
     return this.#awaitingResources.get(task) === fence;
   }
 
-  /** Its resources are found. False: it is not to leave any more, or another lookup was faster. */
+  /** Its resources are found. False: it was withdrawn, or another lookup was faster. */
   finishAwaiting(attempt: AttemptRef): boolean {
     return this.isAwaitingResources(attempt) && this.#awaitingResources.delete(attempt.task);
   }
 
-  /** The worker's last word about an attempt: a dispatch of it that has not left would be run once more. The older ones name no fence. */
-  handleTaskEnd(task: string, fence: number | null): void {
+  /** The worker has finished an attempt: a dispatch of it that has not left would run it once more. The older dialects name no fence. */
+  handleAttemptEnd(task: string, fence: number | null): void {
     if (fence === null || this.isAwaitingResources({ task, fence })) this.#awaitingResources.delete(task);
   }
 
@@ -75,25 +73,25 @@ export class OutboundFrames {
     return true;
   }
 
-  /** Takes the dispatch back where it is not acknowledged; tells those who announced `cancel`, as they may have it already. */
+  /** Withdraws the dispatch where it is not acknowledged, and sends a cancel to workers that announced it, as they may have it already. */
   enqueueStop(stop: SendStop): void {
     this.withdrawDispatch(stop);
-    // Only those who announced it understand a cancel; the others' late results are stale and change nothing.
+    // Late results of the others are stale and change nothing.
     if (!this.#features.has("cancel")) return;
     const key = attemptKey(stop);
-    // More than a worker can name at once is no work of ours; what it still holds its next heartbeat says again.
+    // A worker that holds more than it can name at once reports the rest with its next heartbeat.
     if (this.#pendingStops.has(key) || this.#pendingStops.size >= limits.heldTasksMax) return;
     this.#pendingStops.add(key);
     this.#enqueue(stop, this.#writer.nextId("biz.exec.cancel"), "command", 0);
   }
 
-  /** Whatever of it is still to be sent, or sent again, is not. */
+  /** Its dispatch is neither sent nor resent any more. */
   withdrawDispatch(attempt: AttemptRef): void {
     this.finishAwaiting(attempt);
     if (this.#unackedDispatches.delete(attemptKey(attempt))) this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
   }
 
-  /** The worker has it. */
+  /** The worker has received it. */
   handleAcked(send: OutboundItem["send"]): void {
     if (send.type === "stop") this.#pendingStops.delete(attemptKey(send));
     if (send.type !== "dispatch") return;
@@ -107,42 +105,35 @@ export class OutboundFrames {
     this.#enqueue(vendorFrame, vendorFrame.frame.id, "feedback", vendorFrame.frame.payload.length);
   }
 
-  /** The answer that a middleware waits for; one that no frame of its dialect can hold becomes an error that it can hear. */
+  /** The answer that a middleware waits for; one that no frame of its dialect can hold becomes an error. */
   enqueueNextResponse(next: SendNextAnswer): void {
     const { dialect } = this.#writer;
     const fits = next.result === null || !isTooLarge(dialect, next.result, JSON.stringify(next.trace));
-    const message = "the result of what was called is larger than a frame to this worker may be; let it hand out an artifact";
+    const message = "the result is too large for a frame to this worker; return it as an artifact";
     const send = fits ? next : { ...next, result: null, error: { code: "E.FRAME.TOO_LARGE", message } };
     this.#enqueue(send, this.#writer.nextId("biz.exec.next.response"), "command", send.result?.length ?? 0);
   }
 
-  /** Those who know the end of a drain are asked to say that they have heard of it, or of its beginning; the others never do. */
-  sendDrain(connection: SessionTransport, on: boolean, reason: string): void {
+  /** Only workers that announced `undrain` acknowledge these frames. */
+  sendDrain(connection: SessionConnection, on: boolean, reason: string): void {
     const ackId = this.#features.has("undrain") ? this.#writer.nextId(on ? "control.drain" : "control.undrain") : undefined;
     if (ackId !== undefined) this.#unackedDrains.set(ackId, on);
-    // Who answers none of them is told at its next join.
-    const [oldest] = this.#unackedDrains.keys();
-    if (this.#unackedDrains.size > unackedDrainsMax && oldest !== undefined) this.#unackedDrains.delete(oldest);
     connection.send(on ? this.#writer.encodeDrain(reason, ackId) : this.#writer.encodeUndrain(reason, ackId));
   }
 
-  /** Whether the acknowledged frame said that a drain came (`on`) or went, and whether another that says the same is out; null: it said neither. */
+  /** Whether the acknowledged frame was a drain (`on`) or an undrain, and whether another of the same kind is unacked; null: it was neither. */
   takeAckedDrain(id: string | undefined): { readonly on: boolean; readonly isToldAgain: boolean } | null {
-    const on = id === undefined ? undefined : this.#unackedDrains.get(id);
-    if (id === undefined || on === undefined) return null;
+    if (id === undefined) return null;
+    const on = this.#unackedDrains.get(id);
+    if (on === undefined) return null;
     this.#unackedDrains.delete(id);
     return { on, isToldAgain: [...this.#unackedDrains.values()].includes(on) };
   }
 
-  /**
-   * The frame has the command's own id, so that a refusal of it tells which command was refused. What is open is told again with every join,
-   * also of a session that goes on; what it was given once it still has.
-   */
+  /** The frame has the command's own id, so that a refusal names the command. The engine sends open commands again with every resume. */
   enqueueCommand(command: SendWorkerCommand): void {
     if (this.#sentCommands.has(command.id)) return;
-    this.#sentCommands.add(command.id);
-    const [oldest] = this.#sentCommands;
-    if (this.#sentCommands.size > sentCommandsMax && oldest !== undefined) this.#sentCommands.delete(oldest);
+    this.#sentCommands.set(command.id, true);
     this.#enqueue(command, command.id, "command", 0);
   }
 
@@ -150,8 +141,8 @@ export class OutboundFrames {
     this.#stream.enqueue({ lane, bytes: bytes + envelopeBytes, batch: null, id, send, runSeq: undefined });
   }
 
-  /** As much as window and socket take. */
-  flush(connection: SessionTransport, roomBytes: number, now: number): void {
+  /** Sends as much as window and socket take. */
+  flush(connection: SessionConnection, roomBytes: number, now: number): void {
     for (let room = roomBytes; room > 0; ) {
       const sent = this.#stream.takeNextFrame(now, this.#nextBatchId);
       if (sent === null) return;
@@ -161,11 +152,11 @@ export class OutboundFrames {
     }
   }
 
-  resend(connection: SessionTransport, frames: readonly SentFrame<OutboundItem>[]): void {
+  resend(connection: SessionConnection, frames: readonly SentFrame<OutboundItem>[]): void {
     for (const sent of frames) connection.send(this.#encode(sent));
   }
 
-  /** Written anew each time: a repeat is rare, and kept texts would double what a session weighs. */
+  /** Encoded anew each time: a resend is rare, and stored texts would double the memory of a session. */
   #encode(sent: SentFrame<OutboundItem>): string {
     const [first] = sent.items;
     if (first === undefined) return this.#writer.encodeFiller(sent);
@@ -192,7 +183,7 @@ const attemptKey = ({ task, fence }: AttemptRef): string => `${task}#${fence}`;
 const isDispatchOf = (send: OutboundItem["send"], { task, fence }: AttemptRef): boolean =>
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
-/** Older workers' libraries close the socket above a mebibyte, ours above 16; the rest of the frame gets 16 KiB of that. */
+/** The libraries of older workers close the socket above 1 MiB, ours above 16 MiB; 16 KiB of that are left for the rest of the frame. */
 function isTooLarge(dialect: Dialect, body: string, otherFields: string): boolean {
   const bytesMax = (dialect === "v2" ? limits.frameBytesMax : limits.legacyFrameBytesMax) - 16 * 1024;
   const chars = body.length + otherFields.length;

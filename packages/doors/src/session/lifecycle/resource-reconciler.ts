@@ -1,50 +1,30 @@
-// What a session's register says of the resources that its worker keeps: what results have left with the worker beyond that is told to the
-// engine as lost. Finding it out takes a look at the store (lost-resources.ts), and work goes on meanwhile.
+// Compares the resources that a register reports with those that the worker's results have left there, and reports the missing ones as lost.
 
 import type { LostResource } from "@astraflow/services";
 import type { Session } from "./session.ts";
-import type { SessionContext } from "./session-context.ts";
 
-export class ResourceReconciler {
-  readonly #session: Session;
-  readonly #context: SessionContext;
-  /** While it is compared: what is kept, and what results have left since, which was not there to be named. */
-  #present: Set<string> | null = null;
+/** Called after a register. Work goes on meanwhile; what results add in that time is not lost. */
+export function reconcileResources(session: Session): void {
+  const { findLostResources } = session.context;
+  const { tenant, worker, displayInfo, dialect } = session.identity;
+  const reported = session.registration.takeReportedResources();
+  if (findLostResources === null || reported === null || dialect !== "v2") return;
+  const present = new Set(reported);
+  session.presentResources = present;
+  findLostResources({ tenant, worker, name: displayInfo.name, present }).then(
+    (missing) => session.run(() => reportLost(session, present, missing)),
+    (problem: unknown) => {
+      session.log("warn", "session.uncompared", { why: String(problem) });
+      reportLost(session, present, []);
+    },
+  );
+}
 
-  constructor(session: Session, context: SessionContext) {
-    this.#session = session;
-    this.#context = context;
-  }
-
-  /** A result names something that it leaves with the worker. */
-  addPresent(resource: string): void {
-    this.#present?.add(resource);
-  }
-
-  /** A register was heard. */
-  reconcile(): void {
-    const { findLostResources } = this.#context;
-    const { tenant, worker, displayInfo: label, dialect } = this.#session.identity;
-    const reported = this.#session.registration.takeReportedResources();
-    if (findLostResources === null || reported === null || dialect !== "v2") return;
-    const present = new Set(reported);
-    this.#present = present;
-    findLostResources({ tenant, worker, name: label.name, present }).then(
-      (missing) => this.#context.runStep(this.#session, () => this.#reportLost(present, missing)),
-      (problem: unknown) => {
-        this.#session.log("warn", "session.uncompared", { why: String(problem) });
-        this.#reportLost(present, []);
-      },
-    );
-  }
-
-  #reportLost(present: ReadonlySet<string>, missing: readonly LostResource[]): void {
-    if (this.#present === present) this.#present = null;
-    const lost = missing.filter(({ resource }) => !present.has(resource));
-    if (this.#session.isEnded || lost.length === 0) return;
-    const { tenant, worker, session } = this.#session.origin;
-    this.#session.log("info", "session.resources.lost", { count: lost.length });
-    for (const { resource, seenAt } of lost)
-      this.#session.postCommand({ type: "resource.removed", tenant, worker, session, resource, reason: "lost", seenAt }, null);
-  }
+function reportLost(session: Session, present: ReadonlySet<string>, missing: readonly LostResource[]): void {
+  if (session.presentResources === present) session.presentResources = null;
+  const lost = missing.filter(({ resource }) => !present.has(resource));
+  if (session.isEnded || lost.length === 0) return;
+  session.log("info", "session.resources.lost", { count: lost.length });
+  for (const { resource, seenAt } of lost)
+    session.notify({ type: "resource.removed", ...session.sender, resource, reason: "lost", seenAt });
 }

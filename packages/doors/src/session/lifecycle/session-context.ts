@@ -1,22 +1,13 @@
-// What a connection and its session ask of the session server: types only, so that neither needs to know the other's file or any socket.
+// What every session shares: settings, services, and two functions of the session server.
 
-import type { Command } from "@astraflow/engine";
-import type { Envelope } from "@astraflow/protocol";
-import type { FindLostResources, ReportedPackage, VolatileEvents } from "@astraflow/services";
+import { type EngineClient, type FindLostResources, type ReportedPackage, type VolatileEvents } from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { FrameLog } from "../frames/frame-log.ts";
-import type { FrameTap } from "../frames/frame-tap.ts";
-import type { RestartDetector } from "../frames/restart-detector.ts";
-import type { RunSequence } from "../frames/run-sequence.ts";
-import type { UnansweredFrame } from "../frames/unanswered-frames.ts";
+import type { ConnectionContext } from "../connection/session-connection.ts";
+import type { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import type { DispatchResourceBinder } from "./dispatch-resource-binder.ts";
-import type { Session } from "./session.ts";
-import type { SessionLimits } from "./session-limits.ts";
-import type { SessionMetrics } from "./session-metrics.ts";
-import type { SessionRegistry } from "./session-registry.ts";
+import type { RegisteredSession, SessionRegistry } from "./session-registry.ts";
 
-/** Where vendors' frames of workers go. */
+/** Where the frames go that workers send to vendors. */
 export interface VendorFrameSink {
   /** False: nobody listens to frames of this type. */
   publish(frame: {
@@ -30,57 +21,37 @@ export interface VendorFrameSink {
   }): boolean;
 }
 
-/** Who keeps the manifests that workers bring. Must neither wait nor throw. */
+/** Records the manifests that a worker reports. Must neither wait nor throw. */
 export type RecordManifests = (tenant: string, reported: readonly ReportedPackage[]) => void;
 
-/** What a tenant has of its own; everything else is as in the limits. */
+/** Window sizes of one tenant; the defaults are in the limits. */
 export interface TenantWindows {
   readonly sendWindow?: number | undefined;
   readonly recvWindow?: number | undefined;
 }
 
-export interface SessionContext {
+export interface SessionContext extends ConnectionContext {
+  readonly engineClient: EngineClient;
   readonly authenticator: WorkerAuthenticator;
-  readonly environment: DoorEnvironment;
-  /** Null where nobody reads lines about single frames. */
-  readonly frameLog: FrameLog | null;
-  /** Both null where no reader of events can ever look on. */
-  readonly frameTap: FrameTap | null;
+  /** Null where no reader of events can ever watch. */
   readonly volatile: VolatileEvents | null;
-  readonly limits: SessionLimits;
   readonly timestamp: () => string;
-  readonly metrics: SessionMetrics;
-  readonly registry: SessionRegistry;
+  readonly registry: SessionRegistry<RegisteredSession>;
   readonly runSequence: RunSequence;
   readonly restartDetector: RestartDetector;
   readonly extensions: VendorFrameSink | null;
   readonly recordManifests: RecordManifests | null;
   readonly tenants: Readonly<Record<string, TenantWindows>>;
-  /** 0 <= n < 1, for the jitter of repeats. */
+  /** 0 <= n < 1, for the jitter of resends. */
   readonly jitter: () => number;
   /** Null where tasks are sent without the resources that their packages ask for. */
   readonly binder: DispatchResourceBinder | null;
-  /** Null where nobody can look up what results have left with workers. */
+  /** Null where lost resources are not looked for. */
   readonly findLostResources: FindLostResources | null;
-  /** Runs what a session hears later, from elsewhere than the engine; what it owes then leaves. */
-  runStep(session: Session, step: () => void): void;
-  /** Tells the engine; with a note, the answer comes back to the session that asked. */
-  postCommand(session: Session, command: Command, note: UnansweredFrame | null): void;
-}
-
-/** A socket as its session sees it: the connection it was opened on. */
-export interface SessionTransport {
-  send(text: string): void;
-  /** All that was awaited of the inventory has come: the worker may join. */
-  startJoin(): void;
-  /** The session is accepted: frames that waited for that are heard now. */
-  markLive(): void;
-  /** Says the last word and closes. */
-  sendAndClose(text: string, reason: string): void;
-  /** Another socket took the session over: nothing that still comes from this one counts. */
-  supersede(): void;
-  /** Ends without a goodbye. */
-  terminate(): void;
+  /** Calls `flush` at the end of the tick. */
+  readonly scheduleFlush: (session: { flush(): void }) => void;
+  /** Checks the timers of v1 sessions soon. */
+  readonly scheduleFastSweep: () => void;
 }
 
 /** Frames in flight in each direction, for a worker of this tenant. */
@@ -94,11 +65,4 @@ export function windowSizesFor(
     send: own?.sendWindow ?? (isWide ? limits.wideSendWindow : limits.sendWindow),
     recv: own?.recvWindow ?? (isWide ? limits.wideRecvWindow : limits.recvWindow),
   };
-}
-
-/** What a log line about a frame always holds; the worker is its sender. */
-export function frameLogFields(envelope: Envelope): Record<string, unknown> {
-  const { type, id, corr } = envelope;
-  const seq = envelope.session_seq ?? envelope.seq;
-  return { type, id, ...(corr !== undefined && { corr }), ...(seq !== undefined && { seq }) };
 }

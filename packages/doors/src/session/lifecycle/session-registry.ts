@@ -1,7 +1,12 @@
-// The sessions of this process: by id, at most one per worker, and those that wait for their worker to come back.
-// What a session does is in session.ts; this only knows where it is and when one that waits is given up.
+// The sessions of this process: by id, at most one per worker, and the detached ones, which end when they are not resumed in time.
 
-import type { Session } from "./session.ts";
+/** A session as far as the registry knows it. */
+export interface RegisteredSession {
+  readonly id: string;
+  readonly identity: { readonly worker: string };
+  readonly heldBytes: number;
+  end(reason: string): void;
+}
 
 export interface SessionRegistryLimits {
   readonly resumeTimeoutMs: number;
@@ -14,86 +19,86 @@ interface DetachedSession {
   readonly bytes: number;
 }
 
-export class SessionRegistry {
+export class SessionRegistry<S extends RegisteredSession> {
   readonly #limits: SessionRegistryLimits;
-  readonly #byId = new Map<string, Session>();
-  /** The one that was accepted last. */
-  readonly #byWorker = new Map<string, Session>();
-  /** Longest waiting first: a Map keeps the order of entering. */
-  readonly #detached = new Map<Session, DetachedSession>();
+  readonly #byId = new Map<string, S>();
+  /** The session that was accepted last. */
+  readonly #byWorker = new Map<string, S>();
+  /** Longest detached first. */
+  readonly #detached = new Map<S, DetachedSession>();
   #detachedBytes = 0;
 
   constructor(limits: SessionRegistryLimits) {
     this.#limits = limits;
   }
 
-  findById(id: string): Session | undefined {
+  findById(id: string): S | undefined {
     return this.#byId.get(id);
   }
 
   /** The session of a worker: the one accepted last, else one that is being accepted. */
-  findByWorker(worker: string): Session | undefined {
+  findByWorker(worker: string): S | undefined {
     return this.#byWorker.get(worker);
   }
 
-  all(): Iterable<Session> {
+  all(): Iterable<S> {
     return this.#byId.values();
   }
 
   /** Effects may be addressed to it from now on. */
-  add(session: Session): void {
+  add(session: S): void {
     this.#byId.set(session.id, session);
     if (!this.#byWorker.has(session.identity.worker)) this.#byWorker.set(session.identity.worker, session);
   }
 
-  /** It is now the worker's session; an earlier one that waits has waited in vain. One that is live is ended by the engine. */
-  markCurrent(session: Session): void {
+  /** It is now the session of its worker. An earlier one that is detached ends; one that is live is ended by the engine. */
+  markCurrent(session: S): void {
     const { worker } = session.identity;
     const earlier = this.#byWorker.get(worker);
     this.#byWorker.set(worker, session);
-    if (earlier !== undefined && earlier !== session && this.#detached.has(earlier)) earlier.end("the worker has a new session");
+    if (earlier !== undefined && earlier !== session && this.#detached.has(earlier)) earlier.end("replaced by a new session");
   }
 
-  isCurrent(session: Session): boolean {
+  isCurrent(session: S): boolean {
     return this.#byWorker.get(session.identity.worker) === session;
   }
 
-  /** The worker starts over: what waits for it will not be asked for. */
+  /** The worker sent a new handshake, so it will not resume. */
   endDetachedOf(worker: string): void {
     const session = this.#byWorker.get(worker);
-    if (session !== undefined && this.#detached.has(session)) session.end("the worker starts over");
+    if (session !== undefined && this.#detached.has(session)) session.end("the worker started a new handshake");
   }
 
-  detach(session: Session, now: number): void {
+  detach(session: S, now: number): void {
     const bytes = session.heldBytes;
     this.#detached.set(session, { since: now, bytes });
     this.#detachedBytes += bytes;
     while (this.#detached.size > this.#limits.detachedMax || this.#detachedBytes > this.#limits.detachedBytesTotalMax) {
       const [oldest] = this.#detached.keys();
       if (oldest === undefined) return;
-      oldest.end("too many sessions wait for their workers");
+      oldest.end("too many detached sessions");
     }
   }
 
-  /** Its worker is back. */
-  reattach(session: Session): void {
+  /** Its worker has resumed it. */
+  reattach(session: S): void {
     const detached = this.#detached.get(session);
     if (detached === undefined) return;
     this.#detached.delete(session);
     this.#detachedBytes -= detached.bytes;
   }
 
-  remove(session: Session): void {
+  remove(session: S): void {
     this.reattach(session);
     this.#byId.delete(session.id);
     if (this.isCurrent(session)) this.#byWorker.delete(session.identity.worker);
   }
 
-  /** Gives up those that waited long enough. */
+  /** Ends the sessions that were detached for too long. */
   endExpired(now: number): void {
     for (const [session, { since }] of this.#detached) {
       if (now - since < this.#limits.resumeTimeoutMs) return;
-      session.end("its worker did not come back in time");
+      session.end("not resumed in time");
     }
   }
 }

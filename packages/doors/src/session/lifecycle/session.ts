@@ -1,61 +1,80 @@
-// One worker's session, which outlives its sockets: who speaks, its stream, what the engine says to it, its time and its end.
-// How it gets into the engine is join-handshake.ts; what its worker says, inbound-frames.ts; what that is sent, outbound-frames.ts; its sockets, connection.ts.
+// One worker's session, which outlives its sockets: its reliable stream, its connection, its timers and its end.
+// Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
-import type {
-  AnswerBody,
-  FaultData,
-  SendDispatch,
-  SendDrain,
-  SendNextAnswer,
-  SendReset,
-  SendStop,
-  SendVendorFrame,
-  SendWorkerCommand,
-} from "@astraflow/engine";
-import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
-import type { ReportedPackage } from "@astraflow/services";
-import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
+import type { AnswerBody, Command, FaultData, ReportError, ReportResult } from "@astraflow/engine";
+import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
+import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
+import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
+import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
-import type { FramePeer } from "../frames/frame-log.ts";
-import { createFrameTracer } from "../frames/frame-tap.ts";
+import type { SessionConnection } from "../connection/session-connection.ts";
+import { type SessionPhase, transitionSession } from "../connection/session-phases.ts";
+import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";
-import { type UnansweredFrame, UnansweredFrames } from "../frames/unanswered-frames.ts";
-import type { CommandOrigin } from "../frames/work-frames.ts";
+import { type CommandOrigin, readFramePayload, senderOf } from "../frames/work-frames.ts";
 import type { Registration } from "../registration/registration.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import { ChainAttempts } from "./chain-attempts.ts";
-import { InboundFrames } from "./inbound-frames.ts";
-import { JoinHandshake } from "./join-handshake.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
-import { ResourceReconciler } from "./resource-reconciler.ts";
-import { frameLogFields, type SessionContext, type SessionTransport, windowSizesFor } from "./session-context.ts";
-import { type SessionPhase, transitionSession } from "./session-phases.ts";
+import { type SessionContext, windowSizesFor } from "./session-context.ts";
+
+/** State of the session's join, its resumes and its token; session-join.ts changes it. */
+export class JoinProgress {
+  /** Id of the token that can resume the session; every accept replaces it. */
+  jti: string | null = null;
+  answer: Extract<AnswerBody, { of: "join" }> | null = null;
+  /** Ids of frames that may be repeated until they are acked. */
+  registerFrameId: string | null = null;
+  resumeFrameId: string | null = null;
+  /** Last number that the worker has seen, from its resume. */
+  lastSeen: number | null = null;
+  /** Frames that are acknowledged once the engine has stored the join. */
+  readonly tagsToSettle: DeliveryTag[] = [];
+  attempts = 0;
+  /** The attempt whose answer counts; null where none does. A resume makes the answer to the one before worthless. */
+  pendingAttempt: number | null = null;
+  inventoryDeadline = Number.POSITIVE_INFINITY;
+  retryAt = Number.POSITIVE_INFINITY;
+  renewTokenAt = Number.POSITIVE_INFINITY;
+
+  /** No answer counts any more. */
+  cancel(): void {
+    this.pendingAttempt = null;
+    this.retryAt = Number.POSITIVE_INFINITY;
+  }
+}
 
 export class Session {
   readonly id: string;
+  readonly context: SessionContext;
   readonly identity: HandshakeIdentity;
   readonly origin: CommandOrigin;
+  /** The fields that every command of this session begins with. */
+  readonly sender: ReturnType<typeof senderOf>;
   readonly stream: ReliableStream<OutboundItem, Envelope>;
   readonly writer: SchedulerFrameWriter;
-  readonly unanswered = new UnansweredFrames();
   readonly chainAttempts = new ChainAttempts();
   readonly outbound: OutboundFrames;
-  readonly inbound: InboundFrames;
-  readonly resources: ResourceReconciler;
-  readonly handshake: JoinHandshake;
+  readonly join = new JoinProgress();
   readonly windows: { readonly send: number; readonly recv: number };
-  /** Its worker, as frames are shown. */
   readonly framePeer: FramePeer;
   registration: Registration;
   phase: SessionPhase = "describing";
-  /** Its socket; null while it waits for its worker to come back. */
-  connection: SessionTransport | null;
-  /** Silence of so long ends it. */
+  /** Null while the session is detached, and once it has ended. */
+  connection: SessionConnection | null;
+  /** A silence longer than this ends the session. */
   idleTimeoutMs = Number.POSITIVE_INFINITY;
-  private readonly context: SessionContext;
-  /** To be sent again at the end of the tick: what the engine takes back in the turn of the join must not go out once more. */
+  /** Frames that the engine has not answered: their bytes, the heartbeats, and others that no window limits. */
+  unansweredBytes = 0;
+  unansweredHeartbeats = 0;
+  unansweredUnnumbered = 0;
+  /** Set while nothing but frames beyond the window arrives: the last number delivered, and since when. */
+  stall: { readonly at: number; readonly since: number } | null = null;
+  /** While lost resources are looked for: what the worker reported, and what its results have added since. */
+  presentResources: Set<string> | null = null;
+  /** Sent again at the end of the tick: what the engine withdraws in the turn of the join must not be sent once more. */
   private resendOnFlush: readonly SentFrame<OutboundItem>[] = [];
-  /** The engine was told that it is here and not yet that it has gone. */
+  /** The engine has been sent a join and no leave since. */
   private isJoinedToEngine = false;
 
   constructor(
@@ -63,70 +82,114 @@ export class Session {
     identity: HandshakeIdentity,
     registration: Registration,
     writer: SchedulerFrameWriter,
-    connection: SessionTransport,
+    connection: SessionConnection,
   ) {
+    const { tenant, worker, instance, dialect, displayInfo } = identity;
     this.context = context;
     this.identity = identity;
     this.registration = registration;
     this.writer = writer;
     this.connection = connection;
     this.id = context.environment.ids.next();
-    this.origin = { tenant: identity.tenant, worker: identity.worker, session: this.id, dialect: identity.dialect };
-    const rules = dialectRules[identity.dialect];
-    const sizes = windowSizesFor(context, identity.tenant, registration.features.has("wide"));
+    this.origin = { tenant, worker, session: this.id, dialect };
+    this.sender = senderOf(this.origin);
+    const rules = dialectRules[dialect];
+    const sizes = windowSizesFor(context, tenant, registration.features.has("wide"));
     this.windows = { send: Math.min(sizes.send, rules.framesMax), recv: Math.min(sizes.recv, rules.framesMax) };
     this.stream = new ReliableStream(rules, {
       sendFrames: this.windows.send,
       sendBytes: context.limits.windowBytes,
       recvFrames: this.windows.recv,
       recvBytes: context.limits.windowBytes,
-      batchMax: registration.features.has("batch") && identity.dialect === "v2" ? wireLimits.batchItemsMax : 1,
+      batchMax: registration.features.has("batch") && dialect === "v2" ? wireLimits.batchItemsMax : 1,
       batchBytesMax: wireLimits.resultInlineBytesMax,
     });
-    this.outbound = new OutboundFrames(this.stream, writer, identity.dialect === "v2" ? registration.features : new Set());
-    this.inbound = new InboundFrames(this, context);
-    this.resources = new ResourceReconciler(this, context);
-    this.handshake = new JoinHandshake(this, context);
-    const { dialect, tenant, instance, displayInfo: label } = identity;
-    this.framePeer = { dialect, tenant, instance, workerName: label.name, session: this.id };
-    writer.tracer = createFrameTracer(context, this.framePeer);
+    this.outbound = new OutboundFrames(this.stream, writer, dialect === "v2" ? registration.features : new Set());
+    this.framePeer = { dialect, tenant, instance, workerName: displayInfo.name, session: this.id };
+    writer.peer = this.framePeer;
   }
 
   get isEnded(): boolean {
     return this.phase === "ended";
   }
 
-  /** What it holds, for the limits of those that wait. */
+  /** Bytes that it holds, for the limits on detached sessions. */
   get heldBytes(): number {
     const { inFlightBytes, waitingBytes, bufferedBytes } = this.stream.counts;
-    return inFlightBytes + waitingBytes + bufferedBytes + this.unanswered.bytes;
+    return inFlightBytes + waitingBytes + bufferedBytes + this.unansweredBytes;
   }
 
-  // ---- its sockets
+  // ---- steps
 
-  startJoin(): void {
+  /** Runs one step; whatever it owes the worker is sent at the end of the tick. */
+  run(step: () => void): void {
+    const { connection } = this;
+    try {
+      step();
+    } catch (problem) {
+      this.abort(problem, connection);
+    }
+    this.finishStep();
+  }
+
+  /** Sends a command to the engine; its answer is handled as a step of this session. */
+  post(command: Command, onAnswer: AnswerHandler): void {
+    this.context.engineClient.send(command, (body, why) => {
+      const { connection } = this;
+      try {
+        onAnswer(body, why);
+      } catch (problem) {
+        this.abort(problem, connection);
+      }
+      this.finishStep();
+    });
+  }
+
+  /** Sends a command whose answer changes nothing here. */
+  notify(command: Command): void {
+    this.context.engineClient.send(command, ignoreAnswer);
+  }
+
+  private finishStep(): void {
+    this.scheduleFlush();
+    this.connection?.resumeIfDrained();
+  }
+
+  scheduleFlush(): void {
+    if (this.connection !== null) this.context.scheduleFlush(this);
+  }
+
+  /** A step threw, so the state of the session is in doubt: it ends. */
+  abort(problem: unknown, connection: SessionConnection | null): void {
+    const text = problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
+    this.context.environment.log({ level: "error", event: "session.bug", session: this.id, problem: text });
+    connection?.terminate();
+    this.end("internal error in the scheduler");
+  }
+
+  // ---- phases
+
+  /** The engine may dispatch in the very turn of the join: from now on its effects must find the session. */
+  markJoining(): void {
     this.setPhase("joining");
-    // The engine may grant in the very turn of the join: effects for this session must find it.
     this.context.registry.add(this);
     this.isJoinedToEngine = true;
-    this.handshake.sendJoin();
   }
 
-  /** A new socket of the same worker. Until the engine has spoken nothing leaves. */
-  attachConnection(connection: SessionTransport, resume: { readonly id: string; readonly lastSeen: number | null }): void {
+  /** A new socket of the same worker. Nothing is sent on it until the engine has answered. */
+  attachConnection(connection: SessionConnection): void {
     const old = this.connection;
     this.connection = connection;
-    old?.supersede();
+    old?.close("superseded session");
     this.context.registry.reattach(this);
     this.stream.pause();
     this.resendOnFlush = [];
-    this.inbound.clearStall();
+    this.stall = null;
     this.setPhase("resuming");
     this.isJoinedToEngine = true;
-    this.handshake.sendRejoin(resume);
   }
 
-  /** The engine has stored it: work flows. */
+  /** The engine has stored the join: work flows. */
   markLive(): void {
     this.setPhase("live");
     this.context.registry.markCurrent(this);
@@ -136,32 +199,33 @@ export class Session {
     this.resendOnFlush = frames;
   }
 
-  /** The socket is gone. What can be resumed waits for its worker; the engine hears that it is away either way. */
-  handleDisconnect(connection: SessionTransport, reason: string): void {
+  /** The socket is gone. The session is detached if it can be resumed, else it ends; the engine is told in both cases. */
+  handleDisconnect(connection: SessionConnection, reason: string): void {
     if (this.connection !== connection) return;
     this.connection = null;
     if (this.isEnded) return;
+    const { limits, registry } = this.context;
     const canDetach =
       (this.phase === "live" || this.phase === "resuming") &&
       dialectRules[this.identity.dialect].canResume &&
-      this.context.limits.resumeTimeoutMs > 0 &&
-      this.context.registry.isCurrent(this) &&
-      this.heldBytes <= this.context.limits.detachedBytesMax;
+      limits.resumeTimeoutMs > 0 &&
+      registry.isCurrent(this) &&
+      this.heldBytes <= limits.detachedBytesMax;
     if (!canDetach) return this.end(reason);
-    this.handshake.cancel();
+    this.join.cancel();
     this.resendOnFlush = [];
     this.setPhase("detached");
     this.stream.pause();
     this.reportLeave(reason);
     this.log("info", "session.detached", { reason });
-    this.context.registry.detach(this, this.now());
+    registry.detach(this, this.now());
   }
 
-  /** Over for good, without a word to the worker. */
+  /** Ends the session for good, without telling the worker. */
   end(reason: string): void {
     if (this.isEnded) return;
     this.setPhase("ended");
-    this.handshake.cancel();
+    this.join.cancel();
     this.reportLeave(reason);
     this.context.registry.remove(this);
     this.log("info", "session.ended", { reason });
@@ -170,11 +234,10 @@ export class Session {
   private reportLeave(reason: string): void {
     if (!this.isJoinedToEngine) return;
     this.isJoinedToEngine = false;
-    const { tenant, worker, session } = this.origin;
-    this.postCommand({ type: "worker.leave", tenant, worker, session, reason }, null);
+    this.notify({ type: "worker.leave", ...this.sender, reason });
   }
 
-  /** Says why and ends the session. The worker starts over with a handshake; nothing it holds is lost by that. */
+  /** Tells the worker why and ends the session. The worker sends a new handshake and loses nothing that it holds. */
   reset(why: Fault, about?: Envelope, retryAfterMs?: number): void {
     if (this.isEnded) return;
     const { connection } = this;
@@ -188,156 +251,123 @@ export class Session {
     );
   }
 
-  /** Manifests as the worker shows them; whoever keeps them decides which are new. */
+  resetWithFault(why: FaultData | null): void {
+    const data = why ?? { code: "E.INTERNAL", message: "the engine did not answer" };
+    const { code, message } = toPublicFault(data);
+    this.reset(fault(code, message), undefined, isRetryable(data) ? this.context.limits.retryAfterMs : undefined);
+  }
+
+  recheckCredentials(): void {
+    if (!this.isEnded && !this.context.authenticator.isStillValid(this.identity.authenticated))
+      this.reset(invalidCredentialFault());
+  }
+
+  // ---- what the worker reported
+
+  /** The worker has finished an attempt: a dispatch of it that has not left yet must not leave any more. */
+  handleAttemptEnd(report: ReportResult | ReportError): void {
+    this.chainAttempts.remove(report.task);
+    this.outbound.handleAttemptEnd(report.task, report.fence);
+    if (report.type === "task.result" && this.presentResources !== null)
+      for (const { resource } of report.artifacts ?? []) this.presentResources.add(resource);
+  }
+
+  /** A control frame that cannot be read ends the session. */
+  readOrReset<T extends "control.register" | "control.heartbeat" | "control.ack">(
+    type: T,
+    envelope: Envelope,
+  ): FramePayloads[T] | null {
+    const payload = readFramePayload(this.identity, type, envelope);
+    if (!(payload instanceof Fault)) return payload;
+    this.reset(payload, envelope);
+    return null;
+  }
+
   recordManifests(reported: readonly ReportedPackage[]): void {
     if (reported.length > 0) this.context.recordManifests?.(this.identity.tenant, reported);
     this.prefetchRequirements(reported);
   }
 
-  /** Work of these packages may follow: what they ask for is read ahead. */
+  /** Reads ahead what these packages require, as work for them may follow. */
   prefetchRequirements(reported: readonly ReportedPackage[]): void {
     this.context.binder?.prefetch(this.identity.tenant, reported);
   }
 
-  // ---- what the engine says
-
-  handleAnswer(frame: UnansweredFrame, body: AnswerBody | null, why: FaultData | null): void {
-    if (frame.kind === "join") this.handshake.handleAnswer(frame, body, why);
-    else this.inbound.handleAnswer(frame, body, why);
+  /** A frame has gone to the engine (1), or all of it is answered (-1). */
+  countUnanswered(tag: DeliveryTag, change: 1 | -1): void {
+    this.unansweredBytes += change * tag.bytes;
+    if (tag.number === null) this.unansweredUnnumbered += change;
   }
 
-  resetWithFault(why: FaultData | null): void {
-    const data = why ?? { code: "E.INTERNAL", message: "the engine gave no answer" };
-    const { code, message } = toPublicFault(data);
-    this.reset(fault(code, message), undefined, isRetryable(data) ? this.context.limits.retryAfterMs : undefined);
-  }
-
-  handleDispatch(send: SendDispatch): void {
-    const { outbound } = this;
-    // Sent again while the first one waits for its resources: one of them leaves.
-    if (this.isEnded || outbound.isAwaitingResources(send.dispatch)) return;
-    const isDeferred = this.context.binder?.bind(send, (boundDispatch) =>
-      this.context.runStep(this, () => {
-        if (outbound.finishAwaiting(send.dispatch)) this.enqueueDispatch(boundDispatch);
-      }),
-    );
-    if (isDeferred === true) outbound.awaitResources(send.dispatch);
-    else this.enqueueDispatch(send);
-  }
-
-  /** Numbered only as it leaves: one that is taken back before leaves no gap. */
-  private enqueueDispatch(send: SendDispatch): void {
-    if (this.isEnded) return;
-    const { run, task, fence } = send.dispatch;
-    const { tenant, worker, session, dialect } = this.origin;
-    const runSeq = dialect === "v2" ? undefined : this.context.runSequence.assignNumber(run, fence, worker);
-    this.chainAttempts.add(send.dispatch);
-    if (this.outbound.enqueueDispatch(send, runSeq)) return;
-    const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.legacyFrameBytesMax;
-    const message = `the parameters, with the resources bound to them, are larger than the ${bytesMax} bytes that a worker of this protocol takes`;
-    this.postCommand({ type: "task.error", tenant, worker, session, task, fence, code: "E.FRAME.TOO_LARGE", message }, null);
-  }
-
-  handleStop(stop: SendStop): void {
-    if (this.isEnded) return;
-    this.chainAttempts.remove(stop.task);
-    this.outbound.enqueueStop(stop);
-  }
-
-  handleNextResponse(next: SendNextAnswer): void {
-    if (!this.isEnded) this.outbound.enqueueNextResponse(next);
-  }
-
-  handleCommand(order: SendWorkerCommand): void {
-    if (!this.isEnded) this.outbound.enqueueCommand(order);
-  }
-
-  handleVendorFrame(vendorFrame: SendVendorFrame): void {
-    if (this.isEnded) return;
-    const { waitingBytes } = this.stream.counts;
-    // v1 has no frames of vendors; and a worker that reads nothing must not fill the house with them.
-    if (this.identity.dialect === "v1" || waitingBytes + vendorFrame.frame.payload.length > this.context.limits.waitingBytesMax)
-      return this.log("warn", "session.untold", { type: vendorFrame.frame.type, id: vendorFrame.frame.id });
-    this.outbound.enqueueVendorFrame(vendorFrame);
-  }
-
-  handleReset(effect: SendReset): void {
-    const { code, message } = toPublicFault({ code: effect.code, message: effect.reason });
-    this.reset(fault(code, message));
-  }
-
-  handleDrain({ on, reason }: SendDrain): void {
-    const { connection } = this;
-    // Whoever is not here is told when it comes back.
-    if (this.phase !== "live" || connection === null) return;
-    if (on || this.registration.features.has("undrain")) return this.outbound.sendDrain(connection, on, reason);
-    // The older dialects cannot be told, and need not: they take work while they drain. Others take it after a fresh start.
-    if (this.identity.dialect === "v2") this.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
+  /** True, and the session is reset, where no more of these may wait for the engine. */
+  hasTooManyUnanswered(what: string): boolean {
+    if (this.unansweredUnnumbered < this.context.limits.unnumberedMax) return false;
+    this.reset(fault("E.OVERLOADED", `too many unanswered ${what}`));
+    return true;
   }
 
   // ---- the end of a tick, and time
 
-  /** One merged ack, then as much work as window and socket take. */
-  flush(roomBytes: number): void {
+  /** Sends one merged ack, then as much work as window and socket take. All of it leaves in one write, which saves a fifth of the CPU time. */
+  flush(): void {
     const { connection } = this;
     if (connection === null || this.isEnded || this.phase === "resuming") return;
+    connection.socket.batchWrites(() => {
+      try {
+        this.sendOwed(connection, this.context.limits.socketBytesSoft - connection.socket.bufferedAmount);
+      } catch (problem) {
+        this.abort(problem, connection);
+      }
+    });
+    // v1 resends within fractions of a second.
+    if (this.identity.dialect === "v1" && this.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.context.scheduleFastSweep();
+  }
+
+  private sendOwed(connection: SessionConnection, roomBytes: number): void {
     this.flushAcks(connection);
     if (this.phase !== "live") return;
     if (this.resendOnFlush.length > 0) this.resend(connection, this.resendOnFlush);
     this.resendOnFlush = [];
     this.outbound.flush(connection, roomBytes, this.now());
     if (this.stream.counts.waitingBytes > this.context.limits.waitingBytesMax)
-      this.reset(fault("E.OVERLOADED", "more work waits for this worker than the door holds"));
+      this.reset(fault("E.OVERLOADED", "the send queue of this worker is full"));
   }
 
-  flushAcks(connection: SessionTransport): void {
+  flushAcks(connection: SessionConnection): void {
     if (!this.stream.hasPendingAcks) return;
     for (const ack of this.stream.takeAcks()) connection.send(this.writer.encodeAck(ack));
   }
 
   checkTimers(now: number): void {
-    if (this.phase === "live" && this.connection !== null && now >= this.stream.nextTimeoutAt)
-      this.resendDue(this.connection, now);
-    if (this.phase === "live" && now - this.inbound.stalledSince >= dialectRules[this.identity.dialect].gapTimeoutMs)
+    const { stream, stall } = this;
+    if (this.phase === "live" && this.connection !== null && now >= stream.nextTimeoutAt)
+      this.resendOrEnd(this.connection, stream.checkTimeouts(now, this.context.jitter));
+    const isStalled = stall !== null && stall.at === stream.lastSeen;
+    if (this.phase === "live" && isStalled && now - stall.since >= dialectRules[this.identity.dialect].gapTimeoutMs)
       this.reset(gapFault());
-    this.handshake.checkTimers(now);
   }
 
-  private resendDue(connection: SessionTransport, now: number): void {
-    this.resendOrEnd(connection, this.stream.checkTimeouts(now, this.context.jitter));
-  }
-
-  /** The worker misses frames: all that it has not acked, without waiting for their time. */
+  /** The worker reports that it misses frames: resends all that it has not acked. */
   resendAll(): void {
     const { connection } = this;
     if (this.phase === "live" && connection !== null)
       this.resendOrEnd(connection, this.stream.resendAll(this.now(), this.context.jitter));
   }
 
-  private resendOrEnd(connection: SessionTransport, { resend: repeat, verdict }: TimeoutResult<OutboundItem>): void {
+  private resendOrEnd(connection: SessionConnection, { resend, verdict }: TimeoutResult<OutboundItem>): void {
     if (verdict === "gap") return this.reset(gapFault());
     if (verdict === "exhausted") {
       this.log("warn", "session.unacked", { frames: this.stream.counts.inFlight });
-      // The data stays: a worker that can resume finds it all, the others start over.
+      // The data stays: a worker that can resume finds it all, the others start anew.
       if (dialectRules[this.identity.dialect].canResume) return connection.terminate();
-      return this.reset(fault("E.TIMEOUT", "frames were sent as often as they may be and never acknowledged"));
+      return this.reset(fault("E.TIMEOUT", "frames were resent the maximum number of times without an acknowledgement"));
     }
-    this.resend(connection, repeat);
+    this.resend(connection, resend);
   }
 
-  private resend(connection: SessionTransport, frames: readonly SentFrame<OutboundItem>[]): void {
+  private resend(connection: SessionConnection, frames: readonly SentFrame<OutboundItem>[]): void {
     this.outbound.resend(connection, frames);
     this.context.metrics.repeated(this.identity.tenant, "out", frames.length);
-  }
-
-  /** Asked when credentials changed or ran out. */
-  recheckCredentials(): void {
-    if (!this.isEnded && !this.context.authenticator.isStillValid(this.identity.authenticated))
-      this.reset(fault("E.AUTH.INVALID_TOKEN", "the credential of this worker is no longer good"));
-  }
-
-  postCommand(command: Parameters<SessionContext["postCommand"]>[1], note: UnansweredFrame | null): void {
-    this.context.postCommand(this, command, note);
   }
 
   log(level: "info" | "warn", event: string, fields: Readonly<Record<string, unknown>>): void {
@@ -345,7 +375,7 @@ export class Session {
     this.context.environment.log({ level, event, tenant, sender: { id: instance }, session: this.id, ...fields });
   }
 
-  private now(): number {
+  now(): number {
     return this.context.environment.clock.monotonic();
   }
 
@@ -354,5 +384,6 @@ export class Session {
   }
 }
 
-const gapFault = (): Fault =>
-  fault("E.SESSION.GAP", "frames of this worker are missing and did not come within the time allowed");
+const ignoreAnswer: AnswerHandler = () => undefined;
+
+const gapFault = (): Fault => fault("E.SESSION.GAP", "frames from this worker are missing and did not arrive in time");

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import type { FakeWorker } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { sessionLimits } from "./session-limits.ts";
+import { sessionLimits } from "../connection/session-limits.ts";
 
 const result = (task: string, more: object = {}) => ({
   run_id: "r",

@@ -1,6 +1,5 @@
-// What a worker says of itself before it gets work: its register, its catalogue, its inventory. Kept until all is known, and kept up to date.
-// Only what is told to the engine is kept: a register carries whole manifests, and a session outlives its sockets.
-// Pure: it makes the commands that tell the engine; when they are sent is the session's business.
+// The description of a worker, collected from its register, catalogue, inventory and heartbeats, and the commands that report it. Pure.
+// Only what the engine needs is stored: a register carries whole manifests, and a session outlives its sockets.
 
 import type { AttemptRef, DescribeWorker, JoinWorker, WorkerDescription } from "@astraflow/engine";
 import {
@@ -18,32 +17,32 @@ import type { HandshakeIdentity } from "./worker-handshake.ts";
 type HeartbeatPackages = NonNullable<NonNullable<HeartbeatPayload["packages"]>["installed"]>;
 type Packages = WorkerDescription["packages"];
 
-/** Packages as they were shown last, and what can be run with them. */
+/** Packages as they were last reported, and the handlers in them. */
 interface PackageListing {
   readonly packages: Packages;
   readonly handlers: NonNullable<WorkerDescription["handlers"]>;
 }
 
-/** About a thousand packages under usual names. The engine writes it with every change of the worker's row. */
+/** About a thousand packages with usual names. The engine writes it with every change of the worker's row. */
 const descriptionCharsMax = 256 * 1024;
 
 export class Registration {
   readonly features: ReadonlySet<string>;
   private readonly capabilities: Omit<WorkerDescription, "packages" | "handlers" | "hostname" | "version" | "dialect">;
-  /** A register that names no part of the inventory leaves it to the two frames that follow. */
+  /** Otherwise a catalogue and an inventory frame follow. */
   private readonly hasInventoryFields: boolean;
   private readonly registeredListing: PackageListing;
   private catalogListing: PackageListing | null;
-  /** What a heartbeat said later. */
+  /** Reported by a later heartbeat. */
   private heartbeatPackages: Packages | null = null;
   private reportedBootId: string | null;
-  /** What runs there; null once the engine knows it. */
+  /** Attempts that the worker runs; null once the engine knows them. */
   private running: readonly AttemptRef[] | null;
   private hasInventory = false;
-  /** What it keeps under names; null where it does not say, and once that was compared. */
+  /** Null where the worker does not report resources, and once they were taken. */
   private reportedResources: readonly string[] | null;
 
-  /** `before`: what is known of an earlier catalogue. */
+  /** `before`: an earlier catalogue. */
   constructor(register: RegisterPayload, before: PackageListing | null) {
     const { capabilities, packages, manifests, running, boot_id, payload_types, resources } = register;
     const { concurrency, runtimes, features, pool, tags } = capabilities;
@@ -66,11 +65,11 @@ export class Registration {
     this.reportedResources = this.features.has("resources") ? (resources ?? null) : null;
   }
 
-  /** Asked once: what it keeps changes with every task. */
+  /** Only once: the resources of a worker change with every task. */
   takeReportedResources(): readonly string[] | null {
-    const { reportedResources: keeps } = this;
+    const { reportedResources } = this;
     this.reportedResources = null;
-    return keeps;
+    return reportedResources;
   }
 
   get catalog(): PackageListing | null {
@@ -89,85 +88,81 @@ export class Registration {
     this.running = toAttempts(inventory.running);
   }
 
-  /** The older dialects know no frames that could follow. */
+  /** The older dialects have no further frames for it. */
   isComplete({ dialect }: HandshakeIdentity): boolean {
     return this.hasInventoryFields || dialect !== "v2" || (this.catalogListing !== null && this.hasInventory);
   }
 
-  /** Without a boot id the reported inventory alone tells what survived; the instance then stands for its boot. */
+  /** Without a boot id the instance takes its place, and the reported inventory alone shows what survived a restart. */
   bootIdFor(identity: HandshakeIdentity): string | null {
     return identity.dialect === "v2" ? (this.reportedBootId ?? identity.instance) : identity.freshBootId;
   }
 
-  /** Why this is more than a worker may say of itself; null where it is not. */
+  /** Null where the description is not too large. */
   sizeFault(identity: HandshakeIdentity): Fault | null {
-    return JSON.stringify(this.about(identity)).length <= descriptionCharsMax
+    return JSON.stringify(this.buildDescription(identity)).length <= descriptionCharsMax
       ? null
-      : fault(
-          "E.FRAME.TOO_LARGE",
-          `what a worker says of itself may have ${descriptionCharsMax} characters, without its manifests`,
-        );
+      : fault("E.FRAME.TOO_LARGE", `the worker description exceeds ${descriptionCharsMax} characters (manifests not counted)`);
   }
 
-  /** What did not come counts as empty: nothing is kept that nobody reported. The older dialects cannot report. */
+  /** A missing inventory counts as empty; the older dialects cannot report one. */
   buildJoin(identity: HandshakeIdentity, session: string): JoinWorker {
     const running = identity.dialect === "v2" ? (this.running ?? []) : null;
     return { ...this.joinFields(identity, session), running };
   }
 
-  /** The same session over a new socket: what it runs the engine knows. */
+  /** The same session on a new socket: the engine knows what it runs. */
   buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly AttemptRef[]): JoinWorker {
     return { ...this.joinFields(identity, session), running: null, resumed: { unacked } };
   }
 
-  /** The engine has stored the join: what ran at that moment is its business from now on. */
+  /** The engine has stored the join and with it the running attempts. */
   markJoined(): void {
     this.running = null;
   }
 
-  /** In a session that the engine knows already, and with it what runs there. */
+  /** For a session that has joined. */
   buildDescribe(identity: HandshakeIdentity, { tenant, worker, session }: CommandOrigin): DescribeWorker {
     this.markJoined();
-    return { type: "worker.describe", tenant, worker, session, about: this.about(identity) };
+    return { type: "worker.describe", tenant, worker, session, about: this.buildDescription(identity) };
   }
 
-  /** True when a list in a heartbeat says something new. */
+  /** True when the packages of a heartbeat differ from those known. */
   updateInstalled(installed: HeartbeatPackages): boolean {
-    const before = JSON.stringify(this.packages());
+    const before = JSON.stringify(this.currentPackages());
     this.heartbeatPackages = withoutExtraFields(installed);
-    return JSON.stringify(this.packages()) !== before;
+    return JSON.stringify(this.currentPackages()) !== before;
   }
 
-  /** A newer catalogue stands for everything said before it. */
+  /** A newer catalogue replaces everything reported before it. */
   replaceCatalog(catalog: PkgCatalogPayload): void {
     this.catalog = catalog;
     this.heartbeatPackages = null;
   }
 
   private joinFields(identity: HandshakeIdentity, session: string): Omit<JoinWorker, "running"> {
-    const { tenant, worker, displayInfo: label } = identity;
+    const { tenant, worker, displayInfo } = identity;
     const boot = this.bootIdFor(identity);
-    return { type: "worker.join", tenant, worker, name: label.name, boot, session, about: this.about(identity) };
+    return { type: "worker.join", tenant, worker, name: displayInfo.name, boot, session, about: this.buildDescription(identity) };
   }
 
-  private about({ displayInfo: label, dialect }: HandshakeIdentity): WorkerDescription {
+  private buildDescription({ displayInfo, dialect }: HandshakeIdentity): WorkerDescription {
     const { handlers } = this.catalogListing ?? this.registeredListing;
     return {
       ...this.capabilities,
-      packages: this.packages(),
-      hostname: label.hostname,
-      version: label.version,
+      packages: this.currentPackages(),
+      hostname: displayInfo.hostname,
+      version: displayInfo.version,
       dialect,
       ...(handlers.length > 0 && { handlers }),
     };
   }
 
-  /** The list, else what the manifests show; a catalogue or a heartbeat that came later stands for both. */
-  private packages(): Packages {
+  /** Of the last heartbeat, else of the catalogue, else of the register. */
+  private currentPackages(): Packages {
     return this.heartbeatPackages ?? (this.catalogListing ?? this.registeredListing).packages;
   }
 }
 
-/** Without all that a frame may carry besides. */
 const withoutExtraFields = (packages: Packages): Packages =>
   packages.map(({ name, version, status }) => ({ name, version, status }));

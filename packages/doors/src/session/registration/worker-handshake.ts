@@ -1,24 +1,19 @@
-// The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the gate.
+// Checks the handshake of a worker: its first frame, its credentials, and the identity that its connection is bound to.
 
-import type { AnswerBody } from "@astraflow/engine";
-import { type Dialect, detectDialect, type Envelope, Fault, fault, type SessionAcceptPayload } from "@astraflow/protocol";
-import type {
-  AuthenticatedWorker,
-  IssuedSessionToken,
-  PeerCertificate,
-  WorkerAuthenticator,
-} from "../../auth/worker-authenticator.ts";
+import { type Dialect, detectDialect, type Envelope, Fault, fault } from "@astraflow/protocol";
+import type { PeerCertificate } from "../../auth/certificates.ts";
+import type { AuthenticatedWorker, WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { RestartDetector } from "../frames/restart-detector.ts";
+import type { RestartDetector } from "../frames/older-dialects.ts";
 import { readFramePayload } from "../frames/work-frames.ts";
 
-/** Who a connection is bound to from its handshake on. */
+/** The worker that a connection is bound to from its handshake on. */
 export interface HandshakeIdentity {
   readonly tenant: string;
   readonly instance: string;
   readonly worker: string;
   readonly dialect: Dialect;
-  /** What it calls itself and where it runs: shown to people, never compared. No more of the handshake is kept, least of all its token. */
+  /** Shown to people, never compared. Nothing else of the handshake is stored, least of all its token. */
   readonly displayInfo: { readonly name: string; readonly version: string; readonly hostname: string };
   /** Id of the handshake's frame: the older workers repeat it until it is acked. */
   readonly handshakeFrameId: string;
@@ -42,69 +37,26 @@ export function authenticateHandshake(
   const handshake = readFramePayload({ dialect }, "control.handshake", first);
   if (handshake instanceof Fault) return handshake;
   const { auth } = handshake;
-  const instance = handshake.worker.worker_instance_id ?? first.sender.id;
+  const { worker_name, worker_instance_id, version, hostname } = handshake.worker;
   const { tenant, sender } = first;
-  const admitted = context.authenticator.authenticate({
-    tenant,
-    instance,
-    mode: auth.mode,
-    token: auth.token ?? null,
-    certificate,
-  });
-  if (admitted instanceof Fault) return admitted;
-  // A valid token of another tenant answers exactly as a wrong one: neither tells what exists.
-  if (admitted.tenant !== tenant) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
+  const instance = worker_instance_id ?? sender.id;
+  const credentials = { tenant, instance, mode: auth.mode, token: auth.token ?? null, certificate };
+  const authenticated = context.authenticator.authenticate(credentials);
+  if (authenticated instanceof Fault) return authenticated;
+  // The same answer as for a wrong token: it must not reveal what exists.
+  if (authenticated.tenant !== tenant) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
   if (sender.role !== "worker" || sender.id !== instance)
     return fault("E.SESSION.TENANT_MISMATCH", "sender must be the worker that the handshake names");
   const worker = `${tenant}/${instance}`;
   const isNewProcess = dialect !== "v2" && context.restartDetector.isRestart(worker, first.id);
-  const boot = isNewProcess ? context.environment.ids.next() : null;
-  const { worker_name, version, hostname } = handshake.worker;
-  const label = { name: worker_name || instance, version, hostname };
   return {
     tenant,
     instance,
     worker,
     dialect,
-    displayInfo: label,
+    displayInfo: { name: worker_name || instance, version, hostname },
     handshakeFrameId: first.id,
-    authenticated: admitted,
-    freshBootId: boot,
-  };
-}
-
-/** Every later frame must come from whom the first one came from. */
-export function isSentBy(identity: HandshakeIdentity, envelope: Envelope): boolean {
-  return envelope.tenant === identity.tenant && envelope.sender.id === identity.instance && envelope.sender.role === "worker";
-}
-
-/** Extensions of the protocol that this door uses with workers that announce them. */
-const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
-
-/** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
-export function buildAccept(from: {
-  readonly identity: HandshakeIdentity;
-  readonly session: string;
-  readonly token: IssuedSessionToken;
-  readonly isResumed: boolean;
-  readonly joinAnswer: Extract<AnswerBody, { of: "join" }>;
-  readonly announced: ReadonlySet<string>;
-  readonly windows: { readonly send: number; readonly recv: number };
-}): SessionAcceptPayload {
-  const features = supportedFeatures.filter((feature) => from.announced.has(feature));
-  return {
-    session_id: from.session,
-    session_token: from.token.token,
-    worker_instance_id: from.identity.instance,
-    expires_at: new Date(from.token.expiresAt).toISOString(),
-    resumed: from.isResumed,
-    heartbeat_interval_ms: from.joinAnswer.heartbeatMs,
-    lease_ms: from.joinAnswer.leaseMs,
-    send_window: from.windows.send,
-    recv_window: from.windows.recv,
-    drain_mem_pct: from.joinAnswer.drainMemPct,
-    drain_disk_pct: from.joinAnswer.drainDiskPct,
-    // Workers that announced nothing of ours are told nothing they do not know.
-    ...(features.length > 0 && { features }),
+    authenticated,
+    freshBootId: isNewProcess ? context.environment.ids.next() : null,
   };
 }

@@ -1,27 +1,21 @@
-// Who may come in, and when: places for strangers, places for tenants, and turns for all that come at once. It knows how many there are and
-// whose they are; what is said on a socket, and what a turn is used for, is not its business.
+// Admits connections: limits on unauthenticated ones and on those of a tenant, and a rate at which workers may join, fair between tenants.
 
+import { FifoQueue } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { SessionLimits } from "../lifecycle/session-limits.ts";
-import { JoinRateLimiter, type QueuedJoin } from "./join-rate-limiter.ts";
-
-/** One that has not shown who it is. */
-export interface UnauthenticatedPeer {
-  readonly connectedAt: number;
-}
+import type { SessionLimits } from "../connection/session-limits.ts";
 
 type AdmissionLimits = Pick<
   SessionLimits,
   "unauthenticatedMax" | "unauthenticatedGraceMs" | "connectionsPerTenantMax" | "handshakesPerSecondMax"
 >;
 
-export class AdmissionControl<S extends UnauthenticatedPeer> {
+export class AdmissionControl<S extends { readonly connectedAt: number }> {
   readonly #limits: AdmissionLimits;
   readonly #environment: DoorEnvironment;
   readonly #joinRateLimiter: JoinRateLimiter;
-  /** Longest here first: a Set keeps the order of entering. */
+  /** Longest connected first. */
   readonly #unauthenticated = new Set<S>();
-  /** Sockets by tenant, of those who have shown who they are. */
+  /** Authenticated connections by tenant. */
   readonly #connectionsByTenant = new Map<string, number>();
 
   constructor(limits: AdmissionLimits, environment: DoorEnvironment) {
@@ -34,31 +28,31 @@ export class AdmissionControl<S extends UnauthenticatedPeer> {
     return !this.#isFull() || this.#findEvictable() !== null;
   }
 
-  add(peer: S): void {
-    this.#unauthenticated.add(peer);
+  add(connection: S): void {
+    this.#unauthenticated.add(connection);
   }
 
-  /** Somebody comes in; who has to leave for that, if anybody. */
+  /** The connection that has to make room for a new one, if any. */
   evictIdle(): S | null {
     const evicted = this.#isFull() ? this.#findEvictable() : null;
     if (evicted !== null) this.#unauthenticated.delete(evicted);
     return evicted;
   }
 
-  /** It has shown who it is. False: there are too many of its tenant. */
-  markAuthenticated(peer: S, tenant: string): boolean {
+  /** False: its tenant has too many connections. */
+  markAuthenticated(connection: S, tenant: string): boolean {
     const { connectionsPerTenantMax, unauthenticatedMax } = this.#limits;
-    // Also where it is sent back: on its way out it must not keep others out.
-    this.#unauthenticated.delete(peer);
+    // Also where it is rejected: while it closes it must not keep others out.
+    this.#unauthenticated.delete(connection);
     const count = this.#connectionsByTenant.get(tenant) ?? 0;
     if (count >= connectionsPerTenantMax || this.#joinRateLimiter.waitingOfTenant(tenant) >= unauthenticatedMax) return false;
     this.#connectionsByTenant.set(tenant, count + 1);
     return true;
   }
 
-  /** A socket is gone; `tenant` where it had been trusted. */
-  remove(peer: S, tenant: string | null): void {
-    this.#unauthenticated.delete(peer);
+  /** A socket is gone; `tenant` is null where it was never authenticated. */
+  remove(connection: S, tenant: string | null): void {
+    this.#unauthenticated.delete(connection);
     if (tenant === null) return;
     const count = (this.#connectionsByTenant.get(tenant) ?? 0) - 1;
     if (count > 0) this.#connectionsByTenant.set(tenant, count);
@@ -73,21 +67,109 @@ export class AdmissionControl<S extends UnauthenticatedPeer> {
     return this.#unauthenticated.size + this.#waitingCount() >= this.#limits.unauthenticatedMax;
   }
 
-  /**
-   * Those who wait for their turn have shown who they are, and are a crowd all the same. One tenant's counts as half of the places at
-   * most: the other half is for the other tenants, whatever that one does.
-   */
+  /** Workers that wait for their turn count too, but those of one tenant as half of the places at most: the rest is for other tenants. */
   #waitingCount(): number {
     return this.#joinRateLimiter.countWaiting(this.#limits.unauthenticatedMax / 2);
   }
 
   /**
-   * The stranger that has been silent longest, if that is too long for somebody who has something to say: it makes room. Without that,
-   * whoever opens sockets and says nothing would keep every worker out. Those who wait for their turn are never sent away.
+   * The unauthenticated connection that has been idle longest, if that is too long. Without this, a peer that opens sockets and sends
+   * nothing would keep every worker out. Workers that wait for their turn are never evicted.
    */
   #findEvictable(): S | null {
     const [oldest] = this.#unauthenticated;
     if (oldest === undefined || this.#waitingCount() >= this.#limits.unauthenticatedMax) return null;
     return this.#environment.clock.monotonic() - oldest.connectedAt >= this.#limits.unauthenticatedGraceMs ? oldest : null;
+  }
+}
+
+const intervalsPerSecond = 10;
+/** At a rate so high that more than this many joins fit in an interval, the limit need not be exact. */
+const startsRememberedMax = 10_000;
+
+/** False when the join is not needed any more: then the next one gets its turn. */
+export type QueuedJoin = () => boolean;
+
+/** Starts so many joins in any tenth of a second; the others wait, in one queue per tenant, and the queues take turns. */
+export class JoinRateLimiter {
+  readonly #environment: DoorEnvironment;
+  readonly #intervalMs: number;
+  /** Times of the last starts, the oldest at `#oldestIndex`: a start must be an interval later than the one it replaces. */
+  readonly #recentStarts: number[];
+  #oldestIndex = 0;
+  /** By tenant, the next one first; none is empty. */
+  readonly #queues = new Map<string, FifoQueue<QueuedJoin>>();
+  #waiting = 0;
+  #isTimerSet = false;
+
+  constructor(perSecondMax: number, environment: DoorEnvironment) {
+    this.#environment = environment;
+    const startsPerInterval = Math.max(1, Math.floor(perSecondMax / intervalsPerSecond));
+    this.#intervalMs = (startsPerInterval * 1_000) / perSecondMax;
+    this.#recentStarts = Array.from({ length: Math.min(startsPerInterval, startsRememberedMax) }, () => Number.NEGATIVE_INFINITY);
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** How many wait, counting at most `perTenantMax` of each tenant. */
+  countWaiting(perTenantMax: number): number {
+    let sum = 0;
+    for (const queue of this.#queues.values()) sum += Math.min(queue.size, perTenantMax);
+    return sum;
+  }
+
+  waitingOfTenant(tenant: string): number {
+    return this.#queues.get(tenant)?.size ?? 0;
+  }
+
+  /** Runs it now if nobody waits and the rate allows it, else in its turn. */
+  schedule(tenant: string, run: QueuedJoin): void {
+    const now = this.#environment.clock.monotonic();
+    if (this.#waiting === 0 && this.#nextSlotAt() <= now) {
+      if (run()) this.#recordStart(now);
+      return;
+    }
+    const queue = this.#queues.get(tenant) ?? new FifoQueue<QueuedJoin>();
+    queue.push(run);
+    this.#queues.set(tenant, queue);
+    this.#waiting += 1;
+    this.#setTimer(now);
+  }
+
+  /** Takes from the queue whose turn it is and moves that queue to the end. */
+  #takeNext(): QueuedJoin | undefined {
+    for (const [tenant, queue] of this.#queues) {
+      const run = queue.shift();
+      this.#waiting -= 1;
+      this.#queues.delete(tenant);
+      if (queue.size > 0) this.#queues.set(tenant, queue);
+      return run;
+    }
+    return undefined;
+  }
+
+  #nextSlotAt(): number {
+    return (this.#recentStarts[this.#oldestIndex] ?? Number.NEGATIVE_INFINITY) + this.#intervalMs;
+  }
+
+  #recordStart(now: number): void {
+    this.#recentStarts[this.#oldestIndex] = now;
+    this.#oldestIndex = (this.#oldestIndex + 1) % this.#recentStarts.length;
+  }
+
+  #setTimer(now: number): void {
+    if (this.#isTimerSet) return;
+    this.#isTimerSet = true;
+    this.#environment.timers.after(Math.max(1, Math.ceil(this.#nextSlotAt() - now)), () => {
+      this.#isTimerSet = false;
+      this.#runDue(this.#environment.clock.monotonic());
+    });
+  }
+
+  #runDue(now: number): void {
+    while (this.#waiting > 0 && this.#nextSlotAt() <= now) if (this.#takeNext()?.() === true) this.#recordStart(now);
+    if (this.#waiting > 0) this.#setTimer(now);
   }
 }

@@ -5,8 +5,8 @@ import { sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
 import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
-import { JoinRateLimiter } from "./join-rate-limiter.ts";
-import { createSessionServer } from "./session-server.ts";
+import { JoinRateLimiter } from "./admission-control.ts";
+import { SessionServer } from "./session-server.ts";
 
 describe("turns of a crowd", () => {
   it("[D36] are given in order, at once while there is room and never more than the rate in any second", () => {
@@ -89,7 +89,7 @@ describe("a storm of handshakes", () => {
     return {
       engine,
       outside: environment,
-      hall: createSessionServer({
+      hall: new SessionServer({
         engineClient: engine.client,
         authenticator,
         environment,

@@ -5,13 +5,13 @@ import { sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
-import { sessionLimits } from "../lifecycle/session-limits.ts";
-import { createSessionServer } from "./session-server.ts";
+import { sessionLimits } from "../connection/session-limits.ts";
+import { SessionServer } from "./session-server.ts";
 
 function openServer() {
   const engine = createFakeEngine();
   const environment = createFakeEnvironment();
-  const sessionServer = createSessionServer({
+  const sessionServer = new SessionServer({
     engineClient: engine.client,
     authenticator: createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() }),
     environment,

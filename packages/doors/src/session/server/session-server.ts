@@ -1,26 +1,24 @@
-// Where workers' sockets meet the engine: peers, sessions, time, and what is owed at the end of a tick. No transport: sockets come through
-// worker-socket.ts. What a socket goes through is connection.ts, what is said in a session session.ts; what it means, the engine.
+// Accepts worker sockets, routes engine effects to sessions, flushes sessions once per tick and checks timers. Transport-free.
 
-import type { Effect } from "@astraflow/engine";
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
-import type { EngineClient, FindLostResources, VolatileEvents } from "@astraflow/services";
+import { type EngineClient, type FindLostResources, type VolatileEvents } from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
-import { MonitoredSocket, type SocketOwner } from "../connection/monitored-socket.ts";
+import { SessionConnection } from "../connection/session-connection.ts";
+import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
+import { createSessionMetrics } from "../connection/session-metrics.ts";
 import type { WorkerSocket, WorkerSocketEvents } from "../connection/worker-socket.ts";
-import { createFrameLog } from "../frames/frame-log.ts";
-import { createFrameTap } from "../frames/frame-tap.ts";
+import { createFrameTrace } from "../frames/frame-trace.ts";
 import { createTimestamp } from "../frames/frame-writer.ts";
-import { RestartDetector } from "../frames/restart-detector.ts";
-import { RunSequence } from "../frames/run-sequence.ts";
+import { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import type { DispatchResourceBinder } from "../lifecycle/dispatch-resource-binder.ts";
+import { subscribeToEffects } from "../lifecycle/engine-effects.ts";
 import type { Session } from "../lifecycle/session.ts";
-import type { RecordManifests, SessionContext, TenantWindows, VendorFrameSink } from "../lifecycle/session-context.ts";
-import { type SessionLimits, sessionLimits } from "../lifecycle/session-limits.ts";
-import { createSessionMetrics } from "../lifecycle/session-metrics.ts";
+import type { RecordManifests, TenantWindows, VendorFrameSink } from "../lifecycle/session-context.ts";
 import { SessionRegistry } from "../lifecycle/session-registry.ts";
 import { AdmissionControl } from "./admission-control.ts";
+import { type JoinContext, JoinHandshake } from "./join-handshake.ts";
 
 export interface SessionServerOptions {
   readonly engineClient: EngineClient;
@@ -28,72 +26,48 @@ export interface SessionServerOptions {
   readonly environment: DoorEnvironment;
   readonly metrics: MetricsRegistry;
   readonly limits?: Partial<SessionLimits>;
-  /** What single tenants have of their own. */
+  /** Settings of single tenants. */
   readonly tenants?: Readonly<Record<string, TenantWindows>>;
-  /** Who takes vendors' frames of workers; without one they are refused. */
+  /** Takes the frames that workers send to vendors; without one they are refused. */
   readonly extensions?: VendorFrameSink;
-  /** Who keeps the manifests that workers bring; without one nobody does. */
+  /** Records the manifests that workers report. */
   readonly recordManifests?: RecordManifests;
-  /** Who finds the resources that packages ask for; without one tasks are sent without. */
+  /** Finds the resources that packages ask for; without one tasks are sent without them. */
   readonly binder?: DispatchResourceBinder;
-  /** Who finds what results have left with a worker; without one what it lost ends by its time to live. */
+  /** Finds resources that a worker has lost; without one they end by their time to live. */
   readonly findLostResources?: FindLostResources;
-  /** Where heartbeats and frames are told that stand in no log; without it they are not told. */
+  /** Where heartbeats and frames are published that are not stored; without it they are not published. */
   readonly volatile?: VolatileEvents;
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }
 
-export interface SessionServer {
-  /** Why nobody may come in at this moment; null when they may. Asked before `welcome`. */
-  refusalReason(): Fault | null;
-  /** Takes an open socket in; all that happens on it must be told to the ears. */
-  acceptSocket(socket: WorkerSocket): WorkerSocketEvents;
-  /** Says goodbye to everyone; resolves when the last socket is gone. */
-  close(): Promise<void>;
-  readonly connections: number;
-}
-
-const goingAwayCode = 1001;
-
-export function createSessionServer(options: SessionServerOptions): SessionServer {
-  // Before any stranger arrives: the first frame must not pay for compiling validators.
-  compileFrameReaders();
-  return new DefaultSessionServer(options);
-}
-
-class DefaultSessionServer implements SessionServer, SocketOwner {
-  readonly context: SessionContext;
-  readonly metrics: SessionContext["metrics"];
-  readonly #environment: DoorEnvironment;
-  readonly #limits: SessionLimits;
-  readonly #admission: AdmissionControl<MonitoredSocket>;
-  readonly #registry: SessionRegistry;
-  /** By connection, so that a session finds the socket it is on. */
-  readonly #sockets = new Map<unknown, MonitoredSocket>();
+export class SessionServer {
+  readonly #context: JoinContext;
+  readonly #connections = new Set<SessionConnection>();
   readonly #unsubscribers: (() => void)[];
-  #flushQueue = new Set<Session>();
+  #flushQueue = new Set<{ flush(): void }>();
   #isClosing = false;
   #isFastSweepScheduled = false;
   #onAllClosed: (() => void) | null = null;
 
   constructor(options: SessionServerOptions) {
-    const { engineClient, environment, authenticator } = options;
-    this.#environment = environment;
-    this.#limits = { ...sessionLimits, ...options.limits };
-    this.metrics = createSessionMetrics(options.metrics, engineClient);
-    this.#registry = new SessionRegistry(this.#limits);
-    this.#admission = new AdmissionControl(this.#limits, environment);
-    this.context = {
+    // Before the first socket: no frame should pay for compiling validators.
+    compileFrameReaders();
+    const { engineClient, environment, authenticator, volatile = null } = options;
+    const limits = { ...sessionLimits, ...options.limits };
+    const registry = new SessionRegistry<Session>(limits);
+    this.#context = {
+      engineClient,
       authenticator,
       environment,
-      frameLog: createFrameLog(environment),
-      frameTap: options.volatile === undefined ? null : createFrameTap(options.volatile),
-      volatile: options.volatile ?? null,
-      limits: this.#limits,
+      frameTrace: createFrameTrace(environment, volatile),
+      volatile,
+      limits,
       timestamp: createTimestamp(() => environment.clock.now()),
-      metrics: this.metrics,
-      registry: this.#registry,
+      metrics: createSessionMetrics(options.metrics, engineClient),
+      registry,
+      admission: new AdmissionControl(limits, environment),
       runSequence: new RunSequence(options.isAlone === true, environment.clock.now()),
       restartDetector: new RestartDetector(),
       extensions: options.extensions ?? null,
@@ -102,145 +76,72 @@ class DefaultSessionServer implements SessionServer, SocketOwner {
       jitter: createJitterSequence(),
       binder: options.binder ?? null,
       findLostResources: options.findLostResources ?? null,
-      runStep: (session, step) => this.#runSessionStep(session, step),
-      postCommand: (session, command, note) =>
-        engineClient.send(command, (body, why) => {
-          if (note !== null) this.#runSessionStep(session, () => session.handleAnswer(note, body, why));
-        }),
+      scheduleFlush: (session) => this.#scheduleFlush(session),
+      scheduleFastSweep: () => this.#scheduleFastSweep(),
     };
     this.#unsubscribers = [
-      engineClient.on("dispatch", (effect) => this.#routeEffect(effect, (session) => session.handleDispatch(effect))),
-      engineClient.on("stop", (effect) => this.#routeEffect(effect, (session) => session.handleStop(effect))),
-      engineClient.on("next", (effect) => this.#routeEffect(effect, (session) => session.handleNextResponse(effect))),
-      engineClient.on("order", (effect) => this.#routeEffect(effect, (session) => session.handleCommand(effect))),
-      engineClient.on("tell", (effect) => this.#routeEffect(effect, (session) => session.handleVendorFrame(effect))),
-      engineClient.on("reset", (effect) => this.#routeEffect(effect, (session) => session.handleReset(effect))),
-      engineClient.on("drain", (effect) => this.#routeEffect(effect, (session) => session.handleDrain(effect))),
+      ...subscribeToEffects(engineClient, registry),
       authenticator.onChange(() => this.#recheckCredentials()),
-      environment.timers.every(this.#limits.sweepMs, () => this.#checkAllTimers()),
+      environment.timers.every(limits.sweepMs, () => this.#checkAllTimers()),
     ];
   }
 
   get connections(): number {
-    return this.#sockets.size;
+    return this.#connections.size;
   }
 
+  /** Why no socket can be accepted at this moment; null when one can. To be asked before `acceptSocket`. */
   refusalReason(): Fault | null {
-    if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
-    if (this.#sockets.size < this.#limits.connectionsMax && this.#admission.hasCapacity()) return null;
-    return fault("E.OVERLOADED", "too many connections; come back later");
+    const { limits, admission } = this.#context;
+    if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is shutting down");
+    if (this.#connections.size < limits.connectionsMax && admission.hasCapacity()) return null;
+    return fault("E.OVERLOADED", "too many connections; try again later");
   }
 
+  /** Takes over an open socket, whose events have to be reported to the returned object. */
   acceptSocket(socket: WorkerSocket): WorkerSocketEvents {
-    const evicted = this.#admission.evictIdle();
+    const { admission, metrics } = this.#context;
+    const evicted = admission.evictIdle();
     if (evicted !== null) {
-      this.metrics.reset("unknown", "E.OVERLOADED");
-      evicted.socket.terminate();
+      metrics.reset("unknown", "E.OVERLOADED");
+      evicted.terminate();
     }
-    const peer = new MonitoredSocket(socket, this);
-    this.#sockets.set(peer.connection, peer);
-    this.#admission.add(peer);
-    return {
-      message: (data, isBinary) => {
-        this.#runGuarded(peer, () => peer.handleMessage(data, isBinary));
-        this.#scheduleFlush(peer.connection.session);
-        peer.pauseIfOverloaded();
-      },
-      ping: (data) => peer.answerPing(data),
-      pong: () => peer.recordActivity(),
-      drained: () => this.#scheduleFlush(peer.connection.session),
-      bytesReceived: (bytes) => peer.countBytes(bytes),
-      closed: (code) => this.#removeSocket(peer, code),
-    };
+    const connection = new SessionConnection(
+      socket,
+      this.#context,
+      (created) => new JoinHandshake(created, this.#context),
+      (closed) => this.#removeConnection(closed),
+    );
+    this.#connections.add(connection);
+    admission.add(connection);
+    return connection;
   }
 
-  markAuthenticated(peer: MonitoredSocket, tenant: string): boolean {
-    return this.#admission.markAuthenticated(peer, tenant);
+  #removeConnection(connection: SessionConnection): void {
+    this.#connections.delete(connection);
+    this.#context.admission.remove(connection, connection.tenant);
+    if (this.#connections.size === 0) this.#onAllClosed?.();
   }
 
-  scheduleJoin(peer: MonitoredSocket, tenant: string, run: () => boolean): void {
-    this.#admission.scheduleJoin(tenant, () => {
-      let isSlotUsed = true;
-      this.#runGuarded(peer, () => {
-        isSlotUsed = run();
-      });
-      this.#scheduleFlush(peer.connection.session);
-      peer.resumeIfDrained();
-      return isSlotUsed;
-    });
-  }
-
+  /** Closes all connections; resolves when the last socket is gone. */
   async close(): Promise<void> {
+    const { environment, limits } = this.#context;
     this.#isClosing = true;
-    const gone = new Promise<void>((resolve) => {
+    const allClosed = new Promise<void>((resolve) => {
       this.#onAllClosed = resolve;
     });
-    const closeDeadline = this.#environment.clock.monotonic() + this.#limits.closeMs;
-    for (const peer of this.#sockets.values()) {
-      peer.closeDeadline = closeDeadline;
-      peer.socket.close(goingAwayCode, "going away");
-    }
-    const stopTimer = this.#environment.timers.after(this.#limits.closeMs, () => {
-      for (const peer of this.#sockets.values()) peer.socket.terminate();
+    const deadline = environment.clock.monotonic() + limits.closeMs;
+    for (const connection of this.#connections) connection.goAway(deadline);
+    const stopTimer = environment.timers.after(limits.closeMs, () => {
+      for (const connection of this.#connections) connection.terminate();
     });
-    if (this.#sockets.size > 0) await gone;
+    if (this.#connections.size > 0) await allClosed;
     stopTimer();
-    for (const stop of this.#unsubscribers) stop();
-  }
-
-  #removeSocket(peer: MonitoredSocket, code: number): void {
-    this.#sockets.delete(peer.connection);
-    this.#admission.remove(peer, peer.tenant);
-    peer.handleDisconnect();
-    this.#runGuarded(peer, () => peer.connection.handleDisconnect(`socket closed with ${code}`));
-    if (this.#sockets.size === 0) this.#onAllClosed?.();
-  }
-
-  /** Runs one step on a socket. One that throws ends that socket and its session, never the process. */
-  #runGuarded(peer: MonitoredSocket, step: () => void): void {
-    try {
-      step();
-    } catch (problem) {
-      const { session } = peer.connection;
-      this.#logBug(session, problem);
-      peer.socket.terminate();
-      // Where its state is in doubt, nobody may go on with it.
-      session?.end("a bug of this scheduler");
-    }
-  }
-
-  /** The same for what a session hears from elsewhere than its socket. */
-  #runSessionStep(session: Session, step: () => void): void {
-    const { connection } = session;
-    try {
-      step();
-    } catch (problem) {
-      this.#logBug(session, problem);
-      connection?.terminate();
-      session.end("a bug of this scheduler");
-    }
-    this.#scheduleFlush(session);
-    this.#sockets.get(session.connection)?.resumeIfDrained();
-  }
-
-  #logBug(session: Session | null, problem: unknown): void {
-    this.#environment.log({
-      level: "error",
-      event: "session.bug",
-      session: session?.id ?? null,
-      problem: describeError(problem),
-    });
-  }
-
-  #routeEffect(effect: Extract<Effect, { session: string }>, step: (session: Session) => void): void {
-    const session = this.#registry.findById(effect.session);
-    // The session has gone meanwhile; its leave is on the way to the engine.
-    if (session !== undefined) this.#runSessionStep(session, () => step(session));
+    for (const unsubscribe of this.#unsubscribers) unsubscribe();
   }
 
   // Everything owed at the end of a tick leaves together: one ack for all that one turn of the engine answered.
-  #scheduleFlush(session: Session | null): void {
-    if (session === null || session.connection === null) return;
+  #scheduleFlush(session: { flush(): void }): void {
     if (this.#flushQueue.size === 0) queueMicrotask(() => this.#flushQueued());
     this.#flushQueue.add(session);
   }
@@ -248,50 +149,39 @@ class DefaultSessionServer implements SessionServer, SocketOwner {
   #flushQueued(): void {
     const sessions = this.#flushQueue;
     this.#flushQueue = new Set();
-    for (const session of sessions) {
-      const peer = this.#sockets.get(session.connection);
-      if (peer === undefined) continue;
-      const { socket } = peer;
-      // All frames of one turn in one write: about a fifth less processor time per task than a write per frame.
-      socket.batchWrites(() => this.#runGuarded(peer, () => session.flush(this.#limits.socketBytesSoft - socket.bufferedAmount)));
-      if (session.identity.dialect === "v1" && session.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.#scheduleFastSweep();
-    }
+    for (const session of sessions) session.flush();
   }
 
-  /** v1 repeats within fractions of a second, so it is looked at more often; nobody else pays for that. */
+  /** v1 resends within fractions of a second, so its timers are checked more often; other sessions cost nothing here. */
   #scheduleFastSweep(): void {
     if (this.#isFastSweepScheduled || this.#isClosing) return;
     this.#isFastSweepScheduled = true;
-    this.#environment.timers.after(this.#limits.fastSweepMs, () => {
+    const { environment, limits, registry } = this.#context;
+    environment.timers.after(limits.fastSweepMs, () => {
       this.#isFastSweepScheduled = false;
-      const now = this.#environment.clock.monotonic();
-      for (const session of this.#registry.all())
+      const now = environment.clock.monotonic();
+      for (const session of registry.all())
         if (session.identity.dialect === "v1") {
-          this.#runSessionStep(session, () => session.checkTimers(now));
+          session.run(() => session.checkTimers(now));
           if (session.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.#scheduleFastSweep();
         }
     });
   }
 
   #checkAllTimers(): void {
-    const now = this.#environment.clock.monotonic();
-    for (const peer of this.#sockets.values()) {
-      this.#runGuarded(peer, () => peer.checkTimers(now));
-      const { session } = peer.connection;
-      if (session !== null && session.connection === peer.connection)
-        this.#runSessionStep(session, () => session.checkTimers(now));
-    }
-    this.#registry.endExpired(now);
+    const now = this.#context.environment.clock.monotonic();
+    for (const connection of this.#connections) connection.checkTimers(now);
+    this.#context.registry.endExpired(now);
   }
 
-  /** Credentials were revoked or rotated: everybody is looked at again, also those who wait for their worker. */
+  /** Credentials were revoked or rotated: all sessions are checked again, the detached ones too. */
   #recheckCredentials(): void {
-    for (const peer of this.#sockets.values()) this.#runGuarded(peer, () => peer.connection.recheckCredentials());
-    for (const session of this.#registry.all()) this.#runSessionStep(session, () => session.recheckCredentials());
+    for (const connection of this.#connections) connection.recheckCredentials();
+    for (const session of this.#context.registry.all()) session.run(() => session.recheckCredentials());
   }
 }
 
-/** Spreads repeats: a sequence that fills the unit evenly, so no chance is needed. */
+/** Spreads resends without randomness: multiples of the golden ratio fill the interval evenly. */
 function createJitterSequence(): () => number {
   let at = 0;
   return () => {
@@ -299,6 +189,3 @@ function createJitterSequence(): () => number {
     return at;
   };
 }
-
-const describeError = (problem: unknown): string =>
-  problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);

@@ -1,32 +1,30 @@
-// The WebSocket door for workers: upgrades and real sockets, led into the session server. What happens there, in session-server.ts, knows no transport.
+// The WebSocket door for workers: HTTP upgrades, and real sockets for the session server.
 
-import type { IncomingMessage } from "node:http";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Fault, fault, limits as wireLimits } from "@astraflow/protocol";
+import { type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
-import { readPeerCertificate } from "../../auth/certificates.ts";
-import type { PeerCertificate } from "../../auth/worker-authenticator.ts";
+import { type PeerCertificate, readPeerCertificate } from "../../auth/certificates.ts";
 import type { WorkerSocket } from "../connection/worker-socket.ts";
-import { createSessionServer, type SessionServerOptions } from "./session-server.ts";
-import { refuseUpgrade } from "./upgrade-refusal.ts";
+import { SessionServer, type SessionServerOptions } from "./session-server.ts";
 
 export const sessionPath = "/ws/worker";
 
 export interface SessionDoorOptions extends SessionServerOptions {
-  /** Origins that browsers may come from; workers send none. */
+  /** Origins that browsers may connect from; workers send none. */
   readonly origins?: readonly string[];
 }
 
 export interface SessionDoor {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Says goodbye to everyone; resolves when the last socket is gone. */
+  /** Closes all connections; resolves when the last socket is gone. */
   close(): Promise<void>;
   readonly connections: number;
 }
 
 export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
   const { environment } = options;
-  const sessionServer = createSessionServer(options);
+  const sessionServer = new SessionServer(options);
   const webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -37,17 +35,17 @@ export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
   });
 
   const attachSocket = (ws: WebSocket, raw: Duplex): void => {
-    // What came with the upgrade is put back by the library and heard as data like the rest.
-    const countBytes = (chunk: Buffer): void => socketEvents.bytesReceived(chunk.length);
-    const socketEvents = sessionServer.acceptSocket(new WebSocketWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
+    // The library emits bytes that came with the upgrade as data, so they are counted too.
+    const countBytes = (chunk: Buffer): void => connection.bytesReceived(chunk.length);
+    const connection = sessionServer.acceptSocket(new WebSocketWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
     raw.on("data", countBytes);
-    raw.on("drain", socketEvents.drained);
-    ws.on("message", (data, isBinary) => socketEvents.message(data as Buffer, isBinary));
-    ws.on("pong", socketEvents.pong);
-    ws.on("ping", socketEvents.ping);
-    // The close that follows every error is what counts; this keeps the error from being uncaught, and says why.
+    raw.on("drain", () => connection.drained());
+    ws.on("message", (data, isBinary) => connection.message(data as Buffer, isBinary));
+    ws.on("pong", () => connection.pong());
+    ws.on("ping", (data) => connection.ping(data));
+    // Every error is followed by a close, which is what counts; without a listener the error would be uncaught.
     ws.on("error", (problem) => environment.log({ level: "info", event: "session.socket", problem: problem.message }));
-    ws.on("close", socketEvents.closed);
+    ws.on("close", (code) => connection.closed(code));
   };
 
   return {
@@ -69,10 +67,10 @@ class WebSocketWorkerSocket implements WorkerSocket {
   readonly markAuthenticated: () => void;
   readonly certificate: PeerCertificate | null;
 
-  constructor(ws: WebSocket, raw: Duplex, trust: () => void) {
+  constructor(ws: WebSocket, raw: Duplex, markAuthenticated: () => void) {
     this.#ws = ws;
     this.#raw = raw;
-    this.markAuthenticated = trust;
+    this.markAuthenticated = markAuthenticated;
     this.certificate = readPeerCertificate(raw);
   }
 
@@ -125,4 +123,19 @@ function originFault(request: IncomingMessage, origins: readonly string[]): Faul
   return origin === undefined || origins.includes(origin)
     ? null
     : fault("E.AUTH.FORBIDDEN", "browsers may not connect from this origin");
+}
+
+/** Refuses an upgrade in plain HTTP on the raw socket. */
+export function refuseUpgrade(socket: Duplex, why: Fault): void {
+  const status = faultCodes[why.code].http;
+  const body = JSON.stringify({ error: why.code, message: why.message });
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Error"}`,
+    "Connection: close",
+    "Content-Type: application/json; charset=utf-8",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  // The peer may be gone already.
+  socket.on("error", () => socket.destroy());
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }

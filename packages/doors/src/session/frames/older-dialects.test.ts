@@ -1,5 +1,50 @@
 import { describe, expect, it } from "vitest";
-import { RunSequence } from "./run-sequence.ts";
+import { RecentIds, RestartDetector, RunSequence } from "./older-dialects.ts";
+
+describe("ids heard lately", () => {
+  it("[D27] are known until so many others came after them", () => {
+    const ids = new RecentIds();
+    ids.add("first");
+    for (let n = 1; n < 4_096; n += 1) ids.add(`id-${n}`);
+    ids.add("id-1");
+    expect(ids.has("first")).toBe(true);
+
+    ids.add("one more");
+
+    expect([ids.has("first"), ids.has("id-1"), ids.has("one more")]).toEqual([false, true, true]);
+  });
+});
+
+describe("counters in frame ids", () => {
+  it("[D27] show a new process at 0, and below what was heard of the worker before", () => {
+    const counters = new RestartDetector();
+
+    expect(counters.isRestart("w", "control.handshake-0")).toBe(true);
+    counters.recordFrame("w", "biz.exec.result-40");
+    counters.recordFrame("w", "biz.exec.feedback-7");
+    expect(counters.isRestart("w", "control.handshake-41")).toBe(false);
+    expect(counters.isRestart("w", "control.handshake-2")).toBe(true);
+    expect(counters.isRestart("w", "control.handshake-3")).toBe(false);
+    expect(counters.isRestart("other", "control.handshake-3")).toBe(false);
+  });
+
+  it("[D27] say nothing where an id holds none", () => {
+    const counters = new RestartDetector();
+    counters.isRestart("w", "control.handshake-9");
+
+    for (const id of ["hello", "hello-", "hello-007", "a-b0", "0"]) expect(counters.isRestart("w", id)).toBe(false);
+    expect(counters.isRestart("w", "control.handshake-8")).toBe(true);
+  });
+
+  it("[D27] are kept for so many workers, the latest of them", () => {
+    const counters = new RestartDetector();
+    counters.isRestart("first", "h-50");
+    for (let n = 0; n < 20_000; n += 1) counters.isRestart(`w-${n}`, "h-50");
+
+    expect(counters.isRestart("first", "h-49")).toBe(false);
+    expect(counters.isRestart("w-19999", "h-49")).toBe(true);
+  });
+});
 
 const startedAt = Date.UTC(2026, 0, 1);
 /** A run born so many ms after the process started. */

@@ -1,7 +1,7 @@
 import { createEngineClient } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { expect, it } from "vitest";
-import { logWorkerEvents } from "./worker-event-log.ts";
+import { logWorkerEvents } from "./engine-effects.ts";
 
 it("[D50] a worker that is late, lost, strained or full, and one that is well again, is a line in the log with its tenant and id", () => {
   const environment = createFakeEnvironment();

@@ -2,9 +2,14 @@ import { Fault } from "@astraflow/protocol";
 import { allGrants } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
+import type { PeerCertificate } from "./certificates.ts";
 import { createTokenRegistry, type TokenEntry } from "./token-registry.ts";
-import type { AuthenticatedWorker, PeerCertificate, WorkerCredentials } from "./worker-authenticator.ts";
-import { createWorkerAuthenticator, type WorkerAuthenticatorOptions } from "./worker-credentials.ts";
+import {
+  type AuthenticatedWorker,
+  createWorkerAuthenticator,
+  type WorkerAuthenticatorOptions,
+  type WorkerCredentials,
+} from "./worker-authenticator.ts";
 
 const ann: TokenEntry = { token: "secret-a", tenant: "acme", user: "ann", grants: allGrants };
 const viewer: TokenEntry = { token: "viewer", tenant: "acme", user: "vic", grants: ["view"] };

@@ -1,22 +1,18 @@
-// The lives of a connection and of a session as tables: every move each can make. What happens on the way is in connection.ts and session.ts.
+// The phases of a connection and of a session as tables: every transition that each can make.
 
-/**
- * new: a stranger. greeted: authenticated. describing: inventory awaited. joining: the engine decides.
- * resuming: a known session asked for, the engine decides. live: work flows.
- */
-export type ConnectionPhase = "new" | "greeted" | "describing" | "joining" | "resuming" | "live" | "closed";
+/** handshake: there is no session yet. attached: its frames belong to a session. */
+export type ConnectionPhase = "handshake" | "attached" | "closed";
 
 export const connectionTransitions = {
-  new: ["greeted", "resuming", "closed"],
-  greeted: ["describing", "joining", "closed"],
-  describing: ["joining", "closed"],
-  joining: ["live", "closed"],
-  resuming: ["live", "closed"],
-  live: ["closed"],
+  handshake: ["attached", "closed"],
+  attached: ["closed"],
   closed: [],
 } as const satisfies Record<ConnectionPhase, readonly ConnectionPhase[]>;
 
-/** describing, joining: not accepted yet. detached: its socket is gone, it can be resumed. resuming: on a new socket, the engine decides. */
+/**
+ * describing: the worker's inventory is awaited. joining: the engine's answer to the join is awaited. live: work flows.
+ * detached: the socket is gone and the session can be resumed. resuming: on a new socket, the engine's answer is awaited.
+ */
 export type SessionPhase = "describing" | "joining" | "live" | "detached" | "resuming" | "ended";
 
 export const sessionTransitions = {
@@ -28,7 +24,7 @@ export const sessionTransitions = {
   ended: [],
 } as const satisfies Record<SessionPhase, readonly SessionPhase[]>;
 
-/** A move that is not in the table is a bug of ours, never the peer's doing. */
+/** Throws where the table has no such transition: that is a bug of ours, never the worker's doing. */
 export function transitionConnection(from: ConnectionPhase, to: ConnectionPhase): ConnectionPhase {
   const allowed: readonly ConnectionPhase[] = connectionTransitions[from];
   if (!allowed.includes(to)) throw new Error(`a connection cannot go from ${from} to ${to}`);

@@ -1,0 +1,140 @@
+// Joins a session to the engine, and again after a resume: the command, its answer, the accept frame and the session token.
+
+import type { AnswerBody, AttemptRef, FaultData, JoinWorker } from "@astraflow/engine";
+import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
+import type { IssuedSessionToken } from "../../auth/session-tokens.ts";
+import { isRetryable } from "../../engine-client/public-fault.ts";
+import type { SessionConnection } from "../connection/session-connection.ts";
+import { reconcileResources } from "./resource-reconciler.ts";
+import type { Session } from "./session.ts";
+
+type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
+
+/** The worker has described itself completely, or its time for that is up. */
+export function startJoin(session: Session): void {
+  const why = session.registration.sizeFault(session.identity);
+  if (why !== null) return session.reset(why);
+  session.join.inventoryDeadline = Number.POSITIVE_INFINITY;
+  session.markJoining();
+  postJoin(session, session.registration.buildJoin(session.identity, session.id));
+}
+
+/** The engine decides whether the session goes on: it may have given the worker's attempts to others. */
+export function startRejoin(session: Session, resume: { readonly id: string; readonly lastSeen: number | null }): void {
+  const { join, registration, identity, id } = session;
+  join.resumeFrameId = resume.id;
+  join.lastSeen = resume.lastSeen;
+  const unacked: AttemptRef[] = [];
+  session.stream.forEachUnacked(({ send }) => {
+    if (send.type === "dispatch") unacked.push({ task: send.dispatch.task, fence: send.dispatch.fence });
+  });
+  postJoin(session, registration.buildRejoin(identity, id, unacked));
+}
+
+function postJoin(session: Session, command: JoinWorker): void {
+  const { join } = session;
+  join.attempts += 1;
+  join.retryAt = Number.POSITIVE_INFINITY;
+  const attempt = join.attempts;
+  join.pendingAttempt = attempt;
+  session.post(command, (body, why) => {
+    if (join.pendingAttempt === attempt) handleJoinAnswer(session, body, why);
+  });
+}
+
+function handleJoinAnswer(session: Session, body: AnswerBody | null, why: FaultData | null): void {
+  if (body?.of !== "join") return handleRefusedJoin(session, why);
+  session.join.answer = body;
+  session.idleTimeoutMs = body.leaseMs * session.context.limits.idleLeasesMax;
+  const { connection } = session;
+  if (connection === null) return;
+  if (session.phase === "resuming") completeResume(session, connection, body);
+  else completeJoin(session, connection, body);
+}
+
+/** Older workers exit on a reset during their first handshake, so what can be retried is retried for them. */
+function handleRefusedJoin(session: Session, why: FaultData | null): void {
+  const { joinAttemptsMax, retryAfterMs } = session.context.limits;
+  const isOlder = session.identity.dialect !== "v2";
+  const canRetry = isOlder && why !== null && isRetryable(why) && !why.code.startsWith("E.SESSION.");
+  if (!canRetry || session.join.attempts >= joinAttemptsMax) return session.resetWithFault(why);
+  session.join.retryAt = session.now() + retryAfterMs;
+}
+
+function completeJoin(session: Session, connection: SessionConnection, body: JoinAnswer): void {
+  const { join, registration, stream } = session;
+  session.markLive();
+  registration.markJoined();
+  for (const tag of join.tagsToSettle) stream.settle(tag);
+  join.tagsToSettle.length = 0;
+  sendOpening(session, connection, body, false);
+  const { dialect } = session.identity;
+  session.log("info", "session.open", { epoch: body.epoch, dialect, features: [...registration.features] });
+  reconcileResources(session);
+  connection.replayBuffered();
+}
+
+function completeResume(session: Session, connection: SessionConnection, body: JoinAnswer): void {
+  const { join, stream } = session;
+  const resend = stream.resume(join.lastSeen, session.now());
+  if (resend === "unsent")
+    return session.reset(fault("E.SESSION.ACK_UNSENT", "last_seen_seq does not match the frames of this session"));
+  session.markLive();
+  if (join.resumeFrameId !== null) stream.queueNamedAck(join.resumeFrameId);
+  sendOpening(session, connection, body, true);
+  session.resendLater(resend);
+  session.context.metrics.resumed(session.identity.tenant);
+  session.log("info", "session.resumed", { epoch: body.epoch, again: resend.length });
+  connection.replayBuffered();
+}
+
+function sendOpening(session: Session, connection: SessionConnection, body: JoinAnswer, isResumed: boolean): void {
+  session.flushAcks(connection);
+  sendAccept(session, connection, isResumed);
+  // Sent with every accept: the frame on an earlier socket may be lost.
+  if (body.draining) connection.send(session.writer.encodeDrain("this worker is being drained"));
+}
+
+/** Protocol extensions that are used with workers that announce them. */
+const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
+
+function buildAccept(session: Session, answer: JoinAnswer, token: IssuedSessionToken, isResumed: boolean): SessionAcceptPayload {
+  const features = supportedFeatures.filter((feature) => session.registration.features.has(feature));
+  return {
+    session_id: session.id,
+    session_token: token.token,
+    worker_instance_id: session.identity.instance,
+    expires_at: new Date(token.expiresAt).toISOString(),
+    resumed: isResumed,
+    heartbeat_interval_ms: answer.heartbeatMs,
+    lease_ms: answer.leaseMs,
+    send_window: session.windows.send,
+    recv_window: session.windows.recv,
+    drain_mem_pct: answer.drainMemPct,
+    drain_disk_pct: answer.drainDiskPct,
+    // Workers that announced no features do not know this field.
+    ...(features.length > 0 && { features }),
+  };
+}
+
+/** v1 has no accept: its session begins with the ack of its register. */
+function sendAccept(session: Session, connection: SessionConnection, isResumed: boolean): void {
+  const { identity, id, join, context, writer } = session;
+  const { answer } = join;
+  const { tenant, instance: wid, dialect, authenticated } = identity;
+  if (dialect === "v1" || answer === null) return;
+  const { thumbprint } = authenticated;
+  const token = context.authenticator.issueSessionToken({ sid: id, wid, tenant, dialect, thumbprint });
+  const { clock } = context.environment;
+  const canRenew = dialect === "v2" && session.registration.features.has("renew");
+  join.jti = token.jti;
+  join.renewTokenAt = canRenew ? clock.monotonic() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
+  connection.send(writer.encodeAccept(buildAccept(session, answer, token, isResumed)));
+}
+
+export function checkJoinTimers(session: Session, now: number): void {
+  const { phase, connection, join, registration, identity, id } = session;
+  if (phase === "describing" && now >= join.inventoryDeadline) startJoin(session);
+  else if (phase === "joining" && now >= join.retryAt) postJoin(session, registration.buildJoin(identity, id));
+  else if (phase === "live" && connection !== null && now >= join.renewTokenAt) sendAccept(session, connection, true);
+}
