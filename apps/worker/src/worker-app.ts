@@ -78,7 +78,7 @@ export class WorkerApp {
     await loaded.worker.closed;
     await this.#statusServer?.close();
     if (loaded.isStuck()) {
-      const message = "a handler sits in a call into the system and cannot be ended; the process kills itself";
+      const message = "a handler is stuck in a system call and cannot be stopped; killing the process";
       this.#options.log.error({ event: "stuck" }, message);
       process.kill(process.pid, "SIGKILL");
     }

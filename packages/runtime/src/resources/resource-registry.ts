@@ -241,7 +241,7 @@ export class ResourceRegistry {
   #missingFault(id: string): Fault {
     return fault(
       "E.RESOURCE.MISSING",
-      `resource ${id} is not at worker ${this.settings.workerName}: it never was, or it has gone`,
+      `worker ${this.settings.workerName} does not keep resource ${id}: it never did, or the resource expired or was removed`,
     );
   }
 
@@ -274,7 +274,7 @@ export class ResourceRegistry {
     if (over > 0)
       throw fault(
         "E.RESOURCE.FULL",
-        `${needBytes} bytes more than the ${bytesMax} that worker ${this.settings.workerName} may keep ${where === "disk" ? "on disk" : "in memory"}; what is left is in use`,
+        `worker ${this.settings.workerName} cannot keep ${needBytes} more bytes ${where === "disk" ? "on disk" : "in memory"} (limit ${bytesMax}): everything it keeps is in use`,
       );
   }
 

@@ -59,7 +59,7 @@ describe("the lease", () => {
 
     harness.advance(27_000);
 
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the lease ran out without an answer" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the lease expired before the scheduler answered" }]);
     expect(harness.dials).toBe(2);
   });
 

@@ -85,7 +85,7 @@ describe("session of a worker", () => {
     harness.advance(30_000);
 
     expect(harness.frames("control.heartbeat")).toHaveLength(2);
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves heartbeats unanswered" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not answer heartbeats" }]);
   });
 
   it("[W4] acks all dispatches of one tick with one cumulative ack, before any result of theirs", () => {

@@ -50,7 +50,7 @@ describe("frames of work in a session", () => {
     expect(first).toBeGreaterThanOrEqual(4_000);
     expect(first).toBeLessThanOrEqual(6_000);
     expect(sentAt.slice(1).map((at) => at - first)).toEqual([0, 10_000, 30_000, 60_000, 90_000]);
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves frames of work unacked" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not acknowledge work frames" }]);
     harness.resumeSession(-1);
     expect(numbers(harness)).toEqual([0, 0, 0, 0, 0, 0, 0]);
     harness.ackUpTo(0);

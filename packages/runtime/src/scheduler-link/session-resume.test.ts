@@ -207,7 +207,7 @@ describe("a session that goes on", () => {
     inWords.advance(6_000);
 
     expect(onTheLine.dialTargets).toEqual(["next", "next"]);
-    expect(inWords.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves heartbeats unanswered" }]);
+    expect(inWords.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not answer heartbeats" }]);
     expect(inWords.dialTargets).toEqual(["next", "next"]);
     inWords.link.handleOpen();
     expect(inWords.sent.at(-1)?.type).toBe("control.resume");
