@@ -2,6 +2,7 @@
 // gives way, oldest first. It lives where the handlers run. Its files on disk are resource-files.ts; what the scheduler makes of a name
 // is not decided here.
 
+import { readFileSync } from "node:fs";
 import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
 import {
   type KeptResource,
@@ -86,7 +87,7 @@ export class ResourceRegistry {
   readJson(id: string): unknown {
     const entry = this.#findLive(id);
     if (entry?.path === undefined) throw this.#missingFault(id);
-    return JSON.parse(this.#files.readText(entry.path));
+    return JSON.parse(readFileSync(entry.path, "utf8"));
   }
 
   /** Nothing that is leased is evicted or expires. */

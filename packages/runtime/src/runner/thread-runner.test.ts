@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { HandlerThreadListener } from "./spawn-handler-thread.ts";
-import type { FromHandlerThread, LoadedPackagesSummary, ToHandlerThread } from "./thread-messages.ts";
+import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
 import { ThreadRunner, threadRestartPolicy } from "./thread-runner.ts";
 
 const shelf: LoadedPackagesSummary = { packages: [], problems: [] };

@@ -5,6 +5,7 @@ import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
@@ -12,13 +13,7 @@ import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 import type { HandlerRunner, HandlerRunnerListener } from "./handler-runner.ts";
 import type { HandlerThreadHandle, HandlerThreadListener } from "./spawn-handler-thread.ts";
-import {
-  attemptKeyText,
-  type FromHandlerThread,
-  type LoadedPackagesSummary,
-  MessageBatcher,
-  type ToHandlerThread,
-} from "./thread-messages.ts";
+import { attemptKeyText, type FromHandlerThread, MessageBatcher, type ToHandlerThread } from "./thread-messages.ts";
 
 export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;

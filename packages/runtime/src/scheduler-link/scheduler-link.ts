@@ -34,6 +34,7 @@ import type {
   WorkerCapabilities,
   WorkerIdentity,
 } from "./link-ports.ts";
+import type { DialerEvents } from "./websocket-dialer.ts";
 import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
@@ -49,7 +50,7 @@ export interface SchedulerLinkOptions {
   readonly durableOutbox?: DurableOutbox | null;
 }
 
-export class SchedulerLink {
+export class SchedulerLink implements DialerEvents {
   readonly #context: LinkContext;
   readonly #ports: LinkPorts;
   readonly #attempts: AttemptManager;
@@ -139,19 +140,19 @@ export class SchedulerLink {
 
   // ---- the socket
 
-  handleOpen(): void {
+  connectionOpened(): void {
     this.#selfFenceIfDue();
     this.#lifecycle.handleOpen();
     this.#scheduleTick();
   }
 
   /** The socket is gone, or never came up. A scheduler that has fallen silent is better not asked first: `next`. */
-  handleConnectionLost(reason: string, target: DialTarget = "same"): void {
+  connectionLost(reason: string, target: DialTarget = "same"): void {
     this.#lifecycle.handleConnectionLost(reason, target);
   }
 
   /** One text message of the scheduler. */
-  handleMessage(text: string): void {
+  messageReceived(text: string): void {
     const { phase } = this.#lifecycle;
     if (phase === "CLOSED" || phase === "BACKOFF" || phase === "NEW") return;
     if (this.#selfFenceIfDue()) return this.#scheduleTick();

@@ -120,9 +120,9 @@ describe("frames of work in a session", () => {
       const harness = readyLinkHarness();
       harness.advance(2_000);
 
-      harness.link.handleMessage(text);
+      harness.link.messageReceived(text);
       harness.advance(0);
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
 
       expect([text, harness.sent.at(-1)?.type]).toEqual([text, "control.handshake"]);
     }
@@ -168,9 +168,9 @@ describe("frames of work in a session", () => {
     expect(harness.link.status).toMatchObject({ phase: "READY", unacked: 0 });
     expect(harness.eventsNamed("frame-ignored")).toHaveLength(1);
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     expect(harness.payload("control.resume")).toMatchObject({ session_token: "renewed", last_seen_seq: 0 });
   });
