@@ -272,9 +272,7 @@ describe("the worker program", () => {
     const { code, stdout, stderr } = await started.ended();
 
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(
-      "error E.PKG.INVALID: the thread of the handlers ended while it loaded the packages: it ended with code 9",
-    );
+    expect(stderr).toContain("error E.PKG.INVALID: the handler thread crashed while loading packages: it ended with code 9");
   });
 
   it("[W124] ends at SIGTERM while a package blocks the thread that loads it", async () => {

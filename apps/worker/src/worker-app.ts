@@ -1,5 +1,4 @@
-// One life of the worker program: packages, link, outbox, health and the status listener wired together, and the way it ends.
-// Reading the config is command.ts.
+// The worker program from its config to its end: packages, worker, health and status server wired together.
 
 import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -8,9 +7,13 @@ import path from "node:path";
 import { performance } from "node:perf_hooks";
 import { type ExitCode, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
 import {
-  type DrainThresholds,
+  createThreadedWorker,
+  createWorker,
   type LinkLogEvent,
+  loadPackages,
   openOutboxFile,
+  type SessionWorker,
+  type SessionWorkerOptions,
   type WorkerEnvironment,
   type WorkerLogEvent,
 } from "@astraflow/runtime";
@@ -18,7 +21,6 @@ import type { Logger } from "pino";
 import { adviseOnConnectionFailure } from "./connection-advice.ts";
 import { readTlsFiles } from "./identity/tls-files.ts";
 import { TokenFile } from "./identity/token-file.ts";
-import { type LoadedWorker, loadWorker } from "./load-worker.ts";
 import { LogLevelPolicy } from "./log-level.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
@@ -44,7 +46,7 @@ export class WorkerApp {
   readonly #metrics = new WorkerMetrics();
   readonly #health: WorkerHealthReader;
   readonly #token: TokenFile;
-  #loadedWorker: LoadedWorker | undefined;
+  #worker: SessionWorker | undefined;
   #statusServer: StatusServer | undefined;
   #hasBeenReady = false;
   #exitCode: ExitCode = exitCodes.ok;
@@ -64,52 +66,59 @@ export class WorkerApp {
       drainDiskPct,
       cgroup: new CgroupReader(readSystemFile, realEnvironment.now),
       now: realEnvironment.now,
-      heapPct: () => this.#loadedWorker?.heapPct() ?? null,
-      lagMs: () => this.#loadedWorker?.lagMs() ?? null,
+      heapPct: () => this.#worker?.heapPct ?? null,
+      lagMs: () => this.#worker?.lagMs ?? null,
     });
   }
 
   async run(): Promise<ExitCode> {
-    const loaded = await this.#loadWorker();
-    if (loaded === null) return this.#exit();
-    this.#handleSignals(loaded);
-    if (!(await this.#openStatusServer(loaded))) loaded.worker.stop();
-    else if (loaded.worker.status.phase !== "CLOSED") loaded.worker.start();
-    await loaded.worker.closed;
+    const worker = await this.#loadWorker();
+    if (worker === undefined) return this.#exit();
+    this.#handleSignals(worker);
+    if (!(await this.#openStatusServer(worker))) worker.stop();
+    else if (worker.status.phase !== "CLOSED") worker.start();
+    await worker.closed;
     await this.#statusServer?.close();
-    if (loaded.isStuck()) {
-      const message = "a handler sits in a call into the system and cannot be ended; the process kills itself";
+    if (worker.isStuck) {
+      const message = "a handler is stuck in a system call and cannot be stopped; killing the process";
       this.#options.log.error({ event: "stuck" }, message);
       process.kill(process.pid, "SIGKILL");
     }
     return this.#exit();
   }
 
-  /** Null where a signal came first, for a package may take its time to load, or for ever; or where one ended the thread that loads. */
-  async #loadWorker(): Promise<LoadedWorker | null> {
-    const { config, instance, log, signals } = this.#options;
-    const options = {
-      ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
-      readHealth: (thresholds: DrainThresholds) => this.#health.read(thresholds),
-      incrementCounter: (counter: Parameters<WorkerMetrics["increment"]>[0]) => this.#metrics.increment(counter),
-      attemptEnded: (nodeType: string, ms: number) => this.#metrics.observeDuration(nodeType, ms),
-      log: (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event),
-    };
+  /** Undefined where a signal came while packages were loading, which may take for ever, or where loading them failed. */
+  async #loadWorker(): Promise<SessionWorker | undefined> {
+    const { log, signals } = this.#options;
     try {
-      this.#loadedWorker = (await Promise.race([loadWorker(config, options), signals.waitForFirst()])) ?? undefined;
+      this.#worker = (await Promise.race([this.#createWorker(), signals.waitForFirst()])) ?? undefined;
     } catch (problem) {
       const message = problem instanceof Error ? problem.message : String(problem);
       this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
     }
-    if (this.#loadedWorker === undefined) return null;
-    for (const { dir, code, message } of this.#loadedWorker.packageProblems())
-      log.error({ event: "package", dir, code }, message);
-    const packages = this.#loadedWorker.packages().map(({ name, version }) => `${name} ${version}`);
-    log.info({ event: "packages", packages }, "packages are loaded");
-    return this.#loadedWorker;
+    if (this.#worker === undefined) return undefined;
+    const { packages, problems } = this.#worker.loadedPackages;
+    for (const { dir, code, message } of problems) log.error({ event: "package", dir, code }, message);
+    log.info({ event: "packages", packages: packages.map(({ name, version }) => `${name} ${version}`) }, "packages are loaded");
+    return this.#worker;
   }
 
-  #handleSignals({ worker }: LoadedWorker): void {
+  /** Resolves once the packages are loaded; rejects where that ended their thread. */
+  async #createWorker(): Promise<SessionWorker> {
+    const { config, instance } = this.#options;
+    const options: Omit<SessionWorkerOptions, "loadedPackages"> = {
+      ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
+      readHealth: (thresholds) => this.#health.read(thresholds),
+      incrementCounter: (counter) => this.#metrics.increment(counter),
+      attemptEnded: (nodeType, durationMs) => this.#metrics.observeDuration(nodeType, durationMs),
+      log: (event) => this.#handleLogEvent(event),
+    };
+    const { packagesDir, heapMbMax } = config;
+    if (!config.hasThread) return createWorker({ ...options, loadedPackages: await loadPackages(packagesDir) });
+    return createThreadedWorker({ ...options, packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) });
+  }
+
+  #handleSignals(worker: SessionWorker): void {
     const { config, log, signals } = this.#options;
     signals.onSignal((count, signal) => {
       log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
@@ -120,7 +129,7 @@ export class WorkerApp {
   }
 
   /** False where it was asked to listen and cannot. */
-  async #openStatusServer({ worker, packages, packageProblems }: LoadedWorker): Promise<boolean> {
+  async #openStatusServer(worker: SessionWorker): Promise<boolean> {
     const { config, instance } = this.#options;
     const { metricsListen, name, tenant, version } = config;
     if (metricsListen === undefined) return true;
@@ -128,10 +137,7 @@ export class WorkerApp {
       this.#statusServer = await openStatusServer(metricsListen, {
         identity: { worker: instance, name, tenant, version, boot: this.#boot },
         metrics: this.#metrics,
-        packages,
-        packageProblems,
-        inventory: () => worker.inventory(),
-        isOutboxWritable: () => worker.isOutboxWritable,
+        worker,
         readHealth: () => this.#health.read(),
       });
       return true;
@@ -165,7 +171,7 @@ export class WorkerApp {
       const message = `the scheduler refused this worker: ${event.message}`;
       this.#failWith(exitCodes.notAllowed, { code: refusal, message, suggestion: advice });
       // Not from inside the link's own move.
-      queueMicrotask(() => this.#loadedWorker?.worker.stop());
+      queueMicrotask(() => this.#worker?.stop());
     }
   }
 

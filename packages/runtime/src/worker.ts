@@ -1,21 +1,21 @@
-// A session worker, whole: link, socket, the runner of its handlers and the clock wired together. Config, logs and signals belong to the
-// app. createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
+// A session worker: link, socket, runner of its handlers and clock wired together. Config, logs and signals belong to the app.
+// createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
 
 import path from "node:path";
 import type { LocalAttempt } from "./attempts/attempt.ts";
-import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";
+import { describePackagesForRegister, type LoadedPackages, type LoadedPackagesSummary } from "./handlers/package-loader.ts";
 import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
 import type { OutboxDisk } from "./outbox/outbox-disk.ts";
 import { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner/handler-runner.ts";
 import { spawnHandlerThread } from "./runner/spawn-handler-thread.ts";
-import type { LoadedPackagesSummary } from "./runner/thread-messages.ts";
 import { ThreadRunner } from "./runner/thread-runner.ts";
 import {
   type DrainThresholds,
   type LinkCounter,
   type LinkInventory,
   type LinkLogEvent,
+  type LinkPorts,
   type LinkSettings,
   type LinkStatus,
   linkDefaults,
@@ -81,79 +81,44 @@ export type WorkerLogEvent =
       readonly details: Readonly<Record<string, unknown>>;
     };
 
-export interface SessionWorker {
-  /** Dials, once it has read what an earlier process left in the outbox. One that is damaged ends the worker before it began. */
-  start(): void;
-  /** Takes no new work and ends when all is finished and acked; at the latest after so long. */
-  drain(graceMs: number): void;
-  /** Ends now; what runs is given back. */
-  stop(): void;
-  /** Resolves once the link is closed for good, its socket is gone and its handlers were told to let go. */
-  readonly closed: Promise<void>;
-  readonly status: LinkStatus;
-  inventory(): LinkInventory;
-  /** Whether results can be kept; true where they are kept in memory only. */
-  readonly isOutboxWritable: boolean;
-}
-
-export interface ThreadedWorker extends SessionWorker {
-  /** What the handlers' thread has loaded. */
-  readonly loadedPackages: LoadedPackagesSummary;
-  /** How full the memory of the handlers' thread is, in percent; null where it is not known. */
-  readonly heapPct: number | null;
-  /** For how long the handlers' thread has not got to a question: the sign that a handler blocks it. */
-  readonly lagMs: number;
-  /** After `closed`: the handlers' thread sits in a call into the system and cannot be ended; only the end of the process ends it. */
-  readonly isStuck: boolean;
-}
-
 const tickDelayMsMax = 60_000;
 
 export function createWorker(options: SessionWorkerOptions): SessionWorker {
   const { loadedPackages, environment } = options;
   const settings = { ...buildHandlerSettings(options), loadedPackages, environment, watchdog: createWatchdog(options) };
-  return assembleWorker(
-    options,
-    (listener) => createInProcessRunner(listener, settings),
-    () => describePackagesForRegister(loadedPackages),
-  );
+  return new SessionWorker(options, (listener) => createInProcessRunner(listener, settings));
 }
 
 /**
- * The link has this thread to itself: a handler that blocks its own never looks like a dead worker, and one that ends it takes no
- * session with it. Resolves once the packages are loaded; rejects where that ended their thread.
+ * The link has this thread to itself: a handler that blocks its own thread never looks like a dead worker, and one that crashes it ends
+ * no session. Resolves once the packages are loaded; rejects where loading them ended their thread.
  */
-export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<ThreadedWorker> {
+export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<SessionWorker> {
   const { packagesDir, heapMbMax } = options;
   const settings = { ...buildHandlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
-  const host = new ThreadRunner({
+  const runner = new ThreadRunner({
     environment: options.environment,
     spawnThread: (listener) => spawnHandlerThread(settings, listener),
     watchdog: createWatchdog(options),
   });
   try {
-    await host.startThread();
+    await runner.startThread();
   } catch (problem) {
-    await host.close();
+    await runner.close();
     throw problem;
   }
-  const begin = (listener: HandlerRunnerListener) => {
-    host.setListener(listener);
-    return host;
-  };
-  const worker = assembleWorker(options, begin, () => describePackagesForRegister(host.loadedPackages));
-  return Object.defineProperties(worker, {
-    loadedPackages: { get: () => host.loadedPackages },
-    heapPct: { get: () => host.heapPct },
-    lagMs: { get: () => host.lagMs },
-    isStuck: { get: () => host.isStuck },
-  }) as ThreadedWorker;
+  return new SessionWorker(options, (listener) => {
+    runner.setListener(listener);
+    return runner;
+  });
 }
 
 const createWatchdog = ({ log }: SharedWorkerOptions): ProcessWatchdog =>
-  createProcessWatchdog(({ message, cause }) =>
-    log({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
-  );
+  createProcessWatchdog((problem) => log(createProblemEvent(problem)));
+
+function createProblemEvent({ message, cause }: { readonly message: string; readonly cause: unknown }): WorkerLogEvent {
+  return { level: "warn", event: "executor", message, details: { cause: String(cause) } };
+}
 
 function buildHandlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: SharedWorkerOptions) {
   return {
@@ -164,121 +129,161 @@ function buildHandlerSettings({ workRoot, identity, resources, resourceDir = pat
   };
 }
 
-function assembleWorker(
-  options: SharedWorkerOptions,
-  makeRunner: (listener: HandlerRunnerListener) => HandlerRunner,
-  offered: () => Pick<WorkerCapabilities, "packages" | "manifests">,
-): SessionWorker {
-  const { environment } = options;
-  let cancelTick = () => {};
-  let cancelGrace = () => {};
-  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<void>();
+export class SessionWorker {
+  /** Resolves once the link is closed for good, its socket is gone and its handlers were told to let go. */
+  readonly closed: Promise<void>;
+  readonly #options: SharedWorkerOptions;
+  readonly #runner: HandlerRunner;
+  readonly #durableOutbox: JournaledOutbox | null;
+  readonly #link: SchedulerLink;
+  readonly #dialer: SchedulerDialer;
+  readonly #resolveClosed: () => void;
+  /** When the handlers of running attempts were called, where somebody wants to know. */
+  readonly #startedAt = new Map<LocalAttempt, number>();
+  #cancelTick = () => {};
+  #cancelGrace = () => {};
 
-  const startedAt = new Map<LocalAttempt, number>();
-  const runner = makeRunner({
-    attemptFinished(attempt, outcome) {
-      const at = startedAt.get(attempt);
-      if (at !== undefined && startedAt.delete(attempt))
-        options.attemptEnded?.(attempt.dispatch.node_type, environment.now() - at);
-      link.handleOutcome(attempt, outcome);
-    },
-    handlerReturned: (attempt) => link.handleHandlerReturned(attempt),
-    feedbackReceived: (attempt, input) => link.handleFeedback(attempt, input),
-    nextCalled: (attempt, draft, answer) => link.callNext(attempt, draft, answer),
-    vendorFrameSent: (draft) => link.sendVendorFrame(draft),
-    resourceRemoved: (resource, reason) => link.reportRemovedResource(resource, reason),
-    problemReported: ({ message, cause }) =>
-      options.log({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
-    healthChanged: () => link.reportHealth(),
-  });
+  constructor(options: SharedWorkerOptions, createRunner: (listener: HandlerRunnerListener) => HandlerRunner) {
+    const { environment, outbox: disk, log, url, tls, createDialer } = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    this.#resolveClosed = resolve;
+    this.#options = options;
+    this.#runner = createRunner(this.#createRunnerListener());
+    const healthChanged = () => this.#link.reportHealth();
+    this.#durableOutbox = disk === undefined ? null : new JournaledOutbox({ disk, environment, log, healthChanged });
+    this.#link = new SchedulerLink({
+      ports: this.#createLinkPorts(),
+      identity: options.identity,
+      capabilities: () => ({
+        ...options.capabilities,
+        ...describePackagesForRegister(this.#runner.loadedPackages),
+        resources: this.#runner.referencedResources,
+      }),
+      settings: { ...linkDefaults, ...options.settings },
+      durableOutbox: this.#durableOutbox,
+    });
+    this.#dialer =
+      createDialer?.(this.#link) ?? new WebSocketDialer([url].flat(), this.#link, environment, tls === undefined ? {} : { tls });
+  }
 
-  const events: DialerEvents = {
-    connectionOpened: () => link.handleOpen(),
-    messageReceived: (text) => link.handleMessage(text),
-    connectionLost: (reason, target) => link.handleConnectionLost(reason, target),
-  };
-  const dialer =
-    options.createDialer?.(events) ??
-    new WebSocketDialer([options.url].flat(), events, environment, options.tls === undefined ? {} : { tls: options.tls });
+  /** Dials, once it has read what an earlier process left in the outbox. A damaged outbox ends the worker before it starts. */
+  start(): void {
+    if (this.#durableOutbox === null) this.#link.start();
+    else void this.#restoreAndStart(this.#durableOutbox);
+  }
 
-  const durableOutbox =
-    options.outbox === undefined
-      ? null
-      : new JournaledOutbox({ disk: options.outbox, environment, log: options.log, healthChanged: () => link.reportHealth() });
+  /** Takes no new work and ends when everything is finished and acked; at the latest after `graceMs`. */
+  drain(graceMs: number): void {
+    this.#link.drainAndClose();
+    if (this.status.phase !== "CLOSED") this.#cancelGrace = this.#options.environment.after(graceMs, () => this.stop());
+  }
 
-  const link: SchedulerLink = new SchedulerLink({
-    ports: {
+  /** Ends now; what runs is given back to the scheduler. */
+  stop(): void {
+    this.#link.stop();
+  }
+
+  get status(): LinkStatus {
+    return this.#link.status;
+  }
+
+  inventory(): LinkInventory {
+    return this.#link.inventory();
+  }
+
+  /** Whether results can be stored; true where they are kept in memory only. */
+  get isOutboxWritable(): boolean {
+    return this.#durableOutbox?.isHealthy ?? true;
+  }
+
+  get loadedPackages(): LoadedPackagesSummary {
+    return this.#runner.loadedPackages;
+  }
+
+  get heapPct(): number | null {
+    return this.#runner.heapPct;
+  }
+
+  get lagMs(): number | null {
+    return this.#runner.lagMs;
+  }
+
+  get isStuck(): boolean {
+    return this.#runner.isStuck;
+  }
+
+  async #restoreAndStart(outbox: JournaledOutbox): Promise<void> {
+    const restored = await outbox.load();
+    if (this.status.phase === "CLOSED") return;
+    if (restored === null) return this.stop();
+    this.#link.restoreOutcomes(restored);
+    for (const resource of findLostResources(restored, new Set(this.#runner.referencedResources)))
+      this.#link.reportRemovedResource(resource, "lost");
+    this.#link.start();
+  }
+
+  #createRunnerListener(): HandlerRunnerListener {
+    const { environment, attemptEnded, log } = this.#options;
+    return {
+      attemptFinished: (attempt, outcome) => {
+        const at = this.#startedAt.get(attempt);
+        if (at !== undefined && this.#startedAt.delete(attempt))
+          attemptEnded?.(attempt.dispatch.node_type, environment.now() - at);
+        this.#link.handleOutcome(attempt, outcome);
+      },
+      handlerReturned: (attempt) => this.#link.handleHandlerReturned(attempt),
+      feedbackReceived: (attempt, input) => this.#link.handleFeedback(attempt, input),
+      nextCalled: (attempt, draft, answer) => this.#link.callNext(attempt, draft, answer),
+      vendorFrameSent: (frame) => this.#link.sendVendorFrame(frame),
+      resourceRemoved: (resource, reason) => this.#link.reportRemovedResource(resource, reason),
+      problemReported: (problem) => log(createProblemEvent(problem)),
+      healthChanged: () => this.#link.reportHealth(),
+    };
+  }
+
+  #createLinkPorts(): LinkPorts {
+    const { environment, attemptEnded, readHealth, incrementCounter = () => {}, log } = this.#options;
+    return {
       now: environment.now,
       timestamp: createTimestamp(environment.wallClock),
       random: environment.random,
-      dial: (target) => dialer.dial(target),
-      send: (text) => dialer.send(text),
-      bufferedBytes: () => dialer.bufferedBytes?.() ?? 0,
-      closeConnection: (code, reason) => dialer.closeConnection(code, reason),
-      wakeAt(at) {
-        cancelTick();
+      dial: (target) => this.#dialer.dial(target),
+      send: (text) => this.#dialer.send(text),
+      bufferedBytes: () => this.#dialer.bufferedBytes?.() ?? 0,
+      closeConnection: (code, reason) => this.#dialer.closeConnection(code, reason),
+      wakeAt: (at) => {
+        this.#cancelTick();
         // A tick too early only asks again, so the cap costs nothing and no timer overflows.
-        cancelTick = environment.after(Math.min(Math.max(0, Math.ceil(at - environment.now())), tickDelayMsMax), () =>
-          link.tick(),
-        );
+        const delayMs = Math.min(Math.max(0, Math.ceil(at - environment.now())), tickDelayMsMax);
+        this.#cancelTick = environment.after(delayMs, () => this.#link.tick());
       },
-      // After all that one poll of the sockets brought in: frames that came together are acked together.
-      requestFlush: () => environment.defer(() => link.flush()),
-      startHandler(attempt) {
-        if (options.attemptEnded !== undefined) startedAt.set(attempt, environment.now());
-        runner.start(attempt);
+      // After everything that one poll of the sockets brought in: frames that came together are acked together.
+      requestFlush: () => environment.defer(() => this.#link.flush()),
+      startHandler: (attempt) => {
+        if (attemptEnded !== undefined) this.#startedAt.set(attempt, environment.now());
+        this.#runner.start(attempt);
       },
-      readHealth(thresholds) {
-        const { metrics, problems } = options.readHealth?.(thresholds) ?? { metrics: {}, problems: [] };
-        const all = runner.problems.length === 0 ? problems : [...problems, ...runner.problems];
-        return { metrics: { ...metrics, ...runner.metrics }, problems: all };
+      readHealth: (thresholds) => {
+        const { metrics, problems } = readHealth?.(thresholds) ?? { metrics: {}, problems: [] };
+        return { metrics: { ...metrics, ...this.#runner.metrics }, problems: [...problems, ...this.#runner.problems] };
       },
-      deliverVendorFrame: (frame) => runner.deliverVendorFrame(frame),
-      incrementCounter: options.incrementCounter ?? (() => {}),
-      log(event) {
-        options.log(event);
-        if (event.event === "closed") end();
+      deliverVendorFrame: (frame) => this.#runner.deliverVendorFrame(frame),
+      incrementCounter,
+      log: (event) => {
+        log(event);
+        if (event.event === "closed") this.#handleClosed();
       },
-    },
-    identity: options.identity,
-    capabilities: () => ({ ...options.capabilities, ...offered(), resources: runner.referencedResources }),
-    settings: { ...linkDefaults, ...options.settings },
-    durableOutbox: durableOutbox,
-  });
-
-  const begin = async (outbox: JournaledOutbox): Promise<void> => {
-    const restored = await outbox.load();
-    if (link.status.phase === "CLOSED") return;
-    if (restored === null) return link.stop();
-    link.restoreOutcomes(restored);
-    for (const resource of findLostResources(restored, new Set(runner.referencedResources)))
-      link.reportRemovedResource(resource, "lost");
-    link.start();
-  };
-
-  function end(): void {
-    cancelTick();
-    cancelGrace();
-    // What was sent last must leave before the process does.
-    void Promise.all([dialer.whenClosed(), durableOutbox?.close(), runner.close()]).then(() => resolveClosed());
+    };
   }
 
-  return {
-    start: () => (durableOutbox === null ? link.start() : void begin(durableOutbox)),
-    drain(graceMs) {
-      link.drainAndClose();
-      if (link.status.phase !== "CLOSED") cancelGrace = environment.after(graceMs, () => link.stop());
-    },
-    stop: () => link.stop(),
-    closed,
-    get status() {
-      return link.status;
-    },
-    inventory: () => link.inventory(),
-    get isOutboxWritable() {
-      return durableOutbox?.isHealthy ?? true;
-    },
-  };
+  #handleClosed(): void {
+    this.#cancelTick();
+    this.#cancelGrace();
+    // What was sent last must leave before the process does.
+    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close(), this.#runner.close()];
+    void Promise.all(endings).then(() => this.#resolveClosed());
+  }
 }
 
 /** Writing a date costs more than the rest of an envelope; within one millisecond it is the same text. */

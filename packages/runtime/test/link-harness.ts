@@ -171,7 +171,7 @@ export class LinkHarness {
 
   sendToLink(type: FrameType | string, payload: object, envelope: object = {}): void {
     const frame = { type, id: `s-${this.#frameCount++}`, ts: "2026-01-05T09:00:00Z", tenant: "default", payload, ...envelope };
-    this.link.handleMessage(JSON.stringify({ sender: { role: "scheduler", id: "scheduler-control" }, ...frame }));
+    this.link.messageReceived(JSON.stringify({ sender: { role: "scheduler", id: "scheduler-control" }, ...frame }));
   }
 
   ackById(id: string): void {
@@ -197,11 +197,11 @@ export class LinkHarness {
 
   /** From the open socket to READY. A session that would go on is refused: all must come right without. */
   openSession(part: object = {}): void {
-    this.link.handleOpen();
+    this.link.connectionOpened();
     if (this.sent.at(-1)?.type === "control.resume") {
       this.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "no such session" });
       this.advance(0);
-      this.link.handleOpen();
+      this.link.connectionOpened();
     }
     this.#ackSeq = -1;
     this.ackById(this.lastFrame("control.handshake").id);
@@ -212,7 +212,7 @@ export class LinkHarness {
 
   /** The session goes on over a new socket; the scheduler has everything up to `ackSeq`. */
   resumeSession(ackSeq: number, accept: object = {}): void {
-    this.link.handleOpen();
+    this.link.connectionOpened();
     const { id } = this.lastFrame("control.resume");
     this.#ackSeq = ackSeq;
     this.ackById(id);

@@ -141,7 +141,7 @@ describe("a worker that is stopped past its lease", () => {
     );
 
     expect(run).toMatchObject({ status: "succeeded", nodes: [{ attempt: 2, workerName: "spare", result: { by: "second" } }] });
-    expect(readFileSync(stopped, "utf8")).toBe("the worker's lease ran out");
+    expect(readFileSync(stopped, "utf8")).toBe("the worker's lease expired");
     expect(worker.stderr()).toContain('"event":"self-fenced"');
     expect((await factTypes(api, runId)).filter((type) => type === "task.succeeded")).toHaveLength(1);
     expect(await api.getRun(runId)).toMatchObject({ status: "succeeded", nodes: [{ result: { by: "second" } }] });

@@ -21,7 +21,7 @@ it("[W135] writes counters, gauges and the time tasks took by node type as Prome
     "# HELP heartbeat_sent_total Heartbeats sent.",
     "# TYPE heartbeat_sent_total counter",
     "heartbeat_sent_total 2",
-    "# HELP heartbeat_degraded_total Heartbeats that said that this worker is not well.",
+    "# HELP heartbeat_degraded_total Heartbeats that reported this worker as unhealthy.",
     "# TYPE heartbeat_degraded_total counter",
     "heartbeat_degraded_total 0",
   ]);

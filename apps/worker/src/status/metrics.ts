@@ -18,7 +18,7 @@ interface DurationHistogram {
 
 const counterHelp: Readonly<Record<LinkCounter, string>> = {
   heartbeat_sent_total: "Heartbeats sent.",
-  heartbeat_degraded_total: "Heartbeats that said that this worker is not well.",
+  heartbeat_degraded_total: "Heartbeats that reported this worker as unhealthy.",
 };
 
 export interface Gauge {

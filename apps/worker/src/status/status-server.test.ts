@@ -29,19 +29,25 @@ const link: LinkInventory = {
   stream: null,
 };
 
-async function listen(part: Partial<StatusSources> = {}) {
+const sampleWorker: StatusSources["worker"] = {
+  loadedPackages: {
+    packages: [{ name: "tiny", version: "1.0.0", dir: "/p", manifestJson: written, nodeTypes: ["tiny.a"] }],
+    problems: [{ dir: "/p", code: "E.PKG.INVALID", message: "broken" }],
+  },
+  inventory: () => link,
+  isOutboxWritable: true,
+};
+
+async function listen(worker: Partial<StatusSources["worker"]> = {}, more: Partial<StatusSources> = {}) {
   const meter = new WorkerMetrics();
   const listener = await openStatusServer(
     { host: "127.0.0.1", port: 0 },
     {
       identity: { worker: "w-1", name: "box", tenant: "acme", version: "0.1.0", boot: "b" },
       metrics: meter,
-      packages: () => [{ name: "tiny", version: "1.0.0", manifestJson: written, nodeTypes: ["tiny.a"] }],
-      packageProblems: () => [{ dir: "/p", code: "E.PKG.INVALID", message: "broken" }],
-      inventory: () => link,
-      isOutboxWritable: () => true,
+      worker: { ...sampleWorker, ...worker },
       readHealth: () => ({ metrics: { mem_pct: 12.5 }, problems: ["memory is full"] }),
-      ...part,
+      ...more,
     },
   );
   endings.push(() => listener.close());
@@ -73,7 +79,7 @@ describe("the worker's own listener", () => {
   it("[W136] is healthy while the link lives and the outbox can be written, whatever the scheduler does", async () => {
     const well = await (await listen()).get("/healthz");
     const away = await (await listen({ inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
-    const full = await (await listen({ isOutboxWritable: () => false })).get("/healthz");
+    const full = await (await listen({ isOutboxWritable: false })).get("/healthz");
     const closed = await (await listen({ inventory: () => ({ ...link, phase: "CLOSED" }) })).get("/healthz");
 
     expect([well.status, away.status, full.status, closed.status]).toEqual([200, 200, 503, 503]);
@@ -85,7 +91,9 @@ describe("the worker's own listener", () => {
   it("[W136] names as warnings what keeps work away and is no reason to restart it: a threshold, a scheduler that is away", async () => {
     const strained = await (await listen()).get("/healthz");
     const vitals = () => ({ metrics: {}, problems: [] });
-    const away = await (await listen({ readHealth: vitals, inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
+    const away = await (await listen({ inventory: () => ({ ...link, phase: "BACKOFF" }) }, { readHealth: vitals })).get(
+      "/healthz",
+    );
 
     expect(await strained.json()).toEqual({ ok: true, problems: [], warnings: ["memory is full"] });
     expect(await away.json()).toMatchObject({ ok: true, warnings: ["there is no session with the scheduler (BACKOFF)"] });

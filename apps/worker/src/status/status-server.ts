@@ -49,7 +49,7 @@ function handleRequest(request: IncomingMessage, response: ServerResponse, sourc
   const sayJson = (status: number, body: object): void => say(status, "application/json", `${JSON.stringify(body)}\n`);
   if (request.method !== "GET" && request.method !== "HEAD") {
     response.setHeader("allow", "GET, HEAD");
-    return sayJson(405, { error: "E.ROUTE.METHOD", message: "only GET and HEAD are answered here" });
+    return sayJson(405, { error: "E.ROUTE.METHOD", message: "method not allowed; use GET or HEAD" });
   }
   switch ((request.url ?? "").split("?", 1)[0]) {
     case "/metrics":
@@ -62,6 +62,6 @@ function handleRequest(request: IncomingMessage, response: ServerResponse, sourc
     case "/inventory":
       return sayJson(200, describeInventory(sources));
     default:
-      return sayJson(404, { error: "E.NOT_FOUND", message: "here are /metrics, /healthz and /inventory" });
+      return sayJson(404, { error: "E.NOT_FOUND", message: "not found; this server has /metrics, /healthz and /inventory" });
   }
 }

@@ -91,9 +91,9 @@ describe("vitals of the worker", () => {
 
     expect(reader(memory(899), { disk: 0.949, heap: 89.9 }).vitals.read().problems).toEqual([]);
     expect(reader(memory(900), { disk: 0.95, heap: 92 }).vitals.read().problems).toEqual([
-      "memory is 90 % full; from 90 % on no new work is taken",
-      "the heap of the handlers is 92 % full; from 90 % on no new work is taken",
-      "the disk of the data directory is 95 % full; from 95 % on no new work is taken",
+      "memory is 90 % full; no new work is taken from 90 % on",
+      "the heap of the handlers is 92 % full; no new work is taken from 90 % on",
+      "the disk of the data directory is 95 % full; no new work is taken from 95 % on",
     ]);
   });
 

@@ -79,7 +79,7 @@ export class WorkerHealthReader {
     ];
     return rows
       .filter(({ pct, max }) => pct !== undefined && pct >= max)
-      .map(({ what, pct, max }) => `${what} is ${pct} % full; from ${max} % on no new work is taken`);
+      .map(({ what, pct, max }) => `${what} is ${pct} % full; no new work is taken from ${max} % on`);
   }
 }
 

@@ -22,7 +22,7 @@ export interface ImportedAdapter {
 export async function importAdapter(packageDir: string, entrypoint: string): Promise<ImportedAdapter | Fault> {
   const [module = "", exportName] = entrypoint.split(":");
   const file = await resolveModuleFile(packageDir, module);
-  if (file === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} names no file inside the package`);
+  if (file === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} does not point to a file inside the package`);
   let exports: Record<string, unknown>;
   try {
     exports = (await import(pathToFileURL(file).href)) as Record<string, unknown>;

@@ -93,7 +93,7 @@ describe("executor", () => {
     expect(texts.join("")).toBe("it is ***, open-");
     expect(b.outcomes).toMatchObject([{ status: "SUCCEEDED", result: { mine: "***" } }]);
     expect(b.log).toEqual([
-      "the result of task r.1 held a secret that was granted to it, and says *** instead",
+      "the result of task r.1 contained one of its secrets, which was replaced by ***",
       "finished",
       "settled",
     ]);

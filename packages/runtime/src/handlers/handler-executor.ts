@@ -193,14 +193,14 @@ class HandlerCall {
     if (chunks.length > 0) this.#ports.sendFeedback(this.#attempt, { chunks });
     const clean = readOutcomeSafely(() => maskOutcome(mask, outcome));
     if (clean !== outcome && clean.type === "result") {
-      const message = `the result of task ${this.#attempt.task} held a secret that was granted to it, and says *** instead`;
+      const message = `the result of task ${this.#attempt.task} contained one of its secrets, which was replaced by ***`;
       this.#ports.reportProblem({ message, cause: "what a handler returns is stored" });
     }
     return clean;
   }
 
   #timeOut(timeoutMs: number): void {
-    const message = `the task did not end within its ${timeoutMs} ms`;
+    const message = `the task exceeded its time limit of ${timeoutMs} ms`;
     this.#clearTimer = undefined;
     this.finish(() => errorOutcome(message, "worker.runner", "E.TIMEOUT"));
     this.#attempt.stopSignal.stop(new Error(message));
@@ -222,7 +222,7 @@ function readOutcomeSafely(read: () => HandlerOutcome): HandlerOutcome {
 const noResources: readonly never[] = [];
 
 const resourceElsewhere = (resource: string, named: string, own: string): Fault =>
-  fault("E.RESOURCE.MISSING", `resource ${resource} is at worker ${named}, and this is ${own}`);
+  fault("E.RESOURCE.MISSING", `resource ${resource} is kept by worker ${named}, but this is worker ${own}`);
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";

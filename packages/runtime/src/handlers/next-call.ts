@@ -49,7 +49,7 @@ const argumentsBytesMax = limits.frameBytesMax - 16 * 1024;
 export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: NextCallArguments): Promise<JsonObject> {
   const { chain_index, node_id } = attempt.dispatch;
   if (chain_index === undefined)
-    return Promise.reject(new NextError("next_no_chain", `node ${node_id} is no middleware of a chain, so nothing comes next`));
+    return Promise.reject(new NextError("next_no_chain", `node ${node_id} is not a middleware, so next has nothing to call`));
   return new Promise((resolve, reject) => {
     const draft = encodeArguments(args);
     const { signal } = attempt.stopSignal;
@@ -81,7 +81,7 @@ export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: Next
     const { timeoutMs } = args;
     if (timeoutMs === undefined || isDone) return;
     cancelTimer = ports.after(Math.min(timeoutMs + schedulerLatenessMs, timerMsMax), () =>
-      giveUp(new NextError("next_timeout", `nothing came back within ${timeoutMs} ms, nor word of it from the scheduler`)),
+      giveUp(new NextError("next_timeout", `no result within ${timeoutMs} ms, and no answer from the scheduler`)),
     );
   });
 }

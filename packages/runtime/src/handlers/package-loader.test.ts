@@ -112,7 +112,7 @@ describe("packages on disk", () => {
     expect(reasons).toEqual([
       ["a/1", "E.MANIFEST.INVALID", expect.stringContaining("JSON")],
       ["b/1", "E.MANIFEST.INVALID", expect.stringContaining("manifest.name")],
-      ["c/1", "E.PKG.INVALID", expect.stringContaining("names no file")],
+      ["c/1", "E.PKG.INVALID", expect.stringContaining("does not point to a file")],
       ["d/1", "E.PKG.INVALID", expect.stringContaining("at import")],
       ["e/1", "E.PKG.INVALID", expect.stringContaining("does not export")],
       ["f/1", "E.PKG.INVALID", expect.stringContaining("no adapter for Node")],
@@ -142,7 +142,7 @@ describe("packages on disk", () => {
     const loadedPackages = await loadPackages(path.join(root, "shelf"));
 
     expect(loadedPackages.packages).toEqual([]);
-    expect(loadedPackages.problems[0]?.fault.message).toContain("names no file inside the package");
+    expect(loadedPackages.problems[0]?.fault.message).toContain("does not point to a file inside the package");
   });
 
   it("[W42] finds handlers in a module, in its default, in a named object, in a class, as one function, and by module path", async () => {

@@ -42,6 +42,14 @@ export interface LoadedPackages {
   readonly vendorFrames?: VendorFrameHub;
 }
 
+/** The packages without their code: what is offered, and what can be called. */
+export interface LoadedPackagesSummary {
+  readonly packages: readonly (Pick<LoadedPackage, "name" | "version" | "dir" | "manifestJson"> & {
+    readonly nodeTypes: readonly string[];
+  })[];
+  readonly problems: readonly { readonly dir: string; readonly code: string; readonly message: string }[];
+}
+
 /** How long a `setup` may take before its handlers are offered without it having ended. */
 const setupTimeoutMs = 10_000;
 const manifestName = "manifest.json";
@@ -73,12 +81,23 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
 }
 
 /** What register says about the packages. */
-export function describePackagesForRegister(loadedPackages: {
+export function describePackagesForRegister({
+  packages,
+}: {
   readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "manifestJson">[];
 }): Required<Pick<RegisterPayload, "packages" | "manifests">> {
   return {
-    packages: loadedPackages.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
-    manifests: loadedPackages.packages.map(({ name, version, manifestJson: written }) => ({ name, version, manifest: written })),
+    packages: packages.map(({ name, version }) => ({ name, version, status: "installed" })),
+    manifests: packages.map(({ name, version, manifestJson }) => ({ name, version, manifest: manifestJson })),
+  };
+}
+
+export function summarizePackages({ packages, problems }: LoadedPackages): LoadedPackagesSummary {
+  return {
+    packages: packages.map(({ name, version, dir, manifestJson, handlers }) => {
+      return { name, version, dir, manifestJson, nodeTypes: handlers.map(({ nodeType }) => nodeType) };
+    }),
+    problems: problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
   };
 }
 

@@ -140,7 +140,7 @@ export class JournaledOutbox implements DurableOutbox {
     else await this.#writePending();
     const lost = this.#pendingWrites.size;
     if (lost > 0) {
-      const message = `${lost} results could not be written to the outbox and are lost; their tasks will be granted again`;
+      const message = `${lost} results could not be written to the outbox and are lost; their tasks will run again`;
       this.#log("error", "outbox-failed", message, { lost });
     }
     try {
@@ -286,7 +286,7 @@ export class JournaledOutbox implements DurableOutbox {
     this.#deadOutcomes = reading.nextKey - reading.outcomes.length;
     const { length } = reading.outcomes;
     if (length > 0)
-      this.#log("info", "outbox-found", `an earlier process has left ${length} results to be sent`, { words: length });
+      this.#log("info", "outbox-found", `${length} results of an earlier process are waiting to be sent`, { words: length });
     return reading.outcomes;
   }
 

@@ -133,7 +133,7 @@ function acquireLock(dir: string, file: string): DatabaseSync {
 async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     const { bytesWritten } = await handle.write(bytes, at);
-    if (bytesWritten === 0) throw new Error("the disk takes no more");
+    if (bytesWritten === 0) throw new Error("the disk accepted no more bytes");
     at += bytesWritten;
   }
 }

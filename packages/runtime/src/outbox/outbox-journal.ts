@@ -122,7 +122,7 @@ export function readJournal(file: Uint8Array): JournalReading {
     if (length === null) break;
     const entry = readEntry(bytes.subarray(at + headerBytes, at + headerBytes + length));
     if (entry === null || bytes[at + typeOffset] !== entryType) {
-      return { outcome: "damaged", at, message: `record ${records} is whole but says nothing known here` };
+      return { outcome: "damaged", at, message: `record ${records} is intact but its format is unknown` };
     }
     for (const outcome of entry.outcomes) {
       words.set(outcome.key, outcome);

@@ -1,31 +1,24 @@
-// The files of a worker's resources: one folder, each file with a note beside it that says what it is, so that it outlives the process.
-// Which of them are kept, and for how long, is resources.ts.
+// The files of a worker's resources: one folder, each file with its metadata in a file beside it, so that it outlives the process.
+// Which of them are kept, and for how long, is resource-registry.ts.
 
 import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { type JsonObject, limits, readJson } from "@astraflow/protocol";
+import { Fault, type JsonObject, limits, readJson } from "@astraflow/protocol";
 import { createDirectory } from "../system/create-directory.ts";
-
-export interface ResourceMetadata {
-  readonly id: string;
-  readonly type: string;
-  readonly scope?: string | undefined;
-  readonly metadata?: JsonObject;
-  readonly createdAt: number;
-  readonly expiresAt: number;
-}
 
 export interface StoredResourceFile {
   readonly id: string;
   readonly type: string;
   readonly scope?: string;
-  readonly metadata: JsonObject;
+  readonly metadata?: JsonObject;
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly path: string;
   readonly sizeBytes: number;
 }
+
+type ResourceMetadata = Omit<StoredResourceFile, "path" | "sizeBytes">;
 
 const metadataSuffix = ".note.json";
 
@@ -39,7 +32,7 @@ export class ResourceFiles {
     this.#workRoot = path.resolve(workRoot);
   }
 
-  /** Notes that cannot be read, and files without a note, are nobody's any more and go. */
+  /** Removes files whose metadata is missing or cannot be read. */
   loadStoredFiles(): StoredResourceFile[] {
     const found: StoredResourceFile[] = [];
     for (const name of this.#listNames()) {
@@ -56,7 +49,7 @@ export class ResourceFiles {
     const from = path.resolve(given);
     const sizeBytes = statSync(from).size;
     if (!from.startsWith(`${this.#workRoot}${path.sep}`))
-      return { file: toStoredFile(details, from, sizeBytes), isFileOwned: false };
+      return { file: { ...details, path: from, sizeBytes }, isFileOwned: false };
     const to = this.#pathFor(details.id);
     try {
       renameSync(from, to);
@@ -64,7 +57,7 @@ export class ResourceFiles {
       // Another disk, or a file that somebody else holds: a copy is as good, and the original goes with its directory.
       copyFileSync(from, to);
     }
-    const file = toStoredFile(details, to, sizeBytes);
+    const file = { ...details, path: to, sizeBytes };
     this.writeMetadata(file);
     return { file, isFileOwned: true };
   }
@@ -72,25 +65,13 @@ export class ResourceFiles {
   storeText(details: ResourceMetadata, text: string): StoredResourceFile {
     const place = this.#pathFor(details.id);
     writeFileSync(place, text);
-    const file = toStoredFile(details, place, Buffer.byteLength(text));
+    const file = { ...details, path: place, sizeBytes: Buffer.byteLength(text) };
     this.writeMetadata(file);
     return file;
   }
 
-  writeMetadata({
-    id,
-    type,
-    scope,
-    metadata,
-    createdAt,
-    expiresAt,
-    path: file,
-  }: ResourceMetadata & { readonly path: string }): void {
+  writeMetadata({ path: file, id, type, scope, metadata = {}, createdAt, expiresAt }: ResourceMetadata & { path: string }): void {
     writeFileSync(file + metadataSuffix, JSON.stringify({ id, type, scope, metadata, createdAt, expiresAt }));
-  }
-
-  readText(file: string): string {
-    return readFileSync(file, "utf8");
   }
 
   removeFile(file: string): void {
@@ -114,24 +95,15 @@ export class ResourceFiles {
   }
 }
 
-function toStoredFile(details: ResourceMetadata, file: string, sizeBytes: number): StoredResourceFile {
-  const { id, type, scope, metadata = {}, createdAt, expiresAt } = details;
-  return { id, type, ...(scope !== undefined && { scope }), metadata, createdAt, expiresAt, path: file, sizeBytes };
-}
-
 function readMetadata(file: string): StoredResourceFile | null {
   try {
     const note = readJson(readFileSync(file + metadataSuffix), limits.json.manifest);
-    if (note instanceof Error || typeof note !== "object" || note === null || Array.isArray(note)) return null;
+    if (note instanceof Fault || !isObject(note)) return null;
     const { id, type, scope, metadata, createdAt, expiresAt } = note;
     if (typeof id !== "string" || typeof type !== "string") return null;
     if (typeof createdAt !== "number" || typeof expiresAt !== "number") return null;
-    const more = isObject(metadata) ? { metadata } : {};
-    return toStoredFile(
-      { id, type, createdAt, expiresAt, ...(typeof scope === "string" && { scope }), ...more },
-      file,
-      statSync(file).size,
-    );
+    const more = { ...(typeof scope === "string" && { scope }), ...(isObject(metadata) && { metadata }) };
+    return { id, type, createdAt, expiresAt, ...more, path: file, sizeBytes: statSync(file).size };
   } catch {
     // A crash between the two writes leaves a file without its note, or half of one.
     return null;

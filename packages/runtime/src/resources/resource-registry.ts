@@ -2,6 +2,7 @@
 // gives way, oldest first. It lives where the handlers run. Its files on disk are resource-files.ts; what the scheduler makes of a name
 // is not decided here.
 
+import { readFileSync } from "node:fs";
 import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
 import {
   type KeptResource,
@@ -86,7 +87,7 @@ export class ResourceRegistry {
   readJson(id: string): unknown {
     const entry = this.#findLive(id);
     if (entry?.path === undefined) throw this.#missingFault(id);
-    return JSON.parse(this.#files.readText(entry.path));
+    return JSON.parse(readFileSync(entry.path, "utf8"));
   }
 
   /** Nothing that is leased is evicted or expires. */
@@ -241,7 +242,7 @@ export class ResourceRegistry {
   #missingFault(id: string): Fault {
     return fault(
       "E.RESOURCE.MISSING",
-      `resource ${id} is not at worker ${this.settings.workerName}: it never was, or it has gone`,
+      `worker ${this.settings.workerName} does not keep resource ${id}: it never did, or the resource expired or was removed`,
     );
   }
 
@@ -274,7 +275,7 @@ export class ResourceRegistry {
     if (over > 0)
       throw fault(
         "E.RESOURCE.FULL",
-        `${needBytes} bytes more than the ${bytesMax} that worker ${this.settings.workerName} may keep ${where === "disk" ? "on disk" : "in memory"}; what is left is in use`,
+        `worker ${this.settings.workerName} cannot keep ${needBytes} more bytes ${where === "disk" ? "on disk" : "in memory"} (limit ${bytesMax}): everything it keeps is in use`,
       );
   }
 

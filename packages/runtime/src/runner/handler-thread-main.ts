@@ -1,23 +1,17 @@
-// The thread in which user code runs: loads the packages, calls their handlers, and says what came of it. It may block, crash or run out
-// of memory; the link lives in another thread and notices. Started by spawn-handler-thread.ts; no room imports this file.
+// The thread in which handlers run: loads the packages, calls their handlers and reports the outcomes. It may block, crash or run out
+// of memory; the link lives in another thread and notices. spawn-handler-thread.ts starts it; no file imports this one.
 
 import { type MessagePort, workerData } from "node:worker_threads";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
-import { type AttemptOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
-import { HandlerExecutor } from "../handlers/handler-executor.ts";
+import type { AttemptOutcome } from "../attempts/outcome.ts";
+import { HandlerHost } from "../handlers/handler-host.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
-import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
-import { type OutgoingVendorFrame, VendorFrameHub } from "../handlers/vendor-frames.ts";
-import type { ResourceRemovedReason } from "../resources/resource.ts";
-import { ResourceFiles } from "../resources/resource-files.ts";
-import { ResourceRegistry } from "../resources/resource-registry.ts";
-import { spillToResources } from "./handler-runner.ts";
+import { type LoadedPackages, loadPackages, summarizePackages } from "../handlers/package-loader.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import {
-  type AttemptKey,
   attemptKeyText,
   type FromHandlerThread,
   type HandlerThreadSettings,
-  type LoadedPackagesSummary,
   MessageBatcher,
   type ToHandlerThread,
 } from "./thread-messages.ts";
@@ -27,74 +21,53 @@ const blockingThresholdMs = 2;
 
 class HandlerThread {
   readonly #outgoing: MessageBatcher<FromHandlerThread>;
-  readonly #executor: HandlerExecutor;
-  readonly #vendorFrames: VendorFrameHub;
+  readonly #host: HandlerHost;
   readonly #attempts = new Map<string, LocalAttempt>();
   readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
   readonly #pendingNextCalls = new Map<number, (answer: NextCallAnswer) => void>();
-  readonly #resources: ResourceRegistry;
-  readonly #resultSpill: ResultSpill;
   #requestCount = 0;
   /** Types of nodes that were seen blocking. */
   readonly #blockingNodeTypes = new Set<string>();
-  /** Said and not yet in the mail: a handler that comes back with its outcome says both in one word. */
-  #pendingOutcome: (AttemptKey & { outcome: AttemptOutcome; attempt: LocalAttempt }) | null = null;
+  /** Not posted yet: where the handler returns with its outcome, one message reports both. */
+  #pendingOutcome: { readonly attempt: LocalAttempt; readonly outcome: AttemptOutcome } | null = null;
 
   constructor(port: MessagePort, settings: HandlerThreadSettings, loadedPackages: LoadedPackages) {
-    this.#outgoing = new MessageBatcher((messages) => port.postMessage(messages), setImmediate);
-    this.#vendorFrames = loadedPackages.vendorFrames ?? new VendorFrameHub();
-    const folder = new ResourceFiles(settings.resourceDir, settings.workRoot);
-    const report = (problem: { message: string; cause: unknown }) => this.#reportProblem(problem);
-    const announced = (resource: string) => this.#outgoing.add({ type: "announced", resource });
-    const removed = (resource: string, reason: ResourceRemovedReason) =>
-      this.#outgoing.add({ type: "removed", resource, reason });
-    this.#resources = new ResourceRegistry(
-      {
+    const outgoing = new MessageBatcher<FromHandlerThread>((messages) => port.postMessage(messages), setImmediate);
+    this.#outgoing = outgoing;
+    const reportProblem = ({ message, cause }: { message: string; cause: unknown }) =>
+      outgoing.add({ type: "report", message, cause: String(cause) });
+    this.#host = new HandlerHost(settings, loadedPackages, {
+      now: () => performance.now(),
+      after,
+      resources: {
         wallClock: () => Date.now(),
         after: afterUnref,
-        reportProblem: report,
-        resourceReferenced: announced,
-        resourceRemoved: removed,
+        resourceReferenced: (resource) => outgoing.add({ type: "announced", resource }),
+        resourceRemoved: (resource, reason) => outgoing.add({ type: "removed", resource, reason }),
       },
-      folder,
-      settings.resources,
-    );
-    this.#resources.restoreFiles();
-    this.#resultSpill = spillToResources(this.#resources);
-    this.#executor = new HandlerExecutor(
-      {
-        now: () => performance.now(),
-        after,
-        callNext: (attempt, draft, answer) => this.#callNext(attempt, draft, answer),
-        groupStarted: (pid) => this.#outgoing.addUrgent({ type: "spawned", pid }),
-        groupEnded: (pid) => this.#outgoing.add({ type: "reaped", pid }),
-        attemptFinished: (attempt, outcome) => {
-          this.#sendPendingOutcome(false);
-          this.#pendingOutcome = { task: attempt.task, fence: attempt.fence, attempt, outcome };
-          // One that is out of time is said although its handler is not back.
-          queueMicrotask(() => this.#sendPendingOutcome(false));
-        },
-        handlerReturned: (attempt) => this.#handlerReturned(attempt),
-        sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input),
-        reportProblem: report,
+      callNext: (attempt, draft, answer) => this.#callNext(attempt, draft, answer),
+      groupStarted: (pid) => outgoing.addUrgent({ type: "spawned", pid }),
+      groupEnded: (pid) => outgoing.add({ type: "reaped", pid }),
+      attemptFinished: (attempt, outcome) => {
+        this.#sendPendingOutcome(false);
+        this.#pendingOutcome = { attempt, outcome };
+        // An attempt that is out of time is reported although its handler has not returned.
+        queueMicrotask(() => this.#sendPendingOutcome(false));
       },
-      {
-        tenant: settings.tenant,
-        handlers: loadedPackages.handlers,
-        ext: this.#vendorFrames.handlerApi,
-        resources: this.#resources,
-        workRoot: settings.workRoot,
-      },
-    );
-    this.#outgoing.add({
+      handlerReturned: (attempt) => this.#handlerReturned(attempt),
+      sendFeedback: ({ task, fence }, _, text) => outgoing.addUrgent({ type: "feedback", task, fence, input: text }),
+      reportProblem,
+    });
+    const { resources, vendorFrames } = this.#host;
+    outgoing.add({
       type: "loaded",
       packages: summarizePackages(loadedPackages),
-      referencedResources: this.#resources.referencedIds(),
+      referencedResources: resources.referencedIds(),
     });
-    this.#vendorFrames.connect({
-      sendFrame: (draft) => this.#sendVendorFrame(draft),
-      listenedTypesChanged: (types) => this.#outgoing.add({ type: "listening", types }),
-      reportProblem: (problem) => this.#reportProblem(problem),
+    vendorFrames.connect({
+      sendFrame: (frame) => this.#sendVendorFrame(frame),
+      listenedTypesChanged: (types) => outgoing.add({ type: "listening", types }),
+      reportProblem,
     });
     port.on("message", (messages: readonly ToHandlerThread[]) => this.#handleMessages(messages, port));
     // A handler that ends the thread must not take along what others have said.
@@ -111,7 +84,7 @@ class HandlerThread {
           this.#attempts.get(attemptKeyText(message))?.stopSignal.stop(new Error(message.reason));
           break;
         case "ext":
-          this.#vendorFrames.deliver(message.frame);
+          this.#host.vendorFrames.deliver(message.frame);
           break;
         case "ext-answer":
           this.#pendingVendorSends.get(message.ticket)?.(message.isTaken);
@@ -124,7 +97,7 @@ class HandlerThread {
           break;
         }
         case "ping":
-          this.#outgoing.add({ type: "pong", ping: message.ping, resources: this.#resources.metrics() });
+          this.#outgoing.add({ type: "pong", ping: message.ping, resources: this.#host.resources.metrics() });
           break;
         case "end":
           this.#outgoing.flush();
@@ -139,7 +112,7 @@ class HandlerThread {
     attempt.phase = "running";
     this.#attempts.set(attemptKeyText(attempt), attempt);
     const since = performance.now();
-    this.#executor.start(attempt);
+    this.#host.executor.start(attempt);
     this.#sendPendingOutcome(false);
     if (performance.now() - since < blockingThresholdMs) return;
     this.#blockingNodeTypes.add(node_type);
@@ -148,26 +121,17 @@ class HandlerThread {
 
   #handlerReturned({ task, fence }: LocalAttempt): void {
     this.#attempts.delete(attemptKeyText({ task, fence }));
-    if (this.#pendingOutcome?.task === task && this.#pendingOutcome.fence === fence) this.#sendPendingOutcome(true);
+    const pending = this.#pendingOutcome?.attempt;
+    if (pending?.task === task && pending.fence === fence) this.#sendPendingOutcome(true);
     else this.#outgoing.add({ type: "settled", task, fence });
   }
 
   #sendPendingOutcome(isSettled: boolean): void {
     if (this.#pendingOutcome === null) return;
-    const { task, fence, attempt, outcome } = this.#pendingOutcome;
+    const { attempt, outcome } = this.#pendingOutcome;
+    const { task, fence } = attempt;
     this.#pendingOutcome = null;
-    const { type, payload } = encodeOutcome(attempt, outcome, this.#resultSpill);
-    this.#outgoing.add({ type: "finished", task, fence, outcome: { frameType: type, payload }, isSettled });
-  }
-
-  #sendFeedback({ task, fence }: LocalAttempt, input: object): void {
-    let text: string | undefined;
-    try {
-      text = JSON.stringify(input);
-    } catch (cause) {
-      return this.#reportProblem({ message: `feedback of task ${task} cannot be written as JSON and was dropped`, cause });
-    }
-    if (text !== undefined) this.#outgoing.addUrgent({ type: "feedback", task, fence, input: text });
+    this.#outgoing.add({ type: "finished", task, fence, outcome: this.#host.encodeOutcome(attempt, outcome), isSettled });
   }
 
   #callNext({ task, fence }: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
@@ -186,10 +150,6 @@ class HandlerThread {
       this.#outgoing.addUrgent({ type: "ext", ticket, draft });
     });
   }
-
-  #reportProblem({ message, cause }: { message: string; cause: unknown }): void {
-    this.#outgoing.add({ type: "report", message, cause: String(cause) });
-  }
 }
 
 function after(ms: number, call: () => void): () => void {
@@ -201,19 +161,6 @@ function after(ms: number, call: () => void): () => void {
 function afterUnref(ms: number, call: () => void): () => void {
   const timer = setTimeout(call, ms).unref();
   return () => clearTimeout(timer);
-}
-
-function summarizePackages(loadedPackages: LoadedPackages): LoadedPackagesSummary {
-  return {
-    packages: loadedPackages.packages.map(({ name, version, dir, manifestJson: written, handlers }) => ({
-      name,
-      version,
-      dir,
-      manifestJson: written,
-      nodeTypes: handlers.map(({ nodeType }) => nodeType),
-    })),
-    problems: loadedPackages.problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
-  };
 }
 
 const { port, settings } = workerData as { port: MessagePort; settings: HandlerThreadSettings };

@@ -1,11 +1,13 @@
 // What the link's thread and the handlers' thread say to each other: plain data, many words in one message. An attempt is named by task
 // and fence on both sides; what its handler returned crosses as text, because only that thread can read it.
 
-import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import type { EncodedOutcome } from "../attempts/outcome.ts";
+import type { HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { ResourceRemovedReason, ResourceSettings } from "../resources/resource.ts";
+import type { ResourceRemovedReason } from "../resources/resource.ts";
 
 export interface AttemptKey {
   readonly task: string;
@@ -44,26 +46,9 @@ export type FromHandlerThread =
   | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
   | { readonly type: "report"; readonly message: string; readonly cause: string };
 
-/** The packages as the link's side knows them: what is offered, and what can be called, without the code. */
-export interface LoadedPackagesSummary {
-  readonly packages: readonly {
-    readonly name: string;
-    readonly version: string;
-    readonly dir: string;
-    readonly manifestJson: JsonObject;
-    readonly nodeTypes: readonly string[];
-  }[];
-  readonly problems: readonly { readonly dir: string; readonly code: string; readonly message: string }[];
-}
-
-export interface HandlerThreadSettings {
-  readonly tenant: string;
+export interface HandlerThreadSettings extends HandlerHostSettings {
   readonly packagesDir: string;
-  /** Parent of the attempts' own directories. */
-  readonly workRoot: string;
-  readonly resources: ResourceSettings;
-  readonly resourceDir: string;
-  /** What the thread's heap may grow to; absent: as Node decides. One that outgrows it ends the thread, not the process. */
+  /** Heap limit of the thread; absent: Node's own. A thread that exceeds it ends, not the process. */
   readonly heapMbMax?: number;
 }
 

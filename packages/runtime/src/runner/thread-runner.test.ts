@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { HandlerThreadListener } from "./spawn-handler-thread.ts";
-import type { FromHandlerThread, LoadedPackagesSummary, ToHandlerThread } from "./thread-messages.ts";
+import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
 import { ThreadRunner, threadRestartPolicy } from "./thread-runner.ts";
 
 const shelf: LoadedPackagesSummary = { packages: [], problems: [] };
@@ -226,7 +227,7 @@ describe("the handlers' thread, seen from the link", () => {
 
     expect(pauses).toEqual([0, 250, 500, 1_000, 2_000, 4_000]);
     expect(problems).toEqual([0, 0, 0, 0, 1, 1]);
-    expect(host.problems[0]).toBe("the thread of the handlers ended 6 times within 60 s");
+    expect(host.problems[0]).toBe("the handler thread crashed 6 times within 60 s");
     expect(log.filter((line) => line === "changed")).toHaveLength(1);
     pass(threadRestartPolicy.crashWindowMs);
     expect(host.problems).toEqual([]);
@@ -238,7 +239,7 @@ describe("the handlers' thread, seen from the link", () => {
 
     last().die("it ended with code 7");
 
-    await expect(opened).rejects.toThrow("while it loaded the packages: it ended with code 7");
+    await expect(opened).rejects.toThrow("while loading packages: it ended with code 7");
     await host.close();
   });
 

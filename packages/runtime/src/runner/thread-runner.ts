@@ -5,6 +5,7 @@ import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
@@ -12,13 +13,7 @@ import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 import type { HandlerRunner, HandlerRunnerListener } from "./handler-runner.ts";
 import type { HandlerThreadHandle, HandlerThreadListener } from "./spawn-handler-thread.ts";
-import {
-  attemptKeyText,
-  type FromHandlerThread,
-  type LoadedPackagesSummary,
-  MessageBatcher,
-  type ToHandlerThread,
-} from "./thread-messages.ts";
+import { attemptKeyText, type FromHandlerThread, MessageBatcher, type ToHandlerThread } from "./thread-messages.ts";
 
 export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
@@ -143,7 +138,7 @@ export class ThreadRunner implements HandlerRunner {
     const crashes = this.#countRecentCrashes();
     return crashes < threadRestartPolicy.crashesMax
       ? []
-      : [`the thread of the handlers ended ${crashes} times within ${threadRestartPolicy.crashWindowMs / 1_000} s`];
+      : [`the handler thread crashed ${crashes} times within ${threadRestartPolicy.crashWindowMs / 1_000} s`];
   }
 
   /** As last heard; asks again for the next time. */
@@ -320,8 +315,8 @@ export class ThreadRunner implements HandlerRunner {
     }
     this.#processGroups.clear();
     if (this.#isClosed) return this.#threadExit.resolve();
-    this.#firstLoad.reject(new Error(`the thread of the handlers ended while it loaded the packages: ${reason}`));
-    this.#listener.problemReported({ message: "the thread of the handlers ended and is started anew", cause: reason });
+    this.#firstLoad.reject(new Error(`the handler thread crashed while loading packages: ${reason}`));
+    this.#listener.problemReported({ message: "the handler thread crashed and is being restarted", cause: reason });
     this.#crashTimes.push(this.#ports.environment.now());
     const crashes = this.#countRecentCrashes();
     const doubled = threadRestartPolicy.restartDelayMs * 2 ** Math.min(Math.max(0, crashes - 2), 20);
@@ -341,7 +336,7 @@ export class ThreadRunner implements HandlerRunner {
     const lost = [...this.#attempts.values()].filter((attempt) => !waiting.has(attemptKeyText(attempt)));
     // What ended it may be a handler's own words.
     const said = lost.reduce((text, { dispatch }) => createSecretMask(dispatch.parameters)?.maskText(text) ?? text, reason);
-    const message = `the thread of the handlers ended while the task ran in it: ${said}`;
+    const message = `the handler thread crashed while this task was running: ${said}`;
     const outcome =
       lost.length === 1 ? errorOutcome(message, "worker.host") : errorOutcome(message, "worker.host", "E.RUNNER.CANCELLED");
     for (const attempt of lost) {

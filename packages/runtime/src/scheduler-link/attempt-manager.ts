@@ -15,32 +15,20 @@ import type {
 } from "@astraflow/protocol";
 import type { SentFrame } from "@astraflow/session";
 import { type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
-import { AttemptTable, type AttemptTableSettings, type HeldAttemptRef } from "../attempts/attempt-table.ts";
+import { AttemptTable, type HeldAttemptRef } from "../attempts/attempt-table.ts";
 import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
 import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
-import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "../outbox/outbox.ts";
+import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxStream } from "../outbox/outbox.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
-import type { InventoryAttempt, LinkEventName, LinkLogEvent, WorkCounts } from "./link-ports.ts";
+import type { LinkContext } from "./link-context.ts";
+import type { InventoryAttempt, WorkCounts } from "./link-ports.ts";
 import { PendingNextCalls } from "./pending-next-calls.ts";
 import { RemovedResourceReports } from "./removed-resources.ts";
 
-export interface AttemptManagerPorts {
-  now(): number;
-  /** Calls the handler of an attempt that has a slot. */
-  startHandler(attempt: LocalAttempt): void;
-  nextFrameId(): string;
-  /** The outbox on disk; null where results are kept in memory only. */
-  readonly durableOutbox: DurableOutbox | null;
-  /** Something new may be sent. */
-  requestFlush(): void;
-  log(level: LinkLogEvent["level"], event: LinkEventName, message: string, details?: Readonly<Record<string, unknown>>): void;
-}
-
 export class AttemptManager {
-  readonly #ports: AttemptManagerPorts;
+  readonly #context: LinkContext;
   readonly #attempts: AttemptTable;
   readonly #outbox: Outbox;
   readonly #feedbackBuffer = new FeedbackBuffer();
@@ -51,21 +39,22 @@ export class AttemptManager {
   #outcomeCount = 0;
   readonly #removedResources: RemovedResourceReports;
 
-  constructor(ports: AttemptManagerPorts, settings: { table: AttemptTableSettings; outbox: OutboxSettings }) {
-    this.#ports = ports;
-    this.#attempts = new AttemptTable(settings.table);
+  constructor(context: LinkContext) {
+    const { ports, settings, writer, requestFlush } = context;
+    this.#context = context;
+    this.#attempts = new AttemptTable({ ...settings.attemptTable, slotsMax: context.capabilities().maxParallel });
     this.#outbox = new Outbox(settings.outbox);
     this.#removedResources = new RemovedResourceReports((payload) => {
-      const id = ports.nextFrameId();
+      const id = writer.nextId();
       this.#outbox.addMessage(
         createOutboxMessage({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload }),
       );
     });
     this.nextCalls = new PendingNextCalls({
-      nextFrameId: () => ports.nextFrameId(),
+      nextFrameId: () => writer.nextId(),
       sendRequest: ({ id, task, payload }) => {
         this.#outbox.addMessage(createOutboxMessage({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload }));
-        ports.requestFlush();
+        requestFlush();
       },
       suspendAttempt: (attempt) => {
         for (const other of this.#attempts.suspendAttempt(attempt)) ports.startHandler(other);
@@ -111,10 +100,10 @@ export class AttemptManager {
     const last = new Map(restored.map((outcome) => [`${outcome.task} ${outcome.fence}`, outcome.key]));
     for (const { key, type, id, run, task, node, fence, payload } of restored) {
       if (last.get(`${task} ${fence}`) !== key) {
-        this.#ports.durableOutbox?.remove(key);
+        this.#context.durableOutbox?.remove(key);
         continue;
       }
-      const attempt = restoreAttempt({ run, task, node, fence }, this.#ports.now());
+      const attempt = restoreAttempt({ run, task, node, fence }, this.#context.ports.now());
       this.#attempts.restoreFinished(attempt);
       this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
     }
@@ -123,23 +112,19 @@ export class AttemptManager {
   // ---- what the scheduler says
 
   handleDispatch(dispatch: DispatchPayload): void {
-    const decision = this.#attempts.admitDispatch(dispatch, this.#ports.now());
+    const decision = this.#attempts.admitDispatch(dispatch, this.#context.ports.now());
     switch (decision.verdict) {
       case "start":
       case "wait":
         if (decision.superseded) this.#stopHandler(decision.superseded, "a newer attempt of the task was granted");
-        if (decision.verdict === "start") this.#ports.startHandler(decision.attempt);
+        if (decision.verdict === "start") this.#context.ports.startHandler(decision.attempt);
         return;
       case "repeat":
         return;
       case "stale": {
         const { fence, knownFence: known } = decision;
-        this.#sendRefusal(
-          dispatch,
-          fence,
-          "E.SESSION.STALE_BINDING",
-          `fence ${fence} is not above ${known}, which is already known here`,
-        );
+        const message = `fence ${fence} is stale: this worker already knows fence ${known} of the task`;
+        this.#sendRefusal(dispatch, fence, "E.SESSION.STALE_BINDING", message);
         return;
       }
       case "key-taken": {
@@ -171,9 +156,15 @@ export class AttemptManager {
     const named = command_id === undefined ? {} : { command_id };
     const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEventPayload);
     this.#outbox.addMessage(
-      createOutboxMessage({ kind: "package", type: "biz.pkg.event", id: this.#ports.nextFrameId(), corr: command_id, payload }),
+      createOutboxMessage({
+        kind: "package",
+        type: "biz.pkg.event",
+        id: this.#context.writer.nextId(),
+        corr: command_id,
+        payload,
+      }),
     );
-    this.#ports.requestFlush();
+    this.#context.requestFlush();
   }
 
   handleCancel({ task_id, fence, reason }: CancelPayload): void {
@@ -188,7 +179,7 @@ export class AttemptManager {
     for (const { attempt, key, kind, id } of settled) {
       if (kind === "next") this.nextCalls.markAcked(id);
       if (attempt !== null) this.#attempts.removeAttempt(attempt);
-      if (key !== null) this.#ports.durableOutbox?.remove(key);
+      if (key !== null) this.#context.durableOutbox?.remove(key);
     }
     return true;
   }
@@ -197,14 +188,14 @@ export class AttemptManager {
   isolateRejectedMessage(reset: ResetPayload): void {
     const rejected = this.#outbox.isolateRejected();
     if (rejected === undefined) return;
-    this.#ports.log("error", "word-condemned", `the scheduler cannot read ${rejected.type} ${rejected.id}: ${reset.reason}`, {
+    this.#context.log("error", "word-condemned", `the scheduler cannot read ${rejected.type} ${rejected.id}: ${reset.reason}`, {
       code: reset.code,
     });
     if (rejected.kind === "next") this.nextCalls.failCall(rejected.id, `the scheduler could not read the call: ${reset.reason}`);
     if (rejected.attempt === null) return;
     const message = `the scheduler could not read the outcome of this task: ${reset.reason}`;
     this.#persistOutcome(rejected.attempt, errorOutcome(message, "worker.link"));
-    if (rejected.key !== null) this.#ports.durableOutbox?.remove(rejected.key);
+    if (rejected.key !== null) this.#context.durableOutbox?.remove(rejected.key);
   }
 
   // ---- what the executor says
@@ -218,13 +209,13 @@ export class AttemptManager {
 
   /** Its handler has come back, so its slot is free. */
   handleHandlerReturned(attempt: LocalAttempt): void {
-    for (const next of this.#attempts.releaseSlot(attempt)) this.#ports.startHandler(next);
+    for (const next of this.#attempts.releaseSlot(attempt)) this.#context.ports.startHandler(next);
   }
 
   handleFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
     if (attempt.phase !== "running") return;
     for (const payload of this.#feedbackBuffer.add(attempt, input)) this.#queueFeedback(attempt, payload);
-    this.#ports.requestFlush();
+    this.#context.requestFlush();
   }
 
   // ---- what time and the operator say
@@ -256,15 +247,17 @@ export class AttemptManager {
   /** Said behind every outcome that may name it: the scheduler must hear of a resource before it hears that it is gone. */
   reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
     this.#removedResources.add({ resource_id: resource, reason }, this.#outcomeCount);
-    this.#ports.requestFlush();
+    this.#context.requestFlush();
   }
 
   /** A package wants to say something to whoever listens at the scheduler. False: too much of that is unacked. */
   sendVendorFrame({ type, id, corr, payload }: OutgoingVendorFrame): boolean {
     if (!this.#outbox.hasRoomForVendorFrame(payload.length)) return false;
     const name = type as OutgoingFrame["type"];
-    this.#outbox.addMessage(createOutboxMessage({ kind: "ext", type: name, id: id ?? this.#ports.nextFrameId(), corr, payload }));
-    this.#ports.requestFlush();
+    this.#outbox.addMessage(
+      createOutboxMessage({ kind: "ext", type: name, id: id ?? this.#context.writer.nextId(), corr, payload }),
+    );
+    this.#context.requestFlush();
     return true;
   }
 
@@ -288,7 +281,7 @@ export class AttemptManager {
       for (const attempt of this.#feedbackBuffer.attemptsWithFeedback())
         this.#queueFeedback(attempt, this.#feedbackBuffer.take(attempt));
     }
-    this.#outbox.sendPending(this.#ports.now(), () => this.#ports.nextFrameId(), send);
+    this.#outbox.sendPending(this.#context.ports.now(), () => this.#context.writer.nextId(), send);
   }
 
   #markFinished(attempt: LocalAttempt): void {
@@ -301,18 +294,18 @@ export class AttemptManager {
 
   /** An outcome that must not be lost: where there is a disk, it is there before it is sent. */
   #persistOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
-    const { durableOutbox } = this.#ports;
+    const { durableOutbox } = this.#context;
     if (durableOutbox === null) return this.#queueOutcome(attempt, outcome, attempt);
     const { run, task, fence } = attempt;
     const { type, payload } = encodeOutcome(attempt, outcome);
-    const id = this.#ports.nextFrameId();
+    const id = this.#context.writer.nextId();
     this.#unpersistedCount++;
     this.#outcomeCount++;
     const key: number = durableOutbox.persist({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
       this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
       this.#unpersistedCount--;
       this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
-      this.#ports.requestFlush();
+      this.#context.requestFlush();
     });
   }
 
@@ -324,7 +317,7 @@ export class AttemptManager {
     where = "worker.link",
   ): void {
     const about = { run: dispatch.run_id, task: dispatch.task_id, fence: fence ?? 0, dispatch };
-    this.#ports.log("warn", "attempt-refused", message, { task: about.task, fence: about.fence, code });
+    this.#context.log("warn", "attempt-refused", message, { task: about.task, fence: about.fence, code });
     this.#queueOutcome(about, errorOutcome(message, where, code), null);
   }
 
@@ -332,17 +325,17 @@ export class AttemptManager {
     const { type, payload } = encodeOutcome(about, outcome);
     this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
     this.#outbox.addMessage(
-      createOutboxMessage({ kind: "outcome", type, id: this.#ports.nextFrameId(), corr: about.task, payload, attempt }),
+      createOutboxMessage({ kind: "outcome", type, id: this.#context.writer.nextId(), corr: about.task, payload, attempt }),
     );
-    this.#ports.requestFlush();
+    this.#context.requestFlush();
   }
 
   #queueFeedback(attempt: LocalAttempt, payload: string | undefined, isUrgent = false): void {
     if (payload === undefined) return;
-    const names = { type: "biz.exec.feedback", id: this.#ports.nextFrameId(), corr: attempt.task } as const;
+    const names = { type: "biz.exec.feedback", id: this.#context.writer.nextId(), corr: attempt.task } as const;
     const dropped = this.#outbox.addMessage(createOutboxMessage({ kind: "feedback", ...names, payload, isUrgent }));
     if (dropped === undefined) return;
-    this.#ports.log("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });
+    this.#context.log("warn", "feedback-dropped", "too much feedback is waiting; the oldest was dropped", { task: dropped.corr });
   }
 
   /** The attempt is no longer this worker's: its outcome will not be said. */
@@ -355,7 +348,7 @@ export class AttemptManager {
   #stopHandler(attempt: LocalAttempt, reason: string): void {
     this.#feedbackBuffer.discard(attempt);
     this.nextCalls.cancelCallsOf(attempt);
-    this.#ports.log("info", "attempt-stopped", reason, { task: attempt.task, fence: attempt.fence });
+    this.#context.log("info", "attempt-stopped", reason, { task: attempt.task, fence: attempt.fence });
     attempt.stopSignal.stop(new Error(reason));
   }
 }

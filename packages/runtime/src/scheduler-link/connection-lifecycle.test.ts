@@ -9,7 +9,7 @@ describe("loss of the connection", () => {
     for (let loss = 0; loss < 4; loss++) {
       const lostAt = harness.now;
       const dials = harness.dials;
-      harness.link.handleConnectionLost("refused");
+      harness.link.connectionLost("refused");
       while (harness.dials === dials) harness.advance(Math.max(0, harness.wakeAt - harness.now));
       waits.push(harness.now - lostAt);
     }
@@ -21,14 +21,14 @@ describe("loss of the connection", () => {
     const harness = new LinkHarness();
     harness.link.start();
     for (let loss = 0; loss < 3; loss++) {
-      harness.link.handleConnectionLost("refused");
+      harness.link.connectionLost("refused");
       harness.advance(4_000);
     }
     harness.openSession();
     harness.advance(1_000);
     const dials = harness.dials;
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
 
     expect(harness.dials).toBe(dials + 1);
@@ -44,7 +44,7 @@ describe("loss of the connection", () => {
     harness.ackUpTo(0);
     const [, unacked] = harness.frames("biz.exec.result");
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
     harness.openSession();
 
@@ -62,7 +62,7 @@ describe("loss of the connection", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.finish("a");
     expect(harness.frames("biz.exec.result")).toHaveLength(0);
 
@@ -99,7 +99,7 @@ describe("loss of the connection", () => {
   it("[W9] tells a refusal at the door from the reset of a session", () => {
     const harness = new LinkHarness();
     harness.link.start();
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     harness.sendToLink("control.reset", { code: "E.AUTH.INVALID_TOKEN", reason: "wrong token" });
 
@@ -112,7 +112,7 @@ describe("loss of the connection", () => {
     const waits: number[] = [];
     const phases = new Set<string>();
     for (let refusal = 0; refusal < 4; refusal++) {
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
       const { now, dials } = harness;
       harness.sendToLink("control.reset", { code: "E.AUTH.INVALID_TOKEN", reason: "wrong token" });
       phases.add(harness.link.status.phase);

@@ -1,33 +1,30 @@
-// How a link comes to a session and loses it: phases, dialling and its pauses, greeting, accept, resume, reset. What is said within a
-// session, and when a worker leaves for good, is link.ts.
+// How a link gets a session and loses it: phases, dialling and its pauses, handshake, accept, resume, reset. What happens within a
+// session, and when a worker leaves for good, is scheduler-link.ts.
 
 import type { AckPayload, ResetPayload, SessionAcceptPayload } from "@astraflow/protocol";
 import type { AttemptManager } from "./attempt-manager.ts";
 import type { Heartbeats } from "./heartbeats.ts";
+import type { LinkContext } from "./link-context.ts";
 import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
-import type { DialTarget, LinkLogEvent, LinkPorts, LinkSettings } from "./link-ports.ts";
-import { SchedulerSession, type SchedulerSessionParts } from "./scheduler-session.ts";
-import type { SessionHandshake } from "./session-handshake.ts";
+import type { DialTarget } from "./link-ports.ts";
+import { SchedulerSession } from "./scheduler-session.ts";
+import { buildHandshake, buildRegister, buildResume } from "./session-handshake.ts";
+import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
 /** Another process has this identity. */
 const identityTakenCodes: ReadonlySet<string> = new Set(["E.SESSION.SUPERSEDED", "E.SESSION.DENIED"]);
 
 export interface ConnectionLifecycleParts {
-  readonly ports: LinkPorts;
-  readonly settings: LinkSettings;
-  readonly instance: string;
-  readonly handshake: SessionHandshake;
-  readonly heartbeats: Heartbeats;
   readonly attempts: AttemptManager;
-  readonly session: SchedulerSessionParts;
-  /** Whether the worker is on its way out, and takes no new work in any session. */
+  readonly heartbeats: Heartbeats;
+  readonly dispatcher: WorkFrameDispatcher;
+  /** Whether the worker is leaving, and takes no new work in any session. */
   isLeaving(): boolean;
-  /** A session is there, new or resumed. */
+  /** There is a session, new or resumed. */
   sessionReady(): void;
-  /** The socket is gone; a new one will be dialled unless somebody closes the link. */
+  /** The socket is gone; a new one will be dialled unless the link is closed. */
   disconnected(): void;
-  log(level: LinkLogEvent["level"], event: LinkLogEvent["event"], message: string, details?: LinkLogEvent["details"]): void;
 }
 
 interface ConnectionLoss {
@@ -42,6 +39,7 @@ interface ConnectionLoss {
 }
 
 export class ConnectionLifecycle {
+  readonly #context: LinkContext;
   readonly #parts: ConnectionLifecycleParts;
   #phase: LinkPhase = "NEW";
   #session: SchedulerSession | null = null;
@@ -52,8 +50,14 @@ export class ConnectionLifecycle {
   /** When waiting for the other end is over, and when the pause before the next dial is. */
   #phaseDeadline = noDeadline;
   #retryAt = noDeadline;
+  /** The last request that opens or resumes a session; an accept counts as the answer to a renewal sent at this time. */
+  #awaitedAckId = "";
+  #sentAt = 0;
+  /** The state of the scheduler's window, from its answer to the resume. */
+  #resumeAck: AckPayload | null = null;
 
-  constructor(parts: ConnectionLifecycleParts) {
+  constructor(context: LinkContext, parts: ConnectionLifecycleParts) {
+    this.#context = context;
     this.#parts = parts;
   }
 
@@ -76,14 +80,14 @@ export class ConnectionLifecycle {
   }
 
   get nextDueAt(): number {
-    return Math.min(this.#phaseDeadline, this.#retryAt, this.#session?.nextDueAt ?? noDeadline);
+    return Math.min(this.#phaseDeadline, this.#retryAt, this.#session?.stream.nextTimeoutAt ?? noDeadline);
   }
 
   /** The only place that changes the phase. */
   transition(transition: LinkTransition): boolean {
     const next = nextPhase(this.#phase, transition);
     if (next === undefined) return false;
-    this.#parts.log("debug", "phase", `${this.#phase} -> ${next}`, { from: this.#phase, to: next, move: transition });
+    this.#context.log("debug", "phase", `${this.#phase} -> ${next}`, { from: this.#phase, to: next, move: transition });
     this.#phase = next;
     this.#phaseDeadline = noDeadline;
     this.#retryAt = noDeadline;
@@ -91,17 +95,23 @@ export class ConnectionLifecycle {
   }
 
   dial(): void {
-    const { ports, settings } = this.#parts;
+    const { ports, settings } = this.#context;
     this.#phaseDeadline = ports.now() + settings.handshakeTimeoutMs;
     ports.dial(this.#dialTarget);
   }
 
   handleOpen(): void {
     if (!this.transition("open")) return;
-    const { handshake, settings } = this.#parts;
-    if (this.#session === null) handshake.sendHandshake();
-    else handshake.sendResume(this.#session);
-    this.#phaseDeadline = handshake.sentAt + (this.#session === null ? settings.handshakeTimeoutMs : settings.acceptTimeoutMs);
+    const { identity, settings } = this.#context;
+    if (this.#session === null) this.#sendRequest("control.handshake", buildHandshake(identity), settings.handshakeTimeoutMs);
+    else this.#sendRequest("control.resume", buildResume(identity, this.#session), settings.acceptTimeoutMs);
+  }
+
+  #sendRequest(type: "control.handshake" | "control.register" | "control.resume", payload: object, timeoutMs: number): void {
+    this.#sentAt = this.#context.ports.now();
+    this.#resumeAck = null;
+    this.#awaitedAckId = this.#context.writer.sendControl(type, payload, { ackRequest: true });
+    this.#phaseDeadline = this.#sentAt + timeoutMs;
   }
 
   /** Does what is due; true if anything was. */
@@ -115,23 +125,28 @@ export class ConnectionLifecycle {
     return true;
   }
 
-  /** An ack outside a session: of a handshake, a register or a resume. What must follow to the latter two is the accept. */
-  handleHandshakeAck(ack: AckPayload): void {
-    const { handshake, heartbeats, attempts, settings } = this.#parts;
+  /** An ack outside a session: of a handshake, a register or a resume. After the latter two the accept must follow. */
+  handleHandshakeAck(id: string | undefined, ack: AckPayload): void {
+    if (id === undefined || id !== this.#awaitedAckId) return;
     if (ack.ok === false) this.endSession(1002, ack.info ?? "the scheduler refused");
-    else if (this.isResuming) handshake.resumeAck = ack;
-    else if (this.transition("welcome")) {
-      heartbeats.packagesRegistered(handshake.sendRegister(attempts.held()));
-      this.#phaseDeadline = handshake.sentAt + settings.acceptTimeoutMs;
-    }
+    else if (this.isResuming) this.#resumeAck = ack;
+    else if (this.transition("welcome")) this.#sendRegister();
+  }
+
+  #sendRegister(): void {
+    const { identity, settings } = this.#context;
+    const { attempts, heartbeats } = this.#parts;
+    const capabilities = this.#context.capabilities();
+    this.#sendRequest("control.register", buildRegister(identity, capabilities, attempts.held()), settings.acceptTimeoutMs);
+    heartbeats.packagesRegistered(capabilities.packages);
   }
 
   /** Null: taken. Else why it means nothing here. */
   handleAccept(accept: SessionAcceptPayload): string | null {
-    const { session_id: id, worker_instance_id: instance = this.#parts.instance } = accept;
+    const { session_id: id, worker_instance_id: instance = this.#context.identity.instance } = accept;
     const session = this.#session;
-    if (instance !== this.#parts.instance)
-      this.endSession(1002, `the scheduler accepted ${instance}, but this worker is ${this.#parts.instance}`);
+    if (instance !== this.#context.identity.instance)
+      this.endSession(1002, `the scheduler accepted ${instance}, but this worker is ${this.#context.identity.instance}`);
     else if (this.#phase === "REGISTERED") this.#openSession(accept);
     else if (session === null) return "an accept came before the register";
     else if (this.#phase === "HANDSHAKING") this.#resumeSession(session, accept);
@@ -142,10 +157,10 @@ export class ConnectionLifecycle {
   }
 
   handleReset({ code, reason, retry_after_ms }: ResetPayload): void {
-    const { ports, settings, attempts } = this.#parts;
+    const { ports, settings } = this.#context;
     const isRefusedResume = this.isResuming;
     const event = isInSession(this.#phase) || isRefusedResume ? "reset" : "refused";
-    if (isInSession(this.#phase) && code.startsWith("E.FRAME.")) attempts.isolateRejectedMessage({ code, reason });
+    if (isInSession(this.#phase) && code.startsWith("E.FRAME.")) this.#parts.attempts.isolateRejectedMessage({ code, reason });
     this.discardSession();
     ports.closeConnection(1000, "reset");
     // Two processes with one identity must not throw each other out in a loop.
@@ -155,7 +170,7 @@ export class ConnectionLifecycle {
 
   /** The two ends do not mean the same session any more. */
   endInconsistentSession(): void {
-    this.endSession(1002, "the scheduler acked what was never sent, or forgot what it had acked");
+    this.endSession(1002, "the scheduler's acknowledgements do not match what this worker has sent");
   }
 
   /** Nothing of the session can go on but what it did not deliver: that goes into the next. */
@@ -171,7 +186,7 @@ export class ConnectionLifecycle {
 
   /** The session, if there still is one, will be resumed, where it was or elsewhere. */
   disconnect(code: number, reason: string, target: DialTarget = "same"): void {
-    this.#parts.ports.closeConnection(code, reason);
+    this.#context.ports.closeConnection(code, reason);
     this.handleConnectionLost(reason, target);
   }
 
@@ -180,58 +195,58 @@ export class ConnectionLifecycle {
   }
 
   #openSession(accept: SessionAcceptPayload): void {
-    const { heartbeats, handshake, attempts, log, isLeaving } = this.#parts;
+    const { heartbeats, attempts, dispatcher, isLeaving } = this.#parts;
     this.transition("accept");
-    this.#session = new SchedulerSession(accept, this.#parts.session);
-    heartbeats.startSession(accept, handshake.sentAt);
-    log("info", "ready", `session ${accept.session_id} is open`, { session: accept.session_id, ...attempts.counts });
+    this.#session = new SchedulerSession(accept, this.#context, attempts, dispatcher);
+    heartbeats.startSession(accept, this.#sentAt);
+    this.#context.log("info", "ready", `session ${accept.session_id} is open`, {
+      session: accept.session_id,
+      ...attempts.counts,
+    });
     if (isLeaving()) this.transition("drain");
     this.#markReady();
   }
 
   /** The session goes on over a new socket. Nothing is registered again: what both ends hold is what it was. */
   #resumeSession(session: SchedulerSession, accept: SessionAcceptPayload): void {
-    const { heartbeats, handshake, attempts, log, isLeaving } = this.#parts;
+    const { heartbeats, attempts, isLeaving } = this.#parts;
     if (accept.resumed !== true || accept.session_id !== session.id)
       return this.endSession(1000, "the scheduler opened another session instead of resuming the old one");
-    const again = session.resume(handshake.resumeAck);
+    const again = session.resume(this.#resumeAck);
     if (again === null) return this.endInconsistentSession();
     this.transition(isLeaving() ? "resumeDraining" : "resume");
     session.token = accept.session_token;
-    heartbeats.resumeSession(accept, handshake.sentAt);
-    log("info", "resumed", `session ${session.id} goes on`, { session: session.id, again: again.length, ...attempts.counts });
+    heartbeats.resumeSession(accept, this.#sentAt);
+    const details = { session: session.id, again: again.length, ...attempts.counts };
+    this.#context.log("info", "resumed", `session ${session.id} is resumed`, details);
     session.resend(again);
     this.#markReady();
   }
 
   #markReady(): void {
-    this.#readyAt = this.#parts.ports.now();
+    this.#readyAt = this.#context.ports.now();
     this.#parts.sessionReady();
   }
 
-  #enterBackoff({
-    event,
-    reason,
-    code,
-    delayMs: pauseMs = 0,
-    dialTarget: target = "next",
-    isRefusedResume = false,
-  }: ConnectionLoss): void {
-    const { ports, settings, handshake, heartbeats, attempts, log, disconnected: departed } = this.#parts;
+  #enterBackoff(loss: ConnectionLoss): void {
+    const { event, reason, code, delayMs: pauseMs = 0, dialTarget: target = "next", isRefusedResume = false } = loss;
+    const { ports, settings, log } = this.#context;
+    const { heartbeats, attempts, disconnected } = this.#parts;
     const isSessionKept = this.activeSession !== null;
     if (!this.transition("lose")) return;
     const now = ports.now();
     if (now - this.#readyAt >= settings.stableSessionMs) this.#failureCount = 0;
     this.#readyAt = noDeadline;
-    handshake.reset();
+    this.#awaitedAckId = "";
+    this.#resumeAck = null;
     heartbeats.pause();
-    this.#session?.pause();
+    this.#session?.stream.pause();
     this.#dialTarget = isRefusedResume ? "same" : isSessionKept ? target : "next";
     const backoff = isRefusedResume ? 0 : computeBackoffMs(settings.backoff, this.#failureCount++, ports.random());
     const delayMs = Math.max(pauseMs, backoff);
     this.#retryAt = now + delayMs;
     const details = { ...attempts.counts, retryInMs: Math.round(delayMs), ...(code !== undefined && { code }) };
     log(isRefusedResume ? "info" : "warn", event, reason, details);
-    departed();
+    disconnected();
   }
 }

@@ -170,7 +170,7 @@ describe("a link whose results are kept on disk", () => {
     rig.flush();
     expect(rig.payload("biz.exec.error")).toMatchObject({ task_id: "b", code: "E.RUNNER.CANCELLED" });
     expect(rig.link.status.held).toBe(1);
-    rig.link.handleConnectionLost("gone");
+    rig.link.connectionLost("gone");
     rig.advance(0);
     rig.openSession();
     expect(rig.payload("control.heartbeat").healthy).toBe(false);

@@ -10,7 +10,7 @@ describe("the lease", () => {
     const beat = harness.lastFrame("control.heartbeat");
     harness.advance(4_000);
     harness.ackById(beat.id); // sent at 10 s: the lease is safe until 37 s, whenever the answer came
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
 
     harness.advance(22_999);
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
@@ -29,7 +29,7 @@ describe("the lease", () => {
     harness.dispatch("a");
     harness.dispatch("b");
     harness.flush();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.finish("a");
 
     harness.advance(27_000);
@@ -59,7 +59,7 @@ describe("the lease", () => {
 
     harness.advance(27_000);
 
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the lease ran out without an answer" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the lease expired before the scheduler answered" }]);
     expect(harness.dials).toBe(2);
   });
 
@@ -68,7 +68,7 @@ describe("the lease", () => {
     harness.link.start();
     harness.openSession({ lease_ms: undefined });
     harness.dispatch("a");
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
 
     harness.advance(3_600_000);
 
@@ -131,7 +131,7 @@ describe("what a heartbeat says", () => {
     harness.health = { metrics: {}, problems: ["no disk left"] };
     harness.link.reportHealth();
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
     harness.resumeSession(-1);
 
@@ -142,7 +142,7 @@ describe("what a heartbeat says", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
     harness.link.reportHealth();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.health = { metrics: {}, problems: [] };
     harness.advance(0);
     harness.resumeSession(-1);

@@ -1,27 +1,18 @@
-// The heartbeats of a session: when they are due, what they say, and what their answers renew. What follows from a lease that ends, or
-// from a scheduler that does not answer, is decided in link.ts.
+// The heartbeats of a session: when they are due, what they carry, and what their answers renew. What follows from a lease that ends, or
+// from a scheduler that does not answer, is decided in scheduler-link.ts.
 
 import { createHash } from "node:crypto";
 import type { SessionAcceptPayload } from "@astraflow/protocol";
-import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
 import type { AttemptManager } from "./attempt-manager.ts";
-import type { FrameWriter } from "./frame-writer.ts";
 import { Lease } from "./lease.ts";
-import type { DrainThresholds, LinkLogEvent, LinkPorts, LinkSettings, WorkerCapabilities } from "./link-ports.ts";
-
-export interface HeartbeatsParts {
-  readonly ports: Pick<LinkPorts, "now" | "readHealth" | "incrementCounter" | "log">;
-  readonly capabilities: () => WorkerCapabilities;
-  readonly settings: Pick<LinkSettings, "lease" | "heartbeatMs">;
-  readonly durableOutbox: DurableOutbox | null;
-  readonly writer: FrameWriter;
-  readonly attempts: AttemptManager;
-}
+import type { LinkContext } from "./link-context.ts";
+import type { DrainThresholds, WorkerCapabilities } from "./link-ports.ts";
 
 type InstalledPackages = WorkerCapabilities["packages"];
 
 export class Heartbeats {
-  readonly #parts: HeartbeatsParts;
+  readonly #context: LinkContext;
+  readonly #attempts: AttemptManager;
   readonly lease: Lease;
   /** When the next beat is due; Infinity while there is no session. */
   nextHeartbeatAt = Number.POSITIVE_INFINITY;
@@ -34,15 +25,16 @@ export class Heartbeats {
   #wasHealthy = true;
   #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
 
-  constructor(parts: HeartbeatsParts) {
-    this.#parts = parts;
-    this.lease = new Lease(parts.settings.lease);
-    this.#intervalMs = parts.settings.heartbeatMs;
+  constructor(context: LinkContext, attempts: AttemptManager) {
+    this.#context = context;
+    this.#attempts = attempts;
+    this.lease = new Lease(context.settings.lease);
+    this.#intervalMs = context.settings.heartbeatMs;
   }
 
   /** Whether outcomes of new work could be kept. */
   get canPersistOutcomes(): boolean {
-    const { durableOutbox } = this.#parts;
+    const { durableOutbox } = this.#context;
     return durableOutbox === null || durableOutbox.isHealthy;
   }
 
@@ -61,9 +53,9 @@ export class Heartbeats {
   /** A fresh session: its register, sent at `from`, was the renewal. */
   startSession(accept: SessionAcceptPayload, from: number): void {
     this.lease.grant(accept.lease_ms, from);
-    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
+    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#context.settings.heartbeatMs;
     this.#drainThresholds = readDrainThresholds(accept);
-    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
+    this.nextHeartbeatAt = this.#context.ports.now() + this.#intervalMs;
   }
 
   /** The same session goes on: its resume, sent at `from`, was a renewal. */
@@ -71,7 +63,7 @@ export class Heartbeats {
     this.lease.renew(accept.lease_ms, from);
     this.#intervalMs = accept.heartbeat_interval_ms ?? this.#intervalMs;
     this.#drainThresholds = readDrainThresholds(accept);
-    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
+    this.nextHeartbeatAt = this.#context.ports.now() + this.#intervalMs;
   }
 
   /** The socket is gone. The lease runs on. */
@@ -82,9 +74,9 @@ export class Heartbeats {
 
   /** Sends a beat and gives its id. */
   sendHeartbeat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
-    const { ports, capabilities, attempts, writer } = this.#parts;
+    const { ports, capabilities, writer } = this.#context;
     const { metrics, problems } = this.#readHealth();
-    const { occupied: inflight, unacked, outbox } = attempts.counts;
+    const { occupied: inflight, unacked, outbox } = this.#attempts.counts;
     const installed = capabilities().packages;
     const hash = digestPackages(installed);
     const isNews = hash !== this.#ackedPackagesHash;
@@ -92,7 +84,7 @@ export class Heartbeats {
       healthy: !isLeaving && problems.length === 0,
       metrics: { ...metrics, ...(this.#latencyMs !== null && { latency_ms: this.#latencyMs }), inflight, unacked, outbox },
       packages: isNews ? { hash, installed } : { hash },
-      held: attempts.held(),
+      held: this.#attempts.held(),
       ...(isDraining && { draining: true }),
     };
     const now = ports.now();
@@ -109,14 +101,14 @@ export class Heartbeats {
   handleAck(id: string): void {
     const sentAt = this.lease.heartbeatAnswered(id);
     if (sentAt === undefined) return;
-    this.#latencyMs = Math.max(0, Math.round(this.#parts.ports.now() - sentAt));
+    this.#latencyMs = Math.max(0, Math.round(this.#context.ports.now() - sentAt));
     if (this.#unackedPackages?.id !== id) return;
     this.#ackedPackagesHash = this.#unackedPackages.hash;
     this.#unackedPackages = null;
   }
 
   #readHealth(): { metrics: Record<string, number>; problems: readonly string[] } {
-    const vitals = this.#parts.ports.readHealth(this.#drainThresholds);
+    const vitals = this.#context.ports.readHealth(this.#drainThresholds);
     const problems = this.canPersistOutcomes ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
     // What is no number would be written as null, and a beat that cannot be read ends the session.
     const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
@@ -128,10 +120,8 @@ export class Heartbeats {
     const isWell = problems.length === 0;
     if (isWell === this.#wasHealthy) return;
     this.#wasHealthy = isWell;
-    const event: LinkLogEvent = isWell
-      ? { level: "info", event: "healthy", message: "the worker is well again" }
-      : { level: "warn", event: "unhealthy", message: `the worker should get no new work: ${problems.join("; ")}` };
-    this.#parts.ports.log(event);
+    if (isWell) this.#context.log("info", "healthy", "the worker is healthy again");
+    else this.#context.log("warn", "unhealthy", `the worker is unhealthy and takes no new work: ${problems.join("; ")}`);
   }
 }
 

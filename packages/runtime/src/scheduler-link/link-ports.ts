@@ -199,7 +199,7 @@ export interface WorkCounts {
   readonly held: number;
   /** Handlers that were called and have not come back. */
   readonly occupied: number;
-  /** Words of every kind that the scheduler has not acked. */
+  /** Messages of every kind that the scheduler has not acked. */
   readonly unacked: number;
   /** Outcomes among them, those that are not on disk yet included. */
   readonly outbox: number;

@@ -66,11 +66,11 @@ describe("the exchange of a session", () => {
     harness.advance(2_000);
     const lines = transcript(harness);
 
-    harness.link.handleConnectionLost("cut");
+    harness.link.connectionLost("cut");
     harness.advance(0);
     harness.resumeSession(-1);
     harness.advance(2_000);
-    harness.link.handleConnectionLost("cut");
+    harness.link.connectionLost("cut");
     harness.advance(0);
     harness.openSession();
     harness.ackUpTo(0);

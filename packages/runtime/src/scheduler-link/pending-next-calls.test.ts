@@ -83,11 +83,11 @@ describe("a call of the next in a chain", () => {
     const [first] = requests(harness);
     harness.ackUpTo(0);
     ask(harness, "b");
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
     harness.resumeSession(0);
     expect(requests(harness).map(({ corr }) => corr)).toEqual(["a", "b", "b"]);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(1_000);
 
     harness.openSession();
@@ -111,7 +111,7 @@ describe("a call of the next in a chain", () => {
     expect(harness.started.map(({ task }) => task)).toEqual(["a"]);
     harness.link.handleHandlerReturned(harness.attempt("a"));
     expect(harness.started.map(({ task }) => task)).toEqual(["a", "b"]);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(1_000);
     harness.openSession();
 
@@ -127,7 +127,7 @@ describe("a call of the next in a chain", () => {
     forget();
     harness.dispatch("b");
     respond(harness, idOf(harness), { result: {} }, 2);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(1_000);
     harness.openSession();
 

@@ -50,7 +50,7 @@ describe("resources that are gone", () => {
 
   it("[W182] leave at most 64 to a frame, and no more than 4,096 are remembered while there is no session", () => {
     const harness = readyLinkHarness();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     for (let count = 0; count < 4_100; count++) harness.link.reportRemovedResource(`r${count}`, "released");
 
     harness.advance(0);

@@ -7,7 +7,7 @@ describe("session of a worker", () => {
     harness.link.start();
 
     expect(harness.dials).toBe(1);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     expect(harness.types()).toEqual(["control.handshake"]);
     harness.ackById(harness.lastFrame("control.handshake").id);
     expect(harness.types()).toEqual(["control.handshake", "control.register"]);
@@ -27,7 +27,7 @@ describe("session of a worker", () => {
   it("[W1] ends a handshake that stays unanswered and tries again", () => {
     const harness = new LinkHarness();
     harness.link.start();
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     harness.advance(30_000);
 
@@ -85,7 +85,7 @@ describe("session of a worker", () => {
     harness.advance(30_000);
 
     expect(harness.frames("control.heartbeat")).toHaveLength(2);
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves heartbeats unanswered" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not answer heartbeats" }]);
   });
 
   it("[W4] acks all dispatches of one tick with one cumulative ack, before any result of theirs", () => {
@@ -105,7 +105,7 @@ describe("session of a worker", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
     harness.openSession();
 
@@ -158,7 +158,7 @@ describe("session of a worker", () => {
     for (const text of ["{", "[]", '{"type":"control.ack"}']) {
       const harness = readyLinkHarness();
 
-      harness.link.handleMessage(text);
+      harness.link.messageReceived(text);
 
       expect([text, harness.link.status.phase]).toEqual([text, "BACKOFF"]);
     }
@@ -239,7 +239,7 @@ describe("draining and leaving", () => {
   it("[W92] is welcome again after a resume, unless the drain is said again", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {});
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
     harness.resumeSession(-1);
     harness.dispatch("a");
@@ -286,7 +286,7 @@ describe("draining and leaving", () => {
   it("[W19] leaves at once when it is offline and owes nothing", () => {
     const harness = new LinkHarness();
     harness.link.start();
-    harness.link.handleConnectionLost("refused");
+    harness.link.connectionLost("refused");
 
     harness.link.drainAndClose();
 
@@ -298,7 +298,7 @@ describe("draining and leaving", () => {
     harness.dispatch("a");
     harness.flush();
     harness.link.drainAndClose();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.finish("a");
     harness.advance(0);
     harness.openSession();
@@ -329,9 +329,9 @@ describe("draining and leaving", () => {
     harness.link.stop();
     const sent = harness.sent.length;
 
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     harness.dispatch("a");
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.link.drainAndClose();
     harness.link.tick();
     harness.link.flush();

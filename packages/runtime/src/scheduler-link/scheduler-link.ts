@@ -1,6 +1,6 @@
-// The worker's side of a session, as a machine driven by events: the socket's, the clock's, the executor's, the operator's.
-// How it comes to a session is connection-lifecycle.ts, frames of work in it scheduler-session.ts, heartbeats and lease heartbeats.ts, attempts and
-// unacked words attempt-manager.ts. Here they meet; sockets and timers stay outside.
+// The worker's side of a session, driven by events of the socket, the clock, the handlers and the operator. Getting a session is
+// connection-lifecycle.ts, work frames in it scheduler-session.ts, heartbeats and the lease heartbeats.ts, attempts and unacked messages
+// attempt-manager.ts. Sockets and timers stay outside.
 
 import {
   type AckPayload,
@@ -24,18 +24,17 @@ import { AttemptManager } from "./attempt-manager.ts";
 import { ConnectionLifecycle } from "./connection-lifecycle.ts";
 import { FrameWriter } from "./frame-writer.ts";
 import { Heartbeats } from "./heartbeats.ts";
+import { type LinkContext, logIgnoredFrame } from "./link-context.ts";
 import type {
   DialTarget,
   LinkInventory,
-  LinkLogEvent,
   LinkPorts,
   LinkSettings,
   LinkStatus,
   WorkerCapabilities,
   WorkerIdentity,
 } from "./link-ports.ts";
-import { SessionHandshake } from "./session-handshake.ts";
-import { VendorFrameReceiver } from "./vendor-frame-receiver.ts";
+import type { DialerEvents } from "./websocket-dialer.ts";
 import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
@@ -51,11 +50,10 @@ export interface SchedulerLinkOptions {
   readonly durableOutbox?: DurableOutbox | null;
 }
 
-export class SchedulerLink {
+export class SchedulerLink implements DialerEvents {
+  readonly #context: LinkContext;
   readonly #ports: LinkPorts;
-  readonly #writer: FrameWriter;
   readonly #attempts: AttemptManager;
-  readonly #handshake: SessionHandshake;
   readonly #heartbeats: Heartbeats;
   readonly #lifecycle: ConnectionLifecycle;
 
@@ -66,44 +64,29 @@ export class SchedulerLink {
   #tickScheduledAt = noDeadline;
   #isFlushRequested = false;
 
-  constructor(options: SchedulerLinkOptions) {
-    const { ports, identity, capabilities, settings, durableOutbox = null } = options;
-    const log = (...said: Parameters<typeof createLogEvent>) => ports.log(createLogEvent(...said));
-    const writer = new FrameWriter(ports, identity);
-    const attempts = new AttemptManager(
-      {
-        now: () => ports.now(),
-        startHandler: (attempt) => ports.startHandler(attempt),
-        nextFrameId: () => writer.nextId(),
-        durableOutbox,
-        requestFlush: () => this.#requestFlush(),
-        log,
-      },
-      { table: { ...settings.attemptTable, slotsMax: capabilities().maxParallel }, outbox: settings.outbox },
-    );
-    const dispatcher = new WorkFrameDispatcher({
-      attempts,
-      vendorFrames: new VendorFrameReceiver((frame) => ports.deliverVendorFrame(frame)),
-      refusalReason: () => this.#refusalReason,
-    });
-    const logIgnoredFrame = (envelope: Envelope, problem: string) => this.#logIgnoredFrame(envelope, problem);
-    this.#ports = ports;
-    this.#writer = writer;
-    this.#attempts = attempts;
-    this.#handshake = new SessionHandshake({ ports, identity, capabilities, writer });
-    this.#heartbeats = new Heartbeats({ ports, capabilities, settings, durableOutbox, writer, attempts });
-    this.#lifecycle = new ConnectionLifecycle({
+  constructor({ ports, identity, capabilities, settings, durableOutbox = null }: SchedulerLinkOptions) {
+    const context: LinkContext = {
       ports,
       settings,
-      instance: identity.instance,
-      handshake: this.#handshake,
-      heartbeats: this.#heartbeats,
+      identity,
+      capabilities,
+      durableOutbox,
+      writer: new FrameWriter(ports, identity),
+      requestFlush: () => this.#requestFlush(),
+      log: (level, event, message, details) => ports.log({ level, event, message, ...(details !== undefined && { details }) }),
+    };
+    const attempts = new AttemptManager(context);
+    this.#context = context;
+    this.#ports = ports;
+    this.#attempts = attempts;
+    this.#heartbeats = new Heartbeats(context, attempts);
+    this.#lifecycle = new ConnectionLifecycle(context, {
       attempts,
-      session: { ports, settings, writer, attempts, dispatcher, logIgnoredFrame },
+      heartbeats: this.#heartbeats,
+      dispatcher: new WorkFrameDispatcher(context, attempts, () => this.#refusalReason),
       isLeaving: () => this.#isLeaving,
       sessionReady: () => this.#handleSessionReady(),
       disconnected: () => this.#handleDisconnected(),
-      log,
     });
   }
 
@@ -120,7 +103,7 @@ export class SchedulerLink {
       leaseLeftMs: leftMs === noDeadline ? null : Math.max(0, Math.round(leftMs)),
       attempts: this.#attempts.inventory(now),
       counts: this.#attempts.counts,
-      stream: this.#lifecycle.session?.counts ?? null,
+      stream: this.#lifecycle.session?.stream.counts ?? null,
     };
   }
 
@@ -157,19 +140,19 @@ export class SchedulerLink {
 
   // ---- the socket
 
-  handleOpen(): void {
+  connectionOpened(): void {
     this.#selfFenceIfDue();
     this.#lifecycle.handleOpen();
     this.#scheduleTick();
   }
 
   /** The socket is gone, or never came up. A scheduler that has fallen silent is better not asked first: `next`. */
-  handleConnectionLost(reason: string, target: DialTarget = "same"): void {
+  connectionLost(reason: string, target: DialTarget = "same"): void {
     this.#lifecycle.handleConnectionLost(reason, target);
   }
 
   /** One text message of the scheduler. */
-  handleMessage(text: string): void {
+  messageReceived(text: string): void {
     const { phase } = this.#lifecycle;
     if (phase === "CLOSED" || phase === "BACKOFF" || phase === "NEW") return;
     if (this.#selfFenceIfDue()) return this.#scheduleTick();
@@ -234,7 +217,7 @@ export class SchedulerLink {
     this.#attempts.expireSlotWaits(now);
     if (!this.#lifecycle.tick(now) && this.#heartbeats.nextHeartbeatAt <= now) {
       if (this.#heartbeats.lease.isSchedulerSilent)
-        this.#lifecycle.disconnect(1001, "the scheduler leaves heartbeats unanswered", "next");
+        this.#lifecycle.disconnect(1001, "the scheduler does not answer heartbeats", "next");
       else this.#sendHeartbeat();
     }
     this.#retransmitDue();
@@ -271,7 +254,7 @@ export class SchedulerLink {
       if (this.#farewellHeartbeatId === "") this.#close("left");
     } else if (this.#lifecycle.phase === "DRAINING" && !this.#hasReportedDrained) {
       this.#hasReportedDrained = true;
-      this.#ports.log(createLogEvent("info", "drained", "all that was held is finished and acked"));
+      this.#context.log("info", "drained", "drained: every task is finished and acknowledged");
       this.#sendHeartbeat();
     }
   }
@@ -279,7 +262,7 @@ export class SchedulerLink {
   #close(reason: string): void {
     if (!this.#lifecycle.transition("stop")) return;
     this.#ports.closeConnection(1000, reason);
-    this.#ports.log(createLogEvent("info", "closed", reason));
+    this.#context.log("info", "closed", reason);
   }
 
   get #isClosed(): boolean {
@@ -294,11 +277,11 @@ export class SchedulerLink {
     const { lease } = this.#heartbeats;
     if (this.#ports.now() < lease.selfFenceAt) return false;
     lease.expire();
-    const lost = this.#attempts.discardUnfinished("the worker's lease ran out");
-    const message = `the lease ran out without an answer; ${lost} attempts were dropped`;
-    if (lost > 0) this.#ports.log(createLogEvent("error", "self-fenced", message, { lost }));
+    const lost = this.#attempts.discardUnfinished("the worker's lease expired");
+    const message = `the lease expired before the scheduler answered; ${lost} attempts were stopped`;
+    if (lost > 0) this.#context.log("error", "self-fenced", message, { lost });
     const hasSessionSocket = this.#lifecycle.activeSession !== null || this.#lifecycle.isResuming;
-    if (hasSessionSocket) this.#lifecycle.endSession(1001, "the lease ran out without an answer");
+    if (hasSessionSocket) this.#lifecycle.endSession(1001, "the lease expired before the scheduler answered");
     else this.#lifecycle.discardSession();
     return hasSessionSocket;
   }
@@ -317,7 +300,8 @@ export class SchedulerLink {
       if (problem !== null) this.#ignoreFrame(envelope, problem);
     } else if (frame.type === "control.reset") this.#lifecycle.handleReset(frame.payload);
     else if (frame.type === "control.drain" || frame.type === "control.undrain") {
-      if (envelope.ack?.request) this.#writer.sendControl("control.ack", { ok: true, for: envelope.id }, { ackFor: envelope.id });
+      if (envelope.ack?.request)
+        this.#context.writer.sendControl("control.ack", { ok: true, for: envelope.id }, { ackFor: envelope.id });
       if (frame.type === "control.undrain") this.#handleUndrain();
       else if (this.#lifecycle.transition("drain")) this.#closeIfIdle();
     } else this.#ignoreFrame(envelope, `${frame.type} is not for workers`);
@@ -326,21 +310,18 @@ export class SchedulerLink {
   #handleUndrain(): void {
     if (this.#isLeaving || !this.#lifecycle.transition("undrain")) return;
     this.#hasReportedDrained = false;
-    this.#ports.log(createLogEvent("info", "undrained", "new work is welcome again"));
+    this.#context.log("info", "undrained", "the worker accepts new work again");
     this.#sendHeartbeat();
   }
 
   #handleAck(ack: AckPayload, envelope: Envelope): void {
     const id = ack.for ?? envelope.ack?.for;
-    if (this.#lifecycle.activeSession === null) {
-      if (this.#handshake.isAwaitedAck(id)) this.#lifecycle.handleHandshakeAck(ack);
-      return;
-    }
+    if (this.#lifecycle.activeSession === null) return this.#lifecycle.handleHandshakeAck(id, ack);
     if (id !== undefined) this.#heartbeats.handleAck(id);
     if (id === this.#farewellHeartbeatId) this.#farewellHeartbeatId = "";
     if (ack.ok === false) {
       const message = ack.info ?? "the scheduler did not understand a frame";
-      this.#ports.log(createLogEvent("warn", "word-refused", message, { for: id }));
+      this.#context.log("warn", "word-refused", message, { for: id });
       if (id !== undefined) this.#attempts.nextCalls.failCall(id, message);
     }
     if (!this.#attempts.handleAck(ack, envelope.ack?.for)) return this.#lifecycle.endInconsistentSession();
@@ -352,7 +333,7 @@ export class SchedulerLink {
     const session = this.#lifecycle.activeSession;
     if (session === null) return this.#ignoreFrame(envelope, `${envelope.type} came before the session was accepted`);
     session.receiveFrame(envelope, bytes);
-    if (session.hasPendingAcks) this.#requestFlush();
+    if (session.stream.hasPendingAcks) this.#requestFlush();
     this.#closeIfIdle();
   }
 
@@ -364,13 +345,9 @@ export class SchedulerLink {
 
   /** Never fatal: what asked by id is told. */
   #ignoreFrame(envelope: Envelope, message: string): void {
-    this.#logIgnoredFrame(envelope, message);
+    logIgnoredFrame(this.#context, envelope, message);
     if (envelope.seq !== undefined || !envelope.ack?.request) return;
-    this.#writer.sendControl("control.ack", { ok: false, for: envelope.id, info: message }, { ackFor: envelope.id });
-  }
-
-  #logIgnoredFrame({ type, id, corr, seq }: Envelope, message: string): void {
-    this.#ports.log(createLogEvent("warn", "frame-ignored", message, { type, id, corr, seq }));
+    this.#context.writer.sendControl("control.ack", { ok: false, for: envelope.id, info: message }, { ackFor: envelope.id });
   }
 
   // ---- what goes out in time
@@ -382,7 +359,7 @@ export class SchedulerLink {
   #retransmitDue(): void {
     const verdict = this.#lifecycle.activeSession?.retransmitDue();
     if (verdict === "gap") this.#lifecycle.endSession(1002, "a frame of the scheduler did not come in time");
-    else if (verdict === "exhausted") this.#lifecycle.disconnect(1001, "the scheduler leaves frames of work unacked");
+    else if (verdict === "exhausted") this.#lifecycle.disconnect(1001, "the scheduler does not acknowledge work frames");
   }
 
   #requestFlush(): void {
@@ -400,13 +377,4 @@ export class SchedulerLink {
     this.#tickScheduledAt = at;
     this.#ports.wakeAt(at);
   }
-}
-
-function createLogEvent(
-  level: LinkLogEvent["level"],
-  event: LinkLogEvent["event"],
-  message: string,
-  details?: LinkLogEvent["details"],
-): LinkLogEvent {
-  return details === undefined ? { level, event, message } : { level, event, message, details };
 }

@@ -50,7 +50,7 @@ describe("frames of work in a session", () => {
     expect(first).toBeGreaterThanOrEqual(4_000);
     expect(first).toBeLessThanOrEqual(6_000);
     expect(sentAt.slice(1).map((at) => at - first)).toEqual([0, 10_000, 30_000, 60_000, 90_000]);
-    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves frames of work unacked" }]);
+    expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not acknowledge work frames" }]);
     harness.resumeSession(-1);
     expect(numbers(harness)).toEqual([0, 0, 0, 0, 0, 0, 0]);
     harness.ackUpTo(0);
@@ -120,9 +120,9 @@ describe("frames of work in a session", () => {
       const harness = readyLinkHarness();
       harness.advance(2_000);
 
-      harness.link.handleMessage(text);
+      harness.link.messageReceived(text);
       harness.advance(0);
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
 
       expect([text, harness.sent.at(-1)?.type]).toEqual([text, "control.handshake"]);
     }
@@ -168,9 +168,9 @@ describe("frames of work in a session", () => {
     expect(harness.link.status).toMatchObject({ phase: "READY", unacked: 0 });
     expect(harness.eventsNamed("frame-ignored")).toHaveLength(1);
 
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     expect(harness.payload("control.resume")).toMatchObject({ session_token: "renewed", last_seen_seq: 0 });
   });

@@ -4,7 +4,7 @@ import { type LinkHarness, readyLinkHarness } from "../../test/link-harness.ts";
 
 /** The socket breaks, and the next one is dialled at once. */
 function cut(harness: LinkHarness): void {
-  harness.link.handleConnectionLost("gone");
+  harness.link.connectionLost("gone");
   harness.advance(0);
 }
 
@@ -66,13 +66,13 @@ describe("a session that goes on", () => {
     harness.dispatch("a");
     harness.finish("a");
     cut(harness);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     harness.ackById(harness.lastFrame("control.resume").id);
     expect(harness.link.status.phase).toBe("HANDSHAKING");
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(1_000);
 
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     harness.sendToLink("control.session.accept", { session_id: "s", session_token: "t2", resumed: true });
     expect(harness.link.status.phase).toBe("READY");
     expect(harness.workFrames().map(({ seq }) => seq)).toEqual([0, 0]);
@@ -98,10 +98,10 @@ describe("a session that goes on", () => {
     // The resume left at 5 s: the lease is safe until 32 s, the next beat is due at 15 s.
     harness.advance(10_000);
     expect(harness.frames("control.heartbeat")).toHaveLength(1);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(16_999);
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     expect(harness.payload("control.resume").session_token).toBe("second");
     harness.advance(1);
 
@@ -114,7 +114,7 @@ describe("a session that goes on", () => {
     for (const task of ["a", "b", "c"]) harness.finish(task);
     const texts = harness.texts.filter((text) => text.includes(`"type":"biz.exec.result"`));
     harness.advance(2_000);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.finish("d");
     harness.advance(0);
 
@@ -188,12 +188,12 @@ describe("a session that goes on", () => {
     harness.advance(2_000);
 
     cut(harness);
-    harness.link.handleConnectionLost("connection refused");
+    harness.link.connectionLost("connection refused");
     harness.advance(999);
     expect(harness.dialTargets).toEqual(["next", "same"]);
     harness.advance(1);
     expect(harness.dialTargets).toEqual(["next", "same", "next"]);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     expect(harness.sent.at(-1)?.type).toBe("control.resume");
   });
@@ -201,15 +201,15 @@ describe("a session that goes on", () => {
   it("[W88] does not ask a scheduler first that fell silent on the line, or leaves heartbeats unanswered", () => {
     const onTheLine = readyLinkHarness();
     onTheLine.advance(2_000);
-    onTheLine.link.handleConnectionLost("pings stay unanswered", "next");
+    onTheLine.link.connectionLost("pings stay unanswered", "next");
     onTheLine.advance(0);
     const inWords = readyLinkHarness({}, { heartbeat_interval_ms: 2_000, lease_ms: 30_000 });
     inWords.advance(6_000);
 
     expect(onTheLine.dialTargets).toEqual(["next", "next"]);
-    expect(inWords.closedConnections).toEqual([{ code: 1001, reason: "the scheduler leaves heartbeats unanswered" }]);
+    expect(inWords.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not answer heartbeats" }]);
     expect(inWords.dialTargets).toEqual(["next", "next"]);
-    inWords.link.handleOpen();
+    inWords.link.connectionOpened();
     expect(inWords.sent.at(-1)?.type).toBe("control.resume");
   });
 });
@@ -222,7 +222,7 @@ describe("a session that cannot go on", () => {
     harness.finish("a");
     harness.advance(2_000);
     cut(harness);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     reset(harness, "E.SESSION.UNKNOWN");
     harness.advance(0);
@@ -247,7 +247,7 @@ describe("a session that cannot go on", () => {
       const harness = readyLinkHarness();
       harness.advance(2_000);
       cut(harness);
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
 
       reset(harness, code);
       harness.advance(4_999);
@@ -262,7 +262,7 @@ describe("a session that cannot go on", () => {
     const harness = readyLinkHarness();
     harness.advance(2_000);
     cut(harness);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
     harness.ackById(harness.lastFrame("control.resume").id);
 
     harness.advance(9_999);
@@ -270,7 +270,7 @@ describe("a session that cannot go on", () => {
     harness.advance(1);
     expect(harness.closedConnections).toEqual([{ code: 1002, reason: "no answer from the scheduler while HANDSHAKING" }]);
     harness.advance(1_000);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     expect(harness.sent.at(-1)?.type).toBe("control.handshake");
   });
@@ -283,7 +283,7 @@ describe("a session that cannot go on", () => {
 
       expect(harness.link.status.phase).toBe("BACKOFF");
       harness.advance(2_000);
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
       expect(harness.sent.at(-1)?.type).toBe("control.handshake");
     }
   });
@@ -301,7 +301,7 @@ describe("a session that cannot go on", () => {
 
       expect([ackSeq, harness.link.status]).toMatchObject([ackSeq, { phase: "BACKOFF", held: 1 }]);
       harness.advance(2_000);
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
       expect(harness.sent.at(-1)?.type).toBe("control.handshake");
     }
   });
@@ -312,9 +312,9 @@ describe("a session that cannot go on", () => {
     harness.dispatch("b");
     harness.finish("a");
     harness.advance(26_000);
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.advance(0);
-    harness.link.handleOpen();
+    harness.link.connectionOpened();
 
     harness.now += 2_000; // stopped and continued: no timer has fired yet
     harness.ackById(harness.lastFrame("control.resume").id);
@@ -331,12 +331,12 @@ describe("a session that cannot go on", () => {
       const harness = readyLinkHarness();
       harness.dispatch("a");
       harness.flush();
-      harness.link.handleConnectionLost("gone");
+      harness.link.connectionLost("gone");
       harness.advance(0);
 
       if (isTimerFirst) harness.advance(27_000);
       else harness.now += 27_000;
-      harness.link.handleOpen();
+      harness.link.connectionOpened();
 
       expect([isTimerFirst, harness.sent.at(-1)?.type]).toEqual([isTimerFirst, "control.handshake"]);
       expect(harness.attempt("a").stopSignal.isStopped).toBe(true);

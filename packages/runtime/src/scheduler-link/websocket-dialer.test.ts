@@ -52,7 +52,7 @@ it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silenc
   expect(timers.size).toBe(1);
   fire();
 
-  expect(await lost).toEqual(["the scheduler has not been heard for 10 s and leaves pings unanswered", "next"]);
+  expect(await lost).toEqual(["nothing was received from the scheduler for 10 s, not even answers to pings", "next"]);
   expect(timers.size).toBe(0);
 });
 

@@ -154,7 +154,7 @@ export class WebSocketDialer implements SchedulerDialer {
       bytes = stream.bytesRead;
       if (silentLooks >= silentChecksMax)
         return dead(
-          `the scheduler has not been heard for ${(silentLooks * livenessCheckMs) / 1_000} s and leaves pings unanswered`,
+          `nothing was received from the scheduler for ${(silentLooks * livenessCheckMs) / 1_000} s, not even answers to pings`,
         );
       if (looks % checksPerPing === 0 && socket.readyState === WebSocket.OPEN) socket.ping();
       cancel = this.#environment.after(livenessCheckMs, look);

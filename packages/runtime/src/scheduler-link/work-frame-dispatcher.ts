@@ -1,34 +1,37 @@
-// What the scheduler's frames of work mean to this worker: dispatches, cancels, vendor frames, and what to say to those it cannot read.
-// They come here in order and once (packages/session); that they are acked afterwards is the link's business.
+// What the scheduler's work frames mean to this worker: dispatches, cancels, answers to `next`, vendor frames, and how those that cannot
+// be read are refused. The session delivers them here in order and once, and acknowledges them afterwards.
 
 import {
-  type CancelPayload,
   type DispatchPayload,
   type Envelope,
   Fault,
   type JsonObject,
   type JsonValue,
+  LruMap,
   readFrame,
   readPayload,
 } from "@astraflow/protocol";
+import { fillerFrameType } from "@astraflow/session";
 import type { AttemptManager } from "./attempt-manager.ts";
-import type { VendorFrameReceiver } from "./vendor-frame-receiver.ts";
+import type { LinkContext } from "./link-context.ts";
 
-export interface WorkFrameDispatcherPorts {
-  readonly attempts: AttemptManager;
-  readonly vendorFrames: VendorFrameReceiver;
-  /** Why no new work is taken just now; null: it is. */
-  refusalReason(): string | null;
-}
+const rememberedVendorIdsMax = 1_024;
 
 export class WorkFrameDispatcher {
-  readonly #ports: WorkFrameDispatcherPorts;
+  readonly #context: LinkContext;
+  readonly #attempts: AttemptManager;
+  readonly #refusalReason: () => string | null;
+  /** After a reset the scheduler may repeat the latest vendor frames, so their ids are remembered across sessions. */
+  readonly #seenVendorIds = new LruMap<string, true>({ entriesMax: rememberedVendorIdsMax, touchOnGet: false });
 
-  constructor(ports: WorkFrameDispatcherPorts) {
-    this.#ports = ports;
+  /** `refusalReason`: why no new work is taken just now; null: it is. */
+  constructor(context: LinkContext, attempts: AttemptManager, refusalReason: () => string | null) {
+    this.#context = context;
+    this.#attempts = attempts;
+    this.#refusalReason = refusalReason;
   }
 
-  /** Null: understood, or answered by a word of its own. Else why not, for whoever asked. Never fatal. */
+  /** Null: understood, or answered by a frame of its own. Else the reason for a negative ack. Never fatal. */
   handleFrame(envelope: Envelope): string | null {
     const frame = readFrame("v2", envelope);
     if (frame instanceof Fault) return this.#handleUnreadable(envelope, frame);
@@ -40,17 +43,17 @@ export class WorkFrameDispatcher {
         for (const item of frame.payload.items) this.#handleDispatch(item);
         return null;
       case "biz.exec.cancel":
-        this.#handleCancel(frame.payload);
+        this.#attempts.handleCancel(frame.payload);
         return null;
       case "biz.exec.next.response":
-        this.#ports.attempts.nextCalls.handleResponse(frame.payload);
+        this.#attempts.nextCalls.handleResponse(frame.payload);
         return null;
       case "ext":
-        return this.#ports.vendorFrames.handleFrame(envelope);
+        return this.#handleVendorFrame(envelope);
       case "biz.pkg.install":
       case "biz.pkg.uninstall":
-        // By a word that is said until it is acked: an ack that says no may be lost with its socket, and the next ack covers it.
-        this.#ports.attempts.refusePackageCommand(frame.payload, `${envelope.type} is not handled by this worker`);
+        // By a frame that is sent until it is acked: a negative ack may be lost with its socket, and the next ack covers it.
+        this.#attempts.refusePackageCommand(frame.payload, `${envelope.type} is not handled by this worker`);
         return null;
       default:
         return `${envelope.type} is not handled by this worker`;
@@ -58,32 +61,36 @@ export class WorkFrameDispatcher {
   }
 
   #handleDispatch(dispatch: DispatchPayload): void {
-    const refusal = this.#ports.refusalReason();
-    if (refusal === null) this.#ports.attempts.handleDispatch(dispatch);
-    else this.#ports.attempts.refuseDispatch(dispatch, refusal);
+    const refusal = this.#refusalReason();
+    if (refusal === null) this.#attempts.handleDispatch(dispatch);
+    else this.#attempts.refuseDispatch(dispatch, refusal);
   }
 
-  #handleCancel(cancel: CancelPayload): void {
-    this.#ports.attempts.handleCancel(cancel);
+  #handleVendorFrame({ type, id, corr, payload }: Envelope): string | null {
+    // A filler only uses up the number of a frame whose content was taken back.
+    if (type === fillerFrameType || this.#seenVendorIds.has(id)) return null;
+    if (!this.#context.ports.deliverVendorFrame({ type, id, corr, payload }))
+      return `E.CMD.UNKNOWN: nobody on this worker listens to ${type}`;
+    this.#seenVendorIds.set(id, true);
+    return null;
   }
 
-  /** Whoever can be named is told; in a batch one bad item must not take the others with it. */
+  /** A dispatch that names its task is refused by a result; in a batch one bad item must not take the others with it. */
   #handleUnreadable(envelope: Envelope, problem: Fault): string | null {
     const { items } = envelope.payload;
     if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items)) return this.#handleBatchItems(items);
-    const isTold =
-      envelope.type === "biz.exec.dispatch" && this.#ports.attempts.refuseUnreadableDispatch(envelope.payload, problem);
-    return isTold ? null : problem.message;
+    const isRefused = envelope.type === "biz.exec.dispatch" && this.#attempts.refuseUnreadableDispatch(envelope.payload, problem);
+    return isRefused ? null : problem.message;
   }
 
   #handleBatchItems(items: readonly JsonValue[]): string | null {
-    let untold: string | null = null;
+    let unreported: string | null = null;
     for (const item of items) {
       const dispatch = readPayload("v2", "biz.exec.dispatch", item);
       if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch);
-      else if (!this.#ports.attempts.refuseUnreadableDispatch(asObject(item), dispatch)) untold = dispatch.message;
+      else if (!this.#attempts.refuseUnreadableDispatch(asObject(item), dispatch)) unreported = dispatch.message;
     }
-    return untold;
+    return unreported;
   }
 }
 

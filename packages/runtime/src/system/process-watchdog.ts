@@ -23,7 +23,8 @@ export function createProcessWatchdog(report: (problem: { message: string; cause
   const lost = (child: ChildProcess, cause: unknown): void => {
     if (watcher !== child) return;
     watcher = null;
-    if (!isClosed) report({ message: "the watcher of the handlers' processes ended; the next process starts another", cause });
+    if (!isClosed)
+      report({ message: "the process watchdog exited; it restarts with the next process that a handler starts", cause });
   };
 
   const start = (): void => {

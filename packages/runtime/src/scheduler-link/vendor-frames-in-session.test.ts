@@ -37,7 +37,7 @@ describe("vendor frames to the scheduler", () => {
     const harness = readyLinkHarness();
     harness.link.sendVendorFrame({ type: note, id: "x1", payload: "{}" });
     harness.flush();
-    harness.link.handleConnectionLost("gone");
+    harness.link.connectionLost("gone");
     harness.link.sendVendorFrame({ type: note, id: "x2", payload: "{}" });
     harness.advance(0);
     harness.openSession();

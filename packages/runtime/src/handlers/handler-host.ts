@@ -1,0 +1,72 @@
+// Everything that handlers need in the thread they run in: executor, kept resources, vendor frames. Who reports what they do is runner/.
+
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import type { FeedbackInput } from "../attempts/feedback.ts";
+import { type AttemptOutcome, type EncodedOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
+import type { ResourcePorts, ResourceSettings } from "../resources/resource.ts";
+import { ResourceFiles } from "../resources/resource-files.ts";
+import { ResourceRegistry } from "../resources/resource-registry.ts";
+import { HandlerExecutor, type HandlerExecutorPorts } from "./handler-executor.ts";
+import type { LoadedPackages } from "./package-loader.ts";
+import { VendorFrameHub } from "./vendor-frames.ts";
+
+export interface HandlerHostSettings {
+  readonly tenant: string;
+  /** Parent of the attempts' own directories. */
+  readonly workRoot: string;
+  readonly resources: ResourceSettings;
+  readonly resourceDir: string;
+}
+
+export interface HandlerHostPorts extends Omit<HandlerExecutorPorts, "sendFeedback"> {
+  /** For the resources; their own timer, because looking at them is no reason for a thread to stay. */
+  readonly resources: Omit<ResourcePorts, "reportProblem">;
+  /** Feedback that can be written as JSON, and its text. */
+  sendFeedback(attempt: LocalAttempt, input: FeedbackInput, text: string): void;
+}
+
+export class HandlerHost {
+  readonly resources: ResourceRegistry;
+  readonly vendorFrames: VendorFrameHub;
+  readonly executor: HandlerExecutor;
+  readonly #ports: HandlerHostPorts;
+  readonly #resultSpill: ResultSpill;
+
+  constructor(settings: HandlerHostSettings, loadedPackages: LoadedPackages, ports: HandlerHostPorts) {
+    const { tenant, workRoot, resourceDir } = settings;
+    this.#ports = ports;
+    this.vendorFrames = loadedPackages.vendorFrames ?? new VendorFrameHub();
+    const resources = new ResourceRegistry(
+      { ...ports.resources, reportProblem: ports.reportProblem },
+      new ResourceFiles(resourceDir, workRoot),
+      settings.resources,
+    );
+    resources.restoreFiles();
+    this.resources = resources;
+    // Large values of results become resources of the run.
+    this.#resultSpill = {
+      inlineBytesMax: settings.resources.inlineBytesMax,
+      keep: (id, text, scope) => resources.artifact(resources.registerJson(id, text, { scope }).id),
+    };
+    this.executor = new HandlerExecutor(
+      { ...ports, sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input) },
+      { tenant, handlers: loadedPackages.handlers, ext: this.vendorFrames.handlerApi, resources, workRoot },
+    );
+  }
+
+  encodeOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): EncodedOutcome {
+    const { type, payload } = encodeOutcome(attempt, outcome, this.#resultSpill);
+    return { frameType: type, payload };
+  }
+
+  /** Feedback is merged and written later, where its origin is no longer known: what cannot be written is reported here. */
+  #sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
+    try {
+      const text: string | undefined = JSON.stringify(input);
+      if (text !== undefined) this.#ports.sendFeedback(attempt, input, text);
+    } catch (cause) {
+      const message = `feedback of task ${attempt.task} cannot be written as JSON and was dropped`;
+      this.#ports.reportProblem({ message, cause });
+    }
+  }
+}
