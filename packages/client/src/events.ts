@@ -20,7 +20,7 @@ export interface ClientEventsOptions extends RouteInput<"streamEvents"> {
   readonly onCursor?: (cursor: string) => void;
 }
 
-/** The scheduler says something at least every 15 s; a connection that is silent for three times that is dead. */
+/** The scheduler sends something at least every 15 s; a connection that is silent for three times that is dead. */
 const silenceMsMax = 45_000;
 
 export async function* streamEvents(
@@ -56,7 +56,7 @@ export async function* streamEvents(
 const isTransient = (cause: unknown): cause is ApiFault | NoAnswer =>
   cause instanceof NoAnswer || (cause instanceof ApiFault && cause.isRetryable);
 
-/** A gap is told and the stream goes on; any other refusal ends it: null means that it goes on. */
+/** A gap is reported and the stream continues (null); any other refusal ends it. */
 function readStreamError(data: string | null, onGap: ClientEventsOptions["onGap"]): ApiFault | null {
   const fault = new ApiFault(0, JSON.parse(data ?? "{}") as ErrorBody);
   if (fault.code !== "E.CURSOR.EXPIRED") {
@@ -87,7 +87,7 @@ async function* openStream(
   const withoutRetries = { ...connection, retry: { busyMax: 0, lostMax: 0 } };
   const { response } = await sendWithRetries(withoutRetries, { ...request, headers });
   if (response.body === null) throw new NoAnswer(connection.url, new TypeError("the stream has no body"));
-  // A page that somebody else serves ends at once and is no stream: taken for one, it would be dialled for ever.
+  // A page from another server ends at once; taken for a stream it would be reopened for ever.
   if (!/^text\/event-stream\b/.test(response.headers.get("content-type") ?? "")) {
     await response.body.cancel();
     throw new NoAnswer(connection.url, new TypeError("what answers there is no stream of events"));
@@ -104,7 +104,7 @@ async function* openStream(
   }
 }
 
-/** Half-open connections never say that they are dead. */
+/** A half-open connection never reports that it is dead. */
 function startSilenceWatchdog({ environment }: ApiConnection, silent: AbortController): { heard(): void; end(): void } {
   const ended = new AbortController();
   let hasActivity = true;

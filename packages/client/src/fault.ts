@@ -1,4 +1,4 @@
-// How a call ends badly: the scheduler said no, or nobody answered. Two classes, because only the first says that something was decided.
+// The two errors of a call: the scheduler refused it, or there was no answer. Only the first proves that a decision was made.
 
 import { type ErrorBody, faultCodes, isFaultCode } from "@astraflow/protocol";
 
@@ -35,7 +35,7 @@ export class ApiFault extends Error {
   }
 }
 
-/** Nobody answered, not in time, or nobody who speaks JSON. Whether the request had an effect is unknown. */
+/** No answer, not in time, or not in JSON. Whether the request had an effect is unknown. */
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
   readonly url: string;
@@ -53,7 +53,7 @@ export function toApiFault(status: number, text: string, url: string): ApiFault 
   const body = parseErrorBody(text);
   return typeof body?.error === "string" && typeof body.message === "string"
     ? new ApiFault(status, body as ErrorBody)
-    : new ApiFault(status, { error: `HTTP ${status}`, message: `${url} answered ${status} without saying why.` });
+    : new ApiFault(status, { error: `HTTP ${status}`, message: `${url} returned HTTP ${status} without an error body.` });
 }
 
 function parseErrorBody(text: string): { error?: unknown; message?: unknown } | null {

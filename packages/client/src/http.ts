@@ -32,9 +32,9 @@ export const defaultEnvironment: ClientEnvironment = {
 };
 
 export interface RetryLimits {
-  /** Further tries where the scheduler said to come back later (429, 503). */
+  /** Retries when the scheduler is busy (429, 503). */
   readonly busyMax: number;
-  /** Further tries where nobody answered; only for calls that may be repeated without a second effect. */
+  /** Retries when there was no answer; only for calls that may be repeated without a second effect. */
   readonly lostMax: number;
 }
 
@@ -122,7 +122,7 @@ async function sendOnce(connection: ApiConnection, request: ClientRequest): Prom
 
 function retryDelayMs({ headers }: Response, tries: number, environment: ClientEnvironment): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
-  // Never all at the same instant, whatever the scheduler said to everybody.
+  // With jitter, so that clients do not all retry at the same instant.
   return Number.isFinite(seconds) ? seconds * 1_000 + environment.random() * retryPauses.firstMs : backoffMs(tries, environment);
 }
 

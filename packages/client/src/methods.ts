@@ -6,7 +6,7 @@ import { type ApiConnection, type ClientRequest, type ClientResponse, sendWithRe
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Idempotency-Key; made where a route takes one and none is given. */
+  /** Idempotency-Key; generated if the route takes one and none is set. */
   readonly key?: string | undefined;
   /** Further headers, such as If-Match or Range. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -29,7 +29,7 @@ export function createRouteMethods(connection: ApiConnection): RouteMethods {
   return Object.fromEntries(rows.map(([name, route]) => [name, call(route)])) as unknown as RouteMethods;
 }
 
-/** The request of a route as fetch wants it. */
+/** The request of a route, ready for fetch. */
 export function buildRequest(
   route: Route,
   input: CallInput,

@@ -27,13 +27,13 @@ export async function* readSseMessages(
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {
-    // The stream may be broken already; there is nobody left to tell.
+    // The stream may be broken already: nothing to do.
     const isGone = (): void => undefined;
     await reader.cancel().then(isGone, isGone);
   }
 }
 
-/** Lines end with CR, LF or both; an empty line ends a message; a message that is cut off is none. */
+/** Lines end with CR, LF or both; an empty line ends a message; an incomplete message is dropped. */
 export function createSseParser(): { push(text: string): SseMessage[] } {
   let rest = "";
   let id = "";

@@ -1,4 +1,4 @@
-// The workflow model's entrance.
+// The public API of the workflow model.
 
 export { checkWorkflow } from "./check/check-workflow.ts";
 export {

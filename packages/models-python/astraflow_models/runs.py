@@ -23,9 +23,9 @@ class RunArtifact(TypedDict):
     inline: NotRequired[bool]
     expiresAt: NotRequired[str]
     metadata: NotRequired[dict[str, Any]]
-    # Whether it can still be had.
+    # Whether it is still available.
     status: NotRequired[Literal["ready", "expired", "removed"]]
-    # Why it is no longer there: evicted, expired, released or lost.
+    # Why it is gone: evicted, expired, released or lost.
     removed: NotRequired[str]
 
 
@@ -188,7 +188,7 @@ class Run(TypedDict):
     artifactsNextCursor: NotRequired[str]
     # Tasks that have not ended.
     openTasks: NotRequired[int]
-    # The position that was asked for: the run as it was then.
+    # The requested position; the run is as of then.
     at: NotRequired[int]
     # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
@@ -202,7 +202,7 @@ RunStartRequest = TypedDict("RunStartRequest", {
     "version": NotRequired[Union[int, Literal["draft", "latest"]]],
     # Session of the caller's event stream.
     "clientId": str,
-    # Lower is sooner; nodes may say otherwise.
+    # Lower is sooner; nodes may override it.
     "priority": NotRequired[int],
     "timeoutMs": NotRequired[int],
     "labels": NotRequired[dict[str, str]],
@@ -211,11 +211,11 @@ RunStartRequest = TypedDict("RunStartRequest", {
     "from": NotRequired[str],
     # Run this node and what it needs, nothing else.
     "to": NotRequired[str],
-    # Run whose results stand for nodes that are not run again.
+    # Run whose results are reused for nodes that do not run again.
     "reuse": NotRequired[str],
-    # Answer the plan, start nothing.
+    # Return the plan without starting anything.
     "dryRun": NotRequired[bool],
-    # Take packages that no worker has brought yet; their nodes wait until one does.
+    # Accept packages that no worker has registered yet; their nodes wait until one does.
     "allowUnknown": NotRequired[bool],
 })
 
@@ -226,9 +226,9 @@ RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 class LedgerFigures(TypedDict):
     # Tasks that were given to a worker for the first time.
     accepted: int
-    # Tasks that came to an end after they were given to a worker.
+    # Tasks that ended after they were given to a worker.
     finished: int
-    # accepted less finished; of a stretch that begins in the middle of things it may be below zero.
+    # accepted minus finished; can be negative for a range that starts mid-run.
     open: int
     # Dispatches.
     attempts: int
@@ -236,9 +236,9 @@ class LedgerFigures(TypedDict):
     repeated: int
     # Outcomes that came after another was accepted, or under an older fence; at most 20 a task.
     refusedLate: int
-    # Tasks given to a worker whose run has ended without their end.
+    # Tasks given to a worker that had not ended when their run ended.
     lost: int
-    # Outcomes of a task that were accepted beside its first.
+    # Outcomes accepted after a task already had one.
     twice: int
 
 
@@ -313,7 +313,7 @@ class RunLog(TypedDict):
     items: list["LogLine"]
     # null at the end of what was printed so far.
     nextCursor: Union[str, None]
-    # Lines that hold the words of q, counted up to a limit.
+    # Lines that contain q, counted up to a limit.
     hits: NotRequired[int]
     isHitsPartial: NotRequired[bool]
     # Position of the tenant's log at which this is true.
@@ -326,14 +326,14 @@ class RunNodeList(TypedDict):
     nextCursor: Union[str, None]
     # Position of the tenant's log at which this is true.
     asOf: NotRequired[int]
-    # The position that was asked for: what is shown is as it was then.
+    # The requested position; the content is as of then.
     at: NotRequired[int]
 
 
 RunNodeRange = TypedDict("RunNodeRange", {
     # First byte.
     "from": int,
-    # Behind the last byte: where to go on.
+    # After the last byte: continue here.
     "to": int,
     "total": int,
 })
@@ -348,7 +348,7 @@ class RunNode(TypedDict):
     # In place of value, where a stretch was asked for or all would be too large: of its JSON text.
     text: NotRequired[str]
     range: NotRequired["RunNodeRange"]
-    # The position that was asked for: what is shown is as it was then.
+    # The requested position; the content is as of then.
     at: NotRequired[int]
     # Position of the tenant's log at which this is true.
     asOf: int
@@ -365,10 +365,10 @@ class BulkRequestFilter(TypedDict):
 
 
 BulkRequest = TypedDict("BulkRequest", {
-    # retry starts each run anew with what succeeded, replay also with another version or from a node on; dismiss closes the dead letters of the runs.
+    # retry starts each run again, reusing what succeeded; replay can also use another version or start from a node; dismiss closes the dead letters of the runs.
     "action": Literal["cancel", "retry", "replay", "dismiss"],
     "filter": "BulkRequestFilter",
-    # Of a replay: the node, in each of the runs, that runs anew with all that follows.
+    # For replay: the node, in each run, that runs again with its successors.
     "from": NotRequired[str],
     # Of the workflow; the same by default.
     "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
@@ -396,7 +396,7 @@ class Bulk(TypedDict):
     # Runs looked at so far that match.
     matched: int
     changed: int
-    # Runs that needed nothing; of a dry run, as far as their states tell.
+    # Runs that needed no change; in a dry run, judged by their states.
     unchanged: int
     refused: int
     refusals: list["BulkRefusals"]
@@ -417,7 +417,7 @@ class PlacementReasons(TypedDict):
 class PlacementWorkers(TypedDict):
     workerId: str
     workerName: str
-    # The first rule by which this worker does not take it; fits: none.
+    # First rule that rules this worker out; `fits` if none does.
     code: str
     facts: dict[str, Any]
 
@@ -427,7 +427,7 @@ class Placement(TypedDict):
     nodeId: str
     taskId: NotRequired[str]
     status: str
-    # One sentence: why it is where it is.
+    # One sentence: why the node is in this state.
     summary: str
     reasons: list["PlacementReasons"]
     workers: list["PlacementWorkers"]
@@ -446,13 +446,13 @@ class RebindRequest(TypedDict):
 
 
 ReplayRequest = TypedDict("ReplayRequest", {
-    # Run this node and all that follows anew; absent: what did not succeed.
+    # Run this node and its successors again; absent: whatever did not succeed.
     "from": NotRequired[str],
     # Of the workflow; the same by default.
     "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
-    # Take packages that no worker has brought yet; their nodes wait until one does.
+    # Accept packages that no worker has registered yet; their nodes wait until one does.
     "allowUnknown": NotRequired[bool],
-    # Answer the plan, start nothing.
+    # Return the plan without starting anything.
     "dryRun": NotRequired[bool],
 })
 
@@ -460,7 +460,7 @@ ReplayRequest = TypedDict("ReplayRequest", {
 class RetryRequest(TypedDict):
     # For the log and the audit.
     reason: NotRequired[str]
-    # Answer the plan, start nothing.
+    # Return the plan without starting anything.
     dryRun: NotRequired[bool]
 
 
@@ -476,7 +476,7 @@ SteeredTasks = TypedDict("SteeredTasks", {
     "from": NotRequired[str],
     # Worker that it goes to.
     "to": NotRequired[str],
-    # What that worker was told.
+    # What was sent to that worker.
     "sent": Literal["stop", "none"],
     "status": str,
 })

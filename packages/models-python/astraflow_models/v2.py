@@ -227,7 +227,7 @@ class ExecDispatch(TypedDict):
     chain_index: NotRequired[int]
     affinity: NotRequired["ExecDispatchAffinity"]
     resource_refs: NotRequired[list["ExecDispatchResourceRefs"]]
-    # Under which the attempt was granted; echo it in every word about the task.
+    # Under which the attempt was granted; echo it in every message about the task.
     fence: NotRequired[int]
     attempt: NotRequired[int]
 

@@ -1,5 +1,5 @@
-// The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
-// This is the only entrance; nothing here knows a socket, a store or a clock.
+// The public contract: every frame, payload, REST body, event and document, with their faults and codecs.
+// Nothing here uses a socket, a store or a clock.
 
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";

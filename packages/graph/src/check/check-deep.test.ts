@@ -297,7 +297,7 @@ describe("checkWorkflow with a catalogue", () => {
     expect(unknown("dem0")).toEqual([
       [
         "error",
-        `node ${testUuid(0)}: no worker has brought package dem0 (did you mean demo?); start a worker that brings it, or send allowUnknown: true and the node waits for one`,
+        `node ${testUuid(0)}: no worker has registered package dem0 (did you mean demo?); start a worker that has it, or send allowUnknown: true and the node waits for one`,
       ],
     ]);
     expect(unknown("something else")[0]?.[1]).not.toContain("did you mean");
@@ -344,7 +344,7 @@ describe("checkWorkflow with a catalogue", () => {
   it("[G27] warns of a package or version that a worker lists without a manifest: its nodes cannot be checked", () => {
     const listed = checkWorkflow(testWorkflow([testNode(0, of("demo", "2.0.0"))]), catalogue);
 
-    expect(unknown("bare")).toEqual([["warning", expect.stringContaining("nobody has shown a manifest of package bare")]]);
+    expect(unknown("bare")).toEqual([["warning", expect.stringContaining("no worker has sent a manifest of package bare")]]);
     expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: testUuid(0) }]);
   });
 

@@ -37,7 +37,7 @@ export function checkRole(graph: IndexedGraph, entry: NodeEntry, problems: Probl
     problems.error(
       graph,
       [...definitionPathOf(entry), "type"],
-      `middleware ${node.id} is a container, which cannot stand around a node`,
+      `middleware ${node.id} is a container, which cannot wrap a node`,
       node.id,
     );
 }

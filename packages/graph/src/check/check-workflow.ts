@@ -1,4 +1,4 @@
-// What is wrong with a workflow that its schema cannot say. Every problem is named with the node and field; a list without errors means the
+// Checks of a workflow beyond its schema. Every problem names the node and field; a list without errors means the
 // engine can run it. The order of looking: each graph by itself, then how they contain each other, then what the catalogue knows.
 
 import { limits, type Workflow } from "@astraflow/protocol";

@@ -23,20 +23,20 @@ export interface NodeTypeDescription {
 export interface PackageCatalogue {
   /** Null: the version has no such type, or there is no such version. */
   node(packageName: string, version: string, type: string): NodeTypeDescription | null;
-  /** Empty: nobody has ever shown a manifest of this package. */
+  /** Empty: no worker has ever sent a manifest of this package. */
   versions(packageName: string): readonly string[];
-  /** Packages with manifests. While there are none, a package that is not known refuses nothing: no worker has been here yet. */
+  /** Packages with manifests. While there are none, no worker has joined yet, so an unknown package is not an error. */
   readonly names: readonly string[];
-  /** Some worker lists this package, or this version of it, without a manifest; or its manifest is not kept yet. */
+  /** Some worker lists this package, or this version, without a manifest; or its manifest is not stored yet. */
   isListed(packageName: string, version?: string): boolean;
 }
 
 export interface WorkflowCheckOptions {
-  /** A package that nobody has brought is a warning: its node waits for a worker that brings it. */
+  /** An unknown package is a warning: its node waits for a worker that has it. */
   readonly allowUnknown?: boolean;
 }
 
-/** So much is looked at for the name that was meant; a definition made of unknown names costs no more. */
+/** Bound on the search for similar names, however many unknown names a definition has. */
 const suggestionLimits = { lookupsMax: 3, namesMax: 1_000, charsMax: 64 } as const;
 /** Of a name in a sentence. */
 const shownCharsMax = 80;
@@ -72,7 +72,7 @@ export function checkAgainstCatalogue(check: CatalogueCheck, graph: IndexedGraph
     if (!isBuiltInNode(entry.node) && checkPackageKnown(check, graph, entry)) checkNodeType(check, graph, entry);
 }
 
-/** Whether somebody has brought the packages of a workflow, and nothing else about it: for what was judged when it was published. */
+/** Checks only whether the packages of a workflow are known: the rest was checked when it was published. */
 export function checkPackages(
   workflow: Workflow,
   catalogue: PackageCatalogue,
@@ -93,14 +93,14 @@ function checkPackageKnown(check: CatalogueCheck, graph: IndexedGraph, entry: No
   const at = [...definitionPathOf(entry), "package", "name"];
   const name = truncateName(wantedPackage.name);
   if (catalogue.isListed(wantedPackage.name))
-    problems.warning(graph, at, `node ${id}: nobody has shown a manifest of package ${name}, so the node is not checked`, id);
+    problems.warning(graph, at, `node ${id}: no worker has sent a manifest of package ${name}, so the node is not checked`, id);
   else if (allowUnknown || catalogue.names.length === 0)
-    problems.warning(graph, at, `node ${id}: no worker has brought package ${name} yet; the node waits until one does`, id);
+    problems.warning(graph, at, `node ${id}: no worker has registered package ${name} yet; the node waits until one does`, id);
   else {
     const suggestion = suggestPackage(check, wantedPackage.name);
     const hint = suggestion === null ? "" : ` (did you mean ${truncateName(suggestion)}?)`;
-    const remedy = "start a worker that brings it, or send allowUnknown: true and the node waits for one";
-    problems.error(graph, at, `node ${id}: no worker has brought package ${name}${hint}; ${remedy}`, id);
+    const remedy = "start a worker that has it, or send allowUnknown: true and the node waits for one";
+    problems.error(graph, at, `node ${id}: no worker has registered package ${name}${hint}; ${remedy}`, id);
   }
   return false;
 }
@@ -126,7 +126,7 @@ function checkNodeType({ workflowIndex, catalogue, problems }: CatalogueCheck, g
   const at = definitionPathOf(entry);
   const known = catalogue.versions(name);
   if (!known.includes(version) && catalogue.isListed(name, version)) {
-    const message = `node ${node.id}: nobody has shown a manifest of package ${truncateName(name)} ${version}, so the node is not checked`;
+    const message = `node ${node.id}: no worker has sent a manifest of package ${truncateName(name)} ${version}, so the node is not checked`;
     problems.warning(graph, [...at, "package", "version"], message, node.id);
     return;
   }
@@ -144,7 +144,7 @@ function checkNodeType({ workflowIndex, catalogue, problems }: CatalogueCheck, g
   const isMiddleware = entry.host !== null;
   if (isMiddleware !== (found.role === "middleware")) {
     const message = isMiddleware
-      ? `middleware ${node.id}: ${node.type} is no middleware and cannot stand around a node`
+      ? `middleware ${node.id}: ${node.type} is not a middleware and cannot wrap a node`
       : `node ${node.id}: ${node.type} is a middleware; put it around a node`;
     problems.error(graph, [...at, "type"], message, node.id);
   } else if (!isMiddleware && isContainer(node) !== (found.role === "container")) {

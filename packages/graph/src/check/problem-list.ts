@@ -10,7 +10,7 @@ export interface GraphProblem {
   readonly message: string;
   /** Id of the node it is about, where it is about one. */
   readonly node?: string;
-  /** A warning is told and refuses nothing. */
+  /** A warning is reported but does not make the workflow invalid. */
   readonly severity: "error" | "warning";
 }
 

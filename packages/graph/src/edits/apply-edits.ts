@@ -1,5 +1,5 @@
-// Edits of a workflow as data: each names the node, edge or subgraph it is about, so that edits of several people can be told apart.
-// Applying them is here; reading them from strangers is read-edits.ts, holding them against each other edit-conflicts.ts.
+// Edits of a workflow as data: each names the node, edge or subgraph it changes, so that the edits of several people can be merged.
+// They are applied here, read in read-edits.ts and compared in edit-conflicts.ts.
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isObject, withValueAt } from "../values/binding-path.ts";
@@ -146,7 +146,7 @@ function applyMiddlewareEdit(graph: GraphDraft, edit: Extract<GraphEdit, { host:
   return refusal;
 }
 
-const duplicateMessage = (what: string, id: string): string => `there already is a ${what} ${id}, and it is another`;
+const duplicateMessage = (what: string, id: string): string => `a different ${what} ${id} already exists`;
 
 function setFieldById<T extends { readonly id: string }>(
   list: KeyedList<T>,

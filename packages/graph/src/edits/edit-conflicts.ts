@@ -8,7 +8,7 @@ export interface EditConflict {
   /** Places in the two lists. */
   readonly mine: number;
   readonly theirs: number;
-  /** What both touch: a JSON pointer in which nodes, edges and subgraphs stand by id. */
+  /** What both touch: a JSON pointer with the ids of nodes, edges and subgraphs. */
   readonly field: string;
 }
 

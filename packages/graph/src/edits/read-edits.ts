@@ -1,4 +1,4 @@
-// Edits from strangers: the right fields of the right kinds, and not too many. Whether what they make is a workflow is for its own reader,
+// Reads edits from clients: the right fields of the right types, and not too many. Whether the result is a workflow is for its own reader,
 // whether they can be made for applyEdits.
 
 import { isObject } from "../values/binding-path.ts";
@@ -43,7 +43,7 @@ interface EditFields {
   readonly optional: Readonly<Record<string, FieldCheck>>;
 }
 
-/** One row per edit. A field that stands nowhere makes the edit wrong: it would be lost in silence. */
+/** One row per edit. An unknown field makes the edit invalid: it would be lost silently. */
 const editFields: Readonly<Record<WorkflowEdit["op"], EditFields>> = {
   addNode: { required: { node: checkItem }, optional: { graph: checkId, at: checkIndex } },
   removeNode: { required: { id: checkId }, optional: { graph: checkId } },
@@ -95,8 +95,8 @@ function findListProblem(edit: Record<string, unknown>, op: "order" | "emptyList
   const lists = op === "order" ? ["nodes", "edges", "middlewares", "subgraphs"] : ["middlewares", "subgraphs"];
   if (typeof list !== "string" || !lists.includes(list)) return `.list must be one of ${lists.join(", ")}`;
   if ((list === "middlewares") !== (edit["host"] !== undefined))
-    return ".host must be given for middlewares and for nothing else";
+    return ".host is required for middlewares and not allowed otherwise";
   return list === "subgraphs" && edit["graph"] !== undefined
-    ? ".graph cannot be given; subgraphs belong to the workflow itself"
+    ? ".graph is not allowed; subgraphs belong to the workflow itself"
     : null;
 }

@@ -113,7 +113,7 @@ function readLoopItems(value: unknown, report: ReportProblem): ContainerLoop["it
 function readLoopCondition(value: Record<string, unknown>, report: ReportProblem): LoopCondition | null {
   const { condition, until } = value as { condition?: unknown; until?: unknown };
   if (condition !== undefined && until !== undefined)
-    report(["loop", "until"], "cannot stand beside condition; keep one of them");
+    report(["loop", "until"], "cannot be combined with condition; keep one of them");
   if (condition !== undefined) return readCondition(condition, ["loop", "condition"], report);
   if (until === undefined) {
     report(["loop", "condition"], "is missing; a while loop needs a condition or an until");

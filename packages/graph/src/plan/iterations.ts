@@ -1,4 +1,4 @@
-// A container's frames as values: what enters the nodes of a frame, what leaves it, what a loop goes over and whether it goes on.
+// The iterations of a container: the inputs of their nodes, their outputs, what a loop iterates over, and when it stops.
 // When frames are opened and ended is the engine's.
 
 import { isObject, valueAt, withValueAt } from "../values/binding-path.ts";
@@ -38,7 +38,7 @@ export function collectIterationOutputs(
   return isObject(outputs) ? outputs : {};
 }
 
-/** Whether a loop goes on, by the outputs of its last iteration. */
+/** Whether a loop continues, by the outputs of its last iteration. */
 export function isConditionMet(condition: LoopCondition, outputs: unknown): boolean {
   return evaluateCondition(condition, valueAt(outputs, condition.path)) !== (condition.isNegated ?? false);
 }

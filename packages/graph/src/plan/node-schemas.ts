@@ -1,5 +1,5 @@
-// JSON Schemas of nodes at work: does a value fit, and which defaults does it get.
-// Values are judged in validator.ts; schemas come from strangers, so every walk has a budget.
+// Applies the JSON Schemas of nodes: checks parameters and results, and fills in defaults.
+// Schemas come from other people, so every walk has a budget.
 
 import type { SchemaProblem } from "../schema/keyword.ts";
 import { resolveLocalRef } from "../schema/schema-lookup.ts";
@@ -7,7 +7,7 @@ import { SchemaValidator, type StepBudget } from "../schema/validator.ts";
 import { isObject } from "../values/binding-path.ts";
 import type { PlanNode } from "./plan-types.ts";
 
-/** Null: the value fits, or the schema says nothing. A schema that cannot be worked off within its budget fits nothing. */
+/** Null: the value is valid. A schema that exceeds its budget makes every value invalid. */
 export function findSchemaProblem(schema: unknown, value: unknown, budget?: StepBudget): SchemaProblem | null {
   return schema === true || schema === undefined ? null : new SchemaValidator(schema, budget).validate(value);
 }
@@ -18,7 +18,7 @@ export function findParamsProblem(node: PlanNode, params: unknown): SchemaProble
   return describeForNode(node, "parameters", findSchemaProblem(node.schema.parameters, withoutReservedKeys(params)));
 }
 
-/** Keys that begin with two underscores are the house's own words to a node; its schema knows nothing of them. */
+/** Keys that begin with two underscores are set by the scheduler; the schema of the node does not know them. */
 function withoutReservedKeys(params: unknown): unknown {
   if (!isObject(params)) return params;
   return Object.fromEntries(Object.entries(params).filter(([key]) => !key.startsWith("__")));
@@ -46,7 +46,7 @@ function describeForNode(node: PlanNode, root: "parameters" | "results", problem
   return { path: `/${root}${problem.path}`, message: `node ${node.id}${label}: ${field} ${problem.message}` };
 }
 
-/** `top` where it says something, else `base`; objects key by key. */
+/** `top` if present, else `base`; objects key by key. */
 function mergeOver(base: Readonly<Record<string, unknown>>, top: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const value: Record<string, unknown> = { ...base };
   for (const [key, item] of Object.entries(top)) {
@@ -63,7 +63,7 @@ const defineField = (target: Record<string, unknown>, key: string, value: unknow
 const defaultsLimits = { stepsMax: 20_000, depthMax: 32 } as const;
 
 /**
- * The value with the schema's defaults where it says nothing, in nested objects too. What is there stays, null included. A budget that
+ * The value with the schema's defaults for absent fields, in nested objects too. Present values stay, null included. A budget that
  * runs out leaves the rest unfilled.
  */
 export function withDefaults(
@@ -78,7 +78,7 @@ export function withDefaults(
 interface DefaultsContext {
   readonly root: unknown;
   readonly budget: StepBudget;
-  /** Followed while making objects that nobody authored: a schema that refers to itself would make them without end. */
+  /** References followed while creating absent objects: a schema that refers to itself would create them without end. */
   readonly refs: Set<string>;
 }
 
@@ -117,7 +117,7 @@ function fillPropertyDefaults(
     isChanged = true;
   }
   if (!isChanged) return value;
-  // An object nobody authored is only made if it is whole: half of one would be refused where none at all is fine.
+  // An absent object is only created if it is complete: a partial one would be invalid where none at all is valid.
   const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
   const isWhole = value !== undefined || required.every((key) => typeof key !== "string" || Object.hasOwn(filled, key));
   return isWhole ? filled : value;

@@ -1,5 +1,5 @@
 // Where a run begins and ends when it is not to run everything: nodes that are pinned, taken over from another run, or left out.
-// Top level only. What is given is born ended; the rest of the plan runs as ever.
+// Top level only. Nodes with given results start as ended; the rest of the plan runs as usual.
 
 import { isObject } from "../values/binding-path.ts";
 import { findResultsProblem } from "./node-schemas.ts";
@@ -12,7 +12,7 @@ export interface StartOptions {
   readonly from?: string;
   /** Only this node and what it needs run. */
   readonly to?: string;
-  /** What a node returned in the run that is taken up again; null: nothing that can be used. */
+  /** What a node returned in the reused run; null: nothing usable. */
   readonly reuse?: (node: string) => ReusedResult | null;
 }
 
@@ -56,7 +56,7 @@ export function planStart(plan: Plan, options: StartOptions): StartPlan {
     problems.push({
       field: "from",
       node: from.id,
-      message: `node ${from.id} is pinned, so nothing can begin there; take its pin away`,
+      message: `node ${from.id} is pinned, so the run cannot start there; remove the pin`,
     });
   const reachable = from === null ? null : reachableFrom([from.ordinal], (ordinal) => plan.nodes[ordinal]?.after ?? []);
   if (reachable !== null && to !== null && !reachable.has(to.ordinal))
@@ -105,7 +105,7 @@ function findTopLevelNode(
   return node === undefined || node.host !== null ? null : node;
 }
 
-/** Results of another run stand where nothing before them runs anew, is pinned, or where the run begins further on. */
+/** Results of another run are reused if no predecessor runs again or is pinned, or if the run starts after them. */
 function addReusedResults(
   plan: Plan,
   reuse: StartOptions["reuse"],
@@ -136,7 +136,7 @@ function nodesToRunAgain(
     .map((node) => node.ordinal);
 }
 
-/** Back from a node, no further than what is given: what lies before that is not needed. */
+/** Walks back from a node to the nodes with given results; what lies before those is not needed. */
 function nodesNeededBy(plan: Plan, to: PlanNode, preset: ReadonlyMap<number, PresetNode>): ReadonlySet<number> {
   return reachableFrom([to.ordinal], (ordinal) => (preset.has(ordinal) ? [] : (plan.nodes[ordinal]?.before ?? [])));
 }

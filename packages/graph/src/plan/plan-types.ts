@@ -26,7 +26,7 @@ export interface PlanNode {
   readonly minVersion: string | null;
   /** As authored, with the defaults of its schema where nothing was authored. */
   readonly params: Readonly<Record<string, unknown>>;
-  /** Results as authored: what stands in for a key that the node does not return. Absent for most. */
+  /** Authored results: used for keys that the node does not return. Usually absent. */
   readonly results?: Readonly<Record<string, unknown>>;
   readonly policy: PlanPolicy;
   /** JSON Schemas; `true` where there is none. */
@@ -48,7 +48,7 @@ export interface PlanNode {
 
 export interface Plan {
   readonly nodes: readonly PlanNode[];
-  /** Nodes that wait for nobody; middlewares are not among them. */
+  /** Nodes without predecessors, except middlewares. */
   readonly starts: readonly number[];
 }
 
@@ -76,7 +76,7 @@ export interface ContainerLoop {
   readonly maxIterations: number;
   /** Frames open at once; 1 for forEach and while. */
   readonly parallelism: number;
-  /** While: goes on as long as it holds of the last iteration's outputs. */
+  /** While: continues as long as it holds for the outputs of the last iteration. */
   readonly condition: LoopCondition | null;
 }
 
@@ -84,7 +84,7 @@ export interface LoopCondition {
   readonly path: readonly string[];
   readonly op: "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "truthy" | "falsy" | "exists" | "missing";
   readonly value?: unknown;
-  /** Authored as `until`: goes on as long as the rest does not hold. */
+  /** Authored as `until`: continues as long as the condition does not hold. */
   readonly isNegated?: boolean;
 }
 

@@ -1,8 +1,8 @@
-// Patterns of a JSON Schema, matched in time that grows with text times pattern, whatever the pattern: authors are strangers, and the
-// language's own matcher takes years over `(a+)+$`. No captures, no backreferences, no looking around; those are called unsupported.
+// Matches the patterns of JSON Schemas in time proportional to text times pattern. Patterns come from other people, and the built-in
+// RegExp takes years for `(a+)+$`. No captures, backreferences or lookaround; those are unsupported.
 
 export interface LinearPattern {
-  /** Places of the program: what one character costs at most. */
+  /** Instructions of the program: the highest cost of one character. */
   readonly size: number;
   test(text: string): boolean;
 }
@@ -39,20 +39,20 @@ export function compilePattern(source: string): LinearPattern | PatternDefect {
   return { size: program.length, test: (text) => runProgram(program, native.unicode ? [...text] : text.split("")) };
 }
 
-/** Older spellings are valid without the flag; what is valid in neither way is no pattern. */
+/** Older syntax is valid only without the flag; what is valid in neither way is invalid. */
 const compileNative = (source: string): RegExp | null => tryCompile(source, "u") ?? tryCompile(source, "");
 
 function tryCompile(source: string, flags: string): RegExp | null {
   try {
     return new RegExp(source, flags);
   } catch {
-    return null; // the only way to ask whether it is one
+    return null; // there is no other way to test validity
   }
 }
 
 /**
- * From the start, single characters of which at most one repeats freely: the language's own matcher tries the rest at most once per
- * character. Returns how long that rest is; null: the pattern is of another kind.
+ * For an anchored sequence of single characters of which at most one repeats freely: the built-in RegExp tries the rest at most once per
+ * character. Returns the length of that rest; null: the pattern has another form.
  */
 function singleRepeatLength(tree: PatternNode): number | null {
   if (tree.type !== "all") return null;
@@ -177,7 +177,7 @@ class PatternParser {
     return this.#chars.slice(start, this.#position).join("");
   }
 
-  /** One character, judged by the language itself: a text of one character cannot be looked back over. */
+  /** One character, tested by the built-in RegExp: it cannot backtrack over a single character. */
   #characterTest(source: string): PatternNode {
     const expression = new RegExp(`^(?:${source})$`, this.#flags);
     const known = new Map<string, boolean>();
@@ -206,7 +206,7 @@ class PatternParser {
   }
 }
 
-/** Lays a tree out as places; each leads to the next, a fork to several. False: it does not fit. */
+/** Compiles a tree to instructions; each continues with the next, a fork with several. False: too many. */
 function emit(tree: PatternNode, program: Instruction[]): boolean {
   if (program.length > patternLimits.instructionsMax) return false;
   switch (tree.type) {
@@ -259,7 +259,7 @@ function emitRepeat(tree: Extract<PatternNode, { type: "repeat" }>, program: Ins
   return true;
 }
 
-/** All places at once, one character after the other; a match may begin anywhere. */
+/** Runs all alternatives in parallel, character by character; a match may begin anywhere. */
 function runProgram(program: readonly Instruction[], chars: readonly string[]): boolean {
   let current: number[] = [];
   const seen = new Int32Array(program.length).fill(-1);

@@ -1,4 +1,4 @@
-// Workflows sketched in a few words, for the tests of this room.
+// Short builders of workflows for the tests of this package.
 
 import type { Workflow } from "@astraflow/protocol";
 

@@ -66,6 +66,6 @@ export function withValueAt(target: unknown, steps: readonly string[], value: un
   return { ...base, [step]: withValueAt(Object.hasOwn(base, step) ? base[step] : undefined, rest, value) };
 }
 
-/** An object with keys; lists and null are none. */
+/** A JSON object: neither a list nor null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

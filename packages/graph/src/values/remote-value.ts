@@ -1,15 +1,15 @@
-// Values that were too large to travel and stayed at a worker: the reference in their place, and what an edge carries that reads inside one.
+// Values that were too large to send and stayed at their worker: the references to them, and to parts of them.
 
 import { isObject, valueAt } from "./binding-path.ts";
 
-/** `{"resourceRef": {"resourceId": …}}` and nothing beside it. */
+/** `{"resourceRef": {"resourceId": …}}` and nothing else. */
 export function isRemoteValueRef(value: unknown): value is { readonly resourceRef: Readonly<Record<string, unknown>> } {
   if (!isObject(value) || Object.keys(value).length !== 1) return false;
   const ref = value["resourceRef"];
   return isObject(ref) && typeof ref["resourceId"] === "string";
 }
 
-/** The value at a path, or undefined. Where the way leads into a value that stayed, the reference, and beside it which part was meant: it must not pass for a missing one. */
+/** The value at a path, or undefined. If the path leads into a value that stayed at its worker: the reference with the rest of the path, so that it is not taken for a missing value. */
 export function valueOrRemoteRefAt(value: unknown, steps: readonly string[]): unknown {
   const found = valueAt(value, steps);
   if (found !== undefined) return found;
@@ -21,16 +21,16 @@ export function valueOrRemoteRefAt(value: unknown, steps: readonly string[]): un
   return undefined;
 }
 
-/** A part of a value that stayed, where it was written. */
+/** A part of a value that stayed at its worker, and the field that refers to it. */
 export interface RemoteValuePart {
   readonly field: string;
   readonly inside: string;
   readonly resourceId: string;
 }
 
-/** The first part of a value that stayed in these parameters; null where there is none. */
+/** The first such part in these parameters; null if there is none. */
 export function findRemoteValuePart(params: string): RemoteValuePart | null {
-  // Nearly all refer to nothing: they are not even read.
+  // Most parameters have no references: do not even parse them.
   if (!params.includes('"resourceRef"') || !params.includes('"inside"')) return null;
   const open: [path: string, value: unknown][] = [["parameters", JSON.parse(params)]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

@@ -1,5 +1,5 @@
 // Results that grow while a node runs: a patch merges into what is there, key by key; null removes.
-// The list of changes is what the event stream tells; where results are kept is the engine's.
+// The list of changes goes to the event stream; the engine stores the results.
 
 import { isObject, toJsonPointer } from "./binding-path.ts";
 
@@ -25,7 +25,7 @@ export interface MergedResults {
 
 /**
  * The results with the patch in, and what changed; the arguments stay as they were. Null: the merged value is beyond the limits,
- * and what is there stands. A patch that is no object changes nothing, nor does a key `__proto__`.
+ * and the old value stays. A patch that is not an object changes nothing, nor does a key `__proto__`.
  */
 export function mergeResults(before: unknown, patch: unknown, limits: MergeLimits = defaultMergeLimits): MergedResults | null {
   const base = isObject(before) ? before : {};
@@ -37,7 +37,7 @@ export function mergeResults(before: unknown, patch: unknown, limits: MergeLimit
   return { value, changes };
 }
 
-/** The same changes where the value before is not at hand: each leaf of the patch, whether or not it makes a difference. */
+/** The changes of a patch without the value before it: each leaf, whether or not it makes a difference. */
 export function listPatchChanges(patch: unknown, limits: MergeLimits = defaultMergeLimits): readonly ResultChange[] {
   const changes: ResultChange[] = [];
   return isObject(patch) && collectLeafChanges(patch, [], limits.depthMax, changes) ? changes : [];

@@ -1,5 +1,5 @@
-// The ledger: what was given to workers, what came of it, what was refused, counted from facts alone. Figures of two stretches of a log that
-// follow each other may be added, but for `lost` and `twice`, which only see what lies in one stretch.
+// The ledger: what was given to workers, what came of it and what was refused, counted from facts. Figures of consecutive ranges of a log
+// can be added, except `lost` and `twice`, which only see one range.
 
 /** One fact of any subject of a tenant's log. */
 export interface LedgerFact {
@@ -12,22 +12,22 @@ export interface LedgerFact {
 export interface LedgerFigures {
   /** Tasks that were given to a worker for the first time. */
   readonly accepted: number;
-  /** Tasks that have come to an end after they were given to a worker. */
+  /** Tasks that ended after they were given to a worker. */
   readonly finished: number;
-  /** The difference. Of a stretch that begins in the middle of things it may be below zero. */
+  /** The difference; can be negative for a range that starts mid-run. */
   readonly open: number;
   /** Dispatches in all, and those that were not the first of their task. */
   readonly attempts: number;
   readonly repeated: number;
   /** Outcomes that came after another had been accepted, or under an older fence. */
   readonly refusedLate: number;
-  /** Tasks given to a worker whose run has ended without their end. */
+  /** Tasks given to a worker that had not ended when their run ended. */
   readonly lost: number;
-  /** Outcomes of a task that were accepted beside its first. */
+  /** Outcomes accepted after a task already had one. */
   readonly twice: number;
 }
 
-/** What is known of the tasks of a stretch; handed from one page to the next. */
+/** The state between two pages of facts. */
 export interface LedgerState {
   readonly figures: LedgerFigures;
   /** Tasks that were given to a worker and have not ended, by run. */
@@ -49,7 +49,7 @@ const zeroFigures: LedgerFigures = {
   twice: 0,
 };
 
-/** The book after these facts, which follow those of `before`. `before` stays as it was. */
+/** The ledger after these facts, which follow those of `before`. `before` is not changed. */
 export function foldLedger(before: LedgerState | null, facts: Iterable<LedgerFact>): LedgerState {
   const fold = startLedgerFold(before);
   fold.add(facts);
@@ -79,7 +79,7 @@ export function startLedgerFold(before: LedgerState | null): LedgerFold {
     }
     if (type === "task.refused") figures.refusedLate++;
     if (taskEndFacts.has(type)) {
-      // Without a fence it was never given to anybody: a host, a pin, a node that was left out.
+      // Without a fence it was never given to a worker: a host, a pin, or an excluded node.
       if (typeof data["fence"] === "number" && data["fence"] > 0) figures.finished++;
       if (endedTasks.get(subject)?.has(task) === true) figures.twice++;
       addToSet(endedTasks, subject, task);

@@ -130,7 +130,7 @@ export const eventDataSchemas = {
     task: optional(idString()),
     tasks: optional(listOf(nameString("Of a batch: task#fence."))),
     code: optional(nameString()),
-    skipped: optional(integer(1, undefined, "How many frames were left out since the last one that was told.")),
+    skipped: optional(integer(1, undefined, "Frames skipped since the last reported one.")),
   }),
   "command.ack": eventDataSchema("command.ack", { commandId: idString(), workerName: nameString(), receivedAt: instantString() }),
   "command.error": eventDataSchema("command.error", {

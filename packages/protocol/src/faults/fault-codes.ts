@@ -1,5 +1,5 @@
-// The fault table: every code a caller may ever see, on any wire. A code is a promise; the sentence beside it may improve.
-// Making and carrying faults lives in fault.ts; the doors read the http, frame and resp columns and invent nothing.
+// The fault table: every code a caller can see. Codes never change; their sentences may improve.
+// The servers take the http, frame and resp columns from here.
 
 /** How one code looks on each wire, and whether trying again unchanged can help. */
 export interface FaultRow {
@@ -11,7 +11,7 @@ export interface FaultRow {
   /** How a RESP error line begins; the message follows. */
   readonly resp: string;
   readonly retry: boolean;
-  /** Where the code comes from: the seeds, the workers already in the field, or this project. */
+  /** Where the code comes from: the specification, existing workers, or this project. */
   readonly since: "seed" | "field" | "own";
 }
 
@@ -27,25 +27,27 @@ const ownCode = faultRow.bind(null, "own");
 const retryable = { retry: true } as const;
 
 const faultTable = {
-  // Who is speaking
+  // Authentication
   "E.AUTH.INVALID_TOKEN": fromSpecification(401, "The token is wrong, expired or revoked.", { resp: "WRONGPASS" }),
-  "E.AUTH.MTLS_REQUIRED": fromSpecification(401, "This door asks for a client certificate and none that it trusts was shown.", {
+  "E.AUTH.MTLS_REQUIRED": fromSpecification(401, "A trusted client certificate is required here and none was presented.", {
     resp: "NOAUTH",
   }),
   "E.AUTH.MISSING_TOKEN": fromFieldWorkers(401, "A token is needed and none was sent.", { resp: "NOAUTH" }),
-  "E.AUTH.MODE_UNSUPPORTED": fromFieldWorkers(401, "The way of authenticating that was asked for is not offered here.", {
+  "E.AUTH.MODE_UNSUPPORTED": fromFieldWorkers(401, "The requested authentication mode is not supported here.", {
     resp: "NOAUTH",
   }),
-  "E.AUTH.HANDSHAKE_REQUIRED": fromFieldWorkers(401, "A frame came before the handshake of its connection.", { resp: "NOAUTH" }),
-  "E.AUTH.UNAUTHENTICATED": fromFieldWorkers(401, "The connection has not proved who it is.", { resp: "NOAUTH" }),
+  "E.AUTH.HANDSHAKE_REQUIRED": fromFieldWorkers(401, "A frame arrived before the handshake of its connection.", {
+    resp: "NOAUTH",
+  }),
+  "E.AUTH.UNAUTHENTICATED": fromFieldWorkers(401, "The connection is not authenticated.", { resp: "NOAUTH" }),
   "E.AUTH.CREDENTIALS": ownCode(401, "The name or the password is wrong, or the user is locked out.", { resp: "WRONGPASS" }),
-  "E.AUTH.FORBIDDEN": ownCode(403, "The caller is known and may not do this.", { resp: "NOPERM" }),
-  "E.AUTH.THROTTLED": ownCode(429, "There were too many wrong passwords from here or for this user; come back later.", retryable),
+  "E.AUTH.FORBIDDEN": ownCode(403, "The caller is authenticated but may not do this.", { resp: "NOPERM" }),
+  "E.AUTH.THROTTLED": ownCode(429, "There were too many wrong passwords from here or for this user; try again later.", retryable),
 
   // Sessions
   "E.SESSION.STALE_BINDING": fromSpecification(
     409,
-    "The attempt now belongs to another worker, boot or fence; this word about it changes nothing.",
+    "The attempt now belongs to another worker, boot or fence; this report was ignored.",
   ),
   "E.SESSION.DENIED": fromSpecification(403, "The scheduler refuses a session to this worker.", { resp: "NOPERM" }),
   "E.SESSION.UNKNOWN": fromFieldWorkers(404, "No session of this worker is known here; a new handshake is needed.", retryable),
@@ -73,19 +75,15 @@ const faultTable = {
   "E.SESSION.WINDOW": ownCode(409, "A frame lies outside the receive window and was dropped.", retryable),
 
   // Commands and results
-  "E.CMD.UNKNOWN": fromSpecification(400, "Nobody here knows this type of frame or command."),
+  "E.CMD.UNKNOWN": fromSpecification(400, "Unknown frame or command type."),
   "E.CMD.CONCURRENCY_VIOLATION": fromSpecification(
     409,
     "A task with the same concurrency key is already running there.",
     retryable,
   ),
-  "E.RESULT.DUPLICATE": fromSpecification(409, "This attempt already has another result; the first one stands."),
-  "E.RESULT.INVALID": ownCode(422, "The result is not what the schema of its node promises; the message names the field."),
-  "E.RESULT.SEQ_GAP": fromSpecification(
-    409,
-    "A number in the stream is missing; send again from the last acknowledged one.",
-    retryable,
-  ),
+  "E.RESULT.DUPLICATE": fromSpecification(409, "This attempt already has another result; the first one counts."),
+  "E.RESULT.INVALID": ownCode(422, "The result does not match the schema of its node; the message names the field."),
+  "E.RESULT.SEQ_GAP": fromSpecification(409, "A sequence number is missing; resend from the last acknowledged one.", retryable),
   "E.RESULT.TOO_LARGE": ownCode(413, "A result, or what a container gathered, is larger than a row may carry."),
   "E.DISPATCH.UNAVAILABLE": fromSpecification(
     503,
@@ -93,11 +91,11 @@ const faultTable = {
     retryable,
   ),
   "E.DISPATCH.INVALID_METADATA": fromFieldWorkers(422, "The middleware data of a dispatch contradicts itself."),
-  "E.DISPATCH.UNFIT": ownCode(409, "The worker that was named cannot run the task; the details say what it lacks."),
-  "E.CONTAINER.ITERATIONS": ownCode(422, "A while loop wants to go on after all the iterations that it is allowed."),
+  "E.DISPATCH.UNFIT": ownCode(409, "The named worker cannot run the task; the details say what it lacks."),
+  "E.CONTAINER.ITERATIONS": ownCode(422, "The while loop reached its maximum number of iterations."),
   "E.PARAMS.INVALID": ownCode(
     422,
-    "The parameters of a node, edges included, are not what its schema asks for; the message names the field.",
+    "The parameters of a node, including values from edges, do not match its schema; the message names the field.",
   ),
   "E.RUNNER.FAILURE": fromSpecification(
     500,
@@ -105,25 +103,21 @@ const faultTable = {
   ),
   "E.RUNNER.CANCELLED": fromFieldWorkers(409, "The task was stopped at the worker before it ended.", retryable),
   "E.RESOURCE.CONFLICT": ownCode(409, "The resources a task refers to are at different workers, so no worker can run it."),
-  "E.RESOURCE.DIGEST": ownCode(400, "The bytes that came do not have the SHA-256 that was said; nothing of them is kept."),
+  "E.RESOURCE.DIGEST": ownCode(400, "The uploaded bytes do not match the stated SHA-256; they were discarded."),
   "E.RESOURCE.FULL": ownCode(503, "The worker has no room left for what a task wants to keep there.", retryable),
   "E.RESOURCE.MISSING": fromFieldWorkers(409, "A resource the task refers to is not at this worker."),
   "E.RESOURCE.RANGE": ownCode(416, "The resource has no bytes in the range that was asked for."),
   "E.TIMEOUT": fromSpecification(504, "The time allowed ran out.", retryable),
-  "E.INTERNAL": fromSpecification(
-    500,
-    "Something broke here; the details are in the scheduler's log under the request id.",
-    retryable,
-  ),
+  "E.INTERNAL": fromSpecification(500, "Internal error; the details are in the scheduler's log under the request id.", retryable),
 
   // Packages and documents
-  "E.PKG.INVALID": fromSpecification(422, "The package is damaged, wrongly signed, or not what it says it is."),
+  "E.PKG.INVALID": fromSpecification(422, "The package is damaged, wrongly signed, or does not match its manifest."),
   "E.PKG.PERMISSION": fromSpecification(403, "The package, its origin or one of its hooks is not allowed here.", {
     resp: "NOPERM",
   }),
   "E.MANIFEST.INVALID": ownCode(422, "The manifest does not have the shape of a package manifest."),
   "E.WORKFLOW.INVALID": ownCode(400, "The workflow does not have the shape of a workflow, or its graph contradicts itself."),
-  "E.WORKFLOW.UNSUPPORTED": ownCode(422, "The workflow is well formed and asks for something this scheduler does not do."),
+  "E.WORKFLOW.UNSUPPORTED": ownCode(422, "The workflow is well formed but needs something this scheduler does not support."),
 
   // Calls of a middleware into its chain; the field spells these without a prefix
   next_run_finalised: fromFieldWorkers(409, "The run has ended, so its chain cannot go on."),
@@ -143,51 +137,48 @@ const faultTable = {
 
   // Requests and frames as such
   "E.REQUEST.INVALID": ownCode(400, "The request is not well formed; the message names the field."),
-  "E.REQUEST.TOO_LARGE": ownCode(413, "The request is larger than this door takes."),
-  "E.REQUEST.MEDIA": ownCode(415, "The body is not of a media type that this route reads."),
-  "E.NOT_FOUND": ownCode(404, "There is no such thing, or it is not yours to see."),
+  "E.REQUEST.TOO_LARGE": ownCode(413, "The request is too large."),
+  "E.REQUEST.MEDIA": ownCode(415, "This route does not accept the media type of the body."),
+  "E.NOT_FOUND": ownCode(404, "Not found, or you may not see it."),
   "E.ROUTE.UNKNOWN": ownCode(404, "There is no such route."),
-  "E.ROUTE.METHOD": ownCode(405, "The route exists and does not answer this method."),
-  "E.CONFLICT": ownCode(409, "Somebody changed it meanwhile; the details name the revision it is in now."),
-  "E.DRAFT.CONFLICT": ownCode(
-    409,
-    "The draft has moved on and others changed the same fields; the details name the edits in between.",
-  ),
-  "E.ETAG.STALE": ownCode(412, "It has changed since the revision that the caller read; read it again."),
+  "E.ROUTE.METHOD": ownCode(405, "The route does not support this method."),
+  "E.CONFLICT": ownCode(409, "It was changed in the meantime; the details name its current revision."),
+  "E.DRAFT.CONFLICT": ownCode(409, "The draft has changed and others edited the same fields; the details list those edits."),
+  "E.ETAG.STALE": ownCode(412, "It has changed since the caller read it; read it again."),
   "E.VERSION.EXISTS": ownCode(409, "A version of this name is published already, and published versions do not change."),
   "E.IDEMPOTENCY.MISMATCH": ownCode(409, "The idempotency key was used before with another body."),
-  "E.LIMIT.REACHED": ownCode(409, "There are as many of these as a tenant may keep; remove one first."),
+  "E.LIMIT.REACHED": ownCode(409, "The tenant has reached the maximum number of these; remove one first."),
   "E.FRAME.INVALID": ownCode(400, "The frame is not well formed; the message names the field."),
-  "E.FRAME.TOO_LARGE": ownCode(413, "The frame is larger than this door takes."),
-  "E.CURSOR.EXPIRED": ownCode(410, "The cursor points before the oldest event kept; read a snapshot and go on from there."),
+  "E.FRAME.TOO_LARGE": ownCode(413, "The frame is too large."),
+  "E.CURSOR.EXPIRED": ownCode(410, "The cursor is older than the oldest stored event; read a snapshot and continue from there."),
 
   // Runs, tasks, workers
   "E.RUN.ACTIVE": ownCode(409, "The run has not ended yet."),
-  "E.RUN.TERMINAL": ownCode(409, "The run has ended and does not change any more."),
-  "E.TASK.ENDED": ownCode(409, "The task has ended and cannot be steered any more."),
-  "E.TASK.MOVE_REFUSED": ownCode(409, "The task is in a state from which it cannot do this."),
-  "E.TASK.DEAD": ownCode(409, "The task was delivered as often as its policy allows and never came back."),
+  "E.RUN.TERMINAL": ownCode(409, "The run has ended and can no longer change."),
+  "E.TASK.ENDED": ownCode(409, "The task has ended and can no longer be controlled."),
+  "E.TASK.MOVE_REFUSED": ownCode(409, "The task cannot do this in its current state."),
+  "E.TASK.DEAD": ownCode(409, "The task was delivered as often as its policy allows without a result."),
   "E.TASK.QUEUE_TIMEOUT": ownCode(504, "The task waited for a worker longer than its policy allows."),
-  "E.WORKER.LOST": ownCode(503, "The worker that held the attempt fell silent.", retryable),
+  "E.WORKER.LOST": ownCode(503, "The worker that held the attempt stopped sending heartbeats.", retryable),
   "E.UNIT.QUARANTINED": ownCode(500, "The stored state of this run could not be processed and was set aside for an operator."),
 
   // The process and its store
-  "E.STORE.BUSY": ownCode(503, "The store is away or takes no changes at this moment; nothing was changed.", {
+  "E.STORE.BUSY": ownCode(503, "The store is unreachable or read-only right now; nothing was changed.", {
     ...retryable,
     resp: "BUSY",
   }),
   "E.STORE.UNKNOWN_OUTCOME": ownCode(
     503,
-    "The store broke off during a commit; asking again settles whether it happened.",
+    "The store failed during a commit; repeat the request to find out whether it happened.",
     retryable,
   ),
   "E.STORE.SCHEMA_NEWER": ownCode(500, "The store was written by a newer version of this program."),
   "E.STORE.OPEN": ownCode(500, "The store could not be opened."),
   "E.STORE.IN_USE": ownCode(500, "Another process has this store open."),
-  "E.STORE.DURABILITY": ownCode(500, "The store does not keep its promise to write to disk before it answers."),
+  "E.STORE.DURABILITY": ownCode(500, "The store does not write to disk before it confirms a commit."),
   "E.CONFIG.INVALID": ownCode(500, "The configuration cannot be used; the message names every problem."),
-  "E.OVERLOADED": ownCode(503, "There is more work than this process takes; come back later.", { ...retryable, resp: "BUSY" }),
-  "E.SHUTTING_DOWN": ownCode(503, "This process is going away; another or its successor will answer.", {
+  "E.OVERLOADED": ownCode(503, "This process is overloaded; try again later.", { ...retryable, resp: "BUSY" }),
+  "E.SHUTTING_DOWN": ownCode(503, "This process is shutting down; another one or its successor will answer.", {
     ...retryable,
     resp: "LOADING",
   }),
@@ -205,7 +196,7 @@ export const faultCodes: Readonly<Record<FaultCode, FaultRow>> = Object.freeze(
   ) as Record<FaultCode, FaultRow>,
 );
 
-/** Tells whether a word from outside is one of our codes. */
+/** Whether an external value is one of our codes. */
 export function isFaultCode(code: unknown): code is FaultCode {
   return typeof code === "string" && Object.hasOwn(faultCodes, code);
 }

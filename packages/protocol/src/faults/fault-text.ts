@@ -1,5 +1,4 @@
-// How a program says a fault to the person at its terminal: code and sentence, each problem by itself, what to try, where it is explained. The
-// same lines from the scheduler, the worker and every other command; which stream and which exit code is the program's own business.
+// Formats a fault for a terminal: code, message, problems, suggestion, link. The program chooses the stream and the exit code.
 
 import { isFaultCode } from "./fault-codes.ts";
 
@@ -8,7 +7,7 @@ export interface FaultSummary {
   readonly code: string;
   readonly message: string;
   readonly problems?: readonly string[];
-  /** What to try next, if there is something honest to say. */
+  /** What to try next, if anything. */
   readonly suggestion?: string | null | undefined;
 }
 

@@ -1,5 +1,5 @@
 // Outgoing frames as text: the dialect's spelling, absent fields left out, never a null in the envelope.
-// Numbers, windows and retries belong to the session room; this only writes what it is told.
+// Sequence numbers, windows and retries belong to the session package.
 
 import type { Dialect } from "./envelope.ts";
 import { type FrameType, frameDefinitions, toWireType } from "./frame-definitions.ts";
@@ -15,7 +15,7 @@ export interface OutgoingFrame {
   readonly type: FrameType | `ext.vendor.${string}`;
   readonly id: string;
   readonly ts: string;
-  /** An object, or its JSON text where the caller has it already (then in the words of the dialect). */
+  /** An object, or its JSON text if the caller has it already (then in the form of the dialect). */
   readonly payload: object | string;
   readonly corr?: string | undefined;
   /** Transport number; not for control frames. */

@@ -59,7 +59,7 @@ export const DispatchV1Schema = Type.Object({
 });
 export const DispatchSchema = Type.Object({
   ...DispatchFirstGenSchema.properties,
-  fence: optional(integer(0, undefined, "Under which the attempt was granted; echo it in every word about the task.")),
+  fence: optional(integer(0, undefined, "Under which the attempt was granted; echo it in every message about the task.")),
   attempt: optional(integer(1)),
 });
 export type DispatchPayload = Static<typeof DispatchSchema>;
@@ -139,7 +139,7 @@ export const NextRequestFirstGenSchema = Type.Object({
   payload: optional(openObject()),
   timeoutMs: optional(integer(1)),
 });
-/** A node may run more than once in a run, so ours say which attempt asks. */
+/** A node may run more than once in a run, so our frames say which attempt asks. */
 export const NextRequestSchema = Type.Object({
   ...NextRequestFirstGenSchema.properties,
   task_id: optional(idString()),
@@ -168,11 +168,11 @@ export const CancelSchema = Type.Object({
 });
 export type CancelPayload = Static<typeof CancelSchema>;
 
-/** What a worker runs, said right after accept when it was not part of register. */
+/** What a worker runs; sent right after accept if it was not part of register. */
 export const InventorySchema = Type.Object({ boot_id: optional(idString()), running: heldTaskList });
 export type InventoryPayload = Static<typeof InventorySchema>;
 
-/** What a worker kept under a name and keeps no longer. */
+/** A resource that a worker no longer has. */
 export const ResourceRemovedSchema = Type.Object({
   items: Type.Array(Type.Object({ resource_id: idString(), reason: oneOf(["evicted", "expired", "released", "lost"]) }), {
     minItems: 1,

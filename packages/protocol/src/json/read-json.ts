@@ -1,4 +1,4 @@
-// Reading JSON from strangers. One linear scan bounds size, depth, items and lengths before anything is built;
+// Reads JSON from untrusted clients. One linear scan bounds size, depth, items and lengths before anything is built;
 // one walk over the parsed value settles what only the value can show: duplicate keys, poisoned keys, numbers beyond double.
 // What the value means is read elsewhere.
 
@@ -30,7 +30,7 @@ export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits
   try {
     value = JSON.parse(text);
   } catch {
-    // The parser's own words quote the input, which may hold secrets; ours do not.
+    // The parser's message quotes the input, which may hold secrets; ours does not.
     return invalidJsonFault(bounds, "is not JSON");
   }
   const walk: ValueWalk = { keys: 0, problem: undefined };
@@ -53,7 +53,7 @@ function decodeUtf8(bytes: Uint8Array, bounds: JsonLimits): string | Fault {
   try {
     return decoder.decode(bytes);
   } catch {
-    // Fatal decoding has one failure only, and it says nothing more than this.
+    // Fatal decoding fails for one reason only.
     return invalidJsonFault(bounds, "is not UTF-8");
   }
 }

@@ -62,4 +62,4 @@ export const optional = Type.Optional;
 
 /** With this flag an unknown package is a warning instead of an error. */
 export const allowUnknownFlag = () =>
-  Type.Boolean({ description: "Take packages that no worker has brought yet; their nodes wait until one does." });
+  Type.Boolean({ description: "Accept packages that no worker has registered yet; their nodes wait until one does." });

@@ -1,5 +1,4 @@
-// From a schema to a reader: trims what is not ours, checks the rest with a compiled validator, names what is wrong.
-// Which schema belongs to which message is decided elsewhere; bytes are read in read-json.ts.
+// Makes a reader from a schema: it drops unknown fields, checks the rest with a compiled validator and names what is wrong.
 
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
@@ -19,20 +18,20 @@ type Predicate = (value: unknown) => boolean;
 
 export interface SchemaReaderOptions {
   readonly code: FaultCode;
-  /** What is being read, as the first word of the path in a message: `payload`, `body`, `workflow`. */
+  /** What is being read, as the first part of the path in a message: `payload`, `body`, `workflow`. */
   readonly subject: string;
-  /** Unknown keys are dropped (a newer peer loses nothing, we store nothing we do not know) or make the whole thing wrong. */
+  /** Unknown keys are dropped (so that newer peers can send more) or make the whole value invalid. */
   readonly unknownKeys: "drop" | "refuse";
 }
 
 export interface SchemaReader<T> {
   readonly schema: TSchema;
   read(value: unknown): T | Fault;
-  /** All that is wrong, field by field, up to a number of faults; empty where `read` would give the value. */
+  /** Everything that is wrong, field by field, up to `max`; empty if `read` would return the value. */
   findFaults(value: unknown, max: number): Fault[];
-  /** Removes what the schema does not know, without checking the rest; for messages of our own on their way out. */
+  /** Removes unknown fields without checking the rest; for outgoing messages of our own. */
   dropUnknownFields(value: unknown): unknown;
-  /** Compiles now rather than on the first message, which may come from a stranger. */
+  /** Compiles now instead of on the first message. */
   compile(): void;
 }
 
@@ -72,7 +71,7 @@ export function createSchemaReader<S extends TSchema>(schema: S, options: Schema
 
 const identity: Trimmer = (value) => value;
 
-/** The same schema, closed: every object with named properties refuses others, unless it says it is open. */
+/** The same schema, closed: objects with named properties refuse others unless they are declared open. */
 function closeSchema<S extends TSchema>(schema: S): S {
   return closeSchemaNode(schema as SchemaNode) as S;
 }
@@ -114,7 +113,7 @@ function buildTrimmer(node: SchemaNode, context: TrimContext): Trimmer | undefin
   if (node.properties) return buildObjectTrimmer(node, context);
   if (isRecord(node.additionalProperties)) return buildMapTrimmer(node.additionalProperties as SchemaNode, context);
   if (node.items) return buildArrayTrimmer(node.items, context);
-  // Of several object forms we cannot know which is meant before the check; none of our inputs has that.
+  // With several object forms we cannot know before the check which one is meant; none of our inputs has that.
   const forms = node.anyOf?.map((form) => buildTrimmer(form, context)).filter((trim) => trim !== undefined);
   return forms?.length === 1 ? forms[0] : undefined;
 }
@@ -143,13 +142,13 @@ function buildObjectTrimmer(node: SchemaNode, context: TrimContext): Trimmer {
         const trimmed = rule.trim(item);
         if (trimmed !== item) (changed ??= {})[key] = trimmed;
       }
-      if (!isUnchanged && dropUnknown) break; // a hundred thousand unknown keys are not worth a look each
+      if (!isUnchanged && dropUnknown) break; // do not look at a hundred thousand unknown keys
     }
     if (isUnchanged) return changed ? { ...value, ...changed } : value;
     return dropUnknown ? pick(value) : withoutNulls({ ...value, ...changed });
   };
 
-  /** A new object of the known keys alone: its cost does not grow with what a peer adds. */
+  /** A new object of the known keys only: its cost does not depend on what a peer adds. */
   function pick(value: Record<string, unknown>): Record<string, unknown> {
     const picked: Record<string, unknown> = {};
     for (const [key, rule] of known) {

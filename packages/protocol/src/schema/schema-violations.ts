@@ -1,6 +1,6 @@
-// Why a value does not have a schema's shape: which fields are wrong and what was expected there.
-// Ours rather than the validator's own report, which tests every pattern on every value to the end: on hostile input that took
-// hundreds of milliseconds and once the whole stack. This one stops where its reader has seen enough and measures before it matches.
+// Explains why a value does not match a schema: which fields are wrong and what was expected.
+// The validator's own report tests every pattern on every value: hostile input made it take hundreds of milliseconds and once overflow
+// the stack. This one stops when its caller has seen enough, and checks lengths before patterns.
 
 import Format from "typebox/format";
 
@@ -99,7 +99,7 @@ function describePrimitiveViolation(node: SchemaNode, value: unknown): string | 
 
 function describeAllowedValuesViolation(allowed: readonly unknown[], value: unknown): string | undefined {
   if (allowed.includes(value)) return undefined;
-  return allowed.length > 12 ? "must be one of the words known there" : `must be one of ${allowed.map(String).join(", ")}`;
+  return allowed.length > 12 ? "must be one of the allowed values" : `must be one of ${allowed.map(String).join(", ")}`;
 }
 
 type ObjectValue = Record<string, unknown>;
@@ -131,7 +131,7 @@ function* findArrayViolations(
 ): Generator<SchemaViolation, void> {
   if (node.minItems !== undefined && value.length < node.minItems)
     yield { path, expected: `must have at least ${node.minItems} items` };
-  // What is too long is not looked through.
+  // A list that is too long is not searched.
   if (node.maxItems !== undefined && value.length > node.maxItems)
     return yield { path, expected: `must have at most ${node.maxItems} items` };
   for (const [index, item] of node.items ? value.entries() : [])
@@ -177,7 +177,7 @@ function findUnionViolation(
   return { path, expected: [...expectations].slice(0, 4).join(", or ") };
 }
 
-/** Keys come from the peer, so a word may hold anything; nothing of it may break a log line. */
+/** Keys come from the peer: escape them so that they cannot break a log line. */
 export function escapeForMessage(text: string): string {
   return JSON.stringify(text.slice(0, 100)).slice(1, -1);
 }

@@ -41,11 +41,11 @@ describe("a query line", () => {
     expect(valuesOf("stauts:failed")).toMatch(/no filter "stauts" here.*Did you mean status\?/);
     expect(valuesOf("http://x")).toMatch(/write "http:\/\/x" in quotes/);
     expect(valuesOf("status:faild")).toMatch(/status is one of queued, .*"faild" is none of them. Did you mean failed\?/);
-    expect(valuesOf("since:yesterday")).toMatch(/is no time; write how long ago/);
+    expect(valuesOf("since:yesterday")).toMatch(/is not a time; write an age/);
     expect(valuesOf("status:")).toMatch(/status: has no value/);
     expect(valuesOf('text:"open')).toMatch(/quote that opens at character 6 is not closed/);
-    expect(valuesOf("client:a client:b")).toMatch(/client: stands here twice \(a and b\)/);
-    expect(valuesOf("word", "events")).toMatch(/"word" has no key; say one of topic, run/);
+    expect(valuesOf("client:a client:b")).toMatch(/client: is given twice \(a and b\)/);
+    expect(valuesOf("word", "events")).toMatch(/"word" has no key; use one of topic, run/);
     expect(valuesOf("constructor:x")).toMatch(/no filter "constructor"/);
     expect(valuesOf("x".repeat(queryCharsMax + 1))).toMatch(/at most 4096 characters/);
   });

@@ -51,7 +51,7 @@ export type QueryKeyOf<P extends QueryableList> = keyof (typeof queryKeys)[P] & 
 export interface QueryTerm<K extends string = string> {
   readonly key: K;
   readonly value: string;
-  /** Where it stands in the line, for marking it. */
+  /** Its position in the line, for highlighting. */
   readonly from: number;
   readonly to: number;
 }
@@ -93,7 +93,7 @@ function parseTerm(line: string, from: number, rules: Readonly<Record<string, Qu
   const details = { from, known };
   if (rule === undefined && keyMatch === null)
     return invalidQuery(
-      `"${wordStartingAt(line, from)}" has no key; say one of ${known.join(", ")}, such as ${known[0]}:VALUE.`,
+      `"${wordStartingAt(line, from)}" has no key; use one of ${known.join(", ")}, such as ${known[0]}:VALUE.`,
       details,
     );
   if (rule === undefined) {
@@ -149,9 +149,9 @@ function collectValues(
     const before = values[key];
     if (before === undefined) values[key] = value;
     else if (rule.isMany) values[key] = `${before},${value}`;
-    // Words that stand apart are one search.
+    // Separate words make one search.
     else if (key === "text") values[key] = `${before} ${value}`;
-    else return invalidQuery(`${key}: stands here twice (${before} and ${value}); one is enough.`, { from, key });
+    else return invalidQuery(`${key}: is given twice (${before} and ${value}); give it once.`, { from, key });
   }
   return values;
 }
@@ -159,7 +159,7 @@ function collectValues(
 function checkValue(key: string, value: string, { values, isMany, isInstant }: QueryKeyRule): string | null {
   if (isInstant) {
     if (resolveInstant(value, 0) !== null) return null;
-    return `${key}:${value} is no time; write how long ago (90s, 30m, 1h, 2d) or when (2026-01-31, 2026-01-31T12:00:00Z).`;
+    return `${key}:${value} is not a time; write an age (90s, 30m, 1h, 2d) or a date (2026-01-31, 2026-01-31T12:00:00Z).`;
   }
   if (values === undefined) return null;
   const invalidValue = (isMany ? value.split(",") : [value]).find((candidate) => !values.includes(candidate));

@@ -59,7 +59,7 @@ describe("workflows with packages that nobody has brought", () => {
       const told = await bench.callRoute(name, asked);
       expect([name, told.status, told.body.error]).toEqual([name, 400, "E.WORKFLOW.INVALID"]);
       expect(told.body.details).toMatchObject({ node: nodeIds[0], path: "/nodes/0/package/name", total: 3 });
-      expect(told.body.message).toContain("no worker has brought package demo (did you mean demos?)");
+      expect(told.body.message).toContain("no worker has registered package demo (did you mean demos?)");
     }
     expect(bench.docs.log).toHaveLength(before);
   });

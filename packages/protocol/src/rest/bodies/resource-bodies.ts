@@ -1,4 +1,4 @@
-// Bodies of the REST API about resources: files that are kept here, how large ones come in by parts, and which package may use which.
+// REST bodies about resources: stored files, uploads in parts, and which package may use which file.
 
 import Type, { type Static } from "typebox";
 import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
@@ -7,7 +7,7 @@ import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 const MiB = 1024 * 1024;
 
 export const resourceLimits = {
-  /** One request carries no more than this of a file; larger files come in parts. */
+  /** Largest part of a file in one request; larger files are uploaded in parts. */
   chunkBytesMax: 64 * MiB,
   chunkBytesDefault: 8 * MiB,
   partsMax: 10_000,
@@ -54,7 +54,7 @@ export const ResourceUploadInitRequestSchema = Type.Object({
   chunkSize: optional(integer(1, resourceLimits.chunkBytesMax)),
 });
 export type ResourceUploadInit = Static<typeof ResourceUploadInitRequestSchema>;
-/** What the fields of a form besides the file may say. */
+/** The fields of an upload form besides the file. */
 const ResourceFormSchema = Type.Object({
   provider: optional(provider()),
   visibility: optional(visibility()),

@@ -1,5 +1,4 @@
-// Bodies of the REST API that runs and their nodes are seen through. camelCase; absent optional fields are left out.
-// Those about other things are in the files rest-*.ts; the routes themselves in route-table.ts.
+// REST bodies about runs and their nodes. camelCase; absent optional fields are left out.
 
 import Type, { type Static } from "typebox";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "../../definitions/workflow.ts";
@@ -37,14 +36,14 @@ export type NodeStatus = Static<typeof NodeStatusSchema>;
 
 const runStartFields = {
   clientId: idString("Session of the caller's event stream."),
-  priority: optional(Type.Integer({ minimum: 0, maximum: 9, description: "Lower is sooner; nodes may say otherwise." })),
+  priority: optional(Type.Integer({ minimum: 0, maximum: 9, description: "Lower is sooner; nodes may override it." })),
   timeoutMs: optional(integer(1)),
   labels: optional(mapOf(nameString())),
-  pins: optional(mapOf(openObject("By node id: results that the node is taken to have had; it is not run."))),
+  pins: optional(mapOf(openObject("By node id: results to use for the node instead of running it."))),
   from: optional(idString("Run this node and what follows it; what comes before must be pinned or reused.")),
   to: optional(idString("Run this node and what it needs, nothing else.")),
-  reuse: optional(idString("Run whose results stand for nodes that are not run again.")),
-  dryRun: optional(Type.Boolean({ description: "Answer the plan, start nothing." })),
+  reuse: optional(idString("Run whose results are reused for nodes that do not run again.")),
+  dryRun: optional(Type.Boolean({ description: "Return the plan without starting anything." })),
   allowUnknown: optional(allowUnknownFlag()),
 };
 export const RunStartRequestSchema = Type.Object({
@@ -101,8 +100,8 @@ export const RunArtifactSchema = Type.Object({
   inline: optional(Type.Boolean()),
   expiresAt: optional(instantString()),
   metadata: optional(openObject()),
-  status: optional(oneOf(["ready", "expired", "removed"], "Whether it can still be had.")),
-  removed: optional(nameString("Why it is no longer there: evicted, expired, released or lost.")),
+  status: optional(oneOf(["ready", "expired", "removed"], "Whether it is still available.")),
+  removed: optional(nameString("Why it is gone: evicted, expired, released or lost.")),
 });
 export type RunArtifact = Static<typeof RunArtifactSchema>;
 
@@ -174,7 +173,7 @@ export const RunSchema = Type.Object({
   repeatOf: optional(idString("The run that this one retries, replays or takes results from.")),
   artifactsNextCursor: optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
   openTasks: optional(integer(0, undefined, "Tasks that have not ended.")),
-  at: optional(integer(0, undefined, "The position that was asked for: the run as it was then.")),
+  at: optional(integer(0, undefined, "The requested position; the run is as of then.")),
   asOf: optional(asOfPosition()),
 });
 export type Run = Static<typeof RunSchema>;

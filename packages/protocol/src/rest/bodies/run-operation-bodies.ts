@@ -1,5 +1,4 @@
-// Bodies of steering: what an operator asks of a run that is under way or over, what was done to whom, why a node waits, what waits where,
-// dead letters, and changes of many runs at once.
+// REST bodies about operating runs: retry, skip, replay, rebind, why a node waits, queues, dead letters, and changes to many runs at once.
 
 import Type, { type Static } from "typebox";
 import {
@@ -21,7 +20,7 @@ import { RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
 export const SteerRequestSchema = Type.Object({ reason: optional(textString("For the log and the audit.")) });
 export type SteerRequest = Static<typeof SteerRequestSchema>;
 
-const dryRunFlag = () => optional(Type.Boolean({ description: "Answer the plan, start nothing." }));
+const dryRunFlag = () => optional(Type.Boolean({ description: "Return the plan without starting anything." }));
 const workflowVersionChoice = () =>
   optional(
     Type.Union([oneOf(["same", "latest", "draft"]), integer(1)], { description: "Of the workflow; the same by default." }),
@@ -31,7 +30,7 @@ export const RetryRequestSchema = Type.Object({ ...SteerRequestSchema.properties
 export type RetryRequest = Static<typeof RetryRequestSchema>;
 
 export const ReplayRequestSchema = Type.Object({
-  from: optional(idString("Run this node and all that follows anew; absent: what did not succeed.")),
+  from: optional(idString("Run this node and its successors again; absent: whatever did not succeed.")),
   version: workflowVersionChoice(),
   allowUnknown: optional(allowUnknownFlag()),
   dryRun: dryRunFlag(),
@@ -50,7 +49,7 @@ const SteeredTaskSchema = Type.Object({
   nodeId: idString(),
   from: optional(nameString("Worker that had it.")),
   to: optional(nameString("Worker that it goes to.")),
-  sent: oneOf(["stop", "none"], "What that worker was told."),
+  sent: oneOf(["stop", "none"], "What was sent to that worker."),
   status: nameString(),
 });
 export const SteeredSchema = Type.Object({
@@ -65,17 +64,17 @@ export const PlacementSchema = Type.Object({
   nodeId: idString(),
   taskId: optional(idString()),
   status: nameString(),
-  summary: textString("One sentence: why it is where it is."),
+  summary: textString("One sentence: why the node is in this state."),
   reasons: listOf(Type.Object({ code: nameString(), facts: openObject() })),
   workers: listOf(
     Type.Object({
       workerId: idString(),
       workerName: nameString(),
-      code: nameString("The first rule by which this worker does not take it; fits: none."),
+      code: nameString("First rule that rules this worker out; `fits` if none does."),
       facts: openObject(),
     }),
   ),
-  fixes: listOf(nameString("What would help, the nearest first.")),
+  fixes: listOf(nameString("What would help, most likely first.")),
   asOf: asOfPosition(),
 });
 export type Placement = Static<typeof PlacementSchema>;
@@ -122,7 +121,7 @@ export const DeadLetterSchema = Type.Object({
   at: instantString(),
   workerName: optional(nameString()),
   status: oneOf(["open", "requeued", "dismissed"]),
-  newRun: optional(idString("The run that took it up again.")),
+  newRun: optional(idString("The run that repeats it.")),
 });
 export type DeadLetter = Static<typeof DeadLetterSchema>;
 export const DeadLetterListSchema = pageOf(DeadLetterSchema);
@@ -141,10 +140,10 @@ export type BulkFilter = Static<typeof BulkFilterSchema>;
 export const BulkRequestSchema = Type.Object({
   action: oneOf(
     bulkActions,
-    "retry starts each run anew with what succeeded, replay also with another version or from a node on; dismiss closes the dead letters of the runs.",
+    "retry starts each run again, reusing what succeeded; replay can also use another version or start from a node; dismiss closes the dead letters of the runs.",
   ),
   filter: BulkFilterSchema,
-  from: optional(idString("Of a replay: the node, in each of the runs, that runs anew with all that follows.")),
+  from: optional(idString("For replay: the node, in each run, that runs again with its successors.")),
   version: workflowVersionChoice(),
   reason: optional(textString()),
   dryRun: optional(Type.Boolean({ description: "Count, change nothing." })),
@@ -156,7 +155,7 @@ export const BulkSchema = Type.Object({
   status: oneOf(["running", "done", "planned"]),
   matched: integer(0, undefined, "Runs looked at so far that match."),
   changed: integer(0),
-  unchanged: integer(0, undefined, "Runs that needed nothing; of a dry run, as far as their states tell."),
+  unchanged: integer(0, undefined, "Runs that needed no change; in a dry run, judged by their states."),
   refused: integer(0),
   refusals: listOf(Type.Object({ runId: idString(), code: idString(), message: textString() })),
   started: optional(listOf(Type.Object({ runId: idString(), newRun: idString() }), 200)),

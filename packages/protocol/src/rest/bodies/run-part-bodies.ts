@@ -6,13 +6,13 @@ import { anyJson, idString, instantString, integer, listOf, nameString, optional
 import { asOfPosition, pageOf } from "./body-parts.ts";
 import { RunArtifactSchema, RunNodeStatusSchema } from "./run-bodies.ts";
 
-const atPosition = optional(integer(0, undefined, "The position that was asked for: what is shown is as it was then."));
+const atPosition = optional(integer(0, undefined, "The requested position; the content is as of then."));
 
 export const RunNodeListSchema = Type.Object({ ...pageOf(RunNodeStatusSchema).properties, at: atPosition });
 
 export const ByteRangeSchema = Type.Object({
   from: integer(0, undefined, "First byte."),
-  to: integer(0, undefined, "Behind the last byte: where to go on."),
+  to: integer(0, undefined, "After the last byte: continue here."),
   total: integer(0),
 });
 export type ByteRange = Static<typeof ByteRangeSchema>;
@@ -31,9 +31,9 @@ export const RunNodeSchema = Type.Object({
 
 export const LedgerFiguresSchema = Type.Object({
   accepted: integer(0, undefined, "Tasks that were given to a worker for the first time."),
-  finished: integer(0, undefined, "Tasks that came to an end after they were given to a worker."),
+  finished: integer(0, undefined, "Tasks that ended after they were given to a worker."),
   open: Type.Integer({
-    description: "accepted less finished; of a stretch that begins in the middle of things it may be below zero.",
+    description: "accepted minus finished; can be negative for a range that starts mid-run.",
   }),
   attempts: integer(0, undefined, "Dispatches."),
   repeated: integer(0, undefined, "Dispatches that were not the first of their task."),
@@ -42,8 +42,8 @@ export const LedgerFiguresSchema = Type.Object({
     undefined,
     "Outcomes that came after another was accepted, or under an older fence; at most 20 a task.",
   ),
-  lost: integer(0, undefined, "Tasks given to a worker whose run has ended without their end."),
-  twice: integer(0, undefined, "Outcomes of a task that were accepted beside its first."),
+  lost: integer(0, undefined, "Tasks given to a worker that had not ended when their run ended."),
+  twice: integer(0, undefined, "Outcomes accepted after a task already had one."),
 });
 const ledgerFields = {
   figures: LedgerFiguresSchema,
@@ -88,7 +88,7 @@ export type LogLine = Static<typeof LogLineSchema>;
 export const RunLogSchema = Type.Object({
   items: listOf(LogLineSchema),
   nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end of what was printed so far." }),
-  hits: optional(integer(0, undefined, "Lines that hold the words of q, counted up to a limit.")),
+  hits: optional(integer(0, undefined, "Lines that contain q, counted up to a limit.")),
   isHitsPartial: optional(Type.Boolean()),
   asOf: asOfPosition(),
 });

@@ -1,4 +1,4 @@
-// Bodies of the REST API about saved views: what of a list somebody wants to see again. What a page makes of a query is the page's business.
+// REST bodies about saved views: named filters of a list.
 
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
@@ -69,7 +69,7 @@ export function readViewRequest(value: unknown): ViewRequest | Fault {
   return body;
 }
 
-/** Counted by hand: this room knows neither Node nor a browser. */
+/** Counted by hand: this package uses neither Node nor browser APIs. */
 function countUtf8Bytes(text: string): number {
   let bytes = 0;
   for (const character of text) {

@@ -5,7 +5,7 @@ import { limits } from "../../json/limits.ts";
 import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
-/** What people are given; each stands for a few grants. */
+/** The roles of users; each is a set of permissions. */
 export const userRoles = ["admin", "workflow.editor", "workflow.viewer", "run.viewer"] as const;
 export type UserRole = (typeof userRoles)[number];
 
@@ -27,7 +27,7 @@ const userFields = {
   username: nameString(),
   displayName: nameString(),
   roles: listOf(RoleSchema, userRoles.length),
-  isActive: Type.Boolean({ description: "Who is not active cannot sign in, and tokens given out before open nothing." }),
+  isActive: Type.Boolean({ description: "An inactive user cannot sign in, and existing tokens stop working." }),
 };
 export const UserSummarySchema = Type.Object(userFields);
 export type UserSummary = Static<typeof UserSummarySchema>;

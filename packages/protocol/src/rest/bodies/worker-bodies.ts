@@ -1,4 +1,4 @@
-// Bodies of the REST API about workers: who is there and how well, what one of them holds and can do, words to it, and the wish for more of them.
+// REST bodies about workers: their state and health, what they hold and can run, commands to them, and scaling figures.
 
 import Type, { type Static } from "typebox";
 import { limits } from "../../json/limits.ts";
@@ -25,7 +25,7 @@ export type WorkerPackage = Static<typeof WorkerPackageSchema>;
 
 const LivenessSchema = oneOf(
   ["fresh", "warn", "degraded", "unhealthy"],
-  "By heartbeat periods without a word: none, one, two, three or more.",
+  "By missed heartbeat periods: none, one, two, three or more.",
 );
 export type Liveness = Static<typeof LivenessSchema>;
 
@@ -45,7 +45,7 @@ const workerFields = {
   liveness: optional(LivenessSchema),
   connected: optional(Type.Boolean()),
   registered: optional(Type.Boolean()),
-  draining: optional(Type.Boolean({ description: "It gets nothing new; drainedBy says why." })),
+  draining: optional(Type.Boolean({ description: "It gets no new work; drainedBy says why." })),
   drainedBy: optional(listOf(oneOf(["operator", "strain"]), 2)),
   strain: optional(textString("What there is too much of, while memory or disk is above its threshold.")),
   saturated: optional(Type.Boolean({ description: "It has held as much as it takes for longer than its tenant's threshold." })),
@@ -120,7 +120,7 @@ export const WorkerDiagnosticsSchema = Type.Object({
     epoch: integer(0, undefined, "Raised by every join."),
     replica: nameString("The scheduler that holds its socket, or held it last."),
     joinedAt: instantString(),
-    leaseUntil: optional(instantString("What it holds is given to others after this, unless it is heard.")),
+    leaseUntil: optional(instantString("After this its attempts are given to other workers unless it sends a heartbeat.")),
   }),
   liveness: Type.Object({
     level: LivenessSchema,

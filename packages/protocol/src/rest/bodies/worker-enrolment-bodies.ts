@@ -1,4 +1,4 @@
-// Bodies of the REST routes by which a worker makes itself known without a socket, and of commands to workers.
+// REST bodies of worker enrolment (registering without a socket) and of commands to workers.
 
 import Type, { type Static } from "typebox";
 import { ResultErrorSchema } from "../../definitions/workflow.ts";
@@ -24,7 +24,7 @@ const packageList = () =>
   );
 
 export const WorkerEnrolRequestSchema = Type.Object({
-  workerId: idString("Instance id of the worker: the one it will say in its handshake."),
+  workerId: idString("Instance id of the worker, as in its handshake."),
   name: optional(idString("How people call it; the instance id where it is left out.")),
   capabilities: optional(
     Type.Union(
@@ -53,7 +53,7 @@ export const WorkerSignRequestSchema = Type.Object({
   workerId: idString(),
   status: optional(
     Type.Union([
-      nameString("In the worker's own words."),
+      nameString("Free text from the worker."),
       Type.Object({ healthy: optional(Type.Boolean()), metrics: optional(mapOf(Type.Number())) }),
     ]),
   ),
@@ -70,7 +70,7 @@ export const WorkerEnrolmentSchema = Type.Object({
 
 const packageName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
 const versionString = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
-/** Read by its type: whatever else is there is refused, so that a slip does not become another command. */
+/** Unknown fields are refused, so that a typo does not become another command. */
 const commandSchemas = {
   drain: Type.Object({ type: Type.Literal("drain") }),
   rebind: Type.Object({ type: Type.Literal("rebind"), queue: idString() }),
@@ -100,8 +100,8 @@ export const CommandDetailSchema = Type.Object({
   status: oneOf(["sent", "acked", "failed"], "sent: the worker has not answered yet."),
   acceptedAt: instantString(),
   finishedAt: optional(instantString()),
-  request: optional(openObject("The command as it was given.")),
-  result: optional(openObject("What the worker or the scheduler said of it.")),
+  request: optional(openObject("The command as it was sent.")),
+  result: optional(openObject("What the worker or the scheduler reported.")),
   error: optional(ResultErrorSchema),
   asOf: asOfPosition(),
 });

@@ -1,5 +1,4 @@
-// Bodies of the REST API about workflows that are kept: drafts and their edits, published versions, files, and workflows published as
-// packages. What a workflow itself looks like is in workflow.ts; what an edit means is the graph's business.
+// REST bodies about stored workflows: drafts and their edits, published versions, files, and workflows published as packages.
 
 import Type, { type Static, type TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
@@ -22,7 +21,7 @@ export const previewCharsMax = 1_048_576;
 /** Edits in one request; an editor saves every few of them. */
 export const editsMax = 5_000;
 
-/** What is known of a workflow besides its definition. */
+/** What is stored about a workflow besides its definition. */
 const storedFields = {
   revision: integer(1, undefined, "Of the draft; raised by every change of it, and its ETag."),
   latestVersion: optional(integer(1, undefined, "Number of the newest published version.")),
@@ -33,7 +32,7 @@ export const StoredWorkflowSchema = Type.Intersect([
   WorkflowSchema,
   Type.Object({ ...storedFields, asOf: optional(asOfPosition()) }),
 ]);
-/** A workflow as it is sent to be kept or checked. */
+/** A workflow sent to be saved or checked. */
 export const WorkflowSaveRequestSchema = Type.Intersect([
   WorkflowSchema,
   Type.Object({ allowUnknown: optional(allowUnknownFlag()) }),
@@ -71,7 +70,7 @@ export const DraftChangeSchema = Type.Object({
   revision: integer(1),
   by: idString(),
   at: instantString(),
-  edits: Type.Union([listOf(WorkflowEditSchema), Type.Null()], { description: "null: too many to be kept." }),
+  edits: Type.Union([listOf(WorkflowEditSchema), Type.Null()], { description: "null: too many to be stored." }),
 });
 export type DraftChange = Static<typeof DraftChangeSchema>;
 
@@ -137,7 +136,7 @@ export const WorkflowDiffSchema = Type.Object({
 export const RollbackRequestSchema = Type.Object({ version: integer(1) });
 export const readRollbackRequest = createBodyReader(RollbackRequestSchema);
 
-/** The first word of a file, so that nothing else is taken for one. */
+/** The format tag of an exported file, so that no other file is taken for one. */
 export const workflowFileFormat = "astraflow.workflow/1";
 export const versionsInFileMax = 500;
 /** A file: read with its workflows as they are; each is then checked by itself. */

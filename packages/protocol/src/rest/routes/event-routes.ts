@@ -11,11 +11,11 @@ export const eventRoutes = {
     summary:
       "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
       "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
-      "log: every heartbeat of a worker, and, for who names the topic wire and may operate, the frames of workers at this scheduler.",
+      "log: every heartbeat of a worker, and, for callers with the permission operate who request the topic wire, the frames of workers at this scheduler.",
     query: {
       clientSessionId: {
         schema: idString(),
-        description: "Only runs that were started with this clientId, and what is about no run.",
+        description: "Only runs that were started with this clientId, and events that belong to no run.",
       },
       runId: { schema: idString() },
       nodeId: { schema: idString() },
@@ -26,7 +26,7 @@ export const eventRoutes = {
       topics: {
         schema: Type.String({ maxLength: 1_024 }),
         description:
-          "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat. Without it all but wire.",
+          "Types or prefixes of types, separated by commas: run, node, node.result, worker.heartbeat. Default: all except wire.",
       },
       frameType: {
         schema: idString(),
@@ -36,7 +36,7 @@ export const eventRoutes = {
     },
     headers: {
       "Last-Event-ID": optional(
-        Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Go on after this event, without a gap." }),
+        Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Resume after this event without gaps." }),
       ),
     },
     media: "text/event-stream",

@@ -103,7 +103,7 @@ export const resourceRoutes = {
   abortUpload: {
     method: "DELETE",
     path: "/api/v1/resources/uploads/{uploadId}",
-    summary: "Give an upload up; what has come in is removed.",
+    summary: "Abort an upload and delete the parts received so far.",
     params: uploadIdParam,
     status: 204,
     faults: removeFaults,
@@ -174,7 +174,7 @@ export const resourceRoutes = {
   deleteResourceGrant: {
     method: "DELETE",
     path: "/api/v1/resource-grants/{grantId}",
-    summary: "Take a grant back; for its maker and admins. Runs that have started keep what they were given.",
+    summary: "Revoke a grant; for its creator and admins. Runs that have started keep their resources.",
     params: grantIdParam,
     status: 204,
     faults: removeFaults,

@@ -34,7 +34,7 @@ export const runRoutes = {
   startRun: {
     method: "POST",
     path: "/api/v1/runs",
-    summary: "Start a run of a workflow. Once answered, the run survives the death of any part.",
+    summary: "Start a run of a workflow. After the response the run survives the loss of any process.",
     headers: idempotencyKeyHeader,
     request: RunStartRequestSchema,
     response: RunRefSchema,
@@ -160,7 +160,7 @@ export const runRoutes = {
       node: { schema: idString(), description: "Node id, or task id where a node runs more than once." },
       channel: { schema: nameString() },
       from: { schema: integer(0), default: 0, description: "First line within each attempt." },
-      q: { schema: textString(), description: "Only lines that hold these words." },
+      q: { schema: textString(), description: "Only lines that contain this text." },
       limit: { schema: integer(1, 1_000), default: 200 },
       cursor: pagingQuery.cursor,
     },
@@ -183,7 +183,7 @@ export const runRoutes = {
     method: "GET",
     path: "/api/v1/runs/{runId}/artifacts",
     summary:
-      "What the nodes of a run left with their workers and can still be had, page by page; what one node left is on one page.",
+      "What the nodes of a run left with their workers and are still available, page by page; what one node left is on one page.",
     params: runIdParam,
     query: {
       ...pagingQuery,
@@ -197,7 +197,7 @@ export const runRoutes = {
   getRunLedger: {
     method: "GET",
     path: "/api/v1/runs/{runId}/ledger",
-    summary: "What of a run was given to workers, what came of it and what was refused, counted from the log.",
+    summary: "What was given to workers in a run, what came of it and what was refused, counted from the log.",
     params: runIdParam,
     response: RunLedgerSchema,
     status: 200,

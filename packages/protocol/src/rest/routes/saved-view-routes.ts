@@ -12,7 +12,7 @@ export const viewRoutes = {
   listViews: {
     method: "GET",
     path: "/api/v1/views",
-    summary: "The caller's own views and those that are shared, by name. A page may be short, or empty, although more follows.",
+    summary: "The caller's own views and those that are shared, by name. A page may be short or empty although more follow.",
     query: { ...pagingQuery, page: { schema: oneOf(viewPages), description: "Views of this list alone." } },
     response: ViewListSchema,
     status: 200,
@@ -22,7 +22,7 @@ export const viewRoutes = {
     method: "POST",
     path: "/api/v1/views",
     summary:
-      "Keep a view of a list: for everybody who has signed in, and for tokens granted view. Nobody has two of one name on one page.",
+      "Save a view of a list; for every signed-in user, and for tokens with the permission view. Names are unique per owner and page.",
     headers: idempotencyKeyHeader,
     request: ViewRequestSchema,
     response: ViewDetailSchema,
@@ -32,7 +32,7 @@ export const viewRoutes = {
   getView: {
     method: "GET",
     path: "/api/v1/views/{viewId}",
-    summary: "One view, with its revision as ETag. A private one of somebody else is not found.",
+    summary: "One view, with its revision as ETag. A private view of another user is not found.",
     params: viewIdParam,
     response: ViewDetailSchema,
     status: 200,

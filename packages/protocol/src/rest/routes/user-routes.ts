@@ -64,7 +64,7 @@ export const userRoutes = {
   logout: {
     method: "POST",
     path: "/api/v1/auth/logout",
-    summary: "The token that is shown opens nothing any more.",
+    summary: "Revokes the caller's token.",
     headers: idempotencyKeyHeader,
     status: 204,
     faults: [...readFaults, "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
@@ -93,7 +93,7 @@ export const userRoutes = {
   getOwnUser: {
     method: "GET",
     path: "/api/v1/users/me",
-    summary: "Who the caller is. A token of the configuration is shown as a user of its name.",
+    summary: "Who the caller is. A token from the configuration counts as a user of its name.",
     response: UserDetailSchema,
     status: 200,
     faults: readFaults,
@@ -101,7 +101,7 @@ export const userRoutes = {
   changeOwnUser: {
     method: "PATCH",
     path: "/api/v1/users/me",
-    summary: "Change how the caller is shown.",
+    summary: "Change the caller's display name.",
     request: UserChangeRequestSchema,
     response: UserDetailSchema,
     status: 200,
@@ -110,7 +110,7 @@ export const userRoutes = {
   setOwnPassword: {
     method: "PUT",
     path: "/api/v1/users/me/password",
-    summary: "Change the caller's own password; tokens given out before open nothing any more.",
+    summary: "Change the caller's own password; existing tokens stop working.",
     request: OwnPasswordRequestSchema,
     status: 204,
     faults: [...changeFaults, "E.AUTH.CREDENTIALS", "E.AUTH.THROTTLED"],
@@ -128,7 +128,7 @@ export const userRoutes = {
   setUserPassword: {
     method: "POST",
     path: "/api/v1/users/{userId}/password",
-    summary: "Give a user a new password; tokens given out before open nothing any more.",
+    summary: "Give a user a new password; existing tokens stop working.",
     params: userIdParam,
     headers: idempotencyKeyHeader,
     request: UserPasswordRequestSchema,

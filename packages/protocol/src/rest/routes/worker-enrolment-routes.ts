@@ -15,7 +15,7 @@ export const enrolmentRoutes = {
   enrolWorker: {
     method: "POST",
     path: "/api/workers/register",
-    summary: "A worker makes itself known, or says anew what it is. It is listed, and gets no work before its socket is up.",
+    summary: "A worker registers, or updates its registration. It is listed, but gets no work until its socket is open.",
     headers: idempotencyKeyHeader,
     request: WorkerEnrolRequestSchema,
     response: WorkerEnrolmentSchema,
@@ -26,7 +26,7 @@ export const enrolmentRoutes = {
   signWorker: {
     method: "POST",
     path: "/api/workers/heartbeat",
-    summary: "A worker that has registered says that it lives, and which packages it has.",
+    summary: "Heartbeat of a registered worker, with its packages.",
     headers: idempotencyKeyHeader,
     request: WorkerSignRequestSchema,
     response: WorkerEnrolmentSchema,
@@ -38,7 +38,7 @@ export const enrolmentRoutes = {
     method: "POST",
     path: "/api/v1/workers/{workerName}/commands",
     summary:
-      "Tell a worker, by name or instance id, to drain, to install or remove a package, or to leave what follows of its runs to the worker of another queue.",
+      "Tell a worker, by name or instance id, to drain, to install or remove a package, or to hand the remaining tasks of its runs to the worker of another queue.",
     params: { workerName: idString("Name or instance id; of several of one name, the one that is connected.") },
     headers: idempotencyKeyHeader,
     request: WorkerCommandSchema,

@@ -57,7 +57,7 @@ export const workflowPackageRoutes = {
   deleteWorkflowPackage: {
     method: "DELETE",
     path: "/api/v1/workflow-packages/{packageId}",
-    summary: "Delete one's own package. What was cloned from it stays; publishing to it brings it back.",
+    summary: "Delete your own package. Clones of it stay; publishing to it restores it.",
     params: packageIdParam,
     status: 204,
     faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT"],
@@ -76,7 +76,7 @@ export const workflowPackageRoutes = {
   cloneWorkflowPackage: {
     method: "POST",
     path: "/api/v1/workflow-packages/{packageId}/clone",
-    summary: "Make a workflow of one's own from a version of a package, the newest unless one is named.",
+    summary: "Clone a version of a package into a workflow of your own; the newest version by default.",
     params: packageIdParam,
     headers: idempotencyKeyHeader,
     request: WorkflowCloneRequestSchema,

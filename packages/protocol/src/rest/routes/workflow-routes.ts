@@ -57,7 +57,7 @@ export const workflowRoutes = {
   saveWorkflow: {
     method: "POST",
     path: "/api/v1/workflows",
-    summary: "Keep a workflow as a draft: a new one, or a new revision of the one with this id, be it deleted.",
+    summary: "Save a workflow as a draft: a new one, or a new revision of the one with this id, even if it was deleted.",
     headers: idempotencyKeyHeader,
     request: WorkflowSaveRequestSchema,
     response: WorkflowRefSchema,
@@ -80,7 +80,7 @@ export const workflowRoutes = {
   validateWorkflow: {
     method: "POST",
     path: "/api/v1/workflows/validate",
-    summary: "What is wrong with a workflow, with node and field. Nothing is kept.",
+    summary: "What is wrong with a workflow, with node and field. Nothing is saved.",
     request: WorkflowSaveRequestSchema,
     response: WorkflowCheckSchema,
     status: 200,
@@ -199,7 +199,7 @@ export const workflowRoutes = {
   diffWorkflow: {
     method: "GET",
     path: "/api/v1/workflows/{workflowId}/diff",
-    summary: "What changed between two versions, or a version and the draft: as edits, and in words.",
+    summary: "What changed between two versions, or a version and the draft: as edits, and as text.",
     params: workflowIdParam,
     query: { from: versionOrDraft("The newest version unless given."), to: versionOrDraft("The draft unless given.") },
     response: WorkflowDiffSchema,
