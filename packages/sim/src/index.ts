@@ -43,5 +43,5 @@ export type {
 } from "./observation/observation.ts";
 export { type FaultKind, type FaultProfile, faultKinds, profiles } from "./plan/fault-table.ts";
 export { generateWorldPlan, type WorldPlan } from "./plan/world-plan.ts";
+export { type Mutant, mutants } from "./scheduler/mutants.ts";
 export { type PlaySeedOptions, playSeed } from "./world/play-seed.ts";
-export { type Mutant, mutants } from "./world/simulated-world.ts";

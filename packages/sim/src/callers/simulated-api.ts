@@ -1,21 +1,18 @@
 // Calls of the API as a caller far away makes them: requests and answers take time and may be lost; a scheduler that dies answers never.
 
-import type { RouteName } from "@astraflow/protocol";
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
+import type { ApiRequest } from "../scheduler/api-request.ts";
 import type { SchedulerProcess } from "../scheduler/scheduler-process.ts";
 
-export interface ApiCall {
+export interface ApiCall extends Partial<Pick<ApiRequest, "params" | "query" | "idempotencyKey" | "body">> {
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  readonly route: RouteName | "tailLog" | "readChunks" | "readMoment";
-  readonly params?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string>>;
-  readonly idempotencyKey?: string | null;
-  readonly body?: string | null;
+  /** The last three read the store directly or a run at an earlier position; only the checkers need them. */
+  readonly route: ApiRequest["route"] | "tailLog" | "readChunks" | "readMoment";
 }
 
 export interface ApiCallAnswer {

@@ -2,7 +2,7 @@
 
 import type { ScheduledFault } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
-import type { Mutant } from "../world/simulated-world.ts";
+import type { Mutant } from "../scheduler/mutants.ts";
 import type { CampaignReport, CampaignViolation } from "./campaign.ts";
 import { checkSeed } from "./check-seed.ts";
 

@@ -8,7 +8,7 @@ import type { Violation } from "../checking/checker.ts";
 import type { ScheduledFault, WorldReport } from "../observation/observation.ts";
 import { type FaultKind, type FaultProfile, faultKinds, faultTable, profiles } from "../plan/fault-table.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import type { Mutant } from "../world/simulated-world.ts";
+import type { Mutant } from "../scheduler/mutants.ts";
 import { type CheckSeedOptions, checkSeed, traceSeed } from "./check-seed.ts";
 import { shrinkSchedule } from "./schedule-shrinker.ts";
 import type { TraceLine } from "./trace-formatter.ts";

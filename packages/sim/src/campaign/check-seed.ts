@@ -4,8 +4,8 @@ import { CheckerRunner } from "../checkers/checker-runner.ts";
 import type { Violation } from "../checking/checker.ts";
 import type { ScheduledFault, WorldReport } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
+import type { Mutant } from "../scheduler/mutants.ts";
 import { playSeed } from "../world/play-seed.ts";
-import type { Mutant } from "../world/simulated-world.ts";
 import { TraceFormatter, type TraceLine } from "./trace-formatter.ts";
 
 export interface CheckSeedOptions {

@@ -2,6 +2,7 @@
 // keeps the first violation of each.
 
 import type { Checker, CheckerContext, Violation } from "../checking/checker.ts";
+import { getOrCreate } from "../checking/get-or-create.ts";
 import { LogProjection } from "../checking/log-projection.ts";
 import { MergedLog, type ObservedFact } from "../checking/merged-log.ts";
 import { FrameReader } from "../checking/observed-frame.ts";
@@ -108,8 +109,7 @@ export class CheckerRunner {
   }
 
   #handleFact(fact: ObservedFact): void {
-    const turn = this.#openTurns.get(fact.tenant) ?? [];
-    this.#openTurns.set(fact.tenant, turn);
+    const turn = getOrCreate(this.#openTurns, fact.tenant, () => []);
     if (turn.length > 0 && turn[0]?.at !== fact.at) this.#endTurn(fact.tenant);
     turn.push(fact);
     this.#forEachActive((checker) => checker.onFact?.(fact));

@@ -1,6 +1,7 @@
 // The lives of runs, tasks and workers as the logs tell them. Folds facts and checkers nothing.
 
 import type { TrueTime } from "../observation/observation.ts";
+import { getOrCreate } from "./get-or-create.ts";
 import type { ObservedFact } from "./merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedNode, type RequestedRun, type RequestedRuns } from "./requested-runs.ts";
 
@@ -220,8 +221,7 @@ export class LogProjection {
     if (before === task.worker) return;
     if (before !== null) this.heldTasks.get(before)?.delete(task.id);
     if (task.worker === null) return;
-    const held = this.heldTasks.get(task.worker) ?? new Set<string>();
-    this.heldTasks.set(task.worker, held.add(task.id));
+    getOrCreate(this.heldTasks, task.worker, () => new Set<string>()).add(task.id);
   }
 
   #applyWorkerFact(id: string, { type, data, at, readAt }: ObservedFact): void {

@@ -9,8 +9,7 @@ export class NewestSessions {
   /** Where each session was let in first. */
   readonly #firstConnections = new Map<string, string>();
 
-  observeFrame({ type, observation, sessionKey }: ObservedFrame): void {
-    const workerKey = `${observation.tenant}/${observation.instance}`;
+  observeFrame({ type, observation, sessionKey, workerKey }: ObservedFrame): void {
     if (observation.event === "delivered" && type === "control.register")
       this.#newestByWorker.set(workerKey, observation.connection);
     if (observation.event === "delivered" && type === "control.resume") this.#newestByWorker.set(workerKey, sessionKey);
@@ -18,8 +17,8 @@ export class NewestSessions {
       this.#firstConnections.set(sessionKey, observation.connection);
   }
 
-  isNewest({ observation, sessionKey }: ObservedFrame): boolean {
-    const newest = this.#newestByWorker.get(`${observation.tenant}/${observation.instance}`);
+  isNewest({ sessionKey, workerKey }: ObservedFrame): boolean {
+    const newest = this.#newestByWorker.get(workerKey);
     return newest === sessionKey || newest === this.firstConnectionOf(sessionKey);
   }
 

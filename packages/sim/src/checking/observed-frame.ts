@@ -8,6 +8,8 @@ export type JsonPayload = Readonly<Record<string, unknown>>;
 
 export interface ObservedFrame {
   readonly observation: FrameObservation & { readonly at: TrueTime; readonly n: number };
+  /** `<tenant>/<instance>`, as the log names its worker. */
+  readonly workerKey: string;
   readonly type: string;
   readonly id: string;
   readonly corr: string | null;
@@ -54,7 +56,16 @@ export class FrameReader {
       const payload = asObject(envelope["payload"]);
       const sessionKey = this.#sessionKeys.sessionKeyOf(observation, type, payload);
       const seq = sequenceNumberOf(written, envelope);
-      read = { type, id: String(envelope["id"]), corr: typeof corr === "string" ? corr : null, seq, sessionKey, payload };
+      const workerKey = `${observation.tenant}/${observation.instance}`;
+      read = {
+        workerKey,
+        type,
+        id: String(envelope["id"]),
+        corr: typeof corr === "string" ? corr : null,
+        seq,
+        sessionKey,
+        payload,
+      };
       this.#parsedFrames.set(observation.frame, read);
     }
     if (observation.event === "delivered") this.#sessionKeys.recordArrival(observation, read.type, read.payload);

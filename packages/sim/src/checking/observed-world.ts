@@ -1,6 +1,7 @@
 // Where the world stands: its set-up, its phase, which processes live, which connections are open. Checkers nothing.
 
 import type { Observation, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
+import { getOrCreate } from "./get-or-create.ts";
 
 interface ObservedProcess {
   isAlive: boolean;
@@ -74,13 +75,12 @@ export class ObservedWorld {
 
   #observeProcess(observation: Extract<Observation, { kind: "process" }>): void {
     if (observation.role === "scheduler") this.#disturbedAt = observation.at;
-    const observed = this.processes.get(observation.process) ?? {
+    const observed = getOrCreate(this.processes, observation.process, () => ({
       isAlive: false,
       isPaused: false,
       boot: observation.boot,
       changedAt: observation.at,
-    };
-    this.processes.set(observation.process, observed);
+    }));
     observed.changedAt = observation.at;
     observed.boot = observation.boot;
     if (observation.event === "starts" || observation.event === "is up") {

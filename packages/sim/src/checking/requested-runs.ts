@@ -2,6 +2,7 @@
 // which its first fact names, so that runs whose answers were lost are known as well. Where a task stands in its graph is read from its id.
 
 import type { ApiCallObservation } from "../observation/observation.ts";
+import { getOrCreate } from "./get-or-create.ts";
 
 export interface RequestedNode {
   readonly ordinal: number;
@@ -116,8 +117,9 @@ export class RequestedRuns {
     if (call.route !== "startRun" || call.body === null) return;
     const body = JSON.parse(call.body) as StartRunBody;
     const name = `${call.tenant}/${body.clientId}`;
-    const asks = this.#startAttempts.get(name) ?? new Set();
-    this.#startAttempts.set(name, asks.add(call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`));
+    getOrCreate(this.#startAttempts, name, () => new Set()).add(
+      call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`,
+    );
     const known = this.#runs.get(name);
     if (known === undefined) this.#runs.set(name, { body: call.body, plan: toRequestedRun(body) });
     else if (known?.body !== call.body) this.#runs.set(name, null);

@@ -1,25 +1,15 @@
 // A machine with a scheduler's process on it: its way to the store, its named points of death, its stop in good order.
 
-import type { SessionLimits } from "@astraflow/doors";
-import type { EngineFailpoint, EngineSettings } from "@astraflow/engine";
-import type { Plant as EnginePlant } from "@astraflow/engine/testing";
+import type { EngineFailpoint } from "@astraflow/engine";
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
-import { SchedulerProcess } from "../scheduler/scheduler-process.ts";
-import type { SessionMutant } from "../scheduler/session-mutants.ts";
-import type { WorkflowMutant } from "../scheduler/workflow-mutants.ts";
+import { SchedulerProcess, type SchedulerProcessOptions } from "../scheduler/scheduler-process.ts";
 import { idleTransactionMs, StoreConnection } from "../store/store-connection.ts";
 import { type MachineContext, SimulatedMachine } from "./simulated-machine.ts";
 
-export interface SchedulerMachineOptions {
-  readonly settings: EngineSettings;
-  readonly limits: Partial<SessionLimits>;
-  readonly tenants: readonly string[];
-  readonly engineMutant: EnginePlant | null;
-  readonly sessionMutant: SessionMutant | null;
-  readonly workflowMutant: WorkflowMutant | null;
+export interface SchedulerMachineOptions
+  extends Pick<SchedulerProcessOptions, "settings" | "limits" | "tenants" | "tokenMs" | "mutant"> {
   readonly hintsLostShare: number;
-  readonly tokenMs: number;
 }
 
 export class SchedulerMachine extends SimulatedMachine {

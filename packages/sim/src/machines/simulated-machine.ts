@@ -113,7 +113,7 @@ export abstract class SimulatedMachine {
     };
   }
 
-  protected onPaused(_life: ProcessEventLoop): void {}
+  protected onPaused(_eventLoop: ProcessEventLoop): void {}
 
   protected record(event: ProcessObservation["event"], detail?: string): void {
     const { name: process, role, bootName: boot } = this;

@@ -90,9 +90,9 @@ export class WorkerMachine extends SimulatedMachine {
     const { worker, instance, tenant } = spec;
     const broken = (message: string): void => this.context.reportDefect("report", this.bootName, message);
     const common = {
-      shape: spec,
+      spec,
       identity: { worker, instance, boot: this.bootName, tenant },
-      life: eventLoop,
+      eventLoop,
       trace,
       network,
       random: this.random.fork(`life ${this.bootCount}`),

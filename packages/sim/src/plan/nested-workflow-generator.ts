@@ -3,8 +3,8 @@
 // returns is a function of its parameters (node-value.ts), so that what must come out can be known beforehand.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
-import { middlewareTypeOf, nodeTypes, simPackage } from "../worker/simulated-handlers.ts";
 import { type HandlerBehaviour, type MiddlewareScript, writeHandlerScript } from "./handler-script.ts";
+import { middlewareTypeOf, nodeTypes, simPackage } from "./simulated-package.ts";
 import {
   concurrencyLimitOfKey,
   type GeneratedWorkflow,

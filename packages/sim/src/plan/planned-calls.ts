@@ -3,7 +3,6 @@
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";
 import { generateNestedWorkflow } from "./nested-workflow-generator.ts";
-import type { PlannedWorkerCommand } from "./planned-worker-commands.ts";
 import { generateWorkflow } from "./workflow-generator.ts";
 
 export type PlannedCall =
@@ -43,6 +42,13 @@ export type PlannedCall =
       /** Sent a second time at once, under the same key. */
       readonly isDoubled: boolean;
     };
+
+/** What is asked of one worker. */
+export type PlannedWorkerCommand =
+  | { readonly of: "kick" }
+  | { readonly of: "pkg.install" | "pkg.uninstall"; readonly name: string }
+  /** Leaves what follows of its runs to another machine; null: to one that nobody knows, which is refused. */
+  | { readonly of: "rebind"; readonly successor: string | null };
 
 export interface PlannedCallOptions {
   readonly tenants: readonly string[];

@@ -3,14 +3,7 @@
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";
-import type { PlannedCall } from "./planned-calls.ts";
-
-/** What is asked of one worker. */
-export type PlannedWorkerCommand =
-  | { readonly of: "kick" }
-  | { readonly of: "pkg.install" | "pkg.uninstall"; readonly name: string }
-  /** Leaves what follows of its runs to another machine; null: to one that nobody knows, which is refused. */
-  | { readonly of: "rebind"; readonly successor: string | null };
+import type { PlannedCall, PlannedWorkerCommand } from "./planned-calls.ts";
 
 export interface PlannedWorkerCommandOptions {
   readonly tenants: readonly string[];

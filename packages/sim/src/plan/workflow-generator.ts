@@ -1,8 +1,8 @@
 // Random workflows: chains, fans, joins and anything else whose edges lead forward, with policies and with moods for their handlers.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
-import { nodeTypes, simPackage } from "../worker/simulated-handlers.ts";
 import { type HandlerBehaviour, type HandlerBehaviourKind, writeHandlerScript } from "./handler-script.ts";
+import { nodeTypes, simPackage } from "./simulated-package.ts";
 
 export interface GeneratedWorkflow {
   readonly workflow: Record<string, unknown>;

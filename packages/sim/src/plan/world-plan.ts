@@ -7,10 +7,10 @@ import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
 import type { ClockConfig } from "../kernel/machine-clock.ts";
 import { SeededRandom } from "../kernel/seeded-random.ts";
 import type { ScheduledFault, SimulatedWorkerSpec, TimingGuarantees, TrueTime } from "../observation/observation.ts";
-import { nodeTypes, simPackage } from "../worker/simulated-handlers.ts";
 import { type FaultProfile, generateFaultSchedule } from "./fault-table.ts";
 import { generateCalls, type PlannedCall } from "./planned-calls.ts";
 import { generateWorkerCommands } from "./planned-worker-commands.ts";
+import { nodeTypes, simPackage } from "./simulated-package.ts";
 
 export interface WorldPlan {
   readonly seed: number;

@@ -22,8 +22,7 @@ import {
   type EventPage,
   type World,
 } from "@astraflow/engine";
-import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
-import type { RouteName } from "@astraflow/protocol";
+import { createMutantEngine } from "@astraflow/engine/testing";
 import { createEngineClient, createLostResourceFinder, createManifestRecorder, type LogRecord } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -33,9 +32,11 @@ import type { NetworkListener } from "../network/simulated-network.ts";
 import { createTokenAuthenticator, tokenOfTenant } from "../network/tenant-tokens.ts";
 import type { OutputChunkPage } from "../observation/observation.ts";
 import type { StoreConnection } from "../store/store-connection.ts";
-import { type SessionMutant, SessionMutator } from "./session-mutants.ts";
+import type { ApiRequest } from "./api-request.ts";
+import { type Mutant, mutantIn } from "./mutants.ts";
+import { SessionMutator } from "./session-mutants.ts";
 import { createSimulatedAuthenticator } from "./simulated-authenticator.ts";
-import { mutateApiCall, mutateEffects, mutateStore, type WorkflowMutant } from "./workflow-mutants.ts";
+import { mutateApiCall, mutateEffects, mutateStore } from "./workflow-mutants.ts";
 
 export interface SchedulerProcessOptions {
   readonly replica: string;
@@ -45,25 +46,14 @@ export interface SchedulerProcessOptions {
   readonly settings: EngineSettings;
   readonly limits: Partial<SessionLimits>;
   readonly tokenMs: number;
-  readonly engineMutant: Plant | null;
-  readonly sessionMutant: SessionMutant | null;
-  readonly workflowMutant: WorkflowMutant | null;
+  readonly mutant: Mutant | null;
   readonly tenants: readonly string[];
   /** The engine passes a named point; true kills the process there. */
   readonly onFailpoint: (name: EngineFailpoint) => void;
-  /** Things that no caller hears of. */
+  /** Problems that no caller gets as an answer. */
   readonly onDefect: (message: string) => void;
-  /** Two processes with one name were found. */
+  /** Two processes with the same instance id were found. */
   readonly onDuplicateWorker: (message: string) => void;
-}
-
-export interface ApiRequest {
-  readonly route: RouteName;
-  readonly tenant: string;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
-  readonly idempotencyKey: string | null;
-  readonly body: string | null;
 }
 
 export class SchedulerProcess implements NetworkListener {
@@ -77,27 +67,22 @@ export class SchedulerProcess implements NetworkListener {
   isUp = false;
 
   constructor(options: SchedulerProcessOptions) {
-    const {
-      eventLoop,
-      storeConnection,
-      random,
-      settings,
-      engineMutant: mutant,
-      sessionMutant: sessionPlant,
-      workflowMutant: workflowPlant,
-    } = options;
-    this.#sessionMutator = sessionPlant === null ? null : new SessionMutator(sessionPlant);
+    const { eventLoop, storeConnection, random, settings, mutant } = options;
+    const engineMutant = mutantIn("engine", mutant);
+    const sessionMutant = mutantIn("session", mutant);
+    const workflowMutant = mutantIn("workflow", mutant);
+    this.#sessionMutator = sessionMutant === null ? null : new SessionMutator(sessionMutant);
     this.eventLoop = eventLoop;
     this.#options = options;
     let cancelWake = (): void => undefined;
     const ids = createSimulatedIds(random.fork("ids"));
     const world: World = {
-      store: mutateStore(storeConnection.store, workflowPlant),
+      store: mutateStore(storeConnection.store, workflowMutant),
       ids: { next: (now) => ids.nextTimeOrdered(now) },
       random: { next: () => engineRandom.random() },
       digest,
       emit: (effects) => {
-        if (!eventLoop.hasEnded) engineClient.handleEffects(mutateEffects(effects, workflowPlant));
+        if (!eventLoop.hasEnded) engineClient.handleEffects(mutateEffects(effects, workflowMutant));
       },
       scheduleWake: (wakeAt, now) => {
         cancelWake();
@@ -107,14 +92,14 @@ export class SchedulerProcess implements NetworkListener {
         if (!eventLoop.hasEnded) options.onFailpoint(name);
       },
       reportProblem: (problem) => {
-        // A store that fails is no surprise to whoever makes it fail.
+        // Store faults are injected here, so they are not defects.
         if (problem.code.startsWith("E.STORE.")) return;
         if (problem.code === "E.SESSION.DENIED" && !eventLoop.hasEnded) options.onDuplicateWorker(describeProblem(problem));
         else this.#reportDefect(describeProblem(problem));
       },
     };
     const engineRandom = random.fork("engine");
-    this.#engine = mutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, mutant);
+    this.#engine = engineMutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, engineMutant);
     const engineClient = createEngineClient(
       (items) => {
         if (!eventLoop.hasEnded) this.#engine.push(this.#sessionMutator?.mutateCommands(items) ?? items);
@@ -193,7 +178,7 @@ export class SchedulerProcess implements NetworkListener {
   }
 
   call(request: ApiRequest): Promise<RestResponse> {
-    return mutateApiCall(request, this.#options.workflowMutant, (apiCall) => this.#call(apiCall));
+    return mutateApiCall(request, mutantIn("workflow", this.#options.mutant), (apiCall) => this.#call(apiCall));
   }
 
   #call(request: ApiRequest): Promise<RestResponse> {
@@ -227,7 +212,7 @@ export class SchedulerProcess implements NetworkListener {
   }
 
   #log(line: LogRecord): void {
-    // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
+    // Only session.bug lines are defects; a fault answered to a caller is not.
     if (line.level === "error" && line.event === "session.bug") this.#reportDefect(JSON.stringify(line));
   }
 
@@ -237,7 +222,7 @@ export class SchedulerProcess implements NetworkListener {
 }
 
 const emptyBytes = new Uint8Array(0);
-/** More than any attempt of a simulated simulated run prints. */
+/** More than any attempt of a simulated run prints. */
 const chunkRowsMax = 1_000;
 
 function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }): WorkerSocket {

@@ -50,8 +50,8 @@ export class SessionMutator {
   readonly #mutant: SessionMutant;
   readonly #sessions = new Map<string, MutatedSession>();
 
-  constructor(plant: SessionMutant) {
-    this.#mutant = plant;
+  constructor(mutant: SessionMutant) {
+    this.#mutant = mutant;
   }
 
   mutateCommands(items: readonly CommandRequest[]): readonly CommandRequest[] {

@@ -3,7 +3,7 @@
 
 import type { RestResponse } from "@astraflow/doors";
 import type { ChangeSet, Effect, Row, Store, TurnTransaction } from "@astraflow/engine";
-import type { ApiRequest } from "./scheduler-process.ts";
+import type { ApiRequest } from "./api-request.ts";
 
 export const workflowMutants = {
   /** A frame is born with one node too few in its count, and ends while one inside is still open. */
@@ -23,8 +23,8 @@ export const workflowMutants = {
 } as const;
 export type WorkflowMutant = keyof typeof workflowMutants;
 
-export function mutateStore(store: Store, plant: WorkflowMutant | null): Store {
-  const mutation = plant === null ? undefined : changeSetMutations[plant];
+export function mutateStore(store: Store, mutant: WorkflowMutant | null): Store {
+  const mutation = mutant === null ? undefined : changeSetMutations[mutant];
   if (mutation === undefined) return store;
   return {
     open: (me) => store.open(me),
@@ -86,28 +86,28 @@ function miscountContainerNodes(changeSet: ChangeSet): ChangeSet {
   return { ...changeSet, puts };
 }
 
-export function mutateEffects(effects: readonly Effect[], plant: WorkflowMutant | null): readonly Effect[] {
-  if (plant !== "next-answered-twice") return effects;
+export function mutateEffects(effects: readonly Effect[], mutant: WorkflowMutant | null): readonly Effect[] {
+  if (mutant !== "next-answered-twice") return effects;
   return effects.flatMap((effect): readonly Effect[] => (effect.type === "next" ? [effect, effect] : [effect]));
 }
 
 /** Asks as if the bug were behind the call. */
 export async function mutateApiCall(
   request: ApiRequest,
-  plant: WorkflowMutant | null,
+  mutant: WorkflowMutant | null,
   call: (request: ApiRequest) => Promise<RestResponse>,
 ): Promise<RestResponse> {
   const { query, body } = request;
   const at = query["at"];
-  if (plant === "moment-misses-the-last" && at !== undefined) {
+  if (mutant === "moment-misses-the-last" && at !== undefined) {
     const answer = await call({ ...request, query: { ...query, at: String(Number(at) - 1) } });
     if (answer.status !== 200) return answer;
     const shown = JSON.parse(answer.body) as object;
     return { ...answer, body: JSON.stringify({ ...shown, at: Number(at), asOf: Number(at) }) };
   }
-  if (plant === "unknown-let-in" && request.route === "startRun" && body !== null)
+  if (mutant === "unknown-let-in" && request.route === "startRun" && body !== null)
     return call({ ...request, body: JSON.stringify({ ...(JSON.parse(body) as object), allowUnknown: true }) });
-  if (plant === "ledger-counts-repeats" && request.route === "getRunLedger") {
+  if (mutant === "ledger-counts-repeats" && request.route === "getRunLedger") {
     const answer = await call(request);
     if (answer.status !== 200) return answer;
     const shown = JSON.parse(answer.body) as { figures: { accepted: number; repeated: number } };

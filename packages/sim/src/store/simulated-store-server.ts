@@ -12,7 +12,7 @@ export interface SimulatedStoreOptions {
   readonly random: SeededRandom;
   readonly clock: MachineClock;
   readonly latencyMs: number;
-  readonly plant: StoreMutant | null;
+  readonly mutant: StoreMutant | null;
   /** Called at every begin: who asks for turns without end is found out here. */
   readonly onTurnBegin: (replica: string) => void;
 }
@@ -34,7 +34,7 @@ export class SimulatedStoreServer {
   readonly #onTurnBegin: (replica: string) => void;
 
   constructor(options: SimulatedStoreOptions) {
-    const { timeline, random, clock, plant: mutant } = options;
+    const { timeline, random, clock, mutant } = options;
     this.#timeline = timeline;
     this.#random = random.fork("latency");
     this.#latencyMs = options.latencyMs;

@@ -1,6 +1,6 @@
 // The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
 
-import { type JsonObject, readManifest } from "@astraflow/protocol";
+import { readManifest } from "@astraflow/protocol";
 import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
@@ -13,12 +13,7 @@ import {
   readHandlerScript,
 } from "../plan/handler-script.ts";
 import { expectedNodeValue } from "../plan/node-value.ts";
-
-export const simPackage = { name: "sim", version: "1.0.0" } as const;
-export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
-/** What stands around a node is of a type of its own, as the catalogue wants it. */
-export const middlewareTypeOf = (nodeType: string): string => `${nodeType}-around`;
-const withMiddlewareTypes = (types: readonly string[]): string[] => [...types, ...types.map(middlewareTypeOf)];
+import { createManifest, simPackage, withMiddlewareTypes } from "../plan/simulated-package.ts";
 
 export interface HandlerHost {
   readonly identity: SimulatedWorkerIdentity;
@@ -171,23 +166,3 @@ const outcomeNames: Partial<Record<HandlerBehaviour["kind"], string>> = {
   throwing: "threw",
   skipping: "skipped",
 };
-
-export function createManifest(types: readonly string[]): JsonObject {
-  return {
-    schemaVersion: "1.0.0",
-    description: "Does what the mood of its node says.",
-    ...simPackage,
-    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: withMiddlewareTypes(types) }],
-    node: { requires: ">=22", lockfile: "package-lock.json" },
-    nodes: withMiddlewareTypes(types).map((type) => ({
-      type,
-      ...(!types.includes(type) && { role: "middleware" }),
-      status: "published",
-      category: "sim",
-      label: type,
-      adapter: "main",
-      handler: "play",
-      schema: { parameters: { type: "object" }, results: { type: "object" } },
-    })),
-  };
-}

@@ -14,9 +14,9 @@ import type { SimulatedOutboxDisk } from "./simulated-outbox-disk.ts";
 import { SimulatedWorkerConnection } from "./simulated-worker-connection.ts";
 
 export interface WorkerProcessOptions {
-  readonly shape: SimulatedWorkerSpec;
+  readonly spec: SimulatedWorkerSpec;
   readonly identity: SimulatedWorkerIdentity;
-  readonly life: ProcessEventLoop;
+  readonly eventLoop: ProcessEventLoop;
   readonly timeline: Timeline;
   readonly trace: ObservationTrace;
   readonly random: SeededRandom;
@@ -37,7 +37,7 @@ export class WorkerProcess {
   readonly #worker: SessionWorker;
 
   constructor(options: WorkerProcessOptions) {
-    const { shape: spec, identity, life: eventLoop, timeline, trace, random, network } = options;
+    const { spec, identity, eventLoop, timeline, trace, random, network } = options;
     const engineRandom = random.fork("worker");
     const outside: WorkerEnvironment = {
       now: () => eventLoop.clock.mono(),

@@ -3,7 +3,8 @@
 import type { ObservationListener, ScheduledFault, WorldReport } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import { type Mutant, SimulatedWorld } from "./simulated-world.ts";
+import type { Mutant } from "../scheduler/mutants.ts";
+import { SimulatedWorld } from "./simulated-world.ts";
 
 export interface PlaySeedOptions {
   readonly seed: number;

@@ -1,8 +1,6 @@
 // The world: machines, network, store, callers and faults on one timeline; a fault phase, then calm in which everything must end. It runs
 // until the last reads are done, or until it sees that it cannot go on, and checkers nothing.
 
-import type { Plant as EnginePlant } from "@astraflow/engine/testing";
-import type { StoreMutant as StorePlant } from "@astraflow/store";
 import { SimulatedApi } from "../callers/simulated-api.ts";
 import { SimulatedCallers } from "../callers/simulated-callers.ts";
 import { MachineClock } from "../kernel/machine-clock.ts";
@@ -23,29 +21,11 @@ import type {
 } from "../observation/observation.ts";
 import { type FaultKind, faultTable } from "../plan/fault-table.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
-import { type SessionMutant, sessionMutants } from "../scheduler/session-mutants.ts";
-import { type WorkflowMutant, workflowMutants } from "../scheduler/workflow-mutants.ts";
+import { type Mutant, mutantIn } from "../scheduler/mutants.ts";
 import { SimulatedStoreServer } from "../store/simulated-store-server.ts";
 import { TurnLoopDetector } from "../store/turn-loop-detector.ts";
 import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
 import { SessionEventCounter } from "./session-event-counter.ts";
-
-export type Mutant = EnginePlant | StorePlant | SessionMutant | WorkflowMutant;
-/** Every bug that can be switched on, and where it sits. */
-export const mutants = {
-  "ack-before-commit": "engine",
-  "requeue-forgets-fence": "engine",
-  "sequence-positions": "store",
-  "no-root-lock": "store",
-  "drop-unit": "store",
-  ...sessionMutants,
-  ...workflowMutants,
-} as const satisfies Record<Mutant, "engine" | "store" | "session" | "workflow">;
-const isEngineMutant = (mutant: Mutant | null): mutant is EnginePlant => mutant !== null && mutants[mutant] === "engine";
-const isStoreMutant = (mutant: Mutant | null): mutant is StorePlant => mutant !== null && mutants[mutant] === "store";
-const isSessionMutant = (mutant: Mutant | null): mutant is SessionMutant => mutant !== null && mutants[mutant] === "session";
-
-const isWorkflowMutant = (mutant: Mutant | null): mutant is WorkflowMutant => mutant !== null && mutants[mutant] === "workflow";
 
 /** More events than any world should need: it goes round in circles. */
 const eventsMax = 1_500_000;
@@ -85,7 +65,7 @@ export class SimulatedWorld {
       random: random.fork("store"),
       clock: storeClock,
       latencyMs: plan.storeLatencyMs,
-      plant: isStoreMutant(mutant) ? mutant : null,
+      mutant: mutantIn("store", mutant),
       onTurnBegin: (replica) => spin.recordTurn(replica),
     });
     const schedulers = new Map<string, SchedulerMachine>();
@@ -113,9 +93,7 @@ export class SimulatedWorld {
           tenants,
           hintsLostShare,
           tokenMs,
-          engineMutant: isEngineMutant(mutant) ? mutant : null,
-          sessionMutant: isSessionMutant(mutant) ? mutant : null,
-          workflowMutant: isWorkflowMutant(mutant) ? mutant : null,
+          mutant,
         }),
       );
     const setUpOf = (spec: SimulatedWorkerSpec): WorkerMachineOptions => ({

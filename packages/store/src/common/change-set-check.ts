@@ -1,5 +1,5 @@
-// What every store checks of a turn's units before it writes one: the roots are held, each row comes once, what enters a line is
-// there to enter it. Whether a row's fields can be stored is the tables' business.
+// What every store checks of a turn's change sets before it writes one: the turn holds their roots, each row is written once, and every task
+// that is queued is also written. The tables check whether the fields of a row can be stored.
 
 import type { ChangeSet, Row, RowKey, TaskRow, WorkerId, WorkerRow } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
@@ -11,7 +11,7 @@ export interface InvalidChangeSet {
   readonly fault: Fault;
 }
 
-/** The first unit that may not be written, or null. `isTaken` answers for a root. */
+/** The first change set that must not be written, or null. `isTaken` says whether the turn holds a root. */
 export function findInvalidChangeSet(units: readonly ChangeSet[], isTaken: (root: RowKey) => boolean): InvalidChangeSet | null {
   const seen = new Set<string>();
   for (const [index, unit] of units.entries()) {
@@ -22,17 +22,17 @@ export function findInvalidChangeSet(units: readonly ChangeSet[], isTaken: (root
 }
 
 export function refusedChangeSetFault(unit: number, problem: string, cause?: unknown): Fault {
-  return fault("E.INTERNAL", `unit ${unit} was refused: ${problem}`, { unit }, cause);
+  return fault("E.INTERNAL", `change set ${unit} was refused: ${problem}`, { unit }, cause);
 }
 
 function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) => boolean): string | null {
-  for (const root of unit.roots) if (!isTaken(root)) return `root ${root} was not taken in this turn`;
+  for (const root of unit.roots) if (!isTaken(root)) return `the turn does not hold root ${root}`;
   let run = "";
   for (const row of unit.puts) {
     // Tasks of one run come together, so their root is asked for once.
     if ((row.kind !== "task" || row.run !== run) && !isRootOf(unit.roots[0], row)) {
       const root: RowKey = row.kind === "task" ? `run/${row.run}` : rootOf(keyOf(row));
-      if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which was not taken in this turn`;
+      if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which the turn does not hold`;
     }
     if (row.kind === "task") run = row.run;
     if (row.kind === "run") run = row.id;
@@ -45,7 +45,7 @@ function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: Ro
   for (const key of unit.deletes) {
     const isTask = key.startsWith("task/");
     const root = rootOf(key);
-    if (!isTaken(root)) return `${key} is dropped under ${root}, which was not taken in this turn`;
+    if (!isTaken(root)) return `${key} is dropped under ${root}, which the turn does not hold`;
     const name = isTask ? key.slice(5) : key;
     if (seen.has(name)) return `${key} is written more than once in this turn`;
     seen.add(name);
@@ -53,13 +53,14 @@ function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: Ro
   return outputChunksProblem(unit) ?? taskQueueProblem(unit);
 }
 
-/** What a task printed is written with its run in hand, like the task itself; otherwise it takes no lock. */
+/** Output of a task is written by a turn that holds its run, like the task itself. */
 function outputChunksProblem({ chunks, roots }: ChangeSet): string | null {
   for (const chunk of chunks ?? []) {
     const problem = chunkProblem(chunk);
     if (problem !== null) return problem;
     const root = runKey(runOf(chunk.task));
-    if (!roots.includes(root)) return `chunks of task ${chunk.task} are written without ${root} among the unit's roots`;
+    if (!roots.includes(root))
+      return `chunks of task ${chunk.task} are written without ${root} among the roots of the change set`;
   }
   return null;
 }
@@ -73,8 +74,8 @@ function isRootOf(root: RowKey | undefined, row: Row): boolean {
 function taskQueueProblem(unit: ChangeSet): string | null {
   const entering = new Set<string>();
   for (const { task, cost } of unit.enqueued) {
-    if (entering.has(task)) return `task ${task} enters a line twice`;
-    if (!Number.isFinite(cost) || cost < 0) return `task ${task} enters a line at a cost of ${cost}`;
+    if (entering.has(task)) return `task ${task} is queued twice`;
+    if (!Number.isFinite(cost) || cost < 0) return `task ${task} is queued with the invalid cost ${cost}`;
     entering.add(task);
   }
   let found = 0;
@@ -82,13 +83,13 @@ function taskQueueProblem(unit: ChangeSet): string | null {
     if (row.kind !== "task") continue;
     if (entering.has(row.id)) {
       found++;
-      if (row.line === null) return `task ${row.id} enters a line but names none`;
-    } else if (row.line !== null && row.rank === null) return `task ${row.id} stands in line ${row.line} without a rank`;
+      if (row.line === null) return `task ${row.id} is queued without naming its queue`;
+    } else if (row.line !== null && row.rank === null) return `task ${row.id} is in queue ${row.line} without a rank`;
   }
-  return found === entering.size ? null : "a task enters a line without being written";
+  return found === entering.size ? null : "a task is queued but not written";
 }
 
-/** Workers that are not what these units rely on. `find` gives a worker's row as it is stored, or null when it is in other hands. */
+/** Workers that no longer meet the preconditions of these change sets. `find` returns a worker's stored row, or null where another turn holds it. */
 export function findChangedWorkers(units: readonly ChangeSet[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
   const changedWorkers = new Set<WorkerId>();
   const found = new Map<WorkerId, WorkerRow | null>();
@@ -102,15 +103,17 @@ export function findChangedWorkers(units: readonly ChangeSet[], find: (worker: W
 }
 
 export function changedWorkersFault(changedWorkers: readonly WorkerId[]): Fault {
-  return fault("E.STORE.BUSY", `worker ${changedWorkers.join(", ")} has changed meanwhile`, { workers: changedWorkers });
+  return fault("E.STORE.BUSY", `worker ${changedWorkers.join(", ")} changed after the turn read it; the turn is tried again`, {
+    workers: changedWorkers,
+  });
 }
 
-/** A task that was in a line and, by this image (null: dropped), no longer stands at that place of it. */
+/** Whether a task was in a queue and has left its place there with this image (null: deleted). */
 export function leavesTaskQueue(before: TaskRow, after: TaskRow | null): boolean {
   return before.line !== null && (after === null || after.line !== before.line || after.phase !== before.phase);
 }
 
-/** Ended tasks and runs change no more, so nothing waits on them. */
+/** Ended tasks and runs never change again. */
 export function hasEnded(row: Row): boolean {
   if (row.kind === "run") return row.phase === "succeeded" || row.phase === "failed" || row.phase === "cancelled";
   return row.kind === "task" && !openPhaseSet.has(row.phase);

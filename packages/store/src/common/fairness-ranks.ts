@@ -1,4 +1,4 @@
-// Fairness as arithmetic: the rank a task gets when it enters a line. Index order does the rest; nothing here picks a task.
+// Fair queueing as arithmetic: the rank a task gets when it enters a queue. The index returns tasks in rank order; nothing here picks one.
 
 import type { ChangeSet, QueueName, TaskId, TaskRow, Tenant } from "@astraflow/engine";
 import { leavesTaskQueue } from "./change-set-check.ts";
@@ -10,23 +10,23 @@ export class FairnessClocks {
   readonly #storedTenantClock: (tenant: Tenant) => number;
   readonly #storedTaskQueueClock: (line: QueueName) => number;
 
-  constructor(stored: { tenant(tenant: Tenant): number; line(line: QueueName): number }) {
-    this.#storedTenantClock = stored.tenant;
-    this.#storedTaskQueueClock = stored.line;
+  constructor(stored: { tenantClock(tenant: Tenant): number; taskQueueClock(line: QueueName): number }) {
+    this.#storedTenantClock = stored.tenantClock;
+    this.#storedTaskQueueClock = stored.taskQueueClock;
   }
 
-  tenant(tenant: Tenant): number {
+  tenantClock(tenant: Tenant): number {
     return this.tenants.get(tenant) ?? this.#storedTenantClock(tenant);
   }
 
-  line(line: QueueName): number {
+  taskQueueClock(line: QueueName): number {
     return this.lines.get(line) ?? this.#storedTaskQueueClock(line);
   }
 
-  /** A line's clock stands at the highest rank that has left it: who comes late starts there and not at zero. */
+  /** A queue's clock is the highest rank that has left it: a tenant that comes late starts there and not at zero. */
   noteTaskLeft(before: TaskRow, after: TaskRow | null): void {
     if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
-    if (before.rank > this.line(before.line)) this.lines.set(before.line, before.rank);
+    if (before.rank > this.taskQueueClock(before.line)) this.lines.set(before.line, before.rank);
   }
 
   /**
@@ -34,7 +34,7 @@ export class FairnessClocks {
    * itself, one that was idle saves no credit.
    */
   nextRank(tenant: Tenant, line: QueueName, cost: number): number {
-    const rank = Math.max(this.tenant(tenant), this.line(line)) + cost;
+    const rank = Math.max(this.tenantClock(tenant), this.taskQueueClock(line)) + cost;
     this.tenants.set(tenant, rank);
     return rank;
   }
@@ -67,7 +67,7 @@ export function assignRanks(units: readonly ChangeSet[], clocks: FairnessClocks)
     for (const row of puts) if (row.kind === "task" && row.line !== null) lines.set(row.id, row.line);
     for (const { task, tenant, cost } of ready) {
       const line = lines.get(task);
-      if (line === undefined) throw new Error(`task ${task} enters no line`);
+      if (line === undefined) throw new Error(`task ${task} is queued without naming its queue`);
       ranks.set(task, clocks.nextRank(tenant, line, cost));
     }
   }

@@ -32,6 +32,19 @@ export function assignPositions(
   return { rows, first, heads };
 }
 
+/** The rows of a log from the cells of `first, last, at, subject, facts`. */
+export function* decodeLogRows(tenant: Tenant, rows: Iterable<readonly unknown[]>): Generator<LogRow> {
+  for (const [first, last, at, subject, facts] of rows)
+    yield {
+      tenant,
+      first: Number(first),
+      last: Number(last),
+      at: Number(at),
+      subject: String(subject) as RowKey,
+      facts: unpackFacts(String(facts)),
+    };
+}
+
 /** A page that looks for certain types, or backwards, looks at no more facts than this; it may come short, and its cursor goes on from there. */
 const factsScannedMax = 5_000;
 
@@ -103,7 +116,7 @@ export function packFacts(facts: readonly Fact[]): string {
   return JSON.stringify(facts.map((fact) => [fact.type, fact.data]));
 }
 
-export function unpackFacts(text: string): Fact[] {
+function unpackFacts(text: string): Fact[] {
   const pairs = JSON.parse(text) as [string, Record<string, unknown>][];
   return pairs.map(([type, data]) => ({ type, data }));
 }

@@ -1,11 +1,12 @@
-// What pages of all stores have in common: which runs and documents a query means, bounds of ids in time, cursors of documents.
-// Statements are the stores' own.
+// What the pages of all stores have in common: which runs and documents match a query, the range of ids of a time span, cursors.
+// Each store has its own statements.
 
 import {
   type DocRow,
   docId,
   type Millis,
   matchesAllWords,
+  type PageOf,
   type PageQuery,
   type RunId,
   type RunRow,
@@ -15,24 +16,29 @@ import {
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
+type Headless<P> = P extends unknown ? Omit<P, "head"> : never;
+/** A page without the position it is true at. */
+export type HeadlessPage = Headless<PageOf<PageQuery>>;
+
+/** Pages about all tenants have no position that they are true at. */
+export const hasHead = (query: PageQuery): query is Extract<PageQuery, { tenant: string }> =>
+  query.page !== "routes" && query.page !== "tenants" && query.page !== "crew" && query.page !== "depth";
+
 export type PageFor<P extends PageQuery["page"]> = Extract<PageQuery, { page: P }>;
 
-/** A filter that no index serves looks at so many rows a page; the page may come short, and its cursor goes on from there. */
+/** A filter that no index serves reads at most this many rows a page; the page may be short, and its cursor continues from there. */
 export const rowsScannedMax = 5_000;
-/** The same where people search: what is common is found among the newest, what is rare by its words. */
+/** The same for a search: common words are found among the newest rows, rare ones by the index of words. */
 export const searchScannedRowsMax = 2_000;
 
-/** The same where each run's tasks are looked at, of which there may be very many. */
+/** The same where the tasks of each run are read, of which there may be very many. */
 const runsScannedByWorkerMax = 200;
 
-/** So many runs a page looks at, where no index serves its filter. */
+/** How many runs a page reads where no index serves its filter. */
 export const runsScannedMax = ({ workers }: PageFor<"runs">, most: number): number =>
   workers === undefined ? most : Math.min(most, runsScannedByWorkerMax);
 
-/**
- * Whether a run of the tenant is one that a query means, whatever index it was found by. `createWorkerCheck`: whether one of its tasks is, or was last,
- * one of these workers'; asked last.
- */
+/** Whether a run of the tenant matches a query. `ranOnWorkers` says whether one of its tasks is, or was last, with one of these workers; it is asked last. */
 export function createRunFilter(
   query: PageFor<"runs">,
   ranOnWorkers: (run: RunId, workers: readonly WorkerId[]) => boolean,
@@ -71,6 +77,19 @@ export function runIdBounds(query: PageFor<"runs">): { from: string | null; belo
   return { from: query.since === undefined ? null : lowestRunIdAt(query.since - idEarlyMsMax), below };
 }
 
+/** The first items of a page; `found` has one more than the limit where another page follows. */
+export function cutPage<T>(
+  found: readonly T[],
+  limit: number,
+  cursorOf: (last: T) => string,
+): { items: T[]; next: string | null } {
+  const items = found.slice(0, limit);
+  const last = items.at(-1);
+  return { items, next: found.length > items.length && last !== undefined ? cursorOf(last) : null };
+}
+
+export const idOf = ({ id }: { readonly id: string }): string => id;
+
 /** All ids of documents of a collection whose names begin so: above the first, below the second. */
 export function documentIdRange({ tenant, collection, prefix = "" }: PageFor<"docs">): { above: string; below: string } {
   const above = docId(tenant, collection, prefix);
@@ -89,9 +108,13 @@ export function parseDocumentCursor(cursor: string | undefined): DocumentPositio
   if (cursor === undefined) return null;
   const [sort, id] = parseCursorParts(cursor);
   if (typeof sort !== "string" || typeof id !== "string")
-    throw fault("E.REQUEST.INVALID", "the cursor is none of this list; take it from the page before, or leave it out", {
-      cursor,
-    });
+    throw fault(
+      "E.REQUEST.INVALID",
+      "the cursor does not belong to this list; use the one from the previous page, or leave it out",
+      {
+        cursor,
+      },
+    );
   return { sort, id };
 }
 
@@ -100,7 +123,7 @@ function parseCursorParts(cursor: string): unknown[] {
     const place: unknown = JSON.parse(cursor);
     return Array.isArray(place) ? place : [];
   } catch {
-    // Told to the caller by whoever finds nothing in it.
+    // The caller refuses an empty cursor.
     return [];
   }
 }
@@ -111,7 +134,7 @@ export function createDocumentFilter(query: PageFor<"docs">): ((doc: Pick<DocRow
   return words.length === 0 ? null : (doc) => matchesAllWords(searchWords(doc.terms), words);
 }
 
-/** So many words of a document are in an index. */
+/** How many words of a document are indexed. */
 const indexedWordsMax = 1_000;
 
 /** The words of a document as an index takes them. */
@@ -119,6 +142,6 @@ export function indexedWordsOf(terms: string): string {
   return [...new Set(searchWords(terms))].slice(0, indexedWordsMax).join(" ");
 }
 
-/** Lines of tasks that any worker, or one, may fetch; the route is named behind the bar. */
+/** Prefix of the task queues of a route; the route's id follows the bar. */
 export const routeQueuePrefix = "r|";
 export const routeOfTaskQueue = (line: string): string => line.split("|", 2)[1] ?? "";

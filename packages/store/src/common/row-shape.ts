@@ -112,6 +112,30 @@ export const rowShapes = {
   },
 } as const satisfies Record<Row["kind"], Record<string, FieldType>>;
 
+export type RowKind = Row["kind"];
+
+/** Kinds of rows that have a deadline. */
+export const dueKinds = ["doc", "key", "run", "task", "worker"] as const satisfies readonly RowKind[];
+
+/** A row as a table of its fields. */
+export const fieldsOf = (row: Row): Readonly<Record<string, unknown>> => row as unknown as Readonly<Record<string, unknown>>;
+
+/** A bit for each column in which two images of a row differ. Fields are compared as they are; only lists need a closer look. */
+export function changedColumnsMask(
+  columns: readonly { readonly field: string; readonly type: FieldType }[],
+  before: Row,
+  after: Row,
+): number {
+  const [old, now] = [fieldsOf(before), fieldsOf(after)];
+  let mask = 0;
+  for (let at = 0; at < columns.length; at++) {
+    const { field, type } = columns[at] as (typeof columns)[number];
+    const value = now[field];
+    if (old[field] !== value && (type !== "list" || JSON.stringify(old[field]) !== JSON.stringify(value))) mask |= 1 << at;
+  }
+  return mask;
+}
+
 /** What a task printed; the first three name it. */
 const chunkShape = {
   task: "text",
@@ -141,7 +165,7 @@ export function chunkProblem(chunk: ChunkRow): string | null {
 export function rowProblem(row: Row): string | null {
   const shape: Record<string, FieldType> | undefined = rowShapes[row.kind];
   if (shape === undefined) return `there are no rows of kind ${String(row.kind)}`;
-  const fields = row as unknown as Record<string, unknown>;
+  const fields = fieldsOf(row);
   for (const name in shape) {
     const type = shape[name] as FieldType;
     if (!matchesFieldType(type, fields[name])) return `${row.kind}/${row.id} has ${name} ${String(fields[name])}`;

@@ -1,4 +1,4 @@
-// Two stores that share no code for reading and indexing must answer alike over any history: what one gets wrong, the other shows.
+// Runs one random history on two stores and compares every read.
 
 import assert from "node:assert/strict";
 import { type ChangeSet, keyOf, type Row, rootOf, splitKey, type TaskRow } from "@astraflow/engine";

@@ -1,5 +1,5 @@
-// The simulator's store: tables that several handles share. `strong` is a store that is alone, like sqlite; `weak` is as weak as
-// PostgreSQL on purpose. What a turn does is in turn.ts. Chance, time and delays are handed in: nothing here waits on a timer.
+// The simulator's store: tables that several handles share. `strong` has a single writer, like sqlite; `weak` has busy roots, concurrent turns
+// and lost answers, as PostgreSQL does. Randomness, time and delays are passed in; no timers are used. What a turn does is in turn.ts.
 
 import type {
   EventPage,
@@ -39,9 +39,9 @@ export interface MemoryClusterOptions {
   readonly mode: "strong" | "weak";
   readonly random: { random(): number };
   readonly clock: ClockSource;
-  /** How often a free root is called busy, a commit fails, or its answer is lost (it then stands in half of the cases). */
+  /** How often a free root is called busy, a commit fails, or its answer is lost (half of these commits are written). */
   readonly rates?: { readonly busy?: number; readonly fail?: number; readonly unknown?: number };
-  /** Decides one commit's fate by hand; undefined leaves it to the rates. */
+  /** Decides the outcome of one commit; undefined leaves it to the rates. */
   readonly scriptedOutcome?: (at: StorePausePoint) => SimulatedCommitOutcome | undefined;
   /** Awaited at each step, so that a test decides in which order things become visible. */
   readonly pauseAt?: (at: StorePausePoint) => Promise<void> | undefined;
@@ -50,7 +50,7 @@ export interface MemoryClusterOptions {
 
 export interface MemoryCluster {
   createHandle(): Store;
-  /** Removes the log of a tenant up to a position, as retention will. */
+  /** Removes the log of a tenant up to a position, as retention does. */
   trim(tenant: Tenant, floor: Position): void;
   /** Removes what tasks printed before an instant. */
   trimChunks(before: Millis): void;
@@ -79,7 +79,7 @@ export class MemoryClusterState {
   readonly clock: StoreClock;
   readonly options: MemoryClusterOptions;
   readonly handles = new Set<MemoryHandle>();
-  /** Roots and who holds them until its turn is over. */
+  /** Roots and the turn that holds each until it is over. */
   readonly taken = new Map<RowKey, MemoryTurn>();
   readonly mailTaken = new Set<Mail>();
   turnsInFlight = 0;
@@ -110,7 +110,7 @@ export class MemoryClusterState {
     return "committed";
   }
 
-  /** Log hints reach everyone, the writer's own streams included; lines and mail are news only to the others. */
+  /** Log hints go to every handle, the writer's included; hints about queues and mail go only to the others. */
   sendHints(from: MemoryHandle, hints: readonly StoreHint[]): void {
     for (const handle of this.handles)
       for (const hint of hints) if (handle !== from || hint.type === "log") handle.receiveHint(hint);
@@ -177,7 +177,7 @@ export class MemoryHandle implements Store {
     if (current === this.epoch) return null;
     return fault(
       "E.STORE.IN_USE",
-      `replica ${this.replica} was opened again under epoch ${current}; epoch ${this.epoch} is over`,
+      `another process has opened replica ${this.replica} (epoch ${current}); this one (epoch ${this.epoch}) may no longer write`,
     );
   }
 

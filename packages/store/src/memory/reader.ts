@@ -20,18 +20,22 @@ import {
   type WorkerPhase,
 } from "@astraflow/engine";
 import { hasEnded } from "../common/change-set-check.ts";
+import { compareCounts } from "../common/compare-counts.ts";
 import { cutLogPage } from "../common/log-rows.ts";
 import {
   createDocumentFilter,
   createRunFilter,
+  cutPage,
   documentIdRange,
   formatDocumentCursor,
+  type HeadlessPage,
+  hasHead,
+  idOf,
   type PageFor,
   parseDocumentCursor,
   routeOfTaskQueue,
   routeQueuePrefix,
 } from "../common/page-filters.ts";
-import { compareWorkerCounts } from "../common/worker-counts.ts";
 import { compareText, takeFirst } from "./sorted-list.ts";
 import type { MemoryTables } from "./tables.ts";
 
@@ -44,61 +48,62 @@ export function readEvents(tables: MemoryTables, query: EventQuery): EventPage {
 }
 
 export function readPage<Q extends PageQuery>(tables: MemoryTables, query: Q): PageOf<Q> {
-  return readAnyPage(tables, query) as PageOf<Q>;
+  const page = readAnyPage(tables, query);
+  return (hasHead(query) ? { ...page, head: tables.tenant(query.tenant).position } : page) as PageOf<Q>;
 }
 
-function readAnyPage(tables: MemoryTables, query: PageQuery): PageOf<PageQuery> {
+function readAnyPage(tables: MemoryTables, query: PageQuery): HeadlessPage {
   switch (query.page) {
     case "runs":
-      return { ...readRuns(tables, query), head: tables.tenant(query.tenant).position };
+      return readRuns(tables, query);
     case "run": {
       const run = findOwnRun(tables, query.tenant, query.run);
       const detail = run === null ? null : readRunDetail(tables, run, query.tasksMax);
-      return { detail, head: tables.tenant(query.tenant).position };
+      return { detail };
     }
     case "tasks": {
       const run = findOwnRun(tables, query.tenant, query.run);
       const found = run === null ? [] : takeFirst(tables.tasksOf(run.id, query.after ?? ""), query.limit + 1);
-      return { ...cutPage(found, query.limit), head: tables.tenant(query.tenant).position };
+      return cutPage(found, query.limit, idOf);
     }
     case "task": {
       const run = findOwnRun(tables, query.tenant, runOf(query.task));
       const task = run === null ? null : tables.task(query.task);
-      return { run: task === null ? null : run, task, head: tables.tenant(query.tenant).position };
+      return { run: task === null ? null : run, task };
     }
     case "docs":
-      return { ...readDocuments(tables, query), head: tables.tenant(query.tenant).position };
+      return readDocuments(tables, query);
     case "doc": {
       const rows = query.names.map((name) => tables.rows.get(docKey(query.tenant, query.collection, name)));
       const items = rows.map((row) => (row?.kind === "doc" ? row : null));
-      return { items, head: tables.tenant(query.tenant).position };
+      return { items };
     }
     case "chunks":
-      return { items: readChunks(tables, query), head: tables.tenant(query.tenant).position };
+      return { items: readChunks(tables, query) };
     case "lines":
-      return { items: readTaskQueueDepths(tables, query), head: tables.tenant(query.tenant).position };
+      return { items: readTaskQueueDepths(tables, query) };
     case "workers": {
       const items = rowsOfKind(tables, "worker")
         .filter((worker) => worker.tenant === query.tenant)
         .sort((a, b) => compareText(a.id, b.id));
-      return { items, head: tables.tenant(query.tenant).position };
+      return { items };
     }
     case "routes":
       return { items: rowsOfKind(tables, "route").sort((a, b) => compareText(a.id, b.id)) };
     case "worker": {
       const worker = tables.rows.get(`worker/${query.worker}`);
-      const { position: head } = tables.tenant(query.tenant);
-      if (worker?.kind !== "worker" || worker.tenant !== query.tenant) return { worker: null, held: [], head };
-      return { worker, held: [...tables.tasksHeldBy(worker.id)].slice(0, query.limit), head };
+      if (worker?.kind !== "worker" || worker.tenant !== query.tenant) return { worker: null, held: [] };
+      return { worker, held: [...tables.tasksHeldBy(worker.id)].slice(0, query.limit) };
     }
-    case "tenants": {
-      const found = tables.tenantNames().filter((name) => name > (query.after ?? ""));
-      const items = found.slice(0, query.limit);
-      return { items, next: found.length > items.length ? (items.at(-1) ?? null) : null };
-    }
+    case "tenants":
+      return cutPage(
+        tables.tenantNames().filter((name) => name > (query.after ?? "")),
+        query.limit,
+        (name) => name,
+      );
     case "key": {
       const row = tables.rows.get(`key/${query.tenant}/${query.key}`);
-      return { key: row?.kind === "key" ? row : null, head: tables.tenant(query.tenant).position };
+      return { key: row?.kind === "key" ? row : null };
     }
     case "crew":
       return { items: countWorkers(tables) };
@@ -112,11 +117,6 @@ function findOwnRun(tables: MemoryTables, tenant: Tenant, id: string): RunRow | 
   return run?.kind === "run" && run.tenant === tenant ? run : null;
 }
 
-function cutPage<T extends { readonly id: string }>(found: readonly T[], limit: number): { items: T[]; next: string | null } {
-  const items = found.slice(0, limit);
-  return { items, next: found.length > items.length ? (items.at(-1)?.id ?? null) : null };
-}
-
 function readRuns(tables: MemoryTables, query: PageFor<"runs">): { items: RunRow[]; next: string | null } {
   const matches = createRunFilter(query, (run, workers) => {
     for (const { worker } of tables.tasksOf(run, "")) if (worker !== null && workers.includes(worker)) return true;
@@ -125,7 +125,7 @@ function readRuns(tables: MemoryTables, query: PageFor<"runs">): { items: RunRow
   const found = rowsOfKind(tables, "run")
     .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before) && matches(run))
     .sort((a, b) => compareText(b.id, a.id));
-  return cutPage(found, query.limit);
+  return cutPage(found, query.limit, idOf);
 }
 
 function readRunDetail(tables: MemoryTables, run: RunRow, tasksMax = Number.POSITIVE_INFINITY): RunDetail {
@@ -145,9 +145,7 @@ function readDocuments(tables: MemoryTables, query: PageFor<"docs">) {
     .filter((doc) => doc.tenant === query.tenant && doc.collection === query.collection && doc.id >= above && doc.id < below)
     .filter((doc) => (matches?.(doc) ?? true) && (after === null || compare(doc, after) > 0))
     .sort(compare);
-  const items = found.slice(0, query.limit);
-  const last = items.at(-1);
-  return { items, next: found.length > items.length && last !== undefined ? formatDocumentCursor(last) : null };
+  return cutPage(found, query.limit, formatDocumentCursor);
 }
 
 function readChunks(tables: MemoryTables, query: PageFor<"chunks">): ChunkRow[] {
@@ -186,7 +184,7 @@ function countWorkers(tables: MemoryTables): WorkerCount[] {
     count.workers++;
     counts.set(name, count);
   }
-  return [...counts.values()].sort(compareWorkerCounts);
+  return [...counts.values()].sort(compareCounts);
 }
 
 const openRunPhases: readonly string[] = ["queued", "running", "ending"] satisfies RunPhase[];

@@ -152,8 +152,8 @@ export class MemoryTurn implements TurnTransaction {
     if (changedWorkers.length > 0) return { outcome: "failed", changedWorkers, fault: changedWorkersFault(changedWorkers) };
     const written = this.#cluster.options.mutant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
     const clocks = new FairnessClocks({
-      tenant: (name) => tables.tenant(name).clock,
-      line: (line) => tables.taskQueueClocks.get(line) ?? 0,
+      tenantClock: (name) => tables.tenant(name).clock,
+      taskQueueClock: (line) => tables.taskQueueClocks.get(line) ?? 0,
     });
     advanceTaskQueueClocks(written, clocks, (id) => tables.task(id));
     const ranks = assignRanks(written, clocks);
@@ -311,7 +311,7 @@ function findInvalidRow(units: readonly ChangeSet[], tables: MemoryTables): Inva
   for (const [unit, { puts, inserted: born }] of units.entries())
     for (const row of puts) {
       const isDoubled = born !== undefined && born.has(keyOf(row)) && tables.rows.has(keyOf(row));
-      const problem = isDoubled ? `${keyOf(row)} was to be new and exists` : rowProblem(row);
+      const problem = isDoubled ? `${keyOf(row)} should be new but exists already` : rowProblem(row);
       if (problem !== null) return { unit, fault: refusedChangeSetFault(unit, problem) };
     }
   return null;

@@ -124,7 +124,7 @@ describe("opening a database", () => {
     await queryRows("CREATE SCHEMA astraflow");
     await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.OPEN",
-      message: expect.stringContaining("not ours"),
+      message: expect.stringContaining("that AstraFlow did not create"),
     });
   });
 

@@ -25,8 +25,8 @@ import { HintChannel } from "./connection/hint-channel.ts";
 import { checkServer } from "./connection/server-check.ts";
 import type { PostgresOptions, PostgresStore, postgresFailpoints } from "./options.ts";
 import { openPostgresReader } from "./reader/reader.ts";
-import { commitTurnSql } from "./setup/migrations.ts";
 import { type RegisteredReplica, registerReplica } from "./setup/replica-registration.ts";
+import { commitTurnSql } from "./sql/turn-functions.ts";
 import type { BeginReply } from "./turn/begin-reply.ts";
 import { type BeginRequest, createBeginRequest } from "./turn/begin-request.ts";
 import { ClockLead } from "./turn/clock-lead.ts";
@@ -34,7 +34,7 @@ import { buildCommitPayload, firstPositions } from "./turn/commit-payload.ts";
 import { beginTransactionSql, diagnoseRefusedCommit } from "./turn/refused-commit.ts";
 import { trimChunks, trimLog } from "./turn/retention.ts";
 import { openPostgresFault, turnFault } from "./turn/server-errors.ts";
-import { type SettledOutcome, SettledOutcomes, settleTurn, type UnsettledTurn } from "./turn/settlement.ts";
+import { createSettledOutcomes, type SettledOutcome, settleTurn, type UnsettledTurn } from "./turn/settlement.ts";
 import { PostgresTurn, type PostgresTurnHost } from "./turn/turn.ts";
 
 const connectionsDefault = 4;
@@ -59,7 +59,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
   readonly #turns = new Set<PostgresTurn>();
   readonly #clockLead = new ClockLead();
   readonly #unsettled = new Map<number, UnsettledTurn>();
-  readonly #outcomes = new SettledOutcomes();
+  readonly #outcomes = createSettledOutcomes();
   #opened: OpenedPostgres | null = null;
   #hintListener: (hint: StoreHint) => void = () => undefined;
 
@@ -137,7 +137,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
       if (ended !== "COMMIT") throw new Error(`the server answered COMMIT with ${ended}`);
       this.#finish(turn);
       this.#stats.commits++;
-      this.#outcomes.remember(number, "committed");
+      this.#outcomes.set(number, "committed");
       const first = firstPositions(payload, JSON.parse(cell ?? "null") as number[] | null);
       for (const tenant of first.keys()) this.#hintListener({ type: "log", tenant });
       opened.hints.publish({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
@@ -155,7 +155,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
   async settle(turn: number): Promise<SettledOutcome> {
     const opened = this.#requireOpen();
     const unsettled = this.#unsettled.get(turn);
-    if (unsettled === undefined) return this.#outcomes.get(turn);
+    if (unsettled === undefined) return this.#outcomes.get(turn) ?? "absent";
     const { pooled } = unsettled;
     let outcome: SettledOutcome;
     try {
@@ -171,7 +171,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
       );
     }
     this.#unsettled.delete(turn);
-    this.#outcomes.remember(turn, outcome);
+    this.#outcomes.set(turn, outcome);
     opened.pool.release(pooled);
     return outcome;
   }

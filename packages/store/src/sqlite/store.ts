@@ -33,6 +33,7 @@ import {
 } from "./file/connection.ts";
 import { type DatabaseLock, lockDatabase } from "./file/database-lock.ts";
 import { makeFolder } from "./file/make-folder.ts";
+import { inTransaction } from "./file/transaction.ts";
 import { openSqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
@@ -119,7 +120,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
       const repository = new SqliteRepository(connection, this.#options.cacheRows ?? cacheRowsDefault);
       // A file of an earlier version may have noted all its runs.
       if (repository.unindexedRuns > this.#unindexedRunsMax) {
-        inTransaction(connection, () => indexPendingRuns(connection as SqliteConnection));
+        inTransaction(connection.db, () => indexPendingRuns(connection as SqliteConnection));
         repository.setUnindexedRuns(0);
       }
       const clock = slewedClock(this.#options.clock, stored);
@@ -140,7 +141,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
       const { turn, cause } = this.#unsettled;
       throw fault(
         "E.STORE.UNKNOWN_OUTCOME",
-        `turn ${turn} broke off in its commit; settle it before the next one`,
+        `the outcome of turn ${turn} is unknown; settle it before beginning another`,
         { turn },
         cause,
       );
@@ -153,7 +154,8 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
   commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome {
     const opened = this.#requireOpen();
     this.#turn = null;
-    if (number <= opened.lastTurn) throw new Error(`turn ${number} comes after turn ${opened.lastTurn}; numbers must rise`);
+    if (number <= opened.lastTurn)
+      throw new Error(`turn ${number} was committed after turn ${opened.lastTurn}; turn numbers must increase`);
     const bad = findInvalidChangeSet(units, (root) => turn.hasTaken(root));
     if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
     const doubts = findChangedWorkers(units, (worker) => turn.rowBeforeTurn("worker", worker) as WorkerRow | null);
@@ -229,7 +231,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
     const { connection, repository } = this.#requireOpen();
     const state = repository.tenant(tenant);
     const to = Math.max(state.floor, Math.min(floor, state.position));
-    const gone = inTransaction(connection, () => {
+    const gone = inTransaction(connection.db, () => {
       connection.db.prepare("UPDATE tenant SET floor = ? WHERE id = ?").run(to, tenant);
       return trimLog(connection, tenant, to, trimRowsMax);
     });
@@ -239,7 +241,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
 
   trimChunks(before: Millis): number {
     const { connection } = this.#requireOpen();
-    return inTransaction(connection, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
+    return inTransaction(connection.db, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
   }
 
   get #unindexedRunsMax(): number {
@@ -255,7 +257,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
     opened.lock.release();
   }
 
-  /** Nothing is called written by hope: rolled back and seen to be, or unknown. */
+  /** A commit counts as failed only once it is seen to be rolled back; otherwise its outcome is unknown. */
   #fail(opened: OpenedSqlite, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
     const { connection, replica } = opened;
     const errcode = ((error as { errcode?: number }).errcode ?? 0) % 256;
@@ -305,18 +307,6 @@ const trimChunksSql = "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk
 
 const optionalSearchedRows = (searchedRows: number | undefined) => (searchedRows === undefined ? {} : { searchedRows });
 
-function inTransaction<T>({ db }: SqliteConnection, write: () => T): T {
-  db.exec("BEGIN IMMEDIATE");
-  try {
-    const answer = write();
-    db.exec("COMMIT");
-    return answer;
-  } catch (error) {
-    if (db.isTransaction) db.exec("ROLLBACK");
-    throw error;
-  }
-}
-
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
@@ -331,8 +321,7 @@ function failedCommit(turn: number, error: unknown, errcode: number): CommitOutc
 /** Takes up the replica's row: one epoch on, its last turn as it stands. The cluster id is written once and compared ever after. */
 function registerReplica(connection: SqliteConnection, file: string, me: { replica: string; cluster: string }, wall: Millis) {
   const { db } = connection;
-  db.exec("BEGIN IMMEDIATE");
-  try {
+  return inTransaction(db, () => {
     db.prepare("INSERT INTO meta (name, value) VALUES ('cluster', ?) ON CONFLICT (name) DO NOTHING").run(me.cluster);
     const cluster = String(db.prepare("SELECT value FROM meta WHERE name = 'cluster'").get()?.value);
     if (cluster !== me.cluster)
@@ -348,12 +337,8 @@ function registerReplica(connection: SqliteConnection, file: string, me: { repli
     const row = db.prepare("SELECT epoch, last_turn AS lastTurn FROM replica WHERE id = ?").get(me.replica);
     // Nobody reads the mail of an epoch that is over; its workers come back and are told again from their rows.
     db.prepare("DELETE FROM mail WHERE replica = ? AND epoch < ?").run(me.replica, Number(row?.epoch));
-    db.exec("COMMIT");
     return { epoch: Number(row?.epoch), lastTurn: Number(row?.lastTurn), stored };
-  } catch (error) {
-    if (db.isTransaction) db.exec("ROLLBACK");
-    throw error;
-  }
+  });
 }
 
 function lastTurnOf(connection: SqliteConnection, replica: string): number {

@@ -2,6 +2,7 @@
 // anybody counts in the log, no handler has started that they do not know, and stretches of the log add up to the sum of all runs.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { Observation } from "../../observation/observation.ts";
 
@@ -36,8 +37,7 @@ export class LedgerBalances extends Checker {
   override onObservation(observation: Observation): void {
     if (observation.kind === "phase" && observation.phase === "converged") this.#isInTime = observation.isInTime !== false;
     if (observation.kind !== "handler" || observation.event !== "starts") return;
-    const tasks = this.#started.get(observation.run) ?? new Set();
-    this.#started.set(observation.run, tasks.add(observation.task));
+    getOrCreate(this.#started, observation.run, () => new Set()).add(observation.task);
   }
 
   override onExchange({ call, answer }: ApiExchange): void {

@@ -2,6 +2,7 @@
 // nothing ever appears at or below a cursor that a reader has passed. The facts of one run, read apart, are those of the whole log.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { TenantLogPage } from "../../observation/observation.ts";
 
 interface RunFactsPage {
@@ -35,8 +36,7 @@ export class LogHasNoGaps extends Checker {
 
   #compareWithLog(tenant: string, position: number, text: string, where: string): boolean {
     const log = this.#of(tenant);
-    const before = log.get(position) ?? text;
-    log.set(position, before);
+    const before = getOrCreate(log, position, () => text);
     this.checkedCount++;
     if (before === text) return true;
     this.reportViolation(`position ${position} of ${tenant} was ${before} and is ${text}, ${where}`, [tenant]);

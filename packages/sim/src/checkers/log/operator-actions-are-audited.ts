@@ -2,6 +2,7 @@
 // outcome that was answered, also where it was refused; and there are no more entries than orders.
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ApiCallObservation, Observation } from "../../observation/observation.ts";
 
@@ -72,9 +73,12 @@ export class OperatorActionsAreAudited extends Checker {
     const done = newRun !== undefined ? "E.RUN.TERMINAL" : (error ?? "ok");
     // What a worker is to leave is accepted before it is known whether all of it could be left.
     const outcome = action === "worker.rebind" && error === undefined ? null : done;
-    const list = this.#expectedEntries.get(call.tenant) ?? [];
-    list.push({ n: answer.n, name: this.#nameOf(call.tenant, action, target), outcome, about: target });
-    this.#expectedEntries.set(call.tenant, list);
+    getOrCreate(this.#expectedEntries, call.tenant, () => []).push({
+      n: answer.n,
+      name: this.#nameOf(call.tenant, action, target),
+      outcome,
+      about: target,
+    });
   }
 
   override onFact(fact: ObservedFact): void {
@@ -108,8 +112,7 @@ export class OperatorActionsAreAudited extends Checker {
     if (!auditedActions.has(action)) return;
     const target = String(data["target"]).split("/").at(-1) ?? "";
     const name = this.#nameOf(tenant, action, target);
-    const all = this.#entries.get(name) ?? [];
-    this.#entries.set(name, all);
+    const all = getOrCreate(this.#entries, name, () => []);
     all.push(String(data["outcome"]));
     this.checkedCount++;
     const isOfLeaving = action === "run.rebind" && this.#leaving.has(tenant);

@@ -2,6 +2,7 @@
 // says the same, and under one key there is one order.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 
 const commandRoutes = new Set(["drainWorker", "undrainWorker", "kickWorker", "commandWorker"]);
@@ -56,8 +57,7 @@ export class WorkerCommandsEndOnce extends Checker {
     this.#given.set(name, { why: `${call.route} of ${call.tenant} was accepted`, unheardTo: null });
     if (call.idempotencyKey === null) return;
     const key = `${call.tenant} ${call.idempotencyKey}`;
-    const first = this.#keys.get(key) ?? name;
-    this.#keys.set(key, first);
+    const first = getOrCreate(this.#keys, key, () => name);
     this.checkedCount++;
     if (first !== name) this.reportViolation(`key ${key} stands for command ${first} and for ${name}`, [call.scheduler]);
   }

@@ -2,14 +2,10 @@
 // that speaks before its commit is caught as soon as somebody reads in between, or when the commit then does not happen.
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import { NewestSessions } from "../../checking/newest-sessions.ts";
-import {
-  ackCovers,
-  dispatchesIn,
-  type ObservedFrame,
-  type ObservedTaskReport,
-  taskReportsIn,
-} from "../../checking/observed-frame.ts";
+import { dispatchesIn, type ObservedFrame, type ObservedTaskReport, taskReportsIn } from "../../checking/observed-frame.ts";
+import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { Observation } from "../../observation/observation.ts";
 
 /** Something that was said, and what is wrong if the log does not bear it out. */
@@ -25,7 +21,7 @@ export class AnswersAreDurable extends Checker {
   readonly #accepted = new Set<string>();
   readonly #newestSessions = new NewestSessions();
   /** Words that reached a scheduler and are not acked yet, by session and number. */
-  readonly #inFlightBySession = new Map<string, Map<number, readonly ObservedTaskReport[]>>();
+  readonly #unackedReports = new UnackedFrames<ObservedTaskReport>();
   /** Orders to drain or undrain a worker, and when their callers knew that they were done; one that got no answer may be done at any time. */
   readonly #asks = new Map<string, { readonly call: number; readonly isOn: boolean; doneAt: number }[]>();
 
@@ -33,9 +29,11 @@ export class AnswersAreDurable extends Checker {
     if ((observation.kind !== "call" && observation.kind !== "answer") || !/^(un)?drainWorker$/.test(observation.route)) return;
     if (observation.kind === "call") {
       const worker = `${observation.tenant}/${observation.params["workerId"]}`;
-      const list = this.#asks.get(worker) ?? [];
-      list.push({ call: observation.call, isOn: observation.route === "drainWorker", doneAt: Number.POSITIVE_INFINITY });
-      this.#asks.set(worker, list);
+      getOrCreate(this.#asks, worker, () => []).push({
+        call: observation.call,
+        isOn: observation.route === "drainWorker",
+        doneAt: Number.POSITIVE_INFINITY,
+      });
     } else if (observation.status !== 0)
       for (const list of this.#asks.values())
         for (const one of list) if (one.call === observation.call) one.doneAt = observation.n;
@@ -91,23 +89,19 @@ export class AnswersAreDurable extends Checker {
   }
 
   #expectInLog(tenant: string, said: ExpectedLogEffect): void {
-    const list = this.#waiting.get(tenant) ?? [];
-    list.push(said);
-    this.#waiting.set(tenant, list);
+    getOrCreate(this.#waiting, tenant, () => []).push(said);
   }
 
   #handleWorkerFrame(frame: ObservedFrame): void {
     const reports = taskReportsIn(frame).filter(
       ({ of, outcome }) => of === "result" || (of === "error" && outcome !== "E.CMD.CONCURRENCY_VIOLATION"),
     );
-    if (reports.length === 0 || frame.seq === null) return;
-    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey) ?? new Map<number, readonly ObservedTaskReport[]>();
-    this.#inFlightBySession.set(frame.sessionKey, inFlightFrames.set(frame.seq, reports));
+    this.#unackedReports.recordSent(frame, reports);
   }
 
   #handleSchedulerFrame(frame: ObservedFrame): void {
     const { observation } = frame;
-    const worker = `${observation.tenant}/${observation.instance}`;
+    const worker = frame.workerKey;
     const add = (about: string, problem: () => string | null) =>
       this.#expectInLog(observation.tenant, { n: observation.n, about, findProblem: problem });
     // A renewed token is told by an accept of its own, without a join.
@@ -131,20 +125,16 @@ export class AnswersAreDurable extends Checker {
 
   #handleAck(frame: ObservedFrame, worker: string): void {
     const { tenant, n } = frame.observation;
-    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey);
-    for (const [seq, reports] of inFlightFrames ?? []) {
-      if (!ackCovers(frame, seq)) continue;
-      inFlightFrames?.delete(seq);
-      // A session that another has followed is acked and not heard.
-      const isNewest = () => this.#newestSessions.isNewest(frame);
-      if (isNewest())
-        for (const { task, fence, outcome } of reports)
-          this.#expectInLog(tenant, {
-            n,
-            about: task,
-            findProblem: () => (isNewest() ? this.#describeForgotten(worker, task, fence, outcome) : null),
-          });
-    }
+    const reports = this.#unackedReports.takeAcked(frame);
+    // Reports of a session that was replaced are acked and ignored.
+    const isNewest = () => this.#newestSessions.isNewest(frame);
+    if (isNewest())
+      for (const { task, fence, outcome } of reports)
+        this.#expectInLog(tenant, {
+          n,
+          about: task,
+          findProblem: () => (isNewest() ? this.#describeForgotten(worker, task, fence, outcome) : null),
+        });
   }
 
   /** The log still shows the attempt as running although its end was acked. */

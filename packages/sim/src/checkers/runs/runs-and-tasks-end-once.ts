@@ -1,6 +1,7 @@
 // I5: a task and a run end once, what follows from an end follows once and in order, and an Idempotency-Key gives one run.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, taskIdOf } from "../../checking/requested-runs.ts";
@@ -18,8 +19,7 @@ export class RunsAndTasksEndOnce extends Checker {
     if (call.route !== "startRun" || answer.status !== 202 || call.idempotencyKey === null) return;
     const { runId } = answer.body as { runId: string };
     const key = `${call.tenant}/${call.idempotencyKey}`;
-    const first = this.#runOfKey.get(key) ?? runId;
-    this.#runOfKey.set(key, first);
+    const first = getOrCreate(this.#runOfKey, key, () => runId);
     this.checkedCount++;
     if (first !== runId) this.reportViolation(`key ${key} gave run ${first} and then run ${runId}`, [first, runId]);
   }
@@ -39,8 +39,7 @@ export class RunsAndTasksEndOnce extends Checker {
       if (run !== undefined)
         return this.reportViolation(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, [id]);
       const client = String(data["client"]);
-      const runs = this.#runsOfClient.get(`${tenant}/${client}`) ?? new Set<string>();
-      this.#runsOfClient.set(`${tenant}/${client}`, runs.add(id));
+      const runs = getOrCreate(this.#runsOfClient, `${tenant}/${client}`, () => new Set<string>()).add(id);
       const asks = [...runs].reduce(
         (sum, one) => sum + (this.#again.get(one) ?? 0),
         this.requestedRuns.countRunsMax(tenant, client),

@@ -3,7 +3,9 @@
 
 import { Checker } from "../../checking/checker.ts";
 import { FrameDirections } from "../../checking/frame-directions.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import { dispatchesIn, heldAttemptsIn, type ObservedFrame, readAck, taskReportsIn } from "../../checking/observed-frame.ts";
+import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { Observation, TrueTime } from "../../observation/observation.ts";
 
 interface AckedAttempt {
@@ -20,7 +22,7 @@ export class AcksAreTruthful extends Checker {
   readonly #directions = new FrameDirections();
   readonly #highest = new Map<string, number>();
   /** Dispatches in flight, by direction and number; then what was acked of them, by boot and `<task>#<fence>`. */
-  readonly #offered = new Map<string, Map<number, readonly AckedAttempt[]>>();
+  readonly #unackedDispatches = new UnackedFrames<AckedAttempt>();
   readonly #held = new Map<string, Map<string, AckedAttempt>>();
   /** Dispatches that have come once: a repeat may come long after the end. */
   readonly #known = new Set<string>();
@@ -65,15 +67,10 @@ export class AcksAreTruthful extends Checker {
     for (const { task, fence } of dispatchesIn(frame)) this.#release(observation.boot, task, fence - 1);
     if (seq === null || !this.#directions.isFromCurrentSocket(frame)) return;
     const items = dispatchesIn(frame).filter(({ task, fence }) => !this.#known.has(`${observation.boot} ${task}#${fence}`));
-    if (items.length === 0) return;
     for (const { task, fence } of items) this.#known.add(`${observation.boot} ${task}#${fence}`);
-    const inFlightFrames = this.#offered.get(frame.sessionKey) ?? new Map<number, readonly AckedAttempt[]>();
-    this.#offered.set(
-      frame.sessionKey,
-      inFlightFrames.set(
-        seq,
-        items.map(({ task, fence }) => ({ task, fence, boot: observation.boot, missedAt: Number.POSITIVE_INFINITY })),
-      ),
+    this.#unackedDispatches.recordSent(
+      frame,
+      items.map(({ task, fence }) => ({ task, fence, boot: observation.boot, missedAt: Number.POSITIVE_INFINITY })),
     );
   }
 
@@ -92,9 +89,7 @@ export class AcksAreTruthful extends Checker {
   #checkAck(frame: ObservedFrame): void {
     const said = readAck(frame);
     // The first generation numbers frames before its session is accepted, and anew after that.
-    const isLegacySender =
-      frame.observation.toward === "worker" &&
-      this.world.isLegacyWorker(`${frame.observation.tenant}/${frame.observation.instance}`);
+    const isLegacySender = frame.observation.toward === "worker" && this.world.isLegacyWorker(frame.workerKey);
     if (said === null || isLegacySender) return;
     const direction = this.#directions.directionAckedBy(frame);
     const { upTo, beyond } = said;
@@ -114,7 +109,7 @@ export class AcksAreTruthful extends Checker {
           `${workerKey} acked ${seq} of ${direction.name} and has it only up to ${direction.arrivedUpTo}`,
           about,
         );
-    if (frame.observation.toward === "scheduler") this.#recordTaken(frame, [...beyond, upTo]);
+    if (frame.observation.toward === "scheduler") this.#recordTaken(frame);
   }
 
   #hasArrived(direction: ReturnType<FrameDirections["directionOf"]>, seq: number, hasNothingMissingBefore: boolean): boolean {
@@ -122,18 +117,12 @@ export class AcksAreTruthful extends Checker {
   }
 
   /** The worker has taken these dispatches on. */
-  #recordTaken(frame: ObservedFrame, covered: readonly number[]): void {
-    const upTo = Math.min(...covered);
-    const inFlightFrames = this.#offered.get(frame.sessionKey);
-    const ownEntries = this.#held.get(frame.observation.boot) ?? new Map<string, AckedAttempt>();
-    this.#held.set(frame.observation.boot, ownEntries);
-    for (const [seq, items] of inFlightFrames ?? []) {
-      if (seq > upTo && !covered.includes(seq)) continue;
-      inFlightFrames?.delete(seq);
-      for (const one of items)
-        if (one.boot === frame.observation.boot && one.fence > (this.#over.get(`${one.boot} ${one.task}`) ?? 0))
-          ownEntries.set(`${one.task}#${one.fence}`, one);
-    }
+  #recordTaken(frame: ObservedFrame): void {
+    const { boot } = frame.observation;
+    const held = getOrCreate(this.#held, boot, () => new Map<string, AckedAttempt>());
+    for (const one of this.#unackedDispatches.takeAcked(frame))
+      if (one.boot === boot && one.fence > (this.#over.get(`${boot} ${one.task}`) ?? 0))
+        held.set(`${one.task}#${one.fence}`, one);
   }
 
   /** A worker that hears nothing for long stops by itself what it holds, and need not say so. */

@@ -62,8 +62,8 @@ export class DrainingWorkerGetsNoWork extends Checker {
     }
   }
 
-  #handleSchedulerFrame({ type, observation, sessionKey, ...frame }: ObservedFrame): void {
-    const workerKey = `${observation.tenant}/${observation.instance}`;
+  #handleSchedulerFrame(frame: ObservedFrame): void {
+    const { type, observation, sessionKey, workerKey } = frame;
     if (type === "control.drain" && observation.event === "delivered")
       this.#drainers.set(sessionKey, {
         worker: observation.worker,
@@ -73,7 +73,7 @@ export class DrainingWorkerGetsNoWork extends Checker {
       });
     if (type === "control.undrain" && observation.event === "sent") this.#drainers.delete(sessionKey);
     if (observation.event !== "sent" || !this.#drainers.has(sessionKey)) return;
-    for (const { task, fence } of dispatchesIn({ type, observation, sessionKey, ...frame })) {
+    for (const { task, fence } of dispatchesIn(frame)) {
       this.checkedCount++;
       const name = `${task}#${fence}`;
       const grant = this.projection.grants.get(name);

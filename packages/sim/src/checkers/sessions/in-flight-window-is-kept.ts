@@ -24,8 +24,7 @@ export class InFlightWindowIsKept extends Checker {
     if (observation.event === "delivered" && type === "control.resume" && typeof payload["last_seen_seq"] === "number")
       this.#releaseAcked(this.#senderOf(frame.sessionKey, "worker"), payload["last_seen_seq"], []);
     // The first generation has a window of its own and reads no other.
-    const isUnreachable =
-      observation.toward === "scheduler" && this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`);
+    const isUnreachable = observation.toward === "scheduler" && this.world.isLegacyWorker(frame.workerKey);
     if (observation.event === "sent" && seq !== null && !isUnreachable) this.#check(frame, seq);
   }
 

@@ -48,9 +48,8 @@ export class OneSessionPerWorker extends Checker {
       this.reportViolation(`${worker} joined at position ${position} in epoch ${epoch}, after epoch ${before}`, [worker]);
   }
 
-  #handleAccept({ observation }: ObservedFrame): void {
+  #handleAccept({ observation, workerKey }: ObservedFrame): void {
     const { connection, scheduler, boot, worker, at } = observation;
-    const workerKey = `${observation.tenant}/${observation.instance}`;
     const before = this.#acceptedSessions.get(workerKey);
     this.checkedCount++;
     // A renewed token comes as an accept on the socket that has the session.

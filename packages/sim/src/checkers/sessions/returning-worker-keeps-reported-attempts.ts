@@ -2,6 +2,7 @@
 // under the current fence is taken from it by its coming back. One that resumes its session keeps all that was sent to it there.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { dispatchesIn, heldAttemptsIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 import type { TrueTime } from "../../observation/observation.ts";
@@ -22,9 +23,8 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     this.#observeFrame(frame);
     const held = frame.type === "control.register" && observation.event === "delivered" ? heldAttemptsIn(frame) : null;
     if (held === null) return;
-    const life = `${observation.tenant}/${observation.instance} ${observation.boot}`;
-    const known = this.#named.get(life) ?? new Map<string, { isStill: boolean }>();
-    this.#named.set(life, known);
+    const life = `${frame.workerKey} ${observation.boot}`;
+    const known = getOrCreate(this.#named, life, () => new Map<string, { isStill: boolean }>());
     const now = new Set(held.map(({ task, fence }) => `${task}#${fence}`));
     for (const [attempt, one] of known) if (!now.has(attempt)) one.isStill = false;
     for (const attempt of now) if (!known.has(attempt)) known.set(attempt, { isStill: true });
@@ -56,8 +56,8 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     );
   }
 
-  #observeFrame({ type, observation, ...frame }: ObservedFrame): void {
-    const worker = `${observation.tenant}/${observation.instance}`;
+  #observeFrame(frame: ObservedFrame): void {
+    const { type, observation, workerKey: worker } = frame;
     const ownEntries = this.#registers.get(worker) ?? new Map<string, { readonly at: TrueTime; answered: number }>();
     this.#registers.set(worker, ownEntries);
     if (type === "control.register" && observation.event === "delivered")
@@ -67,7 +67,7 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     const register = ownEntries.get(observation.connection);
     if (type === "control.session.accept" && register !== undefined)
       register.answered = Math.min(register.answered, observation.n);
-    for (const { task, fence } of dispatchesIn({ type, observation, ...frame }))
+    for (const { task, fence } of dispatchesIn(frame))
       if (!this.#sent.has(`${task}#${fence}`))
         this.#sent.set(`${task}#${fence}`, { n: observation.n, at: observation.at, stream: frame.sessionKey });
   }

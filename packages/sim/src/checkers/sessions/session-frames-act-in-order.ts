@@ -4,12 +4,13 @@
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { type FrameDirection, FrameDirections } from "../../checking/frame-directions.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { describeItems, dispatchesIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
 import type { Observation, OutputChunkPage } from "../../observation/observation.ts";
 
 interface FramePosition {
-  readonly way: FrameDirection;
+  readonly direction: FrameDirection;
   readonly seq: number;
 }
 
@@ -91,14 +92,12 @@ export class SessionFramesActInOrder extends Checker {
   }
 
   #record(name: string, place: FramePosition): void {
-    const places = this.#arrived.get(name) ?? [];
-    places.push(place);
-    this.#arrived.set(name, places);
+    getOrCreate(this.#arrived, name, () => []).push(place);
   }
 
   #handleArrival(frame: ObservedFrame, seq: number | null): void {
     const { observation, sessionKey } = frame;
-    const place = { way: this.#directions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
+    const place = { direction: this.#directions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
     for (const { task, fence } of dispatchesIn(frame)) this.#record(`${observation.boot} ${task}#${fence}`, place);
     for (const { of, outcome, task, fence } of taskReportsIn(frame))
       if (of === "result") this.#record(`${outcome} ${task}#${fence}`, place);
@@ -110,8 +109,7 @@ export class SessionFramesActInOrder extends Checker {
 
   #feedbackCountOf(task: string, fence: unknown): { readonly frames: Set<string>; told: number } {
     const name = `${task}#${String(fence)}`;
-    const one = this.#feedbackCounts.get(name) ?? { frames: new Set<string>(), told: 0 };
-    this.#feedbackCounts.set(name, one);
+    const one = getOrCreate(this.#feedbackCounts, name, () => ({ frames: new Set<string>(), told: 0 }));
     return one;
   }
 
@@ -128,17 +126,12 @@ export class SessionFramesActInOrder extends Checker {
       );
   }
 
-  /** What it came in had nothing missing before it. */
-  #hasNothingMissingBefore({ way: direction, seq }: FramePosition): boolean {
-    return seq <= direction.arrivedUpTo;
-  }
-
   #checkCause(name: string, what: string, about: readonly string[]): void {
     const places = this.#arrived.get(name) ?? [];
     this.checkedCount++;
     if (places.length === 0) return this.reportViolation(`${what}, and no frame that says so has arrived`, about);
-    if (places.some(this.#hasNothingMissingBefore)) return;
-    const [{ way: direction, seq } = { way: null, seq: 0 }] = places;
+    if (places.some(({ direction, seq }) => seq <= direction.arrivedUpTo)) return;
+    const [{ direction, seq } = { direction: null, seq: 0 }] = places;
     this.reportViolation(
       `${what} by frame ${seq} of ${direction?.name}, of which everything is there only up to ${direction?.arrivedUpTo}`,
       about,

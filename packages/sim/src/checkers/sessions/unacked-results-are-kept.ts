@@ -2,7 +2,9 @@
 // the outbox is on a disk, so that a kill between finish and ack leads to saying it again and not to doing it again.
 
 import { Checker } from "../../checking/checker.ts";
-import { ackCovers, dispatchesIn, heldAttemptsIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
+import { dispatchesIn, heldAttemptsIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import { UnackedFrames } from "../../checking/unacked-frames.ts";
 
 interface UnackedResult {
   readonly task: string;
@@ -15,7 +17,7 @@ export class UnackedResultsAreKept extends Checker {
   /** By machine and `<task>#<fence>`: said, and no ack of it has come back. Of two machines with one name each keeps its own. */
   readonly #unacked = new Map<string, Map<string, UnackedResult>>();
   /** What left under which number, by session. */
-  readonly #inFlightBySession = new Map<string, Map<number, readonly string[]>>();
+  readonly #unackedNames = new UnackedFrames<string>();
   /** The newest fence that came of each task, by machine. */
   readonly #newest = new Map<string, number>();
 
@@ -40,23 +42,18 @@ export class UnackedResultsAreKept extends Checker {
     const results = taskReportsIn(frame).filter(({ of }) => of === "result");
     if (results.length === 0 || frame.seq === null) return;
     const { boot } = frame.observation;
-    const ownEntries = this.#unacked.get(worker) ?? new Map<string, UnackedResult>();
-    this.#unacked.set(worker, ownEntries);
-    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey) ?? new Map<number, readonly string[]>();
-    const names = results.map(({ task, fence }) => `${task}#${fence}`);
-    this.#inFlightBySession.set(frame.sessionKey, inFlightFrames.set(frame.seq, names));
+    const ownEntries = getOrCreate(this.#unacked, worker, () => new Map<string, UnackedResult>());
+    this.#unackedNames.recordSent(
+      frame,
+      results.map(({ task, fence }) => `${task}#${fence}`),
+    );
     // Said late, after a newer attempt of its task had come, it is of no interest any more.
     for (const { task, fence } of results)
       if (fence >= (this.#newest.get(`${worker} ${task}`) ?? 0)) ownEntries.set(`${task}#${fence}`, { task, fence, boot });
   }
 
   #handleAck(frame: ObservedFrame, worker: string): void {
-    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey);
-    for (const [seq, names] of inFlightFrames ?? []) {
-      if (!ackCovers(frame, seq)) continue;
-      inFlightFrames?.delete(seq);
-      for (const name of names) this.#unacked.get(worker)?.delete(name);
-    }
+    for (const name of this.#unackedNames.takeAcked(frame)) this.#unacked.get(worker)?.delete(name);
   }
 
   #check(frame: ObservedFrame, worker: string): void {

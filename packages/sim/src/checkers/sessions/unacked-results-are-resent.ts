@@ -2,7 +2,9 @@
 // A result may be given up only when its task has moved on: cancelled there, or granted to that worker anew.
 
 import { Checker } from "../../checking/checker.ts";
-import { dispatchesIn, type ObservedFrame, readAck, taskReportsIn } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
+import { dispatchesIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 interface UnackedResult {
@@ -28,7 +30,7 @@ export class UnackedResultsAreResent extends Checker {
   /** By machine: what it said and no ack has reached it for. */
   readonly #unacked = new Map<string, Map<string, UnackedResult>>();
   /** By session: the names under each number. */
-  readonly #inFlightBySession = new Map<string, Map<number, readonly string[]>>();
+  readonly #unackedNames = new UnackedFrames<string>();
   /** The last fence of each task, by machine, that is over there. */
   readonly #over = new Map<string, number>();
   readonly #sessions = new Map<string, AcceptedSession>();
@@ -57,13 +59,12 @@ export class UnackedResultsAreResent extends Checker {
   #recordSentResults(frame: ObservedFrame): void {
     const { observation, seq, sessionKey } = frame;
     const results = taskReportsIn(frame).filter(({ of }) => of === "result");
-    if (results.length === 0 || seq === null || this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
-      return;
-    const ownEntries = this.#unacked.get(observation.worker) ?? new Map<string, UnackedResult>();
-    this.#unacked.set(observation.worker, ownEntries);
-    const inFlightFrames = this.#inFlightBySession.get(sessionKey) ?? new Map<number, readonly string[]>();
-    const names = results.map(({ task, fence }) => `${task}#${fence}`);
-    this.#inFlightBySession.set(sessionKey, inFlightFrames.set(seq, names));
+    if (results.length === 0 || seq === null || this.world.isLegacyWorker(frame.workerKey)) return;
+    const ownEntries = getOrCreate(this.#unacked, observation.worker, () => new Map<string, UnackedResult>());
+    this.#unackedNames.recordSent(
+      frame,
+      results.map(({ task, fence }) => `${task}#${fence}`),
+    );
     for (const { task, fence } of results) {
       const name = `${task}#${fence}`;
       // Said late, after its task had moved on, it may be given up.
@@ -74,14 +75,7 @@ export class UnackedResultsAreResent extends Checker {
   }
 
   #handleAck(frame: ObservedFrame): void {
-    const said = readAck(frame);
-    const inFlightFrames = this.#inFlightBySession.get(frame.sessionKey);
-    if (said === null || inFlightFrames === undefined) return;
-    for (const [seq, names] of inFlightFrames) {
-      if (seq > said.upTo && !said.beyond.includes(seq)) continue;
-      inFlightFrames.delete(seq);
-      for (const name of names) this.#unacked.get(frame.observation.worker)?.delete(name);
-    }
+    for (const name of this.#unackedNames.takeAcked(frame)) this.#unacked.get(frame.observation.worker)?.delete(name);
   }
 
   #forgetUpTo(worker: string, task: string, upToFence: number): void {

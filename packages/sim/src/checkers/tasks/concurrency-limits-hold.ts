@@ -2,6 +2,7 @@
 // once the log calls a worker lost and gives its attempt on, the handler there must have stopped by itself.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { HandlerObservation, Observation, TrueTime } from "../../observation/observation.ts";
@@ -76,9 +77,7 @@ export class ConcurrencyLimitsHold extends Checker {
       for (const task of run.tasks.values()) {
         const key = task.worker === null ? null : (task.node?.key ?? null);
         if (key === null) continue;
-        const list = held.get(key) ?? [];
-        list.push(task);
-        held.set(key, list);
+        getOrCreate(held, key, () => []).push(task);
       }
     }
     for (const [key, tasks] of held) {

@@ -41,13 +41,13 @@ export class DeadlinesFireOnTime extends Checker {
     this.#checkEarly(fact.data["task"], task, fact);
   }
 
-  override onFrame({ observation, type }: ObservedFrame): void {
+  override onFrame({ observation, type, workerKey }: ObservedFrame): void {
     if (
       observation.toward === "scheduler" &&
       observation.event === "delivered" &&
       (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
     )
-      this.#renewedAt.set(`${observation.tenant}/${observation.instance}`, observation.at);
+      this.#renewedAt.set(workerKey, observation.at);
   }
 
   override onTimePassed(): void {

@@ -2,6 +2,7 @@
 // and not before; its attempts are numbered without a gap.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 
@@ -25,8 +26,7 @@ export class DeliveryLimitIsKept extends Checker {
   }
 
   #check(id: string, run: string, { type, data, position, tenant }: ObservedFact): void {
-    const count = this.#counts.get(id) ?? { least: 0, most: 0 };
-    this.#counts.set(id, count);
+    const count = getOrCreate(this.#counts, id, () => ({ least: 0, most: 0 }));
     const limit = this.#limitOf(id, run);
     const where = `${type} at position ${position} of ${tenant}`;
     if (type === "task.granted") {

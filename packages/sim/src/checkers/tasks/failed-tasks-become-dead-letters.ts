@@ -3,6 +3,7 @@
 // would try again answers for what is inside.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedRun } from "../../checking/requested-runs.ts";
 
@@ -24,8 +25,7 @@ export class FailedTasksBecomeDeadLetters extends Checker {
 
   override onExchange({ call, answer }: ApiExchange): void {
     if (call.route !== "listDeadLetters" || answer.status !== 200) return;
-    const all = this.#shown.get(call.tenant) ?? new Set<string>();
-    this.#shown.set(call.tenant, all);
+    const all = getOrCreate(this.#shown, call.tenant, () => new Set<string>());
     for (const { taskId } of (answer.body as { items: readonly { taskId: string }[] }).items) all.add(taskId);
   }
 
@@ -41,8 +41,7 @@ export class FailedTasksBecomeDeadLetters extends Checker {
   }
 
   #deadOf(tenant: string): Set<string> {
-    const all = this.#dead.get(tenant) ?? new Set<string>();
-    this.#dead.set(tenant, all);
+    const all = getOrCreate(this.#dead, tenant, () => new Set<string>());
     return all;
   }
 

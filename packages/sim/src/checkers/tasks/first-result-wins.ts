@@ -2,6 +2,7 @@
 // and once shown never another.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import { type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
 import { isRunByOtherTasks } from "../../checking/requested-runs.ts";
 
@@ -23,12 +24,10 @@ export class FirstResultWins extends Checker {
     if (frame.observation.toward !== "scheduler" || frame.observation.event !== "delivered") return;
     for (const { of, task, fence, result } of taskReportsIn(frame)) {
       if (of !== "result") continue;
-      const texts = this.#sent.get(`${task}#${fence}`) ?? new Set<string>();
-      this.#sent.set(`${task}#${fence}`, texts.add(JSON.stringify(result)));
+      getOrCreate(this.#sent, `${task}#${fence}`, () => new Set<string>()).add(JSON.stringify(result));
       // Without fences a result may be of an earlier dispatch that still ran.
-      const { tenant, instance } = frame.observation;
-      if (this.world.isLegacyWorker(`${tenant}/${instance}`))
-        this.#sent.set(task, (this.#sent.get(task) ?? new Set<string>()).add(JSON.stringify(result)));
+      if (this.world.isLegacyWorker(frame.workerKey))
+        getOrCreate(this.#sent, task, () => new Set<string>()).add(JSON.stringify(result));
     }
   }
 
@@ -47,8 +46,7 @@ export class FirstResultWins extends Checker {
         return this.reportViolation(`the result of ${taskId} under fence ${fence} is none that was sent under it: ${text}`, [
           taskId,
         ]);
-      const before = this.#shown.get(taskId) ?? text;
-      this.#shown.set(taskId, before);
+      const before = getOrCreate(this.#shown, taskId, () => text);
       if (before !== text) return this.reportViolation(`the result of ${taskId} was ${before} and is ${text}`, [taskId]);
     }
   }

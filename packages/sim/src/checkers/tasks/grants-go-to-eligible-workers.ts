@@ -25,7 +25,7 @@ export class GrantsGoToEligibleWorkers extends Checker {
   override onFrame(frame: ObservedFrame): void {
     const { observation } = frame;
     // The oldest dialect knows no accept: who has registered may be given work.
-    const isOldest = this.world.workerSpecOf(`${observation.tenant}/${observation.instance}`)?.dialect === "v1";
+    const isOldest = this.world.workerSpecOf(frame.workerKey)?.dialect === "v1";
     if (isOldest && frame.type === "control.register" && observation.event === "delivered")
       this.#accepted.add(observation.connection);
     if (observation.toward !== "worker" || observation.event !== "sent") return;

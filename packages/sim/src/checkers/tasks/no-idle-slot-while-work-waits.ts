@@ -25,7 +25,7 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
 
   override onFrame(frame: ObservedFrame): void {
     const { observation } = frame;
-    const worker = `${observation.tenant}/${observation.instance}`;
+    const worker = frame.workerKey;
     const acceptedSession = this.#acceptedSessions.get(worker);
     if (frame.type === "control.session.accept" && observation.event === "sent")
       this.#acceptedSessions.set(worker, {

@@ -2,6 +2,7 @@
 // taking back in the very fact that tells of it. On the wire one fence of a task goes to one life of one worker.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 
@@ -32,12 +33,11 @@ export class OneLeasePerTask extends Checker {
     const { observation } = frame;
     if (observation.toward !== "worker" || observation.event !== "sent") return;
     for (const { task, fence } of dispatchesIn(frame)) {
-      const to = `${observation.tenant}/${observation.instance} (boot ${observation.boot})`;
-      const first = this.#sentTo.get(`${task}#${fence}`) ?? to;
-      this.#sentTo.set(`${task}#${fence}`, first);
+      const to = `${frame.workerKey} (boot ${observation.boot})`;
+      const first = getOrCreate(this.#sentTo, `${task}#${fence}`, () => to);
       this.checkedCount++;
       // A process without a boot id is known by its first frame alone; where that one was lost, the next process passes for the last.
-      if (first !== to && !this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
+      if (first !== to && !this.world.isLegacyWorker(frame.workerKey))
         return this.reportViolation(`${task} was sent under fence ${fence} to ${first} and to ${to}`, [task]);
     }
   }

@@ -2,6 +2,7 @@
 // late is answered with the stale code on the connection it came by.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { NewestSessions } from "../../checking/newest-sessions.ts";
 import { ackCovers, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
@@ -111,14 +112,12 @@ export class StaleReportsChangeNothing extends Checker {
 
   #handleWorkerFrame(frame: ObservedFrame): void {
     const { observation } = frame;
-    const worker = `${observation.tenant}/${observation.instance}`;
+    const worker = frame.workerKey;
     if (frame.type === "control.register" && JSON.stringify(frame.payload).includes('"cancel"'))
       this.#announced.add(observation.connection);
     for (const { of, task, fence, outcome } of taskReportsIn(frame)) {
-      const reports = this.#said.get(`${task}#${fence}`) ?? new Set<string>();
-      this.#said.set(`${task}#${fence}`, reports.add(`${outcome} ${worker} ${observation.boot}`));
-      if (this.world.isLegacyWorker(worker))
-        this.#said.set(task, (this.#said.get(task) ?? new Set<string>()).add(`${outcome} ${worker}`));
+      getOrCreate(this.#said, `${task}#${fence}`, () => new Set<string>()).add(`${outcome} ${worker} ${observation.boot}`);
+      if (this.world.isLegacyWorker(worker)) getOrCreate(this.#said, task, () => new Set<string>()).add(`${outcome} ${worker}`);
       // The log may lag behind, so what it calls stale surely is. A life that another has followed is not answered any more.
       const isStale = (this.projection.task(task)?.fence ?? 0) > fence;
       if (isStale && of !== "feedback" && frame.seq !== null && this.#newestSessions.isNewest(frame))

@@ -5,13 +5,13 @@
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import {
-  ackCovers,
   dispatchesIn,
   heldAttemptsIn,
   type ObservedDispatch,
   type ObservedFrame,
   taskReportsIn,
 } from "../../checking/observed-frame.ts";
+import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 /** For looks, latency and work that waits. */
@@ -25,7 +25,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
     { readonly tenant: string; readonly task: string; readonly fence: number; readonly since: TrueTime }
   >();
   readonly #reportedGrants = new Set<string>();
-  readonly #sent = new Map<string, Map<number, readonly ObservedDispatch[]>>();
+  readonly #unackedDispatches = new UnackedFrames<ObservedDispatch>();
   /** The last session of each worker that was accepted, and when. */
   readonly #acceptedSessions = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
 
@@ -46,14 +46,11 @@ export class UnackedGrantsAreTakenBack extends Checker {
   override onFrame(frame: ObservedFrame): void {
     const { observation } = frame;
     if (observation.toward === "worker" && observation.event === "sent") {
-      const workerKey = `${observation.tenant}/${observation.instance}`;
+      const workerKey = frame.workerKey;
       // A renewed token seats nobody anew.
       if (frame.type === "control.session.accept" && this.#acceptedSessions.get(workerKey)?.connection !== observation.connection)
         this.#acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
-      const items = dispatchesIn(frame);
-      if (items.length === 0 || frame.seq === null) return;
-      const inFlightFrames = this.#sent.get(frame.sessionKey) ?? new Map<number, readonly ObservedDispatch[]>();
-      this.#sent.set(frame.sessionKey, inFlightFrames.set(frame.seq, items));
+      this.#unackedDispatches.recordSent(frame, dispatchesIn(frame));
     } else if (observation.toward === "scheduler" && observation.event === "delivered") {
       if (frame.type === "control.ack") this.#handleAck(frame);
       for (const { task, fence } of [...taskReportsIn(frame), ...(heldAttemptsIn(frame) ?? [])]) this.#recordReport(task, fence);
@@ -80,12 +77,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
     const [task, fence] = String(frame.payload["for"]).split("#");
     if (task !== undefined && fence !== undefined && this.world.isLegacyWorker(frame.observation.worker))
       this.#recordReport(task, Number(fence));
-    const inFlightFrames = this.#sent.get(frame.sessionKey);
-    for (const [seq, items] of inFlightFrames ?? [])
-      if (ackCovers(frame, seq)) {
-        for (const { task, fence } of items) this.#recordReport(task, fence);
-        inFlightFrames?.delete(seq);
-      }
+    for (const { task, fence } of this.#unackedDispatches.takeAcked(frame)) this.#recordReport(task, fence);
   }
 
   #boundFor(holder: string, since: TrueTime): number {

@@ -3,6 +3,7 @@
 // only when everything inside has, and its container only with one good frame for each iteration.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import { changesTaskPhase, type ProjectedRun, type ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
@@ -32,8 +33,7 @@ export class ContainerIterationsAreComplete extends Checker {
 
   #open(run: ProjectedRun, frame: string, { data, position }: ObservedFact): void {
     const container = frame.slice(0, frame.lastIndexOf("*"));
-    const all = this.#iterationsOf.get(container) ?? [];
-    this.#iterationsOf.set(container, all);
+    const all = getOrCreate(this.#iterationsOf, container, () => []);
     const { iteration: number } = parseTaskId(frame);
     const index = Number(data["index"]);
     const where = `frame.opened at position ${position}: ${frame}`;

@@ -3,6 +3,7 @@
 // host ends as its outermost does.
 
 import { Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import { endStatusOf, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
@@ -34,14 +35,13 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     if (seq === null || (!isAsking && frame.type !== "biz.exec.next.response")) return;
     if (observation.event !== (isAsking ? "delivered" : "sent")) return;
     const name = `${observation.boot} ${String(payload["requestId"])}`;
-    const nextRequest = this.#nextRequests.get(name) ?? {
+    const nextRequest = getOrCreate(this.#nextRequests, name, () => ({
       asked: new Map<string, Set<string>>(),
       answered: new Map<string, Set<string>>(),
       result: null,
-    };
-    this.#nextRequests.set(name, nextRequest);
+    }));
     const list = isAsking ? nextRequest.asked : nextRequest.answered;
-    list.set(sessionKey, (list.get(sessionKey) ?? new Set<string>()).add(String(seq)));
+    getOrCreate(list, sessionKey, () => new Set<string>()).add(String(seq));
     if (!isAsking) this.#checkAnswer(frame, nextRequest, name);
   }
 

@@ -2,6 +2,7 @@
 // other, and the rows that a reader finds hold exactly those. A gap is a word that was lost with a session.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
 import type { OutputChunkPage } from "../../observation/observation.ts";
@@ -16,7 +17,7 @@ export class OutputChunksHaveNoGaps extends Checker {
     if (frame.type !== "biz.exec.feedback" || frame.observation.event !== "sent") return;
     for (const { task, fence } of taskReportsIn(frame)) {
       const name = `${task}#${fence}`;
-      this.#sessions.set(name, (this.#sessions.get(name) ?? new Set<string>()).add(frame.sessionKey));
+      getOrCreate(this.#sessions, name, () => new Set<string>()).add(frame.sessionKey);
     }
   }
 
@@ -35,8 +36,7 @@ export class OutputChunksHaveNoGaps extends Checker {
     const name = `${task}#${Number(data["fence"])}`;
     const chunks = data["chunks"] as { readonly first: number; readonly count: number } | undefined;
     if (chunks === undefined) return;
-    const one = this.#told.get(name) ?? { next: 0, numbers: new Set<number>() };
-    this.#told.set(name, one);
+    const one = getOrCreate(this.#told, name, () => ({ next: 0, numbers: new Set<number>() }));
     const where = `position ${position} of ${tenant}: ${name} prints ${chunks.first} and ${chunks.count - 1} more`;
     this.checkedCount++;
     if (chunks.first < one.next) return this.reportViolation(`${where} after ${one.next - 1}`, [task]);

@@ -34,7 +34,7 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
       for (const resource of resourceIdsIn(items[at]?.["parameters"]))
         this.#sent.push({
           tenant: observation.tenant,
-          worker: `${observation.tenant}/${observation.instance}`,
+          worker: frame.workerKey,
           task,
           fence,
           resource,

@@ -1,5 +1,5 @@
-// The process of a worker of an older dialect: no fences, no inventory, no stop, no outbox. It takes what it is given, refuses a concurrency
-// key that it still holds, and forgets what it could not say. How it says it is first-link.ts and v1-link.ts.
+// The process of a worker of an older dialect: no fences, no list of held attempts, no cancel, no outbox. It runs what it is given, refuses a
+// concurrency key that is already running, and loses what it could not send. Its connection is first-generation-link.ts or v1-link.ts.
 
 import type { JsonObject } from "@astraflow/protocol";
 import type { ObservationTrace } from "../../kernel/observation-trace.ts";
@@ -7,47 +7,17 @@ import type { ProcessEventLoop } from "../../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { SimulatedNetwork } from "../../network/simulated-network.ts";
 import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "../../observation/observation.ts";
-import { createManifest, SimulatedHandlers } from "../simulated-handlers.ts";
+import { createManifest } from "../../plan/simulated-package.ts";
+import { SimulatedHandlers } from "../simulated-handlers.ts";
 import type { LegacyFrame } from "./first-generation-frames.ts";
 import { FirstGenerationLink } from "./first-generation-link.ts";
+import type { LegacyLink, LegacyLinkOptions } from "./legacy-link.ts";
 import { V1Link } from "./v1-link.ts";
 
-/** What the wire of such a worker is given. */
-export interface LegacyLinkOptions {
+export interface LegacyWorkerOptions {
+  readonly spec: SimulatedWorkerSpec;
   readonly identity: SimulatedWorkerIdentity;
   readonly eventLoop: ProcessEventLoop;
-  readonly network: SimulatedNetwork;
-  readonly random: () => number;
-  readonly chooseScheduler: () => string;
-  /** About so long between two heartbeats, and before the first. */
-  readonly heartbeatMs: number;
-  readonly concurrency: { readonly max_parallel: number; readonly per_node_limits?: Readonly<Record<string, number>> };
-  readonly manifest: object;
-  readonly countInFlight: () => number;
-  readonly onDispatch: (frame: LegacyFrame) => void;
-  /** The scheduler sent what such workers cannot read. */
-  readonly onUnreadableFrame: (problem: string) => void;
-  /** The process ends itself. */
-  readonly exitProcess: () => void;
-}
-
-/** Its wire. */
-export interface LegacyLink {
-  readonly isReady: boolean;
-  dial(): void;
-  hangUp(): void;
-  /** False where it could not leave and is lost. */
-  sendTaskFrame(
-    type: string,
-    payload: object,
-    more: { readonly corr?: string; readonly seq?: number; readonly isAsked: boolean },
-  ): boolean;
-}
-
-export interface LegacyWorkerOptions {
-  readonly shape: SimulatedWorkerSpec;
-  readonly identity: SimulatedWorkerIdentity;
-  readonly life: ProcessEventLoop;
   readonly trace: ObservationTrace;
   readonly random: SeededRandom;
   readonly network: SimulatedNetwork;
@@ -73,7 +43,7 @@ export class LegacyWorker {
   readonly #fences = new Map<string, number>();
 
   constructor(options: LegacyWorkerOptions) {
-    const { shape: spec, identity, life: eventLoop, trace, random, network } = options;
+    const { spec, identity, eventLoop, trace, random, network } = options;
     const engineRandom = random.fork("worker");
     this.handlers = new SimulatedHandlers({
       identity,
@@ -106,7 +76,7 @@ export class LegacyWorker {
     this.#link.dial();
   }
 
-  /** It knows no drain: it goes. */
+  /** These dialects have no drain: the worker just disconnects. */
   async stopGracefully(_graceMs: number): Promise<void> {
     this.#link.hangUp();
   }
@@ -131,12 +101,12 @@ export class LegacyWorker {
     }
     this.#runningKeys.add(key);
     this.#fences.set(task_id, Number(id.split("#")[1]));
-    const said = await this.#runHandler(call);
+    const report = await this.#runHandler(call);
     this.#runningKeys.delete(key);
-    if ("code" in said)
-      this.#link.sendTaskFrame("biz.exec.error", { ...said, context: { where: "worker.runner", details: about } }, more);
-    // What cannot be said now is lost, and so is the word that it failed.
-    else if (!this.#link.sendTaskFrame("biz.exec.result", { run_id, task_id, ...said, duration_ms: 1 }, more))
+    if ("code" in report)
+      this.#link.sendTaskFrame("biz.exec.error", { ...report, context: { where: "worker.runner", details: about } }, more);
+    // A result that cannot be sent is lost, and so is the error report that says so.
+    else if (!this.#link.sendTaskFrame("biz.exec.result", { run_id, task_id, ...report, duration_ms: 1 }, more))
       this.#link.sendTaskFrame(
         "biz.exec.error",
         { code: "E.RUNNER.FAILURE", message: "send failed", context: { details: about } },

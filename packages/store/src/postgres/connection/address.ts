@@ -40,4 +40,4 @@ function decodePassword(text: string): string {
 }
 
 const invalidUrlFault = () =>
-  fault("E.STORE.OPEN", "the store's address is not of the form postgres://user:password@host:port/database");
+  fault("E.STORE.OPEN", "the store URL must have the form postgres://user:password@host:port/database");

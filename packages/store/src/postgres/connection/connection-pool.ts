@@ -64,4 +64,7 @@ export class ConnectionPool {
 }
 
 const allUnsettledFault = () =>
-  fault("E.STORE.UNKNOWN_OUTCOME", "every connection has a turn that broke off in its commit; settle them before the next one");
+  fault(
+    "E.STORE.UNKNOWN_OUTCOME",
+    "every connection has a commit with an unknown outcome; settle those turns before beginning another",
+  );

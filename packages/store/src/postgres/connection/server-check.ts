@@ -17,7 +17,7 @@ export async function checkServer(connection: PostgresConnection): Promise<void>
       place,
     });
   if (encoding !== "UTF8")
-    throw fault("E.STORE.OPEN", `${place} has the encoding ${String(encoding)}; make a database with ENCODING 'UTF8'`, { place });
+    throw fault("E.STORE.OPEN", `${place} has encoding ${String(encoding)}; create the database with ENCODING 'UTF8'`, { place });
   if (isStandby === true)
     throw fault("E.STORE.OPEN", `${place} is a standby and takes no writes; use the address of the primary`, { place });
   if (fsync !== "on")
@@ -37,13 +37,9 @@ function checkSynchronousCommit(place: string, setting: string): void {
 }
 
 function durabilityFault(place: string, setting: string, value: string, advice: string) {
-  return fault(
-    "E.STORE.DURABILITY",
-    `${place} has ${setting} = ${value}, so a turn could be lost after it was answered; ${advice}`,
-    {
-      place,
-      setting,
-      value,
-    },
-  );
+  return fault("E.STORE.DURABILITY", `${place} has ${setting} = ${value}, so an acknowledged change could be lost; ${advice}`, {
+    place,
+    setting,
+    value,
+  });
 }

@@ -3,8 +3,8 @@
 import { docId, runOf, searchWords } from "@astraflow/engine";
 import { documentIdRange, type PageFor, parseDocumentCursor, routeQueuePrefix } from "../../common/page-filters.ts";
 import { chunkFields } from "../../common/row-shape.ts";
-import { isStorable, rowArraySql } from "../sql/columns.ts";
-import { nameLiteral as text, textArrayLiteral, integerLiteral as whole } from "../sql/literals.ts";
+import { rowArraySql } from "../sql/columns.ts";
+import { isStorable, nameLiteral as text, textArrayLiteral, integerLiteral as whole } from "../sql/literals.ts";
 import { documentSearchVectorSql, schemaName } from "../sql/tables.ts";
 import { ownRunSql, searchQuerySql, wordStartPattern } from "./run-queries.ts";
 

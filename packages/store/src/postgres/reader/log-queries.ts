@@ -1,9 +1,8 @@
-// Statements that read the log, and rows of it from their answers.
+// Statements that read the log.
 
 import type { EventQuery, RowKey } from "@astraflow/engine";
-import { type LogRow, logRowsMax, unpackFacts } from "../../common/log-rows.ts";
+import { logRowsMax } from "../../common/log-rows.ts";
 import { nameLiteral as text, integerLiteral as whole } from "../sql/literals.ts";
-import type { ResultCells } from "../sql/row-decoder.ts";
 import { schemaName } from "../sql/tables.ts";
 
 const logColumns = "first, last, at, subject, facts";
@@ -28,15 +27,3 @@ export function subjectLogRowsSql(query: EventQuery, subject: RowKey): string {
 }
 
 const startsBelowSql = (before: number): string => `first < ${whole(Math.min(before, Number.MAX_SAFE_INTEGER))}`;
-
-export function* decodeLogRows(tenant: string, cells: readonly ResultCells[]): Generator<LogRow> {
-  for (const [first, last, at, subject, facts] of cells)
-    yield {
-      tenant,
-      first: Number(first),
-      last: Number(last),
-      at: Number(at),
-      subject: String(subject) as LogRow["subject"],
-      facts: unpackFacts(String(facts)),
-    };
-}

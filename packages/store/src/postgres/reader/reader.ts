@@ -4,7 +4,6 @@
 import {
   type ChunkRow,
   type ConcurrencyKeyRow,
-  type DocRow,
   docId,
   type EventPage,
   type EventQuery,
@@ -21,15 +20,15 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import { cutLogPage } from "../../common/log-rows.ts";
-import { formatDocumentCursor, type PageFor, searchScannedRowsMax } from "../../common/page-filters.ts";
-import { chunkFields } from "../../common/row-shape.ts";
-import { compareWorkerCounts } from "../../common/worker-counts.ts";
+import { compareCounts } from "../../common/compare-counts.ts";
+import { cutLogPage, decodeLogRows } from "../../common/log-rows.ts";
+import { cutPage, formatDocumentCursor, idOf, type PageFor, searchScannedRowsMax } from "../../common/page-filters.ts";
+import { chunkFields, type RowKind } from "../../common/row-shape.ts";
 import { type PostgresAddress, parsePostgresUrl } from "../connection/address.ts";
 import { PostgresConnection, unavailableFault } from "../connection/connection.ts";
 import { ConnectionPool } from "../connection/connection-pool.ts";
 import { readVersion, refuseNewer } from "../setup/migrations.ts";
-import { type RowKind, rowArraySql } from "../sql/columns.ts";
+import { rowArraySql } from "../sql/columns.ts";
 import { nameLiteral as text } from "../sql/literals.ts";
 import { decodeRow, type ResultCells } from "../sql/row-decoder.ts";
 import { schemaName } from "../sql/tables.ts";
@@ -43,7 +42,7 @@ import {
   taskQueueDepthsSql,
   walkDocumentsSql,
 } from "./document-queries.ts";
-import { decodeLogRows, logRowsSql, subjectLogRowsSql } from "./log-queries.ts";
+import { logRowsSql, subjectLogRowsSql } from "./log-queries.ts";
 import {
   isSearch,
   matchesSql,
@@ -70,7 +69,7 @@ const readConnections = 3;
 const answerMsMax = 30_000;
 /**
  * Every read has an index in the order it needs, whatever the planner knows of the table: without figures it would gather all that
- * follows a cursor to sort it. A forbidden scan that is done all the same counts as dear enough to be compiled, which takes longer than
+ * follows a cursor to sort it. A disabled scan that is used anyway has a cost high enough to trigger JIT compilation, which takes longer than
  * reading any page. The settings end with the transaction, so a pooler's session is left as it was.
  */
 export const readSettings = {
@@ -130,8 +129,11 @@ class PostgresReader implements StoreReader {
       case "run": {
         const { tenant: whose, run: id, tasksMax: limit } = query;
         const tasksOf = { tenant: whose, run: id, ...(limit === undefined ? {} : { limit }) };
-        const [tenant, run, tasks, workflow] = await this.#queryRow(
-          `SELECT (${tenantSql(whose)}), (${runRowSql(whose, id)}), (${tasksSql(tasksOf)}), (${workflowSql(whose, id)})`,
+        const [tenant, run, tasks, workflow] = await this.#queryWithTenant(
+          whose,
+          runRowSql(whose, id),
+          tasksSql(tasksOf),
+          workflowSql(whose, id),
         );
         const head = headOf(tenant);
         if (run === null) return { detail: null, head };
@@ -144,16 +146,12 @@ class PostgresReader implements StoreReader {
       case "tasks": {
         const limit = Math.max(0, query.limit);
         const sql = tasksSql({ ...query, limit: limit + 1 });
-        const [tenant, tasks] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${sql})`);
-        const found = decodeRows("task", tasks);
-        const items = found.slice(0, limit);
-        return { items, next: found.length > limit ? (items.at(-1)?.id ?? null) : null, head: headOf(tenant) };
+        const [tenant, tasks] = await this.#queryWithTenant(query.tenant, sql);
+        return { ...cutPage(decodeRows("task", tasks), limit, idOf), head: headOf(tenant) };
       }
       case "task": {
         const [whose, id] = [query.tenant, runOf(query.task)];
-        const [tenant, run, task] = await this.#queryRow(
-          `SELECT (${tenantSql(whose)}), (${runRowSql(whose, id)}), (${taskRowSql(whose, id, query.task)})`,
-        );
+        const [tenant, run, task] = await this.#queryWithTenant(whose, runRowSql(whose, id), taskRowSql(whose, id, query.task));
         const head = headOf(tenant);
         if (run === null || task === null) return { run: null, task: null, head };
         return {
@@ -165,17 +163,17 @@ class PostgresReader implements StoreReader {
       case "docs":
         return await this.#readDocuments(query);
       case "doc": {
-        const [tenant, cells] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${namedDocumentsSql(query)})`);
+        const [tenant, cells] = await this.#queryWithTenant(query.tenant, namedDocumentsSql(query));
         const found = new Map(decodeRows("doc", cells).map((doc) => [doc.id, doc]));
         const items = query.names.map((name) => found.get(docId(query.tenant, query.collection, name)) ?? null);
         return { items, head: headOf(tenant) };
       }
       case "chunks": {
-        const [tenant, cells] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${chunksSql(query)})`);
+        const [tenant, cells] = await this.#queryWithTenant(query.tenant, chunksSql(query));
         return { items: ((cells ?? []) as ResultCells[]).map(decodeChunk), head: headOf(tenant) };
       }
       case "lines": {
-        const [tenant, cells] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${taskQueueDepthsSql(query)})`);
+        const [tenant, cells] = await this.#queryWithTenant(query.tenant, taskQueueDepthsSql(query));
         const items = ((cells ?? []) as [string, ResultCells, number, number | null][]).map(
           ([line, route, tasks, oldestReadyAt]) => ({
             line,
@@ -187,7 +185,7 @@ class PostgresReader implements StoreReader {
         return { items, head: headOf(tenant) };
       }
       case "workers": {
-        const [tenant, items] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${workersSql(query.tenant)})`);
+        const [tenant, items] = await this.#queryWithTenant(query.tenant, workersSql(query.tenant));
         return { items: decodeRows("worker", items), head: headOf(tenant) };
       }
       case "routes": {
@@ -196,20 +194,20 @@ class PostgresReader implements StoreReader {
       }
       case "worker": {
         const { tenant: whose, worker: id, limit } = query;
-        const [tenant, worker, held] = await this.#queryRow(
-          `SELECT (${tenantSql(whose)}), (${workerSql(whose, id)}), (${heldByOwnWorkerSql(whose, id, limit)})`,
+        const [tenant, worker, held] = await this.#queryWithTenant(
+          whose,
+          workerSql(whose, id),
+          heldByOwnWorkerSql(whose, id, limit),
         );
         const row = worker === null ? null : (decodeRow("worker", worker as ResultCells) as WorkerRow);
         return { worker: row, held: decodeRows("task", held), head: headOf(tenant) };
       }
       case "tenants": {
         const [names] = await this.#queryRow(`SELECT (${tenantsSql(query.after ?? "", query.limit + 1)})`);
-        const found = (names ?? []) as string[];
-        const items = found.slice(0, query.limit);
-        return { items, next: found.length > items.length ? (items.at(-1) ?? null) : null };
+        return cutPage((names ?? []) as string[], query.limit, (name) => name);
       }
       case "key": {
-        const [tenant, key] = await this.#queryRow(`SELECT (${tenantSql(query.tenant)}), (${keySql(query.tenant, query.key)})`);
+        const [tenant, key] = await this.#queryWithTenant(query.tenant, keySql(query.tenant, query.key));
         return { key: key === null ? null : (decodeRow("key", key as ResultCells) as ConcurrencyKeyRow), head: headOf(tenant) };
       }
       case "crew": {
@@ -218,7 +216,7 @@ class PostgresReader implements StoreReader {
         );
         const counts = (items ?? []) as [string, WorkerCount["phase"], boolean, number][];
         const crew = counts.map(([tenant, phase, draining, workers]) => ({ tenant, phase, draining, workers }));
-        return { items: crew.sort(compareWorkerCounts) };
+        return { items: crew.sort(compareCounts) };
       }
       case "depth": {
         const isWhole = query.tenant === undefined && query.max === undefined;
@@ -231,7 +229,7 @@ class PostgresReader implements StoreReader {
           phase,
           tasks,
         }));
-        return { items: depths.sort(byTenantAndPhase) };
+        return { items: depths.sort(compareCounts) };
       }
     }
   }
@@ -257,13 +255,11 @@ class PostgresReader implements StoreReader {
     return { items: [...items, ...rest.items], next: rest.next, head };
   }
 
-  /** What is not among the newest runs, by the index of words. The page is true at the position the newest were read at. */
+  /** Runs that are not among the newest, found by the index of words. The page is true at the position the newest were read at. */
   async #searchRuns(query: PageFor<"runs">): Promise<{ items: RunRow[]; next: string | null }> {
     const sql = `SELECT (SELECT json_agg(${rowArraySql("run", "f")} ORDER BY f.id DESC) FROM (${searchRunsSql(query, query.limit + 1)}) f)`;
     const [cells] = await this.#queryRow(sql, searchBeginSql);
-    const found = decodeRows("run", cells);
-    const items = found.slice(0, query.limit);
-    return { items, next: found.length > query.limit ? (items.at(-1)?.id ?? null) : null };
+    return cutPage(decodeRows("run", cells), query.limit, idOf);
   }
 
   async #readDocuments(query: PageFor<"docs">): Promise<PageOf<PageFor<"docs">>> {
@@ -272,7 +268,7 @@ class PostgresReader implements StoreReader {
       `WITH s AS (${walkDocumentsSql(query, scannedMax)}) SELECT (${tenantSql(query.tenant)}), ${foundDocumentsSql(query)}`,
     );
     const found = decodeRows("doc", cells);
-    const walked = cutDocumentPage(found, query.limit);
+    const walked = cutPage(found, query.limit, formatDocumentCursor);
     const head = headOf(tenant);
     const [sort, id] = (last ?? []) as string[];
     if (walked.next !== null || Number(scanned) < scannedMax || sort === undefined || id === undefined)
@@ -282,11 +278,16 @@ class PostgresReader implements StoreReader {
     if (limit === 0) return { items: found, next: after, head };
     const sql = searchDocumentsSql({ ...query, after }, limit + 1);
     const [more] = await this.#queryRow(`SELECT (SELECT ${documentsInOrderSql(query, "f")} FROM (${sql}) f)`, searchBeginSql);
-    const rest = cutDocumentPage(decodeRows("doc", more), limit);
+    const rest = cutPage(decodeRows("doc", more), limit, formatDocumentCursor);
     return { items: [...found, ...rest.items], next: rest.next, head };
   }
 
-  /** The one row of a statement. A connection that died while nobody used it is replaced without a word. */
+  /** The tenant's position and floor, and what each of these selects finds. */
+  #queryWithTenant(tenant: string, ...selects: readonly string[]): Promise<unknown[]> {
+    return this.#queryRow(`SELECT ${[tenantSql(tenant), ...selects].map((sql) => `(${sql})`).join(", ")}`);
+  }
+
+  /** The one row of a statement. A connection that was lost while idle is replaced silently. */
   async #queryRow(sql: string, begin = readOnlyBeginSql): Promise<unknown[]> {
     const pooled = await this.#pool.acquire();
     try {
@@ -311,7 +312,8 @@ class PostgresReader implements StoreReader {
     try {
       const version = await readVersion(connection);
       refuseNewer(connection.label, version);
-      if (version === 0) throw fault("E.STORE.OPEN", `${connection.label} holds no store yet; start a scheduler on it first`);
+      if (version === 0)
+        throw fault("E.STORE.OPEN", `${connection.label} contains no AstraFlow tables yet; start a scheduler on it first`);
       return connection;
     } catch (error) {
       connection.destroy();
@@ -332,17 +334,6 @@ function decodeRows<K extends RowKind>(kind: K, cells: unknown): Extract<Row, { 
   return ((cells ?? []) as ResultCells[]).map((one) => decodeRow(kind, one) as Extract<Row, { kind: K }>);
 }
 
-function cutDocumentPage(found: readonly DocRow[], limit: number): { items: DocRow[]; next: string | null } {
-  const items = found.slice(0, limit);
-  const last = items.at(-1);
-  return { items, next: found.length > limit && last !== undefined ? formatDocumentCursor(last) : null };
-}
-
 function decodeChunk(cells: ResultCells): ChunkRow {
   return Object.fromEntries(chunkFields.map((field, at) => [field, cells[at]])) as unknown as ChunkRow;
-}
-
-function byTenantAndPhase(a: TaskCount, b: TaskCount): number {
-  const [x, y] = [`${a.tenant}\n${a.phase}`, `${b.tenant}\n${b.phase}`];
-  return x < y ? -1 : x > y ? 1 : 0;
 }

@@ -76,6 +76,6 @@ async function inspectServer(connection: PostgresConnection): Promise<PostgresIn
 }
 
 function inspectionFault(place: string, why: string, cause: unknown): Fault {
-  const words = why.includes(place) ? why : `${place} cannot be looked at: ${why}`;
+  const words = why.includes(place) ? why : `${place} could not be inspected: ${why}`;
   return fault("E.STORE.OPEN", words, { place }, cause);
 }

@@ -1,31 +1,15 @@
-// From an empty database to the newest schema: numbered steps, all of them in one transaction under one lock, so that schedulers that
-// start at the same moment make the tables once. Also the functions of turns, which belong to a version of this program.
+// Brings a database to the newest schema: numbered steps, all in one transaction under one lock, so that schedulers that start at the same
+// time create the tables once. Also creates the functions of turns, which belong to a version of this program.
 
-import { createHash } from "node:crypto";
 import { fault } from "@astraflow/protocol";
 import type { PostgresConnection } from "../connection/connection.ts";
-import { createBeginFunctionSql } from "../sql/begin-function.ts";
-import { callCommitFunctionSql, createCommitFunctionSql } from "../sql/commit-function.ts";
 import { addDocumentsSql, addWorkerConditionSql, initialSchemaSql, schemaName } from "../sql/tables.ts";
+import { beginTurnFunction, commitTurnFunction } from "../sql/turn-functions.ts";
 
 /** A step that has been released is never edited: a change is the next step. */
 const migrations: readonly string[] = [initialSchemaSql, addWorkerConditionSql, addDocumentsSql];
 
 export const schemaVersion = migrations.length;
-
-/**
- * A function's name holds the digest of its text: two versions of this program may work on one database side by side, each with its
- * own, as long as the tables suit both.
- */
-function versionedFunction(base: string, textOf: (name: string) => string): { name: string; sql: string } {
-  const digest = createHash("sha256").update(textOf(base)).digest("hex").slice(0, 12);
-  const name = `${base}_${digest}`;
-  return { name, sql: textOf(name) };
-}
-
-export const beginTurnFunction = versionedFunction("turn_begin", createBeginFunctionSql);
-const commitTurnFunction = versionedFunction("turn_commit", createCommitFunctionSql);
-export const commitTurnSql = callCommitFunctionSql(commitTurnFunction.name);
 
 /** Any number, as long as all versions of this program use the same. */
 const migrationLock = "4706219558021477201";
@@ -55,7 +39,7 @@ export async function migrate(connection: PostgresConnection, step: (name: strin
   }
 }
 
-/** Zero: nothing of ours is here. */
+/** Zero: there are no AstraFlow tables. */
 export async function readVersion(connection: PostgresConnection): Promise<number> {
   const [[hasSchema, hasTable] = []] = await connection.queryRows(
     `SELECT to_regnamespace('${schemaName}') IS NOT NULL, to_regclass('${schemaName}.migration') IS NOT NULL`,
@@ -65,9 +49,13 @@ export async function readVersion(connection: PostgresConnection): Promise<numbe
     return Number(version);
   }
   if (hasSchema === true)
-    throw fault("E.STORE.OPEN", `${connection.label} has a schema ${schemaName} that is not ours; use another database`, {
-      place: connection.label,
-    });
+    throw fault(
+      "E.STORE.OPEN",
+      `${connection.label} has a schema named ${schemaName} that AstraFlow did not create; use another database`,
+      {
+        place: connection.label,
+      },
+    );
   return 0;
 }
 

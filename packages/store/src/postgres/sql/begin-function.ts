@@ -5,8 +5,8 @@
 // later statement: a task read by the statement that locked its run could be an image from before the lock.
 
 import { collectionsOwnedByRun } from "@astraflow/engine";
-import { openPhases } from "../../common/row-shape.ts";
-import { dueKinds, type RowKind, rootKinds, rowArraySql, sharedKinds } from "./columns.ts";
+import { dueKinds, openPhases, type RowKind } from "../../common/row-shape.ts";
+import { rootKinds, rowArraySql, sharedKinds } from "./columns.ts";
 import { schemaName } from "./tables.ts";
 
 /**

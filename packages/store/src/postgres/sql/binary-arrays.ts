@@ -60,7 +60,8 @@ export class TextArrayWriter extends BinaryArrayWriter {
   push(text: string): void {
     this.reserve(4 + 3 * text.length);
     const length = this.bytes.write(text, this.position + 4);
-    if (length !== text.length && !text.isWellFormed()) throw new IllFormedText(`${JSON.stringify(text)} is no text`);
+    if (length !== text.length && !text.isWellFormed())
+      throw new IllFormedText(`${JSON.stringify(text)} contains a NUL or half of a surrogate pair`);
     this.view.setInt32(this.position, length);
     this.position += 4 + length;
   }

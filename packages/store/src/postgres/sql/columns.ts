@@ -2,16 +2,14 @@
 // which rows no column can hold. Statements are elsewhere, and so is how an answer becomes a row again.
 
 import type { Row } from "@astraflow/engine";
-import { type FieldType, rowProblem, rowShapes } from "../../common/row-shape.ts";
-
-export type RowKind = Row["kind"];
+import { type FieldType, fieldsOf, type RowKind, rowProblem, rowShapes } from "../../common/row-shape.ts";
+import { isStorable } from "./literals.ts";
 
 /** In the order in which their tables are written. */
 export const rowKinds = ["run", "task", "worker", "key", "route", "workflow", "ask", "doc"] as const satisfies readonly RowKind[];
 /** Kinds that are locked by their own row. A task is locked by its run, and so are some documents; routes and workflows never change. */
 export const rootKinds = ["run", "worker", "key", "ask", "doc"] as const satisfies readonly RowKind[];
 export const sharedKinds = ["route", "workflow"] as const satisfies readonly RowKind[];
-export const dueKinds = ["doc", "key", "run", "task", "worker"] as const satisfies readonly RowKind[];
 
 export interface Column {
   readonly field: string;
@@ -88,26 +86,13 @@ export function rowArraySql(kind: RowKind, alias: string): string {
     .join(", ")})`;
 }
 
-/** A bit for each column in which two images of a row differ. */
-export function changedColumnsMask(before: Row, after: Row): number {
-  const columns = columnsByKind[after.kind];
-  const [old, now] = [before, after] as unknown as [Record<string, unknown>, Record<string, unknown>];
-  let mask = 0;
-  for (let at = 0; at < columns.length; at++) {
-    const { field, type } = columns[at] as Column;
-    const value = now[field];
-    if (old[field] !== value && (type !== "list" || JSON.stringify(old[field]) !== JSON.stringify(value))) mask |= 1 << at;
-  }
-  return mask;
-}
-
 export const allColumnsMask = -1;
 
 /** Why no table takes these columns of a row, or null. Said before anything is sent, so that the unit can be named. */
 export function columnProblem(row: Row, mask: number): string | null {
   const columns = columnsByKind[row.kind];
   if (columns === undefined) return rowProblem(row);
-  const fields = row as unknown as Record<string, unknown>;
+  const fields = fieldsOf(row);
   for (let at = 0; at < columns.length; at++) {
     if ((mask & (1 << at)) === 0) continue;
     const column = columns[at] as Column;
@@ -121,7 +106,7 @@ export function columnProblem(row: Row, mask: number): string | null {
           ? !isValidNumber(column, value)
           : !isValidFlagOrList(column, value)
     )
-      return rowProblem(row) ?? `${row.kind}/${row.id.slice(0, 40)} has a ${column.field} that no column takes`;
+      return rowProblem(row) ?? `${row.kind}/${row.id.slice(0, 40)} has a value for ${column.field} that cannot be stored`;
   }
   return null;
 }
@@ -150,10 +135,6 @@ export function unstorableTextProblem(row: Row): string | null {
   for (const [field, value] of Object.entries(row))
     for (const text of Array.isArray(value) ? value : [value])
       if (typeof text === "string" && !isStorable(text))
-        return `${row.kind}/${JSON.stringify(row.id)} has a ${field} that is no text`;
+        return `${row.kind}/${JSON.stringify(row.id)} has a ${field} that contains a NUL or half of a surrogate pair`;
   return null;
-}
-
-export function isStorable(text: string): boolean {
-  return !text.includes("\0") && text.isWellFormed();
 }

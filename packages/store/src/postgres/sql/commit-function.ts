@@ -1,9 +1,9 @@
 // The function that writes a turn: rows, ranks, then everything that turns share, in one order for all, so that no two can wait for
 // each other in a ring: clocks of lines by name, tenants by name, facts with their positions, the lane. Then the message says COMMIT.
 
-import { chunkFields } from "../../common/row-shape.ts";
+import { chunkFields, type RowKind } from "../../common/row-shape.ts";
 import { functionSettings } from "./begin-function.ts";
-import { castCellSql, columnNames, type RowKind, rowKinds } from "./columns.ts";
+import { castCellSql, columnNames, rowKinds } from "./columns.ts";
 import {
   type CommitSection,
   cellSql,

@@ -2,7 +2,8 @@
 // where each section starts. The server reads lists in their binary form without parsing anything, which JSON cannot be had for.
 // Here is what the sections are; commit-payload.ts fills them, commit-function.ts writes them.
 
-import { type Column, columnsOf, isNumeric, type RowKind, rowKinds } from "./columns.ts";
+import type { RowKind } from "../../common/row-shape.ts";
+import { type Column, columnsOf, isNumeric, rowKinds } from "./columns.ts";
 
 /** Places of a section's cells: a row is so many texts and so many numbers. */
 export interface CommitSection {

@@ -2,7 +2,6 @@
 // be two messages, and prepared ones would belong to a session that a pooler may take away.
 
 import { randomBytes } from "node:crypto";
-import { isStorable } from "./columns.ts";
 
 const quoteTag = `$q${randomBytes(6).toString("hex")}$`;
 
@@ -50,6 +49,11 @@ export function functionCallSql(name: string, values: Readonly<Record<string, st
 }
 
 /** A name that no table can hold equals nothing. */
+/** PostgreSQL stores neither a NUL nor half of a surrogate pair. */
+export function isStorable(text: string): boolean {
+  return !text.includes("\0") && text.isWellFormed();
+}
+
 export const nameLiteral = (value: string): string => (isStorable(value) ? textLiteral(value) : "NULL");
 
 export const integerLiteral = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));

@@ -2,7 +2,8 @@
 
 import type { Row, RunRow, TaskRow } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import { columnsOf, type RowKind } from "./columns.ts";
+import type { RowKind } from "../../common/row-shape.ts";
+import { columnsOf } from "./columns.ts";
 
 export type ResultCells = readonly unknown[];
 

@@ -3,7 +3,8 @@
 
 import type { Mail, Millis, Row, RowKey, TaskListQuery, TaskRow, WorkerRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
-import { dueKinds, type RowKind, rootKinds, sharedKinds } from "../sql/columns.ts";
+import { dueKinds, type RowKind } from "../../common/row-shape.ts";
+import { rootKinds, sharedKinds } from "../sql/columns.ts";
 import { decodeRow, type ResultCells } from "../sql/row-decoder.ts";
 import type { BeginRequest } from "./begin-request.ts";
 

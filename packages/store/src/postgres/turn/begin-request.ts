@@ -2,10 +2,10 @@
 
 import type { RowKey, TaskListQuery, TurnRequest, WorkerId } from "@astraflow/engine";
 import { rootOf, splitKey } from "@astraflow/engine";
-import { beginTurnFunction } from "../setup/migrations.ts";
-import { isStorable, type RowKind } from "../sql/columns.ts";
-import { functionCallSql, numberArrayLiteral, textArrayLiteral, textLiteral } from "../sql/literals.ts";
+import type { RowKind } from "../../common/row-shape.ts";
+import { functionCallSql, isStorable, numberArrayLiteral, textArrayLiteral, textLiteral } from "../sql/literals.ts";
 import { schemaName } from "../sql/tables.ts";
+import { beginTurnFunction } from "../sql/turn-functions.ts";
 
 export interface BeginRequest {
   readonly callSql: string;

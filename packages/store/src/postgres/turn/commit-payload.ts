@@ -7,15 +7,9 @@ import { keyOf, rootOf, runSearchTerms, splitKey } from "@astraflow/engine";
 import { type InvalidChangeSet, leavesTaskQueue, refusedChangeSetFault } from "../../common/change-set-check.ts";
 import { packFacts } from "../../common/log-rows.ts";
 import { indexedWordsOf } from "../../common/page-filters.ts";
+import { changedColumnsMask, type RowKind } from "../../common/row-shape.ts";
 import { encodeNumberArray, encodeTextArray, IllFormedText, NumberArrayWriter, TextArrayWriter } from "../sql/binary-arrays.ts";
-import {
-  allColumnsMask,
-  changedColumnsMask,
-  columnProblem,
-  isStorable,
-  type RowKind,
-  unstorableTextProblem,
-} from "../sql/columns.ts";
+import { allColumnsMask, columnProblem, columnsOf, unstorableTextProblem } from "../sql/columns.ts";
 import { orderCommitArguments } from "../sql/commit-function.ts";
 import {
   type CommitSection,
@@ -28,7 +22,7 @@ import {
   rowSections,
   sections,
 } from "../sql/commit-sections.ts";
-import { formatTextArray } from "../sql/literals.ts";
+import { formatTextArray, isStorable } from "../sql/literals.ts";
 
 /** What the turn knows of the rows it writes. */
 export interface LoadedRows {
@@ -114,7 +108,7 @@ class CommitPayloadBuilder {
       const key = keyOf(row);
       const isBorn = unit.inserted?.has(key) === true;
       const image = this.#loadedRows.loadedRow(key);
-      if (isBorn && image) return `${key} was to be new and exists`;
+      if (isBorn && image) return `${key} should be new but exists already`;
       const place = row.kind === "task" ? places?.get(row.id) : undefined;
       if (place !== undefined && row.kind === "task") lines.set(row.id, row.line ?? "");
       const problem = this.#addRow(row, key, isBorn ? null : image, place);
@@ -136,7 +130,7 @@ class CommitPayloadBuilder {
     }
     for (const { worker, epoch } of unit.workerPreconditions ?? []) {
       const other = this.#reliedWorkers.get(worker);
-      // Of two different epochs at most one is right: no worker is in such a one.
+      // Two change sets rely on different epochs: use -1, which no worker has, so that the commit fails.
       this.#reliedWorkers.set(worker, other === undefined || other === epoch ? epoch : -1);
     }
     for (const chunk of unit.chunks ?? []) this.#rowsOf(chunkSection).push(chunk as unknown as CellsByColumn);
@@ -149,7 +143,7 @@ class CommitPayloadBuilder {
   }
 
   #addRow(row: Row, key: RowKey, image: Row | null | undefined, place: number | undefined): string | null {
-    const changes = image ? changedColumnsMask(image, row) : allColumnsMask;
+    const changes = image ? changedColumnsMask(columnsOf(row.kind), image, row) : allColumnsMask;
     if (changes === 0 && place === undefined) return null;
     const problem = columnProblem(row, changes);
     if (problem !== null) return problem;
@@ -302,7 +296,7 @@ export function findUnstorableText(units: readonly ChangeSet[]): InvalidChangeSe
       ...(unit.workerPreconditions ?? []).map((one) => one.worker),
     ];
     const bad = names.find((name) => !isStorable(name));
-    const problem = bad === undefined ? null : `${JSON.stringify(bad)} is no text`;
+    const problem = bad === undefined ? null : `${JSON.stringify(bad)} contains a NUL or half of a surrogate pair`;
     for (const text of [problem, ...unit.puts.map(unstorableTextProblem)])
       if (text !== null) return { unit: index, fault: refusedChangeSetFault(index, text) };
   }

@@ -4,7 +4,7 @@ import type { ChangeSet, CommitOutcome } from "@astraflow/engine";
 import { refusedChangeSetFault } from "../../common/change-set-check.ts";
 import type { PostgresAddress } from "../connection/address.ts";
 import { isConnectionLost, redactedMessage } from "../connection/connection.ts";
-import { commitTurnSql } from "../setup/migrations.ts";
+import { commitTurnSql } from "../sql/turn-functions.ts";
 import { buildCommitPayload, findUnstorableText } from "./commit-payload.ts";
 import { changedWorkersFailure, duplicateRowFailure, isRejectedData, turnFault } from "./server-errors.ts";
 import type { PostgresTurn } from "./turn.ts";

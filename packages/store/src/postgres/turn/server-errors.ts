@@ -34,19 +34,23 @@ export function turnFault(address: PostgresAddress, replica: string, epoch: numb
   const state = sqlStateOf(error);
   const message = redactedMessage(address, error);
   if (state === epochOverState)
-    return fault("E.STORE.IN_USE", `replica ${replica} was opened again under epoch ${message}; epoch ${epoch} is over`, {
-      replica,
-      epoch,
-    });
+    return fault(
+      "E.STORE.IN_USE",
+      `another process has opened replica ${replica} (epoch ${message}); this one (epoch ${epoch}) may no longer write`,
+      {
+        replica,
+        epoch,
+      },
+    );
   if (state === notDurableState)
     return fault(
       "E.STORE.DURABILITY",
-      `${place} now has synchronous_commit = ${message}, so a turn could be lost after it was answered; set it to on`,
+      `${place} now has synchronous_commit = ${message}, so an acknowledged change could be lost; set it to on`,
       { place },
     );
   return fault(
     "E.STORE.BUSY",
-    `${place} did not take the turn: ${message}`,
+    `PostgreSQL at ${place} rejected the turn: ${message}`,
     { place, ...(state === null ? {} : { state }) },
     error,
   );
@@ -62,11 +66,11 @@ export function duplicateRowFailure(units: readonly ChangeSet[], loaded: LoadedR
   if (sqlStateOf(error) !== uniqueViolationState || table === undefined || id === undefined) return null;
   const key = `${table}/${id}` as RowKey;
   if (loaded.isUnlockedRoot(rootOf(key)))
-    return { outcome: "failed", fault: fault("E.STORE.BUSY", `${key} was made by another turn at the same moment; try again`) };
+    return { outcome: "failed", fault: fault("E.STORE.BUSY", `${key} was created by another turn at the same time; try again`) };
   const unit = units.findIndex((one) => one.puts.some((row) => keyOf(row) === key));
   return unit < 0
     ? null
-    : { outcome: "failed", unit, fault: refusedChangeSetFault(unit, `${key} was to be new and exists`, error) };
+    : { outcome: "failed", unit, fault: refusedChangeSetFault(unit, `${key} should be new but exists already`, error) };
 }
 
 /** Why a store cannot be opened. */

@@ -1,7 +1,7 @@
-// Finding out what became of a turn whose commit was not answered. The lost connection holds a lock that ends with its transaction,
-// so whoever gets that lock knows that it is over, one way or the other, and the lane's row says which.
+// Finds out what became of a turn whose commit was not answered. The lost connection holds a lock that ends with its transaction: whoever
+// gets that lock knows that the transaction is over, and the row of its connection says whether it was committed.
 
-import { fault } from "@astraflow/protocol";
+import { fault, LruMap } from "@astraflow/protocol";
 import type { PostgresConnection } from "../connection/connection.ts";
 import type { PooledConnection } from "../connection/connection-pool.ts";
 import { lockMsMax } from "../sql/begin-function.ts";
@@ -13,21 +13,9 @@ export type SettledOutcome = "committed" | "absent";
 /** How many outcomes are remembered for whoever asks again. */
 const outcomesMax = 1_000;
 
-/** What became of the last turns. */
-export class SettledOutcomes {
-  readonly #byTurn = new Map<number, SettledOutcome>();
-
-  get(turn: number): SettledOutcome {
-    return this.#byTurn.get(turn) ?? "absent";
-  }
-
-  remember(turn: number, outcome: SettledOutcome): void {
-    this.#byTurn.set(turn, outcome);
-    if (this.#byTurn.size <= outcomesMax) return;
-    const [oldest] = this.#byTurn.keys();
-    if (oldest !== undefined) this.#byTurn.delete(oldest);
-  }
-}
+/** The outcomes of the last turns. */
+export const createSettledOutcomes = (): LruMap<number, SettledOutcome> =>
+  new LruMap({ entriesMax: outcomesMax, touchOnGet: false });
 
 export interface UnsettledTurn {
   readonly pooled: PooledConnection;
@@ -46,6 +34,10 @@ export async function settleTurn(
   const results = await connection.query(text, 5);
   const [epoch, lastTurn] = results[3]?.rows[0] ?? [];
   if (epoch === undefined || Number(epoch) !== me.epoch)
-    throw fault("E.STORE.IN_USE", `replica ${me.replica} was opened again; epoch ${me.epoch} is over`, { replica: me.replica });
+    throw fault(
+      "E.STORE.IN_USE",
+      `another process has opened replica ${me.replica}; this one (epoch ${me.epoch}) may no longer write`,
+      { replica: me.replica },
+    );
   return Number(lastTurn) === turn ? "committed" : "absent";
 }

@@ -174,7 +174,7 @@ export function configureWriter(db: DatabaseSync, file: string, failpoint: ((nam
   if (mode !== "wal" || synchronous !== 2)
     throw fault(
       "E.STORE.DURABILITY",
-      `${file} answers journal_mode=${String(mode)}, synchronous=${String(synchronous)}; a turn is durable only with wal and 2 (FULL)`,
+      `${file} has journal_mode=${String(mode)} and synchronous=${String(synchronous)}; commits are durable only with wal and FULL (2)`,
       { mode, synchronous },
     );
   migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));
@@ -192,7 +192,7 @@ function pragma(db: DatabaseSync, name: string): SQLOutputValue {
 function checkVersion(db: DatabaseSync): void {
   const version = String(db.prepare("SELECT sqlite_version() AS version").get()?.version);
   if (!isVersionEnough(version))
-    throw fault("E.STORE.DURABILITY", `this Node brings SQLite ${version}; ${versionMin.join(".")} or newer is needed`, {
+    throw fault("E.STORE.DURABILITY", `this Node.js bundles SQLite ${version}; ${versionMin.join(".")} or newer is needed`, {
       version,
     });
 }

@@ -21,7 +21,7 @@ export function lockDatabase(file: string): DatabaseLock {
     const pid = readHolderPid(file);
     throw fault(
       "E.STORE.IN_USE",
-      `${file} is in use by process ${pid ?? "unknown"}; stop it, or give this one a folder of its own`,
+      `${file} is in use by process ${pid ?? "unknown"}; stop that process, or start this one with another --data-dir`,
       {
         file,
         pid,

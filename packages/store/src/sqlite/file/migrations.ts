@@ -1,6 +1,7 @@
 // The sqlite tables, as numbered steps. A step that has been released is never edited: a change is the next step.
 
 import type { DatabaseSync } from "node:sqlite";
+import { inTransaction } from "./transaction.ts";
 
 /** "ASTR": lets us refuse a database that belongs to another program before anything is written to it. */
 export const applicationId = 0x41535452;
@@ -130,15 +131,10 @@ export function migrate(db: DatabaseSync, from: number, failpoint: (name: string
   for (const [index, sql] of migrations.entries()) {
     if (index < from) continue;
     failpoint("sqlite.migrate");
-    db.exec("BEGIN IMMEDIATE");
-    try {
+    inTransaction(db, () => {
       db.exec(sql);
       db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${index + 1}`);
       failpoint("sqlite.migrated");
-      db.exec("COMMIT");
-    } catch (error) {
-      if (db.isTransaction) db.exec("ROLLBACK");
-      throw error;
-    }
+    });
   }
 }

@@ -17,15 +17,14 @@ import {
   type WorkerCount,
   type WorkerRow,
 } from "@astraflow/engine";
-import { cutLogPage, type LogRow, unpackFacts } from "../../common/log-rows.ts";
-import { type PageFor, searchScannedRowsMax } from "../../common/page-filters.ts";
+import { compareCounts } from "../../common/compare-counts.ts";
+import { cutLogPage, decodeLogRows } from "../../common/log-rows.ts";
+import { cutPage, type HeadlessPage, hasHead, type PageFor, searchScannedRowsMax } from "../../common/page-filters.ts";
 import { taskPhases, workerPhases } from "../../common/row-shape.ts";
-import { compareWorkerCounts } from "../../common/worker-counts.ts";
 import { openDatabase, type SqliteCells, SqliteConnection } from "../file/connection.ts";
-import { columnsByKind, decodeRow } from "../rows/columns.ts";
+import { columnsByKind, decodeRow, isOpenSql } from "../rows/columns.ts";
 import { internedNumberSql } from "../rows/interned-texts.ts";
 import { logRowsBackwardsSql, logRowsSql, readSubjectHistory, readSubjectHistoryBackwards } from "../search/subject-history.ts";
-import { isOpenSql } from "../writer/repository.ts";
 import { readChunks, readDocuments, readNamedDocuments, readTaskQueueDepths } from "./document-pages.ts";
 import { findOwnRun, readRun, readRuns, readTask, readTasks } from "./run-pages.ts";
 
@@ -72,7 +71,10 @@ class SqliteReader implements StoreReader {
   }
 
   async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
-    return this.#inSnapshot(() => this.#readPage(query) as PageOf<Q>);
+    return this.#inSnapshot(() => {
+      const page = this.#readPage(query);
+      return (hasHead(query) ? { ...page, head: this.#readTenant(query.tenant).position } : page) as PageOf<Q>;
+    });
   }
 
   async close(): Promise<void> {
@@ -89,32 +91,31 @@ class SqliteReader implements StoreReader {
       : readSubjectHistoryBackwards(this.#connection, { tenant, before, subject }, indexed);
   }
 
-  #readPage(query: PageQuery): PageOf<PageQuery> {
+  #readPage(query: PageQuery): HeadlessPage {
     switch (query.page) {
       case "runs":
-        return { ...readRuns(this.#connection, query, this.#searchedRows), head: this.#readTenant(query.tenant).position };
+        return readRuns(this.#connection, query, this.#searchedRows);
       case "run":
-        return { detail: readRun(this.#connection, query), head: this.#readTenant(query.tenant).position };
+        return { detail: readRun(this.#connection, query) };
       case "tasks":
-        return { ...readTasks(this.#connection, query), head: this.#readTenant(query.tenant).position };
+        return readTasks(this.#connection, query);
       case "task":
-        return { ...readTask(this.#connection, query), head: this.#readTenant(query.tenant).position };
+        return readTask(this.#connection, query);
       case "docs":
-        return { ...readDocuments(this.#connection, query, this.#searchedRows), head: this.#readTenant(query.tenant).position };
+        return readDocuments(this.#connection, query, this.#searchedRows);
       case "doc":
-        return { items: readNamedDocuments(this.#connection, query), head: this.#readTenant(query.tenant).position };
+        return { items: readNamedDocuments(this.#connection, query) };
       case "chunks": {
         const isTheirs = findOwnRun(this.#connection, query.tenant, runOf(query.task)) !== null;
-        return { items: isTheirs ? readChunks(this.#connection, query) : [], head: this.#readTenant(query.tenant).position };
+        return { items: isTheirs ? readChunks(this.#connection, query) : [] };
       }
       case "lines":
-        return { items: readTaskQueueDepths(this.#connection, query), head: this.#readTenant(query.tenant).position };
+        return { items: readTaskQueueDepths(this.#connection, query) };
       case "workers": {
         const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id > ? AND id < ? AND tenant = ? ORDER BY id`;
         const cells = this.#connection.all(sql, `${query.tenant}/`, `${query.tenant}0`, query.tenant);
         return {
           items: cells.map((one) => decodeRow("worker", one) as WorkerRow),
-          head: this.#readTenant(query.tenant).position,
         };
       }
       case "routes": {
@@ -122,23 +123,21 @@ class SqliteReader implements StoreReader {
         return { items: cells.map((one) => decodeRow("route", one) as RouteRow) };
       }
       case "worker":
-        return { ...this.#readWorker(query), head: this.#readTenant(query.tenant).position };
+        return this.#readWorker(query);
       case "tenants": {
-        const cells = this.#connection.all(tenantsSql, query.after ?? "", query.limit + 1);
-        const items = cells.slice(0, query.limit).map(([id]) => String(id));
-        return { items, next: cells.length > items.length ? (items.at(-1) ?? null) : null };
+        const found = this.#connection.all(tenantsSql, query.after ?? "", query.limit + 1).map(([id]) => String(id));
+        return cutPage(found, query.limit, (name) => name);
       }
       case "key": {
         const cells = this.#connection.get(keySql, `${query.tenant}/${query.key}`);
         return {
           key: cells === undefined ? null : (decodeRow("key", cells) as ConcurrencyKeyRow),
-          head: this.#readTenant(query.tenant).position,
         };
       }
       case "crew":
-        return { items: this.#connection.all(workerCountsSql).map(decodeWorkerCount).sort(compareWorkerCounts) };
+        return { items: this.#connection.all(workerCountsSql).map(decodeWorkerCount).sort(compareCounts) };
       case "depth":
-        return { items: this.#countOpenTasks(query).sort(byTenantAndPhase) };
+        return { items: this.#countOpenTasks(query).sort(compareCounts) };
     }
   }
 
@@ -174,18 +173,6 @@ class SqliteReader implements StoreReader {
   }
 }
 
-function* decodeLogRows(tenant: Tenant, rows: Iterable<SqliteCells>): Generator<LogRow> {
-  for (const [first, last, at, subject, facts] of rows)
-    yield {
-      tenant,
-      first: Number(first),
-      last: Number(last),
-      at: Number(at),
-      subject: String(subject) as LogRow["subject"],
-      facts: unpackFacts(String(facts)),
-    };
-}
-
 function decodeTaskCount(cells: SqliteCells): TaskCount {
   const phase = taskPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a task has phase ${String(cells[1])}`);
@@ -196,9 +183,4 @@ function decodeWorkerCount(cells: SqliteCells): WorkerCount {
   const phase = workerPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a worker has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, draining: cells[2] === 1, workers: Number(cells[3]) };
-}
-
-function byTenantAndPhase(a: TaskCount, b: TaskCount): number {
-  const [x, y] = [`${a.tenant}\n${a.phase}`, `${b.tenant}\n${b.phase}`];
-  return x < y ? -1 : x > y ? 1 : 0;
 }

@@ -1,7 +1,15 @@
 // Pages of runs and their tasks. One snapshot, taken by the reader, covers each.
 
 import { type RunId, type RunRow, runOf, searchWords, type TaskRow, type Tenant } from "@astraflow/engine";
-import { createRunFilter, type PageFor, rowsScannedMax, runIdBounds, runsScannedMax } from "../../common/page-filters.ts";
+import {
+  createRunFilter,
+  cutPage,
+  idOf,
+  type PageFor,
+  rowsScannedMax,
+  runIdBounds,
+  runsScannedMax,
+} from "../../common/page-filters.ts";
 import { runPhases } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
 import { columnsByKind, decodeRow } from "../rows/columns.ts";
@@ -81,8 +89,7 @@ export function readTasks(connection: SqliteConnection, query: PageFor<"tasks">)
   const first = `${run.id}.`;
   const after = query.after === undefined || query.after < first ? first : query.after;
   const found = readTaskRange(connection, run.id, after, Math.max(0, query.limit) + 1);
-  const items = found.slice(0, query.limit);
-  return { items, next: found.length > items.length ? (items.at(-1)?.id ?? null) : null };
+  return cutPage(found, Math.max(0, query.limit), idOf);
 }
 
 export function readTask(connection: SqliteConnection, query: PageFor<"task">): { run: RunRow | null; task: TaskRow | null } {

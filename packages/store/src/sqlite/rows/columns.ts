@@ -1,13 +1,11 @@
-// Rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
+// Encodes rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
 
 import type { SQLInputValue } from "node:sqlite";
 import type { Row } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import { type FieldType, rowShapes } from "../../common/row-shape.ts";
+import { type FieldType, fieldsOf, openPhases, type RowKind, rowShapes, taskPhases } from "../../common/row-shape.ts";
 import type { SqliteCells } from "../file/connection.ts";
 import { internedTextSql } from "./interned-texts.ts";
-
-export type RowKind = Row["kind"];
 
 interface Column {
   readonly field: string;
@@ -51,30 +49,15 @@ export const columnsByKind: Readonly<Record<RowKind, TableColumns>> = {
   doc: tableColumnsOf("doc"),
 };
 
-type RowFields = Readonly<Record<string, unknown>>;
+/** A condition for tasks that have not ended. */
+export const isOpenSql = `task.phase IN (${openPhases.map((phase) => taskPhases.indexOf(phase)).join(", ")})`;
 
 export function encodeRow(row: Row, internedTexts: InternedNumbers): SQLInputValue[] {
-  const fields = row as unknown as RowFields;
+  const fields = fieldsOf(row);
   const { columns } = columnsByKind[row.kind];
   const cells: SQLInputValue[] = [];
   for (const column of columns) cells.push(encodeCell(column, fields[column.field], internedTexts));
   return cells;
-}
-
-/** Bit n stands for column n. Row fields are compared as they are; only lists need a closer look. */
-export function changedColumns(before: Row, after: Row): number {
-  const old = before as unknown as RowFields;
-  const now = after as unknown as RowFields;
-  let mask = 0;
-  const { columns } = columnsByKind[after.kind];
-  for (let at = 1; at < columns.length; at++) {
-    const column = columns[at] as Column;
-    const { field } = column;
-    if (old[field] === now[field]) continue;
-    if (column.type === "list" && JSON.stringify(old[column.field]) === JSON.stringify(now[column.field])) continue;
-    mask |= 1 << at;
-  }
-  return mask;
 }
 
 export function updateSql(kind: RowKind, mask: number): string {
@@ -84,7 +67,7 @@ export function updateSql(kind: RowKind, mask: number): string {
 }
 
 export function encodeChangedCells(row: Row, mask: number, internedTexts: InternedNumbers): SQLInputValue[] {
-  const fields = row as unknown as RowFields;
+  const fields = fieldsOf(row);
   const cells: SQLInputValue[] = [];
   const { columns } = columnsByKind[row.kind];
   for (let at = 1; at < columns.length; at++) {
@@ -115,21 +98,21 @@ export function decodeRow(kind: RowKind, cells: SqliteCells): Row {
 function encodeCell(column: Column, value: unknown, internedTexts: InternedNumbers): SQLInputValue {
   const { type } = column;
   if (column.isInterned && value !== null) {
-    if (typeof value !== "string") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    if (typeof value !== "string") throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
     return internedTexts.numberOf(value);
   }
   if (typeof type === "object") {
     const code = type.indexOf(value as string);
-    if (code < 0) throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    if (code < 0) throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
     return code;
   }
   if (type === "flag") {
-    if (typeof value !== "boolean") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    if (typeof value !== "boolean") throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
     return value ? 1 : 0;
   }
   if (type === "list") return JSON.stringify(value);
   // SQLite would take NaN for NULL.
-  if (typeof value === "number" && Number.isNaN(value)) throw new TypeError(`${column.field} cannot be NaN`);
+  if (typeof value === "number" && Number.isNaN(value)) throw new TypeError(`field ${column.field} cannot store NaN`);
   return value as SQLInputValue;
 }
 

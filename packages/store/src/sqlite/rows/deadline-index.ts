@@ -1,12 +1,11 @@
-// Earliest deadline of each table that has any, known without a query as long as that earliest row stands still. Exact or unknown,
-// never wrong: when the row at the front changes, the next reader asks the index again.
+// The earliest deadline of each table, known without a query as long as the row that has it does not change. It is exact or unknown, never
+// wrong: when that row changes, the next read asks the index of the table again.
 
 import type { Millis, Row } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
+import { dueKinds, type RowKind } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
-import type { RowKind } from "./columns.ts";
 
-const dueKinds = ["doc", "key", "run", "task", "worker"] as const;
 type DueKind = (typeof dueKinds)[number];
 
 export interface DueRow {
@@ -49,10 +48,7 @@ export class DeadlineIndex {
       const least = this.#earliestOf(kind);
       if (least === null || least > now) continue;
       let remaining = limit;
-      for (const cells of this.#connection.iterate(
-        `SELECT due, id FROM ${kind} WHERE due IS NOT NULL AND due <= ? ORDER BY due, id`,
-        now,
-      )) {
+      for (const cells of this.#connection.iterate(passedDueSql(kind), now)) {
         const one = { kind, due: Number(cells[0]), id: String(cells[1]) };
         if (!matches(one)) continue;
         found.push(one);

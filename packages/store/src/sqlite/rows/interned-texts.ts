@@ -1,5 +1,5 @@
-// Words: texts that stand in very many rows, such as the worker of a task, are stored once and named by a number everywhere else. Rows
-// and indexes get smaller by a third that way, and so does every page a turn writes. For reading, SQL looks them up itself.
+// Interned texts: strings that occur in very many rows, such as the worker of a task, are stored once and referred to by number. Rows and
+// indexes get a third smaller that way, and so does every page a turn writes. SQL looks the texts up when it reads.
 
 import type { SqliteConnection } from "../file/connection.ts";
 
@@ -15,7 +15,7 @@ export const internedNumberSql = "(SELECT no FROM word WHERE text = ?)";
 export class InternedTexts {
   readonly #connection: SqliteConnection;
   readonly #numbers = new Map<string, number>();
-  /** Given in the turn that is being written; they count only once it is in. */
+  /** Numbers assigned in the turn that is being written; they are valid only once it is committed. */
   readonly #uncommitted = new Map<string, number>();
 
   constructor(connection: SqliteConnection) {
@@ -27,12 +27,12 @@ export class InternedTexts {
     return this.#numbers.get(text) ?? this.#uncommitted.get(text) ?? this.#insertText(text);
   }
 
-  /** Before a turn is written: what one that failed has given is gone with it. */
+  /** Called before a turn is written: the numbers of a turn that failed are gone. */
   discardUncommitted(): void {
     this.#uncommitted.clear();
   }
 
-  /** The turn is in. */
+  /** The turn is committed. */
   keepCommitted(): void {
     if (this.#uncommitted.size === 0) return;
     if (this.#numbers.size >= cachedTextsMax) this.#numbers.clear();

@@ -1,8 +1,9 @@
-// Last images of rows, bounded by count. Two generations instead of a list: what was used since the last turn-over survives it, the
-// rest goes at once, and a hit costs one look-up.
+// A cache of rows, bounded by their count. It has two generations instead of a list ordered by use: what was used since the last turn-over
+// survives it, the rest is dropped at once, and a hit costs one look-up.
 
 import type { Row } from "@astraflow/engine";
-import { columnsByKind, type RowKind } from "./columns.ts";
+import type { RowKind } from "../../common/row-shape.ts";
+import { columnsByKind } from "./columns.ts";
 
 type CacheGeneration = Record<RowKind, Map<string, Row>>;
 

@@ -1,9 +1,10 @@
-// Prepared writes of rows. An update names only the columns that changed: it binds less, and an index whose columns stand still is
-// left alone. Rows move in few ways, so few such statements ever exist.
+// Prepared inserts and updates of rows. An update names only the columns that changed: it binds less, and leaves the indexes of other columns
+// alone. Rows change in few ways, so there are few such statements.
 
 import type { StatementSync } from "node:sqlite";
+import type { RowKind } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
-import { insertSql, type RowKind, updateSql } from "./columns.ts";
+import { insertSql, updateSql } from "./columns.ts";
 
 const updatesMax = 128;
 

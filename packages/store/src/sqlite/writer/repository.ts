@@ -1,12 +1,11 @@
-// What the one writer knows and can look up: rows through the cache, lines, lists, deadlines, clocks of tenants and lines. Reads
-// only; what a commit writes is in write-turn.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
-// remembered may be believed: the desk is thrown away with its connection.
+// The cached reads of the one writer: rows, queues, lists, deadlines, clocks of tenants and queues. It only reads; write-turn.ts writes and
+// updates the caches after each commit. After an unknown outcome the caches may be wrong: the repository is discarded with its connection.
 
 import type { Mail, Millis, Position, QueueName, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
 import { hasEnded } from "../../common/change-set-check.ts";
-import { openPhases, taskPhases } from "../../common/row-shape.ts";
+import type { RowKind } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
-import { columnsByKind, decodeRow, type RowKind } from "../rows/columns.ts";
+import { columnsByKind, decodeRow, isOpenSql } from "../rows/columns.ts";
 import { DeadlineIndex, type DueRow } from "../rows/deadline-index.ts";
 import { InternedTexts, internedNumberSql } from "../rows/interned-texts.ts";
 import { RowCache } from "../rows/row-cache.ts";
@@ -22,9 +21,6 @@ export interface StoredTenant {
   readonly indexed: Position;
   readonly unindexedRows: number;
 }
-
-/** Tasks that have not ended. */
-export const isOpenSql = `task.phase IN (${openPhases.map((phase) => taskPhases.indexOf(phase)).join(", ")})`;
 
 /** Where a line is looked at; the claims of a turn and the looks without a lock share it. Covered by the index task_line. */
 export const queueHeadSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?";

@@ -17,7 +17,7 @@ import type {
   WorkerRow,
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf, splitKey } from "@astraflow/engine";
-import type { RowKind } from "../rows/columns.ts";
+import type { RowKind } from "../../common/row-shape.ts";
 import type { SqliteRepository } from "./repository.ts";
 
 /** What the turn hands to the store when it is over. */

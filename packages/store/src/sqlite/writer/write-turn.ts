@@ -1,5 +1,5 @@
-// Writing a turn: all units in one transaction, ranks before rows, positions last, then the replica's row that says the turn is in.
-// Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
+// Writes a turn: all change sets in one transaction, ranks before rows, positions last, then the replica's row with the turn's number.
+// Caches are updated only after COMMIT has succeeded; store.ts handles a COMMIT that fails.
 
 import {
   type ChangeSet,
@@ -14,8 +14,8 @@ import {
 } from "@astraflow/engine";
 import { assignRanks, FairnessClocks } from "../../common/fairness-ranks.ts";
 import { assignPositions, packFacts } from "../../common/log-rows.ts";
-import { chunkFields } from "../../common/row-shape.ts";
-import { changedColumns, encodeChangedCells, encodeRow, type RowKind } from "../rows/columns.ts";
+import { changedColumnsMask, chunkFields, type RowKind } from "../../common/row-shape.ts";
+import { columnsByKind, encodeChangedCells, encodeRow } from "../rows/columns.ts";
 import { indexDocument, unindexDocument } from "../search/document-search.ts";
 import { indexPendingRuns, markRunsUnindexed } from "../search/run-search.ts";
 import { indexSubjectHistory } from "../search/subject-history.ts";
@@ -35,16 +35,16 @@ export interface TurnToWrite {
   before(kind: RowKind, id: string): Row | null;
 }
 
-/** A unit that the tables refuse. */
+/** A change set that the tables refuse. */
 export class ChangeSetRefused extends Error {
   readonly unit: number;
   constructor(unit: number, cause: unknown) {
-    super(`unit ${unit} was refused: ${(cause as Error).message}`, { cause });
+    super(`change set ${unit} was refused: ${(cause as Error).message}`, { cause });
     this.unit = unit;
   }
 }
 
-/** What became true with the turn; `remember` tells the desk once the commit stands. */
+/** What the turn wrote; `updateCaches` is called once the commit has succeeded. */
 export interface WrittenTurn {
   readonly first: Map<Tenant, Position>;
   updateCaches(): void;
@@ -62,13 +62,13 @@ const insertChunkSql = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${
   ON CONFLICT (task, fence, first) DO NOTHING`;
 const deleteMailSql = "DELETE FROM mail WHERE seq = ?";
 
-/** Runs inside an open transaction; throws ChangeSetRefused when a unit is to blame and anything else when the world is. */
+/** Runs inside an open transaction; throws ChangeSetRefused for an invalid change set and any other error for a failing database. */
 export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite): WrittenTurn {
   const { connection } = repository;
   repository.internedTexts.discardUncommitted();
   const clocks = new FairnessClocks({
-    tenant: (tenant) => repository.tenant(tenant).clock,
-    line: (line) => repository.taskQueueClock(line),
+    tenantClock: (tenant) => repository.tenant(tenant).clock,
+    taskQueueClock: (line) => repository.taskQueueClock(line),
   });
   const previousRows = loadPreviousRows(turnToWrite, clocks);
   const ranks = assignRanks(turnToWrite.units, clocks);
@@ -125,7 +125,7 @@ export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite
   };
 }
 
-/** Notes runs that are found by other words now; many of them enter the index on the way. Answers how many are left outside. */
+/** Notes runs whose search terms changed, and indexes them once they are many. Returns how many are left outside the index. */
 function noteUnindexedRuns(
   repository: SqliteRepository,
   turnToWrite: TurnToWrite,
@@ -147,7 +147,7 @@ function noteUnindexedRuns(
   return 0;
 }
 
-/** The tenants this turn touched, as they will be; a tail of the log that has grown long enters the index on the way. */
+/** The new state of the tenants that this turn touched; log rows outside the index are indexed once they are many. */
 function nextTenantStates(
   repository: SqliteRepository,
   turnToWrite: TurnToWrite,
@@ -164,12 +164,12 @@ function nextTenantStates(
     const isTooLong = unindexedRows > turnToWrite.unindexedLogRowsMax;
     if (isTooLong) indexSubjectHistory(repository.connection, tenant, state.indexed);
     const indexState = isTooLong ? { indexed: position, unindexedRows: 0 } : { indexed: state.indexed, unindexedRows };
-    after.set(tenant, { ...state, position, clock: clocks.tenant(tenant), ...indexState });
+    after.set(tenant, { ...state, position, clock: clocks.tenantClock(tenant), ...indexState });
   }
   return after;
 }
 
-/** The images before this turn, unit by unit, puts first, then drops; the lines they leave are told on the way. */
+/** The images before this turn: of each change set first the puts, then the deletes. Also advances the clocks of the queues they leave. */
 function loadPreviousRows(turnToWrite: TurnToWrite, clocks: FairnessClocks): (Row | null)[] {
   const previousRows: (Row | null)[] = [];
   for (const unit of turnToWrite.units) {
@@ -195,7 +195,7 @@ function writeRow(repository: SqliteRepository, before: Row | null, after: Row |
     if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
   } else if (before === null) connection.run(statements.insert(after.kind), encodeRow(after, internedTexts));
   else {
-    const mask = changedColumns(before, after);
+    const mask = changedColumnsMask(columnsByKind[after.kind].columns, before, after);
     if (mask !== 0) connection.run(statements.update(after.kind, mask), encodeChangedCells(after, mask, internedTexts));
   }
   if (after?.kind === "doc") indexDocument(connection, before as DocRow | null, after);
@@ -205,7 +205,7 @@ const constraintFailed = 19;
 const tooBig = 18;
 const mismatch = 20;
 
-/** A row that no table takes is its unit's fault; a full disk or a broken one is not. */
+/** A row that no table takes makes its change set invalid; a full or broken disk does not. */
 function isChangeSetsFault(error: unknown): boolean {
   const { errcode } = error as { errcode?: number };
   if (errcode !== undefined) return [constraintFailed, tooBig, mismatch].includes(errcode % 256);

@@ -1,0 +1,23 @@
+// Every known bug that can be switched on, and the layer that has it. Checkers that miss a mutant are too weak.
+
+import { sessionMutants } from "./session-mutants.ts";
+import { workflowMutants } from "./workflow-mutants.ts";
+
+export const mutants = {
+  "ack-before-commit": "engine",
+  "requeue-forgets-fence": "engine",
+  "sequence-positions": "store",
+  "no-root-lock": "store",
+  "drop-unit": "store",
+  ...sessionMutants,
+  ...workflowMutants,
+} as const;
+export type Mutant = keyof typeof mutants;
+
+type MutantLayer = (typeof mutants)[Mutant];
+type MutantIn<L extends MutantLayer> = { [M in Mutant]: (typeof mutants)[M] extends L ? M : never }[Mutant];
+
+/** The mutant, if it belongs to this layer. */
+export function mutantIn<L extends MutantLayer>(layer: L, mutant: Mutant | null): MutantIn<L> | null {
+  return mutant !== null && mutants[mutant] === layer ? (mutant as MutantIn<L>) : null;
+}

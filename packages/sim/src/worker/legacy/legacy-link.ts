@@ -1,0 +1,142 @@
+// What the connections of all older workers have in common: dialling, pings, the envelope of a frame. A socket that does not open in time is
+// given up, and frames from an earlier socket are ignored. The dialects are in first-generation-link.ts and v1-link.ts.
+
+import type { ProcessEventLoop } from "../../kernel/process-event-loop.ts";
+import type { SimulatedConnection } from "../../network/simulated-connection.ts";
+import type { SimulatedNetwork } from "../../network/simulated-network.ts";
+import type { SimulatedWorkerIdentity } from "../../observation/observation.ts";
+import type { LegacyFrame } from "./first-generation-frames.ts";
+
+export interface LegacyLinkOptions {
+  readonly identity: SimulatedWorkerIdentity;
+  readonly eventLoop: ProcessEventLoop;
+  readonly network: SimulatedNetwork;
+  readonly random: () => number;
+  readonly chooseScheduler: () => string;
+  /** The approximate time between two heartbeats, and before the first. */
+  readonly heartbeatMs: number;
+  readonly concurrency: { readonly max_parallel: number; readonly per_node_limits?: Readonly<Record<string, number>> };
+  readonly manifest: object;
+  readonly countInFlight: () => number;
+  readonly onDispatch: (frame: LegacyFrame) => void;
+  /** The scheduler sent a frame that workers of this dialect cannot read. */
+  readonly onUnreadableFrame: (problem: string) => void;
+  /** The process ends itself. */
+  readonly exitProcess: () => void;
+}
+
+export interface UnackedFrame {
+  readonly text: string;
+  readonly id: string;
+  /** Its transport number, where the dialect has one. */
+  readonly number: number | null;
+  sendCount: number;
+}
+
+const openWaitMs = 10_000;
+export const resendMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
+
+export abstract class LegacyLink {
+  protected readonly options: LegacyLinkOptions;
+  protected connection: SimulatedConnection | null = null;
+  protected isOpen = false;
+  protected dialAttempts = 0;
+  protected readonly unacked = new Map<string, UnackedFrame>();
+  #frameCount = 0;
+  #isPingAnswered = true;
+
+  constructor(options: LegacyLinkOptions) {
+    this.options = options;
+  }
+
+  abstract get isReady(): boolean;
+
+  /** Returns false where the frame could not be sent and is lost. */
+  abstract sendTaskFrame(
+    type: string,
+    payload: object,
+    more: { readonly corr?: string; readonly seq?: number; readonly isAsked: boolean },
+  ): boolean;
+
+  protected abstract handleOpen(connection: SimulatedConnection): void;
+  protected abstract handleText(text: string): void;
+  /** Returns the time to wait before the next dial. */
+  protected abstract handleDisconnect(): number;
+
+  dial(): void {
+    const { network, identity, eventLoop, chooseScheduler } = this.options;
+    const isCurrent = (): boolean => this.connection === connection;
+    const connection: SimulatedConnection = network.dial(identity, eventLoop, chooseScheduler(), {
+      opened: () => {
+        stopWaiting();
+        if (!isCurrent()) return;
+        this.isOpen = this.#isPingAnswered = true;
+        this.handleOpen(connection);
+      },
+      text: (text) => {
+        if (isCurrent()) this.handleText(text);
+      },
+      ping: () => connection.worker.pong(),
+      pong: () => void (this.#isPingAnswered = true),
+      drained: () => undefined,
+      closed: () => {
+        stopWaiting();
+        if (!isCurrent()) return;
+        this.connection = null;
+        this.isOpen = false;
+        eventLoop.after(this.handleDisconnect(), () => {
+          if (this.connection === null) this.dial();
+        });
+      },
+    });
+    const stopWaiting = eventLoop.after(openWaitMs, () => connection.worker.terminate());
+    this.connection = connection;
+  }
+
+  hangUp(): void {
+    const connection = this.connection;
+    this.connection = null;
+    this.isOpen = false;
+    connection?.worker.close(1000, "bye");
+  }
+
+  protected isCurrent(connection: SimulatedConnection): boolean {
+    return this.connection === connection && this.isOpen;
+  }
+
+  /** The worker's socket library sends a ping now and then, and gives up the socket when the last one was not answered. */
+  protected schedulePing(connection: SimulatedConnection): void {
+    const { eventLoop, heartbeatMs } = this.options;
+    eventLoop.after((heartbeatMs * 20) / 35, () => {
+      if (!this.isCurrent(connection)) return;
+      if (!this.#isPingAnswered) return connection.worker.terminate();
+      this.#isPingAnswered = false;
+      connection.worker.ping();
+      this.schedulePing(connection);
+    });
+  }
+
+  protected heartbeatDelayMs(): number {
+    return this.options.heartbeatMs * (30 / 35 + (this.options.random() * 5) / 35);
+  }
+
+  protected createFrame(type: string, payload: object, more: object, number: number | null = null): UnackedFrame {
+    const { identity, eventLoop } = this.options;
+    const id = `${type}-${this.#frameCount++}`;
+    const ts = new Date(eventLoop.clock.wall()).toISOString();
+    const sender = { role: "worker", id: identity.instance };
+    const text = JSON.stringify({ type, id, ts, tenant: identity.tenant, sender, ...more, payload });
+    return { text, id, number, sendCount: 0 };
+  }
+
+  /** The part of a register that is the same in both dialects. */
+  protected registerPayload(): { capabilities: object; packages: object[]; manifests: object[] } {
+    const { concurrency, manifest } = this.options;
+    const { name, version } = manifest as { name: string; version: string };
+    return {
+      capabilities: { concurrency, runtimes: ["python"], features: [] },
+      packages: [{ name, version, status: "installed" }],
+      manifests: [{ name, version, manifest }],
+    };
+  }
+}
