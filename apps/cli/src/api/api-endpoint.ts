@@ -1,17 +1,17 @@
-// Which scheduler a command talks to and as whom: from flags, the environment, what `astra login` kept, or the defaults of one's own machine.
+// Which scheduler a command talks to, and with which token: from flags, the environment, `astra login`, or the defaults for this machine.
 
 import { readFileSync } from "node:fs";
 import { usageFailure } from "../output/cli-failure.ts";
 import { findSavedToken } from "./saved-tokens.ts";
 
 const defaultUrl = "http://127.0.0.1:8080";
-/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
+/** Public, not a secret: only a scheduler that was started with --dev accepts it. */
 const devToken = "dev-token";
 
 export interface ApiEndpoint {
   readonly url: string;
   readonly token: string;
-  /** The one authority (PEM) that may have signed the scheduler's certificate; absent: those that this machine trusts. */
+  /** The only CA (PEM) accepted for the scheduler's certificate; absent: the CAs that this machine trusts. */
   readonly caCertificate?: string;
 }
 
@@ -26,7 +26,7 @@ export function resolveApiEndpoint({ url: urlFlag, token, ca, env }: EndpointFla
   const url = (urlFlag ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
-    throw usageFailure(`"${url}" is no address of a scheduler; write it like ${defaultUrl}.`);
+    throw usageFailure(`"${url}" is not a valid scheduler URL. Example: ${defaultUrl}.`);
   const file = ca ?? env["ASTRA_CA"];
   const authority = file === undefined || file === "" ? {} : { caCertificate: readCaFile(file) };
   return { url, token: readToken(token, env, parsed), ...authority };
@@ -39,11 +39,11 @@ function readCaFile(file: string): string {
   } catch (cause) {
     throw usageFailure(`The file of --ca cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
   }
-  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} holds no certificate (PEM); --ca needs one.`);
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} contains no PEM certificate; --ca needs one.`);
   return text;
 }
 
-/** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
+/** Everyone on the machine can read a command line, so a secret is read only from a file, stdin or the environment. */
 function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url: URL): string {
   if (tokenFlag === "-") return firstToken(readFileSync(0, "utf8"));
   if (tokenFlag?.startsWith("@")) return firstToken(readTokenFile(tokenFlag.slice(1)));
@@ -65,15 +65,15 @@ function readTokenFile(file: string): string {
   }
 }
 
-/** A token file of the scheduler holds one secret a line while one is being replaced; the first is the newest. */
+/** While a token is being replaced, the token file of a scheduler has one per line, the newest first. */
 function firstToken(text: string): string {
   const line = text.split("\n").find((one) => one.trim() !== "") ?? "";
-  if (line === "") throw usageFailure("The token file is empty; write the secret into it.");
+  if (line === "") throw usageFailure("The token file is empty; write the token into it.");
   return validateToken(line.trim(), "The token file");
 }
 
-/** No header can carry anything else, and what refuses it there repeats the secret in its words. */
+/** A header carries nothing else, and the error that fetch would throw contains the secret. */
 function validateToken(token: string, where: string): string {
   if (/^[\x21-\x7e]*$/.test(token)) return token;
-  throw usageFailure(`${where} holds something that cannot be a token: only printable ASCII without spaces is one.`);
+  throw usageFailure(`${where} is not a valid token: tokens are printable ASCII without spaces.`);
 }

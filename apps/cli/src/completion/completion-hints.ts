@@ -1,5 +1,5 @@
-// What a shell may be offered for the values of flags and arguments, beyond commander's own choices: words that only help and do not bind, and
-// the words of a query line. Which flag has which is said in the program-*.ts tables.
+// What a shell offers for the values of flags and arguments beyond commander's choices: suggestions that are not binding, and the keys and
+// values of a query line. The command tables say which command has which.
 
 import { eventDataSchemas } from "@astraflow/protocol";
 import type { Command } from "commander";

@@ -1,4 +1,4 @@
-// `astra bench …`: the measurements, which live in the repository and not in an installation.
+// `astra bench …`: runs a benchmark of the repository; an installation has none.
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -18,7 +18,7 @@ export interface BenchContext {
 
 export async function runBench(args: readonly string[], { terminal, json, quiet }: BenchContext): Promise<number> {
   const program = join(repositoryRoot, "bench", "main.ts");
-  if (!existsSync(program)) throw usageFailure(`There are no measurements here (${program}); run this inside the repository.`);
+  if (!existsSync(program)) throw usageFailure(`${program} does not exist; benchmarks run only inside the repository.`);
   const startedAt = performance.now();
   // A bench that knows --json prints its figures as one line of JSON; of the others the lines are handed on.
   const child = spawn(process.execPath, [program, ...args, ...(json ? ["--json"] : [])], {

@@ -95,11 +95,11 @@ function checkDisk(dataDir: string): DoctorCheck {
       name: "disk",
       isGood,
       found,
-      ...(!isGood && { advice: "Every commit waits for that; choose a faster disk with --data-dir" }),
+      ...(!isGood && { advice: "Every commit waits this long; choose a faster disk with --data-dir" }),
     };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    return { name: "disk", isGood: false, found: why, advice: "Choose a folder you may write to with --data-dir" };
+    return { name: "disk", isGood: false, found: why, advice: "Choose a writable folder with --data-dir" };
   }
 }
 
@@ -122,7 +122,7 @@ function measureFsync(file: string): number[] {
 async function checkPort(listen: string): Promise<DoctorCheck> {
   const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
   if (!match)
-    return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+    return { name: "port", isGood: false, found: `"${listen}" is not HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
   const problem = await tryListen(match[1] ?? "", Number(match[2]));
   if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
   if (problem !== "EADDRINUSE")
@@ -136,8 +136,8 @@ async function checkPort(listen: string): Promise<DoctorCheck> {
     (response) => response.ok,
     () => false,
   );
-  if (isOurs) return { name: "port", isGood: true, found: `${listen} is taken by a scheduler that answers` };
-  return { name: "port", isGood: false, found: `${listen} is taken by another program`, advice: "Choose another with --listen" };
+  if (isOurs) return { name: "port", isGood: true, found: `${listen} is used by a running scheduler` };
+  return { name: "port", isGood: false, found: `${listen} is used by another program`, advice: "Choose another with --listen" };
 }
 
 /** The error's code, or null where the address could be taken; it is given back at once. */

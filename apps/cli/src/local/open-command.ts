@@ -24,8 +24,8 @@ export async function openPage(nameOrId: string | undefined, context: OpenPageCo
   const url = isThere ? wanted : root;
   const opened = await context.openBrowser(url);
   printItem({ url, opened }, [url], context);
-  if (!isThere) terminal.info(`This scheduler has no page at ${wanted}; its first page is shown instead.`);
-  if (!opened && !context.json) terminal.info("No browser was found (BROWSER, xdg-open); open the address yourself.");
+  if (!isThere) terminal.info(`This scheduler has no page at ${wanted}; its start page is opened instead.`);
+  if (!opened && !context.json) terminal.info("No browser was found (BROWSER, xdg-open); open the URL yourself.");
   return exitCodes.ok;
 }
 
@@ -37,12 +37,12 @@ async function findPagePath(nameOrId: string, context: CommandContext): Promise<
   for await (const { kind, id, name } of listPageTargets(context)) if (fits(id, name)) found.push({ kind, id });
   const [match] = found;
   if (match === undefined) {
-    const message = `There is no run, worker or workflow "${stripControlCharacters(nameOrId)}".`;
+    const message = `No run, worker or workflow "${stripControlCharacters(nameOrId)}" found.`;
     throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra runs list");
   }
   if (found.length > 1) {
     const shown = found.slice(0, 5).map(({ kind, id }) => `${kind} ${stripControlCharacters(id)}`);
-    const message = `"${stripControlCharacters(nameOrId)}" fits ${found.length} things: ${shown.join(", ")}. Write more of it.`;
+    const message = `"${stripControlCharacters(nameOrId)}" matches ${found.length} items: ${shown.join(", ")}. Use a longer prefix.`;
     throw new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message });
   }
   return `${match.kind}s/${encodeURIComponent(match.id)}`;

@@ -62,10 +62,10 @@ describe("astra sim", () => {
   });
 
   it("[X46] ends with 2 where it is asked for what does not exist", async () => {
-    expect(await runSimCommand("--seeds", "9..3")).toMatchObject({ exitCode: 2, err: expect.stringContaining("is no range") });
+    expect(await runSimCommand("--seeds", "9..3")).toMatchObject({ exitCode: 2, err: expect.stringContaining("is not a range") });
     expect(await runSimCommand("--profile", "sunny")).toMatchObject({
       exitCode: 2,
-      err: expect.stringContaining("there are default, calm"),
+      err: expect.stringContaining("use one of default, calm"),
     });
     expect(await runSimCommand("--plant", "weed")).toMatchObject({
       exitCode: 2,

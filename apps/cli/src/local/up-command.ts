@@ -24,7 +24,7 @@ const restartMsMax = 30_000;
 const stableMs = 60_000;
 
 export interface UpFlags {
-  readonly listen: string | undefined;
+  readonly listen?: string;
   readonly dataDir: string;
   readonly demo: boolean;
   readonly logLevel: string;
@@ -75,7 +75,7 @@ async function chooseListenAddress(terminal: Terminal): Promise<string> {
   const { host, port } = defaultListen;
   const problem = await tryListen(host, port);
   if (problem === null) return `${host}:${port}`;
-  terminal.info(`port ${port} is taken (${problem}); using a free one instead`);
+  terminal.info(`port ${port} is in use (${problem}); using a free one instead`);
   return `${host}:0`;
 }
 
@@ -119,8 +119,7 @@ function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpCo
       void child.exited.then((end) => {
         children.delete(child);
         if (stopSignal.aborted || child.name !== "scheduler") return;
-        if (end.code !== exitCodes.usage)
-          terminal.error(`${describeExit(child, end)}; nothing works without it, so everything ends\n`);
+        if (end.code !== exitCodes.usage) terminal.error(`${describeExit(child, end)}; shutting down\n`);
         code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
         stopped.resolve();
       });
@@ -191,7 +190,7 @@ async function runDemo(
   client: Client,
   { terminal, stopping: stopSignal }: { terminal: Terminal; stopping: AbortSignal },
 ): Promise<void> {
-  if (!existsSync(demoWorkflow)) return terminal.info("there is no demo workflow in this installation");
+  if (!existsSync(demoWorkflow)) return terminal.info("this installation has no demo workflow");
   try {
     const ref = await submitRun(client, readRunRequestFile(demoWorkflow), {
       key: `demo-${Date.now()}`,

@@ -39,7 +39,7 @@ export async function diffRuns(first: string, second: string, { client, terminal
     const table = [["NODE", "WHAT", "FIRST", "SECOND"], ...rows];
     if (rows.length > 0)
       for (const line of formatTable(fitTableToWidth(table, [{}, {}, {}, {}], terminal.stdoutColumns))) terminal.print(line);
-    if (rows.length + definition.length === 0) terminal.info("They ran the same workflow, and every node gave the same.");
+    if (rows.length + definition.length === 0) terminal.info("No differences: same workflow, and the same result of every node.");
   }
   return exitCodes.ok;
 }

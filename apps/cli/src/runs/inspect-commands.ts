@@ -51,8 +51,8 @@ export async function listRuns(flags: RunListFlags, context: CommandContext): Pr
       ],
       emptyMessage:
         Object.keys(query).length > 0 || worker !== undefined
-          ? "No run fits that filter. All of them: astra runs list"
-          : "There is no run yet. Start one: astra run examples/workflows/welcome.json",
+          ? "No run matches the filter. Show all with: astra runs list"
+          : "No runs yet. Start one with: astra run examples/workflows/welcome.json",
     },
     context,
   );
@@ -76,7 +76,7 @@ export async function showRun(id: string, { at }: ShowRunFlags, context: Command
     const now = at === undefined ? context.now() : lastInstant(run);
     for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now: now, url: client.url }))
       terminal.print(line);
-    if (at !== undefined) terminal.info(`as it was at ${at}; now: astra runs show ${runId}`);
+    if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
     if (run.error) terminal.print(`${run.error.code}: ${stripControlCharacters(run.error.message)}`);
     for (const { resourceId, workerName, type } of run.artifacts ?? [])
       terminal.print(
@@ -124,12 +124,12 @@ const ledgerLabels: Readonly<Record<string, string>> = { refusedLate: "refused, 
 /** Promised is that neither ever happens, so a script hears of it by the exit code too. */
 function checkLedger({ lost, twice }: Ledger["figures"], { terminal, json }: CommandContext): CliExitCode {
   if (lost === 0 && twice === 0) return exitCodes.ok;
-  if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice; neither may happen. Please report it.\n`);
+  if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`);
   return exitCodes.failed;
 }
 
 export async function watchRunToEnd(id: string, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
-  return followToEnd(await findRunId(id, context.client), { json: context.json, watch: true }, context);
+  return followToEnd(await findRunId(id, context.client), true, context);
 }
 
 /**
@@ -190,7 +190,7 @@ export async function showLogs(
     );
   }
   if (flags.follow !== true || isRunEnded(await client.getRun({ runId }))) {
-    if (printedCount === 0 && !json) terminal.info("Nothing was printed that fits.");
+    if (printedCount === 0 && !json) terminal.info("No matching output.");
     return exitCodes.ok;
   }
   for await (const { id: cursor, type, data } of client.events({

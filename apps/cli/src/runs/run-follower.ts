@@ -85,8 +85,8 @@ async function followEvents(
   }
 }
 
-const connectionLostMessage = (url: string): string => `the scheduler at ${url} does not answer; reconnecting, nothing is missed`;
-const reconnectedMessage = "connected again, nothing missed";
+const connectionLostMessage = (url: string): string => `the scheduler at ${url} does not answer; reconnecting, no event is lost`;
+const reconnectedMessage = "Reconnected; no events were lost.";
 
 /** Reads the run again where events do not tell everything: acknowledgements, and what a gap took away. */
 async function rereadPeriodically(

@@ -18,8 +18,8 @@ import { stripControlCharacters } from "../output/terminal.ts";
 export interface RunInputFlags {
   readonly input: readonly string[];
   readonly pin: readonly string[];
-  readonly from: string | undefined;
-  readonly to: string | undefined;
+  readonly from?: string;
+  readonly to?: string;
   readonly label: readonly string[];
 }
 
@@ -93,11 +93,11 @@ function findParameter(workflow: Workflow, key: string): { node: WorkflowNode; p
   if (only !== undefined && having.length === 1) return { node: only, path: key.split(".") };
   if (only !== undefined) {
     const labels = having.map(({ label }) => `"${stripControlCharacters(label)}.${first}=…"`).join(", ");
-    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; say which: ${labels}.`);
+    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; choose one: ${labels}.`);
   }
   const suggestion = closestMatch(first, workflow.nodes.flatMap(parameterNames));
   throw usageFailure(
-    `No node has a parameter ${stripControlCharacters(first)} that is not given by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
+    `No node has a parameter ${stripControlCharacters(first)} that is not set by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
   );
 }
 

@@ -28,18 +28,18 @@ const submitPauseMs = 500;
 const isError = ({ severity }: { severity: string }): boolean => severity === "error";
 
 export interface StartRunFlags extends RunInputFlags {
-  readonly json: boolean;
-  readonly watch: boolean;
-  readonly detach: boolean;
-  readonly priority: number | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly key: string | undefined;
-  /** Of a kept workflow: its number, latest or draft. */
-  readonly version: string | undefined;
-  readonly reuse: string | undefined;
-  readonly dryRun: boolean;
-  /** Packages that no worker has brought are no reason to refuse. */
-  readonly allowUnknown: boolean;
+  readonly watch?: boolean;
+  readonly detach?: boolean;
+  readonly priority?: number;
+  /** In milliseconds. */
+  readonly timeout?: number;
+  readonly key?: string;
+  /** Of a stored workflow: its number, latest or draft. */
+  readonly version?: string;
+  readonly reuse?: string;
+  readonly dryRun?: boolean;
+  /** Start although no worker offers a required package. */
+  readonly allowUnknown?: boolean;
 }
 
 /** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
@@ -93,7 +93,7 @@ export async function submitRun(
       const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
       if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
       if (tries === 1)
-        log(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
+        log(`not accepted yet: ${cause.body.message} Trying again with the same key; the run is not started twice.`);
       await pause(submitPauseMs);
     }
   }
@@ -102,7 +102,7 @@ export async function submitRun(
 /** Only a dry run is answered with a plan, and none is sent from here. */
 function requireRunRef(answer: RunRef | RunPlan): RunRef {
   if ("runId" in answer) return answer;
-  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a plan." });
+  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a dry run." });
 }
 
 export async function startRun(
@@ -110,7 +110,7 @@ export async function startRun(
   flags: StartRunFlags,
   context: CommandContext & { signal: AbortSignal },
 ): Promise<CliExitCode> {
-  const { client, terminal } = context;
+  const { client, terminal, json } = context;
   const { workflow, ...request } = await resolveWorkflowArgument(fileOrName, flags, client);
   const named = workflow ?? (await loadDefinition(request, client));
   const changes = applyInputFlags(named, flags);
@@ -121,7 +121,7 @@ export async function startRun(
     ...changes,
     ...(flags.reuse !== undefined && { reuse: await findRunId(flags.reuse, client) }),
     ...(flags.priority !== undefined && { priority: flags.priority }),
-    ...(flags.timeoutMs !== undefined && { timeoutMs: flags.timeoutMs }),
+    ...(flags.timeout !== undefined && { timeoutMs: flags.timeout }),
     ...(flags.allowUnknown && { allowUnknown: true }),
   };
   if (flags.dryRun) return printRunPlan(full, context);
@@ -132,15 +132,15 @@ export async function startRun(
       : cause;
   });
   if (flags.detach) {
-    terminal.print(flags.json ? JSON.stringify(ref) : ref.runId);
+    terminal.print(json ? JSON.stringify(ref) : ref.runId);
     terminal.info(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!flags.json)
+  if (!json)
     terminal.info(
       `run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
     );
-  return followToEnd(ref.runId, flags, context);
+  return followToEnd(ref.runId, flags.watch ?? false, context);
 }
 
 /** Refused for packages that nobody has brought, and for nothing else: then there is a way to start it all the same. */
@@ -157,7 +157,7 @@ function withoutWorkflowReference({ workflowId: _id, version: _version, ...rest 
 /** A file where there is one, or the name or id of a kept workflow. */
 async function resolveWorkflowArgument(fileOrName: string, { version }: StartRunFlags, client: Client): Promise<RunStartRequest> {
   if (fileOrName === "-" || existsSync(fileOrName) || /[/\\]|\.json$/.test(fileOrName)) {
-    if (version !== undefined) throw usageFailure("--version chooses a version of a kept workflow; a file has only one.");
+    if (version !== undefined) throw usageFailure("--version chooses a version of a stored workflow; a file has only one.");
     return readRunRequestFile(fileOrName);
   }
   const { id } = await findWorkflow(fileOrName, client);
@@ -180,14 +180,14 @@ async function loadDefinition({ workflowId = "", version = "latest" }: RunStartR
 /** Follows a run to its end and says how it ended; interrupted, the run goes on. */
 export async function followToEnd(
   runId: string,
-  { json, watch }: { readonly json: boolean; readonly watch: boolean },
-  { client, terminal, signal }: CommandContext & { signal: AbortSignal },
+  watch: boolean,
+  { client, terminal, json, signal }: CommandContext & { signal: AbortSignal },
 ): Promise<CliExitCode> {
   const view = json ? (watch ? "facts" : "none") : "picture";
   const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
     if (!signal.aborted) throw cause;
     terminal.finishDrawing();
-    terminal.info(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
+    terminal.info(`Stopped watching; the run continues. Cancel it with: astra runs cancel ${runId}`);
     return null;
   });
   if (run === null) return exitCodes.interrupted;
@@ -209,7 +209,10 @@ function printRunEnd(run: Run, isJson: boolean, terminal: Terminal): void {
 async function printRunPlan(request: RunStartRequest, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
   const plan = await client.startRun({ body: { ...request, dryRun: true } });
   if (!("dryRun" in plan))
-    throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: `A dry run was started as ${plan.runId}.` });
+    throw new CliFailure(exitCodes.failed, {
+      error: "E.INTERNAL",
+      message: `The scheduler started run ${plan.runId} instead of a dry run.`,
+    });
   const errors = plan.problems.filter(({ severity }) => severity !== "warning");
   if (json) terminal.print(JSON.stringify(plan));
   else {
@@ -222,9 +225,7 @@ async function printRunPlan(request: RunStartRequest, { client, terminal, json }
     for (const line of formatTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
     for (const { path, message, severity } of plan.problems)
       terminal.print(`${severity ?? "error"} ${stripControlCharacters(path)}: ${stripControlCharacters(message)}`);
-    terminal.info(
-      errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.",
-    );
+    terminal.info(errors.length === 0 ? "Dry run: nothing was started." : "The run cannot be started like this.");
   }
   return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
 }

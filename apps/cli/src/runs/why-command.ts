@@ -1,4 +1,4 @@
-// `astra why RUN [NODE]`: what waits, for what, and which worker would take it if only.
+// `astra why RUN [NODE]`: explains what a node waits for, and what keeps each worker from running it.
 
 import type { Placement } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
@@ -49,9 +49,10 @@ export async function explainRun(
   else {
     for (const placement of found)
       for (const line of formatPlacement(placement, { labels, startTimes, now: now() })) terminal.print(line);
-    if (found.length === 0) terminal.info("Nothing waits: what is open has a worker.");
+    if (found.length === 0) terminal.info("No node is waiting: every open task has a worker.");
     else if (node === undefined && open.length > waiting.length) terminal.info(moreWaitingMessage(open.length - waiting.length));
-    if (asked.length > found.length) terminal.info(`${asked.length - found.length} more wait; name one: astra why ${runId} NODE`);
+    if (asked.length > found.length)
+      terminal.info(`${asked.length - found.length} more nodes wait; explain one with: astra why ${runId} NODE`);
   }
   return exitCodes.ok;
 }

@@ -48,7 +48,8 @@ export async function listQueues(
         { header: "WORKER", value: ({ needs }) => needs.worker ?? "", isWide: true },
         { header: "QUEUE", value: ({ queue }) => queue, isWide: true },
       ],
-      emptyMessage: Object.keys(line).length > 0 ? "No queue fits that filter. All of them: astra queues" : "Nothing waits.",
+      emptyMessage:
+        Object.keys(line).length > 0 ? "No queue matches the filter. Show all with: astra queues" : "No tasks are waiting.",
     },
     context,
   );

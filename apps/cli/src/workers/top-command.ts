@@ -41,7 +41,7 @@ async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promis
   while (!signal.aborted) {
     try {
       const snapshot = await fetchFleetSnapshot(context);
-      if (isLost) terminal.info("connected again");
+      if (isLost) terminal.info("Reconnected.");
       isLost = false;
       isSeen = true;
       // A picture that was under way when it was told to end would stand below the last one.
@@ -51,7 +51,7 @@ async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promis
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
       // Without a picture there is nothing to come back to: the address may be wrong.
       if (!isAway || flags.once || !isSeen) throw cause;
-      if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, this was its last picture`);
+      if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting (the last known state is shown)`);
       isLost = true;
     }
     await pause(flags.everyMs, undefined, { signal }).catch((cause: unknown) => {

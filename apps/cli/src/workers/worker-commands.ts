@@ -91,12 +91,13 @@ export async function listWorkers(flags: WorkerListFlags, context: CommandContex
         { header: "INSTANCE", value: ({ instanceId }) => instanceId ?? "", kind: "id" },
       ],
       emptyMessage: isAsked
-        ? "No worker fits that filter. All of them: astra workers list"
-        : "No worker has joined. Start one: astra worker",
+        ? "No worker matches the filter. Show all with: astra workers list"
+        : "No worker is connected. Start one with: astra worker",
     },
     context,
   );
-  if (fitting.length > items.length) context.terminal.info(`${fitting.length - items.length} more: --limit ${fitting.length}`);
+  if (fitting.length > items.length)
+    context.terminal.info(`${fitting.length - items.length} more; show them with --limit ${fitting.length}`);
   return exitCodes.ok;
 }
 
@@ -136,7 +137,8 @@ export async function setDraining(
   const { instance, name } = await findWorkerInstance(nameOrId, client);
   const answer = await (on ? client.drainWorker({ workerId: instance }) : client.undrainWorker({ workerId: instance }));
   if (json) terminal.print(JSON.stringify(answer));
-  else terminal.print(`${name} ${on ? "drains: it finishes what it holds and gets nothing new" : "gets work again"}`);
+  else
+    terminal.print(`${name} ${on ? "is draining: it finishes its current tasks and gets no new ones" : "gets new tasks again"}`);
   if (on && !json) terminal.info(`next: astra workers diagnose ${name} (what it still holds), astra workers undrain ${name}`);
   return exitCodes.ok;
 }
@@ -150,7 +152,7 @@ export async function kickWorker(
   await confirm(`end the session of ${name} (${instance}) now`);
   const answer = await client.kickWorker({ workerId: instance, body: { ...(reason !== undefined && { reason }) } });
   if (json) terminal.print(JSON.stringify(answer));
-  else terminal.print(`the session of ${name} ends; it keeps what it holds and may come back with a good credential`);
+  else terminal.print(`The session of ${name} ends; it keeps its tasks and may reconnect with a valid credential.`);
   return exitCodes.ok;
 }
 
@@ -176,9 +178,12 @@ export async function enrolWorker(name: string, flags: EnrolFlags, context: Comm
   const enrolment = await context.client.enrolWorker({
     body: { workerId: flags.id ?? name, name, ...(Object.keys(capabilities).length > 0 && { capabilities }) },
   });
-  printItem(enrolment, [`${stripControlCharacters(name)} is known as ${stripControlCharacters(enrolment.instanceId)}`], context);
-  if (!context.json && !enrolment.connected)
-    context.terminal.info(`It gets no work before it joins: its socket goes to ${enrolment.wsUrl}`);
+  printItem(
+    enrolment,
+    [`${stripControlCharacters(name)} is registered as ${stripControlCharacters(enrolment.instanceId)}`],
+    context,
+  );
+  if (!context.json && !enrolment.connected) context.terminal.info(`It gets tasks once it connects to ${enrolment.wsUrl}`);
   return exitCodes.ok;
 }
 
@@ -196,7 +201,7 @@ export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker
     const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => stripControlCharacters(instanceId ?? id));
     const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
     throw usageFailure(
-      `"${nameOrId}" fits ${matches.length} workers; use one of their instance ids: ${list}.`,
+      `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`,
       "astra workers list",
     );
   }
@@ -205,7 +210,7 @@ export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker
       nameOrId,
       workers.map(({ id }) => id),
     );
-    const message = `No worker is called "${stripControlCharacters(nameOrId)}".${suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`}`;
+    const message = `No worker "${stripControlCharacters(nameOrId)}" found.${suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`}`;
     throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra workers list");
   }
   return only;

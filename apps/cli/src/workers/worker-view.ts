@@ -9,7 +9,7 @@ export function describeWorkerState(worker: Worker): string {
   if (worker.connected !== true) return worker.status ?? "away";
   const parts = [
     ...(worker.liveness !== undefined && worker.liveness !== "fresh" ? [worker.liveness] : []),
-    ...(worker.heartbeat?.healthy === false ? ["unwell"] : []),
+    ...(worker.heartbeat?.healthy === false ? ["unhealthy"] : []),
     ...(worker.draining === true && (worker.drainedBy?.includes("operator") ?? true) ? ["draining"] : []),
     ...(worker.drainedBy?.includes("strain") ? ["strained"] : []),
     ...(worker.saturated === true ? ["saturated"] : []),
@@ -75,10 +75,10 @@ export function renderDiagnostics({ worker, session, liveness, ...rest }: Worker
   return [
     ...about,
     "",
-    ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "It holds nothing."),
+    ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "No tasks."),
     ...(rest.hasMoreAttempts ? ["and more"] : []),
     "",
-    ...tableOrMessage(["CAN RUN", "PACKAGE", "RUNTIME", "CAPABILITIES"], handlers, "It offers nothing."),
+    ...tableOrMessage(["CAN RUN", "PACKAGE", "RUNTIME", "CAPABILITIES"], handlers, "No handlers."),
   ];
 }
 

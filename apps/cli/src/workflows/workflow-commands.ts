@@ -31,7 +31,7 @@ export async function listWorkflows(
         { header: "NODES", value: ({ nodes }) => String(nodes.length), isWide: true },
         { header: "OWNER", value: ({ metadata }) => metadata.ownerName ?? metadata.ownerId ?? "", isWide: true },
       ],
-      emptyMessage: "No workflow is kept here. Keep one: astra workflows push FILE",
+      emptyMessage: "No stored workflows. Store one with: astra workflows push FILE",
     },
     context,
   );
@@ -180,7 +180,7 @@ export async function diffWorkflow(
       : diffWorkflows((await client.getDraft({ workflowId })).workflow, readWorkflowFile(file));
   const lines = diff.summary.map((line) => stripControlCharacters(String(line["text" as keyof typeof line] ?? "")));
   printItem(diff, lines, context);
-  if (!json && lines.length === 0) terminal.info("They are the same.");
+  if (!json && lines.length === 0) terminal.info("No changes.");
   return exitCodes.ok;
 }
 
