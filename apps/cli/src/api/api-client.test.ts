@@ -61,9 +61,7 @@ it("[L3] of a token file that holds a new and an old secret the first line is se
 
   expect(resolveApiEndpoint({ token: write("\nnew-one \r\nold-one\n"), env: {} }).token).toBe("new-one");
   expect(() => resolveApiEndpoint({ token: write("\n"), env: {} })).toThrow(/token file is empty/);
-  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(
-    /^The token file is not a valid token/,
-  );
+  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(/^The token file is not a valid token/);
   expect(() => resolveApiEndpoint({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN is not a valid token/);
 });
 

@@ -2,7 +2,7 @@
 
 import { setDefaultCACertificates } from "node:tls";
 import { ApiFault, type Client, createClient as createApiClient, NoAnswer } from "@astraflow/client";
-import { CliFailure, exitCodeForStatus, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, errorMessage, exitCodeForStatus, exitCodes } from "../output/cli-failure.ts";
 import type { ApiEndpoint } from "./api-endpoint.ts";
 
 export type { Client } from "@astraflow/client";
@@ -78,43 +78,47 @@ function toCliFailure(cause: unknown, url: string, waitMs: number): unknown {
     return new CliFailure(exitCodeForStatus(cause.status), cause.toJSON(), next);
   }
   if (!(cause instanceof NoAnswer)) return cause;
-  return cause.isLate ? timeoutFailure(url, waitMs) : unreachableFailure(url, cause.cause);
+  return cause.isLate ? timeoutFailure(url, waitMs) : noAnswerFailure(url, cause.cause);
 }
+
+/** A scheduler that cannot be used: nothing was answered, or nothing that a scheduler would answer. */
+const unreachable = (message: string, reason: string, suggestedCommand: string): CliFailure =>
+  new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, suggestedCommand);
 
 /** The scheduler may be waiting for its store, so starting another one would be bad advice. */
-function timeoutFailure(url: string, waitMs: number): CliFailure {
-  const message = `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`;
-  return new CliFailure(
-    exitCodes.unreachable,
-    { error: "E.UNREACHABLE", message, details: { reason: "TIMEOUT" } },
+const timeoutFailure = (url: string, waitMs: number): CliFailure =>
+  unreachable(
+    `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`,
+    "TIMEOUT",
     `curl ${url}/readyz`,
   );
-}
 
 /** A scheduler refuses with an error body; this response comes from another program or a proxy. */
-function notASchedulerFailure(url: string, reason: string): CliFailure {
-  const message = `The server at ${url} is not an AstraFlow scheduler (${reason}). Check --url or ASTRA_URL, and any proxy in between.`;
-  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, `curl ${url}/readyz`);
-}
+const notASchedulerFailure = (url: string, reason: string): CliFailure =>
+  unreachable(
+    `The server at ${url} is not an AstraFlow scheduler (${reason}). Check --url or ASTRA_URL, and any proxy in between.`,
+    reason,
+    `curl ${url}/readyz`,
+  );
 
 /** The codes of OpenSSL and Node for a certificate that cannot be verified. */
 const certificateErrors = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
 
-function unreachableFailure(url: string, cause: unknown): CliFailure {
+function noAnswerFailure(url: string, cause: unknown): CliFailure {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
-  if (certificateErrors.test(reason)) {
-    const message = `The TLS certificate of ${url} could not be verified (${reason}). Pass its CA with --ca FILE or ASTRA_CA, and use the host name in the certificate.`;
-    return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra … --ca FILE");
-  }
-  const why =
-    inner instanceof SyntaxError
-      ? "the response is not JSON"
-      : inner instanceof Error
-        ? inner.message || inner.name
-        : String(inner);
+  if (certificateErrors.test(reason))
+    return unreachable(
+      `The TLS certificate of ${url} could not be verified (${reason}). Pass its CA with --ca FILE or ASTRA_CA, and use the host name in the certificate.`,
+      reason,
+      "astra … --ca FILE",
+    );
+  const why = inner instanceof SyntaxError ? "the response is not JSON" : errorMessage(inner) || (inner as Error).name;
   // A TLS port closes a plain HTTP connection without a response.
   const hint = reason === "UND_ERR_SOCKET" && url.startsWith("http:") ? " If it uses TLS, its URL begins with https://." : "";
-  const message = `No scheduler answers at ${url} (${why}). Start one, or choose another with --url or ASTRA_URL.${hint}`;
-  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra up");
+  return unreachable(
+    `No scheduler answers at ${url} (${why}). Start one, or choose another with --url or ASTRA_URL.${hint}`,
+    reason,
+    "astra up",
+  );
 }

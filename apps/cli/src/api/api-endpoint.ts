@@ -1,7 +1,7 @@
 // Which scheduler a command talks to, and with which token: from flags, the environment, `astra login`, or the defaults for this machine.
 
-import { readFileSync } from "node:fs";
 import { usageFailure } from "../output/cli-failure.ts";
+import { readTextFile } from "./input-file.ts";
 import { findSavedToken } from "./saved-tokens.ts";
 
 const defaultUrl = "http://127.0.0.1:8080";
@@ -33,20 +33,15 @@ export function resolveApiEndpoint({ url: urlFlag, token, ca, env }: EndpointFla
 }
 
 function readCaFile(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (cause) {
-    throw usageFailure(`The file of --ca cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
+  const text = readTextFile(file, "The file of --ca");
   if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} contains no PEM certificate; --ca needs one.`);
   return text;
 }
 
 /** Everyone on the machine can read a command line, so a secret is read only from a file, stdin or the environment. */
 function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url: URL): string {
-  if (tokenFlag === "-") return firstToken(readFileSync(0, "utf8"));
-  if (tokenFlag?.startsWith("@")) return firstToken(readTokenFile(tokenFlag.slice(1)));
+  if (tokenFlag === "-") return firstToken(readTextFile(0, "stdin"));
+  if (tokenFlag?.startsWith("@")) return firstToken(readTextFile(tokenFlag.slice(1), "The token file"));
   if (tokenFlag !== undefined && tokenFlag !== devToken) {
     throw usageFailure(
       "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
@@ -55,14 +50,6 @@ function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url
   const isLoopback = /^(127(\.\d+){3}|localhost|\[::1\])$/.test(url.hostname);
   const token = tokenFlag ?? env["ASTRA_TOKEN"] ?? findSavedToken(url.origin, env) ?? (isLoopback ? devToken : "");
   return validateToken(token, "ASTRA_TOKEN");
-}
-
-function readTokenFile(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
 }
 
 /** While a token is being replaced, the token file of a scheduler has one per line, the newest first. */

@@ -83,8 +83,12 @@ export function printMoreHint(
 }
 
 /** Prints one item as JSON or as lines; the lines are made only where they are printed. */
-export function printItem(jsonBody: unknown, lines: readonly string[], { terminal, json }: CommandContext): CliExitCode {
+export function printItem(
+  jsonBody: unknown,
+  lines: readonly string[] | (() => readonly string[]),
+  { terminal, json }: CommandContext,
+): CliExitCode {
   if (json) terminal.print(JSON.stringify(jsonBody));
-  else for (const line of lines) terminal.print(line);
+  else for (const line of typeof lines === "function" ? lines() : lines) terminal.print(line);
   return exitCodes.ok;
 }

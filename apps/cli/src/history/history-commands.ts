@@ -1,10 +1,10 @@
 // `astra letters`, `astra audit` and `astra events`: dead letters, audit entries and the live stream of events.
 
-import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
-import { findByNameOrId, findRunId } from "../lookup/name-lookup.ts";
+import { findByNameOrId, findRunId, searchedItemsMax } from "../lookup/name-lookup.ts";
+import { readPages } from "../lookup/pages.ts";
 import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
@@ -48,17 +48,11 @@ export async function listDeadLetters(flags: DeadLetterListFlags, context: Comma
   return exitCodes.ok;
 }
 
-/** How many dead letters are searched for a shortened id. */
-const searchedDeadLettersMax = 1_000;
-
 async function findDeadLetterId(nameOrId: string, { client }: CommandContext): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\./.test(nameOrId)) return nameOrId;
-  const found: { id: string; name: string }[] = [];
-  for await (const { taskId, label } of allItems((cursor) => client.listDeadLetters({ limit: 200, cursor }))) {
-    found.push({ id: taskId, name: label });
-    if (found.length >= searchedDeadLettersMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "dead letter", "astra letters list").id;
+  const { items } = await readPages((cursor) => client.listDeadLetters({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ taskId, label }) => ({ id: taskId, name: label }));
+  return findByNameOrId(nameOrId, named, "dead letter", "astra letters list").id;
 }
 
 export async function requeueDeadLetter(
@@ -93,7 +87,6 @@ export interface AuditListFlags extends FilterFlags {
   readonly limit: number;
 }
 
-/** A page may have fewer items than its limit although more follow, so pages are read until there are enough. */
 export async function listAudit(flags: AuditListFlags, context: CommandContext): Promise<CliExitCode> {
   const line = await resolveFilter(flags, "audit", context);
   const run = flags.run ?? line.run;
@@ -107,23 +100,11 @@ export async function listAudit(flags: AuditListFlags, context: CommandContext):
     runId: run === undefined ? undefined : await findRunId(run, context.client),
     since: flags.since ?? (line.since === undefined ? undefined : toIsoInstant(line.since, context.now())),
   };
-  let asOf = 0;
-  let nextCursor: string | null = null;
-  const items = [];
-  const all = allItems(async (cursor) => {
-    const page = await context.client.listAudit({ ...query, limit: flags.limit, cursor });
-    asOf = page.asOf;
-    nextCursor = page.nextCursor;
-    return page;
-  });
-  for await (const item of all) {
-    items.push(item);
-    if (items.length >= flags.limit) break;
-  }
+  const page = await readPages((cursor) => context.client.listAudit({ ...query, limit: flags.limit, cursor }), flags.limit);
   printList(
     {
-      items,
-      jsonBody: { items, nextCursor, asOf },
+      items: page.items,
+      jsonBody: page,
       id: ({ eventId }) => eventId,
       columns: [
         { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
@@ -143,7 +124,7 @@ export async function listAudit(flags: AuditListFlags, context: CommandContext):
     },
     context,
   );
-  printMoreHint({ nextCursor }, flags.limit, context);
+  printMoreHint(page, flags.limit, context);
   return exitCodes.ok;
 }
 

@@ -5,7 +5,7 @@ import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } fro
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
@@ -98,8 +98,7 @@ function checkDisk(dataDir: string): DoctorCheck {
       ...(!isGood && { advice: "Every commit waits this long; choose a faster disk with --data-dir" }),
     };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    return { name: "disk", isGood: false, found: why, advice: "Choose a writable folder with --data-dir" };
+    return { name: "disk", isGood: false, found: errorMessage(cause), advice: "Choose a writable folder with --data-dir" };
   }
 }
 

@@ -71,7 +71,7 @@ describe("astra sim", () => {
       exitCode: 2,
       err: expect.stringContaining("ack-before-commit"),
     });
-    expect(await runSimCommand("--story")).toMatchObject({ exitCode: 2, err: expect.stringContaining("told of one seed") });
+    expect(await runSimCommand("--story")).toMatchObject({ exitCode: 2, err: expect.stringContaining("needs a single seed") });
     expect(await runSimCommand("--seed", "1", "--seeds", "1..2")).toMatchObject({ exitCode: 2 });
     expect(await runSimCommand("--save", "--plant", "drop-unit")).toMatchObject({
       exitCode: 2,

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createCliClient } from "../api/api-client.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, CliFailure, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
@@ -200,6 +200,6 @@ async function runDemo(
     terminal.info(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlFlagFor(client.url)}`);
   } catch (cause) {
     if (stopSignal.aborted) return;
-    terminal.error(`the demo run could not be followed: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+    terminal.error(`the demo run could not be followed: ${errorMessage(cause)}\n`);
   }
 }

@@ -1,7 +1,6 @@
 // Turns --filter and --view into a query of the API: parses the query line, looks up a saved view, and collects the runs of a worker page
 // by page.
 
-import { allItems } from "@astraflow/client";
 import {
   Fault,
   formatQuery,
@@ -17,6 +16,7 @@ import type { CommandContext } from "../api/command-context.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { findByNameOrId, findWorkflow } from "./name-lookup.ts";
+import { readPages } from "./pages.ts";
 
 export interface FilterFlags {
   readonly filter?: string | undefined;
@@ -48,11 +48,9 @@ export const viewQueryLine = ({ query }: Pick<SavedView, "query">): string =>
 
 /** By name or id, or its unique beginning; with a page only views of that list. */
 export async function findView(nameOrId: string, page: QueryableList | undefined, client: Client): Promise<SavedView> {
-  const found: SavedView[] = [];
-  for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page }))) found.push(view);
-  const named = found.map(({ viewId, name }) => ({ id: viewId, name }));
-  const { id } = findByNameOrId(nameOrId, named, "saved view", "astra views list");
-  return found.find(({ viewId }) => viewId === id) as SavedView;
+  const { items } = await readPages((cursor) => client.listViews({ limit: 200, cursor, page }), Number.POSITIVE_INFINITY);
+  const named = items.map((view) => ({ id: view.viewId, name: view.name, view }));
+  return findByNameOrId(nameOrId, named, "saved view", "astra views list").view;
 }
 
 /** An instant, or how long ago, as the API takes it; the query line was validated when it was parsed. */

@@ -1,17 +1,17 @@
 // Finds the run, workflow or node that the user named: by id, by its unique beginning or end, or by name; suggests the closest name where
 // nothing matches.
 
-import { allItems } from "@astraflow/client";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import { closestMatch, type Workflow } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import { CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
+import { readPages } from "./pages.ts";
 
 /** A whole id: `8-4-4-4-12` hex digits. */
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** How many of the latest items are searched for a shortened id. */
-const searchedItemsMax = 1_000;
+export const searchedItemsMax = 1_000;
 const matchesShownMax = 5;
 
 interface NamedItem {
@@ -20,7 +20,7 @@ interface NamedItem {
 }
 
 /** The item with this id or name, else the only one whose id begins or ends, or whose name begins, with it. */
-export function findByNameOrId(nameOrId: string, items: readonly NamedItem[], what: string, next: string): NamedItem {
+export function findByNameOrId<T extends NamedItem>(nameOrId: string, items: readonly T[], what: string, next: string): T {
   const lowerCase = nameOrId.toLowerCase();
   const exact = items.filter(({ id, name }) => id === nameOrId || name.toLowerCase() === lowerCase);
   const fitting = exact.length > 0 ? exact : items.filter((item) => matchesPartially(lowerCase, item));
@@ -55,23 +55,17 @@ const matchesPartially = (lowerCase: string, { id, name }: NamedItem): boolean =
 /** A run by its id, or by the beginning or end of the id among the latest runs. */
 export async function findRunId(nameOrId: string, client: Client): Promise<string> {
   if (uuidPattern.test(nameOrId)) return nameOrId;
-  const found: NamedItem[] = [];
-  for await (const { runId } of allItems((cursor) => client.listRuns({ limit: 200, cursor }))) {
-    found.push({ id: runId, name: "" });
-    if (found.length >= searchedItemsMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "run", "astra runs list").id;
+  const { items } = await readPages((cursor) => client.listRuns({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ runId }) => ({ id: runId, name: "" }));
+  return findByNameOrId(nameOrId, named, "run", "astra runs list").id;
 }
 
 /** A stored workflow by id, shortened id or name. */
 export async function findWorkflow(nameOrId: string, client: Client): Promise<NamedItem> {
   if (uuidPattern.test(nameOrId)) return { id: nameOrId, name: "" };
-  const found: NamedItem[] = [];
-  for await (const { id, metadata } of allItems((cursor) => client.listWorkflows({ limit: 200, cursor }))) {
-    found.push({ id, name: metadata.name });
-    if (found.length >= searchedItemsMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "workflow", "astra workflows list");
+  const { items } = await readPages((cursor) => client.listWorkflows({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ id, metadata }) => ({ id, name: metadata.name }));
+  return findByNameOrId(nameOrId, named, "workflow", "astra workflows list");
 }
 
 /** A node by id, shortened id or label; a slot such as `4*2/7` names one task of a node and is returned as it is. */

@@ -1,8 +1,8 @@
 // The names of the users in the audit, as far as the caller may see them. Configured tokens have names as their ids.
 
-import { allItems } from "@astraflow/client";
 import type { Client } from "../api/api-client.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { readPages } from "./pages.ts";
 
 /** Users read; any further user is shown by id. */
 const usersMax = 1_000;
@@ -11,10 +11,8 @@ const usersMax = 1_000;
 export async function loadUserNames(client: Client): Promise<ReadonlyMap<string, string>> {
   const names = new Map<string, string>();
   try {
-    for await (const { userId, username } of allItems((cursor) => client.listUsers({ limit: 200, cursor }))) {
-      names.set(userId, username);
-      if (names.size >= usersMax) break;
-    }
+    const { items } = await readPages((cursor) => client.listUsers({ limit: 200, cursor }), usersMax);
+    for (const { userId, username } of items) names.set(userId, username);
   } catch (cause) {
     if (!(cause instanceof CliFailure) || cause.exitCode !== exitCodes.notAllowed) throw cause;
     const { userId, username } = await client.getOwnUser();

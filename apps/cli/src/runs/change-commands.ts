@@ -8,9 +8,10 @@ import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
-import { isRunEnded } from "./run-view.ts";
+import { isRunEnded, parseVersion } from "./run-status.ts";
 
-export async function cancelRun(id: string, { client, terminal, json, confirm }: CommandContext): Promise<CliExitCode> {
+export async function cancelRun(id: string, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal, confirm } = context;
   const runId = await findRunId(id, client);
   const before = await client.getRun({ runId });
   if (!isRunEnded(before))
@@ -20,7 +21,7 @@ export async function cancelRun(id: string, { client, terminal, json, confirm }:
   const ref = await client.cancelRun({ runId });
   // The run may also have ended between the two calls; its status says so.
   const isTooLate = isRunEnded(before) || ref.status === "succeeded" || ref.status === "failed";
-  terminal.print(json ? JSON.stringify(ref) : `${ref.runId} ${ref.status}`);
+  printItem(ref, [`${ref.runId} ${ref.status}`], context);
   if (isTooLate) terminal.info("The run had already ended; nothing was changed.");
   return exitCodes.ok;
 }
@@ -55,11 +56,7 @@ export async function replayRun(
   return printNewRun(await client.replayRun({ runId, body }), context);
 }
 
-function parseReplayVersion(text: string): number | "same" | "latest" | "draft" {
-  if (text === "same" || text === "latest" || text === "draft") return text;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usageFailure(`--version is a number, same, latest or draft; "${stripControlCharacters(text)}" is none of them.`);
-}
+const parseReplayVersion = (text: string) => parseVersion(text, ["same", "latest", "draft"]);
 
 export async function rebindRun(
   id: string,

@@ -1,6 +1,7 @@
 // A run as its followers know it: what was read once, changed by every event since. Pure: the same events give the same state.
 
 import type { EventData, Run, RunNodeStatus, ServerEvent } from "@astraflow/protocol";
+import { isFinalStatus } from "./run-status.ts";
 
 /** A node with the end of what its present attempt printed. */
 export type FollowedNode = RunNodeStatus & { readonly printed?: string };
@@ -14,14 +15,13 @@ export interface FollowedRun {
 }
 
 const printedCharsMax = 400;
-const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
 /** A fresh reading; what was printed is in no reading, so it is kept. */
 export function mergeFreshRun(run: Run, before: FollowedRun | null = null): FollowedRun {
   const nodes = new Map(before?.nodes);
   for (const node of run.nodes ?? []) {
     const printed = before?.nodes.get(node.taskId)?.printed;
-    nodes.set(node.taskId, printed === undefined || endedStatuses.has(node.status) ? node : { ...node, printed });
+    nodes.set(node.taskId, printed === undefined || isFinalStatus(node.status) ? node : { ...node, printed });
   }
   return { run: { ...before?.run, ...run }, nodes, asOf: Math.max(before?.asOf ?? 0, run.asOf ?? 0) };
 }
@@ -87,7 +87,7 @@ function applyNodeStatus(old: FollowedNode, data: EventData<"node.status">, at: 
   }
   if (status === "queued") return { ...old, status, pendingAck: false };
   const startTime = old.startedAt === undefined && status === "running" ? { startedAt: at } : {};
-  return { ...old, status, pendingAck: false, ...startTime, ...worker, ...(endedStatuses.has(status) && { finishedAt: at }) };
+  return { ...old, status, pendingAck: false, ...startTime, ...worker, ...(isFinalStatus(status) && { finishedAt: at }) };
 }
 
 function appendPrinted(old: FollowedNode, data: EventData<"node.result.delta">): FollowedNode {

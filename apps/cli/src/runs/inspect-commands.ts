@@ -11,7 +11,8 @@ import { formatInstant, formatRunDuration } from "../output/format.ts";
 import { formatTable } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
-import { isRunEnded, renderRun } from "./run-view.ts";
+import { isRunEnded } from "./run-status.ts";
+import { renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
 export interface RunListFlags extends RunFilterFlags {

@@ -8,8 +8,9 @@ import type { Client } from "../api/api-client.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { applyRunEvent, type FollowedRun, mergeFreshRun, toRun } from "./followed-run.ts";
+import { isRunEnded } from "./run-status.ts";
 import { describeTaskPath, taskSlot } from "./run-tree.ts";
-import { describeNodeChange, describeRunChanges, describeRunStatus, isRunEnded, renderRun } from "./run-view.ts";
+import { describeNodeChange, describeRunChanges, describeRunStatus, renderRun } from "./run-view.ts";
 
 /** At most ten pictures a second. */
 const redrawMs = 100;

@@ -2,7 +2,8 @@
 // the plan, which knows what belongs where, and the tasks, whose ids say which iteration and call they are.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { RunNodeStatus } from "@astraflow/protocol";
+import type { FollowedNode } from "./followed-run.ts";
+import { isFinalStatus } from "./run-status.ts";
 
 export interface RunTreeRow {
   readonly slot: string;
@@ -11,7 +12,7 @@ export interface RunTreeRow {
   readonly kind: "node" | "middleware" | "call" | "iteration";
   readonly node: PlanNode;
   /** Null: not reached yet. */
-  readonly status: RunNodeStatus | null;
+  readonly status: FollowedNode | null;
   /** Of a loop: iterations known, and of them those that have ended. */
   readonly iterations?: { readonly known: number; readonly ended: number };
   /** What it waits for, by label. */
@@ -19,7 +20,7 @@ export interface RunTreeRow {
 }
 
 export interface TaskIndex {
-  readonly bySlot: ReadonlyMap<string, RunNodeStatus>;
+  readonly bySlot: ReadonlyMap<string, FollowedNode>;
   /** Numbers of the iterations of each container, and of the calls of each node, ascending. */
   readonly iterations: ReadonlyMap<string, readonly number[]>;
   readonly calls: ReadonlyMap<string, readonly number[]>;
@@ -28,8 +29,8 @@ export interface TaskIndex {
 export const taskSlot = (taskId: string, runId: string): string => taskId.slice(runId.length + 1);
 
 /** What there is of everything, found once for all branches. */
-export function indexTasks(runId: string, nodes: Iterable<RunNodeStatus>): TaskIndex {
-  const bySlot = new Map<string, RunNodeStatus>();
+export function indexTasks(runId: string, nodes: Iterable<FollowedNode>): TaskIndex {
+  const bySlot = new Map<string, FollowedNode>();
   const iterations = new Map<string, Set<number>>();
   const calls = new Map<string, Set<number>>();
   for (const node of nodes) {
@@ -121,24 +122,20 @@ function containerRows({ tree: taskIndex }: TreeScope, node: PlanNode, slot: str
   });
 }
 
-const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
-export const hasTaskEnded = (status: Pick<RunNodeStatus, "status"> | null): boolean =>
-  status !== null && endedStatuses.has(status.status);
-
 function countIterations(taskIndex: TaskIndex, node: PlanNode, slot: string): Pick<RunTreeRow, "iterations"> {
   if (node.container === null || node.container.loop === null) return {};
   const iterations = taskIndex.iterations.get(slot) ?? [];
-  const isOver = (number: number): boolean => hasTaskEnded(iterationStatus(taskIndex, node, `${slot}*${number}`));
+  const isOver = (number: number): boolean => isFinalStatus(iterationStatus(taskIndex, node, `${slot}*${number}`).status);
   return { iterations: { known: iterations.length, ended: iterations.filter(isOver).length } };
 }
 
 /** Iterations come without a word of their own on the stream: then what is in them tells. */
-function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): RunNodeStatus {
+function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): FollowedNode {
   const own = taskIndex.bySlot.get(iterationSlot);
-  if (own !== undefined && hasTaskEnded(own)) return own;
+  if (own !== undefined && isFinalStatus(own.status)) return own;
   const body = node.container?.body.nodes.filter(({ host }) => host === null) ?? [];
   const inside = body.map(({ ordinal }) => taskIndex.bySlot.get(`${iterationSlot}/${ordinal}`)?.status ?? "queued");
-  const isOver = inside.every((status) => endedStatuses.has(status));
+  const isOver = inside.every(isFinalStatus);
   const status = inside.includes("failed") ? "failed" : isOver ? "succeeded" : "running";
   return { nodeId: node.id, taskId: "", ...own, status };
 }
@@ -156,14 +153,14 @@ export function describeTaskPath(plan: Plan, slot: string): string {
   const labels: string[] = [];
   let level: Plan | null = plan;
   for (const step of slot.split("/")) {
-    const [, ordinal, call, frame] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(step) ?? [];
+    const [, ordinal, call, iteration] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(step) ?? [];
     const node: PlanNode | undefined = level?.nodes[Number(ordinal)];
     const host = level?.nodes[node?.host ?? -1];
     if (host !== undefined) labels.push(host.label);
     labels.push(node?.label ?? step);
     // A call of a host must not look like the host itself; a middleware is called once by nearly everybody.
     if (call !== undefined && (host === undefined || call !== "1")) labels.push(`call ${call}`);
-    if (frame !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${frame}`);
+    if (iteration !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${iteration}`);
     level = node?.container?.body ?? null;
   }
   return labels.join(" › ");

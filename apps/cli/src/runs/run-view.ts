@@ -5,8 +5,8 @@ import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
-import type { FollowedNode } from "./followed-run.ts";
-import { describeTaskPath, hasTaskEnded, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
+import { isFinalStatus } from "./run-status.ts";
+import { describeTaskPath, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
 
 /** Shape and word, never colour alone. */
 const statusStyles = {
@@ -47,13 +47,11 @@ export function renderRun(run: Run, workflow: Workflow, options: RunViewOptions)
 
 function renderRow(row: RunTreeRow, options: RunViewOptions): string[] {
   const { paint: colors } = options;
-  const status = row.status as FollowedNode | null;
+  const { status } = row;
   const style = statusStyles[displayStatus(status)];
   const name = `${"  ".repeat(row.depth)}${colors[style.color](style.glyph)}  ${stripControlCharacters(row.label)}`;
   return [name, formatProgress(row, style.word, options), formatAttemptAndWorker(status), formatNodeDetail(row, colors)];
 }
-
-export const isRunEnded = (run: Pick<Run, "status">): boolean => run.status !== "queued" && run.status !== "running";
 
 /**
  * What fits: first everything that runs, failed or waits; what has ended well goes first, the innermost before the outer ones, then what
@@ -62,7 +60,7 @@ export const isRunEnded = (run: Pick<Run, "status">): boolean => run.status !== 
 function selectVisibleRows(all: readonly RunTreeRow[], rows: number): { shown: readonly RunTreeRow[]; left: string[] } {
   if (all.length <= rows) return { shown: all, left: [] };
   const rowsLeft = Math.max(1, rows - 2);
-  const isDone = ({ status }: RunTreeRow): boolean => hasTaskEnded(status) && status?.status !== "failed";
+  const isDone = ({ status }: RunTreeRow): boolean => isFinalStatus(status?.status) && status?.status !== "failed";
   const isWaiting = ({ status }: RunTreeRow): boolean => status === null || status.status === "queued";
   const hidden = new Set<RunTreeRow>();
   const drop = (which: (row: RunTreeRow) => boolean, order: readonly RunTreeRow[]): number => {
@@ -101,7 +99,7 @@ export function describeNodeChange(before: RunNodeStatus | undefined, after: Run
 
 /** What it said last says nothing any more once it has ended well. */
 const lastMessage = (node: RunNodeStatus): string =>
-  stripControlCharacters(node.error?.message ?? (hasTaskEnded(node) ? "" : (node.state?.message ?? "")));
+  stripControlCharacters(node.error?.message ?? (isFinalStatus(node.status) ? "" : (node.state?.message ?? "")));
 
 export const describeRunStatus = (run: Run): string =>
   `run ${run.runId} ${run.status}${run.error ? ` · ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`;
@@ -144,8 +142,7 @@ function formatAttemptAndWorker(node: RunNodeStatus | null): string {
 }
 
 /** The error, what it prints, what it says of itself, or what it waits for. */
-function formatNodeDetail({ status, waitsFor, kind }: RunTreeRow, colors: Colors): string {
-  const node = status as FollowedNode | null;
+function formatNodeDetail({ status: node, waitsFor, kind }: RunTreeRow, colors: Colors): string {
   if (node?.error) return colors.red(`${node.error.code}: ${stripControlCharacters(node.error.message)}`);
   if (node?.status === "running") {
     const printed = truncateStart(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""), printedWidthMax);

@@ -6,7 +6,7 @@ import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
-import { isRunEnded } from "./run-view.ts";
+import { isRunEnded } from "./run-status.ts";
 import { type ExplanationContext, explainReason } from "./why-explanations.ts";
 
 /** Without a node, of every node that waits: more than these are not explained one by one. */

@@ -58,9 +58,8 @@ export async function listQueues(
 /** One of them, by its id, node type or the beginning of either. A queue is there only while something waits in it. */
 export async function showQueue(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
   const { items, asOf } = await context.client.listQueues();
-  const named = items.map(({ queue, needs }) => ({ id: queue, name: needs.nodeType }));
-  const { id } = findByNameOrId(nameOrId, named, "queue", "astra queues list");
-  const queue = items.find((one) => one.queue === id) as Queue;
+  const named = items.map((one) => ({ id: one.queue, name: one.needs.nodeType, queue: one }));
+  const { queue } = findByNameOrId(nameOrId, named, "queue", "astra queues list");
   const { needs, workers } = queue;
   const blocked = Object.entries(workers.blocked).map(([code, count]) => [`  ${code}`, String(count)]);
   const lines = [
