@@ -20,7 +20,7 @@ export async function runBench(args: readonly string[], { terminal, json, quiet 
   const program = join(repositoryRoot, "bench", "main.ts");
   if (!existsSync(program)) throw usageFailure(`${program} does not exist; benchmarks run only inside the repository.`);
   const startedAt = performance.now();
-  // A bench that knows --json prints its figures as one line of JSON; of the others the lines are handed on.
+  // A benchmark that supports --json prints its figures as one line of JSON; of others the lines are returned.
   const child = spawn(process.execPath, [program, ...args, ...(json ? ["--json"] : [])], {
     cwd: repositoryRoot,
     stdio: ["inherit", json ? "pipe" : "inherit", quiet ? "ignore" : "inherit"],
@@ -44,7 +44,7 @@ async function collectLines(stream: NodeJS.ReadableStream, lines: string[]): Pro
   for await (const line of createInterface({ input: stream })) lines.push(line);
 }
 
-/** What --json prints: the figures where the bench gives them as data, and the lines it wrote for people. */
+/** What --json prints: the figures, if the benchmark prints them as JSON, and its other lines. */
 export function formatBenchResult(
   args: readonly string[],
   lines: readonly string[],
@@ -67,7 +67,7 @@ function parseJsonObject(line: string): object | null {
   try {
     return JSON.parse(line) as object;
   } catch {
-    // A line for people that begins with a brace.
+    // A line of text that begins with a brace.
     return null;
   }
 }

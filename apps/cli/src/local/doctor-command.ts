@@ -1,5 +1,5 @@
-// `astra doctor`: is this machine fit to run a scheduler, and the database that was named to be its store? Looks, measures, names what
-// is wrong and the way out. It writes one small file into the data folder to time the disk, and removes it.
+// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store. To measure the
+// disk it writes a small file into the data folder and removes it.
 
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { createServer } from "node:net";
@@ -10,17 +10,17 @@ import { formatTable } from "../output/table.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
-/** Older ones have faults in their write-ahead log that lose commits. */
+/** Older versions have bugs in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
 const nodeMin = [22, 19];
-/** A commit waits for one of these; above it every answer is slow. */
+/** Every commit waits for an fsync; above this every answer is slow. */
 const fsyncMsMax = 20;
 const fsyncSampleCount = 25;
 
 export interface DoctorFlags {
   readonly dataDir: string;
   readonly listen: string;
-  /** As --store of the scheduler; undefined: only this machine is looked at. */
+  /** As --store of the scheduler; undefined: only this machine is checked. */
   readonly store: string | undefined;
   readonly failpoints: boolean;
   readonly json: boolean;
@@ -139,7 +139,7 @@ async function checkPort(listen: string): Promise<DoctorCheck> {
   return { name: "port", isGood: false, found: `${listen} is used by another program`, advice: "Choose another with --listen" };
 }
 
-/** The error's code, or null where the address could be taken; it is given back at once. */
+/** Listens on the address for a moment: null, or the code of the error. */
 export function tryListen(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const server = createServer();

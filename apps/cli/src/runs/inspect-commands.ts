@@ -1,5 +1,4 @@
-// `astra runs list|show|watch|logs|export|ledger`: looking at runs, following one, taking its whole history away. Comparing two is
-// diff-command.ts, changing them is change-commands.ts.
+// `astra runs list|show|watch|logs|export|ledger`: reading runs. Comparing two is in diff-command.ts, changing them in change-commands.ts.
 
 import { allItems } from "@astraflow/client";
 import type { Ledger, Run } from "@astraflow/protocol";
@@ -62,7 +61,7 @@ export async function listRuns(flags: RunListFlags, context: CommandContext): Pr
 }
 
 export interface ShowRunFlags {
-  /** A position of the log: the run as it was then. */
+  /** A log position: shows the run as it was then. */
   readonly at?: number;
 }
 
@@ -87,13 +86,13 @@ export async function showRun(id: string, { at }: ShowRunFlags, context: Command
   return exitCodes.ok;
 }
 
-/** The last instant that a run as it was knows of: it had not become any older then. */
+/** The last instant in a past state of a run, which stands for "now" in it. */
 function lastInstant({ createdAt, startedAt, finishedAt, nodes = [] }: Run): number {
   const instants = [createdAt, startedAt, finishedAt, ...nodes.flatMap((node) => [node.startedAt, node.finishedAt])];
   return Math.max(0, ...instants.flatMap((instant) => (instant === undefined ? [] : [Date.parse(instant)])));
 }
 
-/** What the facts say was given to workers and what came of it; of the whole log stretch by stretch, each told apart. */
+/** Counts of dispatched tasks and their outcomes, of one run or of the whole log page by page. */
 export async function showLedger(id: string | undefined, context: CommandContext): Promise<CliExitCode> {
   const { client, terminal } = context;
   if (id !== undefined) {
@@ -122,7 +121,7 @@ function formatLedger({ figures, from, to }: Pick<Ledger, "figures" | "from" | "
 
 const ledgerLabels: Readonly<Record<string, string>> = { refusedLate: "refused, too late" };
 
-/** Promised is that neither ever happens, so a script hears of it by the exit code too. */
+/** Neither may ever happen, so the exit code reports it too. */
 function checkLedger({ lost, twice }: Ledger["figures"], { terminal, json }: CommandContext): CliExitCode {
   if (lost === 0 && twice === 0) return exitCodes.ok;
   if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`);
@@ -134,8 +133,8 @@ export async function watchRunToEnd(id: string, context: CommandContext & { sign
 }
 
 /**
- * One line of definition, the facts in order, one line of final state. The run is read before its facts: once it has ended it does
- * not change any more, so the facts read afterwards are all there are.
+ * Prints a line with the definition, the facts in order, and a line with the final state. The run is read before its facts: if it has ended,
+ * the facts that are read afterwards are complete.
  */
 export async function exportRun(id: string, { client, terminal, now }: CommandContext): Promise<CliExitCode> {
   const runId = await findRunId(id, client);
@@ -146,7 +145,7 @@ export async function exportRun(id: string, { client, terminal, now }: CommandCo
   for await (const facts of listFactPages(client, runId, null)) {
     for (const fact of facts) terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
     count += facts.length;
-    // Where the facts themselves go to the screen they are progress enough.
+    // On a screen the facts themselves show the progress.
     const ms = now() - startedAt;
     if (ms > 1_000 && !Number.isFinite(terminal.stdoutColumns))
       terminal.draw([`${count} facts so far, ${Math.round((count * 1_000) / ms)} a second`]);
@@ -162,7 +161,7 @@ export interface LogFlags {
   readonly follow?: boolean;
 }
 
-/** What nodes printed, line by line; followed, what they print from then on too. */
+/** Prints the output of nodes, line by line; with --follow also new output. */
 export async function showLogs(
   id: string,
   node: string | undefined,

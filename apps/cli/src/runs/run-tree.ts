@@ -1,5 +1,5 @@
-// The nodes of a run as a tree: middlewares below their host, iterations below their container, nodes below their iteration. Pure; made from
-// the plan, which knows what belongs where, and the tasks, whose ids say which iteration and call they are.
+// The nodes of a run as a tree: middlewares below their host, iterations below their container, nodes below their iteration. Pure; built from
+// the plan, which has the structure, and the tasks, whose ids name iteration and call.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FollowedNode } from "./followed-run.ts";
@@ -13,9 +13,9 @@ export interface RunTreeRow {
   readonly node: PlanNode;
   /** Null: not reached yet. */
   readonly status: FollowedNode | null;
-  /** Of a loop: iterations known, and of them those that have ended. */
+  /** Of a loop: how many iterations are known, and how many of them have ended. */
   readonly iterations?: { readonly known: number; readonly ended: number };
-  /** What it waits for, by label. */
+  /** Labels of the nodes it waits for. */
   readonly waitsFor: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export interface TaskIndex {
 
 export const taskSlot = (taskId: string, runId: string): string => taskId.slice(runId.length + 1);
 
-/** What there is of everything, found once for all branches. */
+/** Indexes all tasks once, for all rows. */
 export function indexTasks(runId: string, nodes: Iterable<FollowedNode>): TaskIndex {
   const bySlot = new Map<string, FollowedNode>();
   const iterations = new Map<string, Set<number>>();
@@ -36,7 +36,7 @@ export function indexTasks(runId: string, nodes: Iterable<FollowedNode>): TaskIn
   for (const node of nodes) {
     const slot = taskSlot(node.taskId, runId);
     bySlot.set(slot, node);
-    // Every iteration and call on the way to it exists too, whether or not it has an entry of its own.
+    // Every iteration and call above it exists too, even without a task of its own.
     for (const { index } of slot.matchAll(/[*~]/g)) {
       const owner = slot.slice(0, index);
       const number = Number.parseInt(slot.slice(index + 1), 10);
@@ -50,7 +50,7 @@ export function indexTasks(runId: string, nodes: Iterable<FollowedNode>): TaskIn
 const sortNumbers = (sets: Map<string, Set<number>>): Map<string, readonly number[]> =>
   new Map([...sets].map(([owner, numbers]) => [owner, [...numbers].sort((a, b) => a - b)]));
 
-/** Every branch in the order it is shown. */
+/** All rows in the order in which they are shown. */
 export function listTreeRows(plan: Plan, taskIndex: TaskIndex, scope = "", depth = 0): RunTreeRow[] {
   return plan.nodes
     .filter((node) => node.host === null)
@@ -91,13 +91,13 @@ const nodeSlot = (scope: string, ordinal: number): string => (scope === "" ? Str
 
 function middlewareRow({ tree: taskIndex, scope, depth }: TreeScope, node: PlanNode): RunTreeRow {
   const slot = nodeSlot(scope, node.ordinal);
-  // The outermost has one task a reach of its host, inner ones one a call: the last says how it is.
+  // The outermost middleware has one task, inner ones one per call: the last one has the current status.
   const last = taskIndex.calls.get(slot)?.at(-1);
   const status = taskIndex.bySlot.get(slot) ?? taskIndex.bySlot.get(`${slot}~${last}`) ?? null;
   return { slot, depth: depth + 1, label: node.label, kind: "middleware", node, status, waitsFor: [] };
 }
 
-/** A single call says nothing that its host does not; several are shown one by one. */
+/** A single call has no row of its own; several calls have one each. */
 function callRows({ plan, tree: taskIndex, scope, depth }: TreeScope, node: PlanNode, slot: string, calls: number): RunTreeRow[] {
   const number = slot.slice(slot.lastIndexOf("~") + 1);
   const status = taskIndex.bySlot.get(slot) ?? null;
@@ -105,7 +105,7 @@ function callRows({ plan, tree: taskIndex, scope, depth }: TreeScope, node: Plan
   return [...(calls > 1 ? [own] : []), ...containerRows({ plan, tree: taskIndex, scope, depth }, node, slot, depth + 1)];
 }
 
-/** Iterations of a loop with what is in them; of a container that is no loop only what is in it, as long as it was tried once. */
+/** The iterations of a loop with their nodes; of another container only its nodes, unless it was tried several times. */
 function containerRows({ tree: taskIndex }: TreeScope, node: PlanNode, slot: string, depth: number): RunTreeRow[] {
   const { container } = node;
   if (container === null) return [];
@@ -129,7 +129,7 @@ function countIterations(taskIndex: TaskIndex, node: PlanNode, slot: string): Pi
   return { iterations: { known: iterations.length, ended: iterations.filter(isOver).length } };
 }
 
-/** Iterations come without a word of their own on the stream: then what is in them tells. */
+/** The stream has no events of iterations: their status follows from the nodes inside. */
 function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): FollowedNode {
   const own = taskIndex.bySlot.get(iterationSlot);
   if (own !== undefined && isFinalStatus(own.status)) return own;
@@ -148,7 +148,7 @@ function unfinishedPredecessors({ plan, tree: taskIndex, scope }: TreeScope, nod
   return [...new Set(open.map((ordinal) => plan.nodes[ordinal]?.label ?? ""))];
 }
 
-/** Where a task is, in words: `Map › #3 › Personalise`. */
+/** The path of a task: `Map › #3 › Personalise`. */
 export function describeTaskPath(plan: Plan, slot: string): string {
   const labels: string[] = [];
   let level: Plan | null = plan;
@@ -158,7 +158,7 @@ export function describeTaskPath(plan: Plan, slot: string): string {
     const host = level?.nodes[node?.host ?? -1];
     if (host !== undefined) labels.push(host.label);
     labels.push(node?.label ?? step);
-    // A call of a host must not look like the host itself; a middleware is called once by nearly everybody.
+    // A call of a host must not look like the host itself; most middlewares are called once.
     if (call !== undefined && (host === undefined || call !== "1")) labels.push(`call ${call}`);
     if (iteration !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${iteration}`);
     level = node?.container?.body ?? null;

@@ -9,7 +9,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded } from "./run-status.ts";
 import { type ExplanationContext, explainReason } from "./why-explanations.ts";
 
-/** Without a node, of every node that waits: more than these are not explained one by one. */
+/** Without a node, at most this many waiting nodes are explained. */
 const explainedMax = 10;
 
 export async function explainRun(
@@ -20,7 +20,7 @@ export async function explainRun(
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId });
   const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
-  // Those that were not reached wait for these; only where there is none is there something to tell about them.
+  // Nodes that are not reached yet wait for these, so they are explained only where there are no others.
   const reached = open.filter(({ state }) => state !== undefined && state.stage !== "waiting");
   const waiting = reached.length > 0 ? reached : open;
   const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOrTaskId(node, runId, client)];
@@ -80,7 +80,7 @@ function formatPlacement(placement: Placement, context: ExplanationContext): str
 
 const uuidAnywhere = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
-/** The command for what would help, where there is one. */
+/** The command that applies a fix, where there is one. */
 function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
   const blocked = (...codes: string[]): string =>
     stripControlCharacters(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");

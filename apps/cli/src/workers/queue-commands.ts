@@ -1,4 +1,4 @@
-// `astra queues list|show`: what waits for which kind of worker, who could take it, and what keeps the others from it.
+// `astra queues list|show`: waiting tasks by what they need, with the workers that could take them.
 
 import type { QueueList } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList } from "../api/command-context.ts";
@@ -55,7 +55,7 @@ export async function listQueues(
   );
 }
 
-/** One of them, by its id, node type or the beginning of either. A queue is there only while something waits in it. */
+/** Shows a queue by its id, node type or the beginning of either. A queue exists only while tasks wait in it. */
 export async function showQueue(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
   const { items, asOf } = await context.client.listQueues();
   const named = items.map((one) => ({ id: one.queue, name: one.needs.nodeType, queue: one }));
