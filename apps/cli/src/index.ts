@@ -1,4 +1,4 @@
-// The CLI's entrance: wires the real process to the program. `bin/astra.mjs` calls it; nothing else does.
+// The entry point of the CLI: connects the real process to the program. Called by `bin/astra.mjs`.
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -8,13 +8,13 @@ import { isAppName, loadAppCommand } from "./local/app-loader.ts";
 import { exitCodes } from "./output/cli-failure.ts";
 import type { ListenForKeys } from "./output/terminal.ts";
 
-/** Commands that hear of a signal and end in their own way. */
+/** Commands that handle signals themselves. */
 const commandsHandlingSignals: readonly string[] = ["up", "bench"];
 
 /** Runs one command line in this process and returns its exit code. */
 export async function runCli(argv: readonly string[]): Promise<number> {
   const [first, ...rest] = argv;
-  // Apps read their words and signals themselves, --help included.
+  // The scheduler and the worker handle their own arguments, --help and signals.
   if (isAppName(first)) return (await loadAppCommand(first)).run(rest, process.env);
   const [helpTopic] = rest;
   if (first === "help" && isAppName(helpTopic)) return (await loadAppCommand(helpTopic)).run(["--help"], process.env);
@@ -24,13 +24,13 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     const isSecond = stopController.signal.aborted;
     stopController.abort();
     if (isSecond) forceStopController.abort();
-    // Commands that have nothing to say at their end, or are asked twice, simply end.
+    // Other commands, and a second signal while watching, end at once.
     const isWatching = first === "run" || (first === "runs" && rest[0] === "watch");
     if (!(isWatching || commandsHandlingSignals.includes(first ?? "")) || (isSecond && isWatching))
       process.exit(exitCodes.interrupted);
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
-  // A reader that has seen enough (`astra runs list | head`) is no error.
+  // A reader that closes the pipe early (`astra runs list | head`) is no error.
   process.stdout.on("error", (cause: NodeJS.ErrnoException) => process.exit(cause.code === "EPIPE" ? 0 : 1));
   return runProgram(argv, {
     stdout: process.stdout,
@@ -44,7 +44,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   });
 }
 
-/** On stderr, so that stdout holds data alone. Lines as the terminal gives them: Ctrl+C stays what it is. */
+/** Asks on stderr, because stdout carries only data. Without raw mode, so that Ctrl+C still works. */
 const promptOnTerminal: NonNullable<PromptUser> = async (question) => {
   const reader = createInterface({ input: process.stdin, terminal: false });
   process.stderr.write(question);
@@ -58,7 +58,7 @@ const promptOnTerminal: NonNullable<PromptUser> = async (question) => {
   }
 };
 
-/** Keys at once instead of lines. The terminal hands on ^C and ^Z as keys then: they stay what they are, for the whole group. */
+/** Reads single keys. In raw mode ^C and ^Z arrive as keys, so the signals are sent to the process group here. */
 const listenForKeys: ListenForKeys = (onKey) => {
   const { stdin } = process;
   const read = (bytes: Buffer): void => {
@@ -79,7 +79,7 @@ const listenForKeys: ListenForKeys = (onKey) => {
   };
 };
 
-/** BROWSER, or what the desktop has; only where somebody sits who would see it. */
+/** Runs BROWSER, or on a terminal the browser of the desktop. */
 async function openBrowser(url: string): Promise<boolean> {
   const program = process.env["BROWSER"] ?? (process.stdout.isTTY ? "xdg-open" : undefined);
   if (program === undefined || program === "") return false;

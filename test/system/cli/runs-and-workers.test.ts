@@ -54,11 +54,11 @@ describe("astra run", () => {
     await pollUntil("the run to be there", async () => (await new SchedulerApi(first.http).listRuns()).length === 1);
 
     first.process.kill("SIGKILL");
-    await pollUntil("the CLI to notice", async () => following.stderr().includes("reconnecting, nothing is missed"));
+    await pollUntil("the CLI to notice", async () => following.stderr().includes("reconnecting, no event is lost"));
     await startScheduler({ dataDir: first.dataDir, listen: first.listen });
 
     expect(await withTimeout(following.ended, "the end of astra run", following.stderr)).toEqual({ code: 0, signal: null });
-    expect(following.stderr()).toContain("connected again, nothing missed");
+    expect(following.stderr()).toContain("Reconnected; no events were lost.");
   });
 
   it("[L8] interrupted, it leaves the run going, says how to stop it, and ends with 130", async () => {
@@ -124,7 +124,7 @@ describe("astra runs", () => {
     expect(second).toMatchObject({
       code: 0,
       stdout: `${runId} cancelled\n`,
-      stderr: "It had ended already; nothing was done.\n",
+      stderr: "The run had already ended; nothing was changed.\n",
     });
   });
 

@@ -48,7 +48,7 @@ it("[L3] a secret is taken from a file or the environment, never from the comman
   expect(resolveApiEndpoint({ token: `@${join(folder, "token")}`, env: {} }).token).toBe("s3cret");
   expect(() => resolveApiEndpoint({ token: "s3cret", env: {} })).toThrow(/can be read by everyone/);
   expect(() => resolveApiEndpoint({ token: "@/nowhere/at/all", env: {} })).toThrow(/cannot be read/);
-  expect(() => resolveApiEndpoint({ url: "8080", env: {} })).toThrow(/no address of a scheduler/);
+  expect(() => resolveApiEndpoint({ url: "8080", env: {} })).toThrow(/not a valid scheduler URL/);
 });
 
 it("[L3] of a token file that holds a new and an old secret the first line is sent, and one that is no token is not repeated", () => {
@@ -61,10 +61,8 @@ it("[L3] of a token file that holds a new and an old secret the first line is se
 
   expect(resolveApiEndpoint({ token: write("\nnew-one \r\nold-one\n"), env: {} }).token).toBe("new-one");
   expect(() => resolveApiEndpoint({ token: write("\n"), env: {} })).toThrow(/token file is empty/);
-  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(
-    /^The token file holds something that cannot be/,
-  );
-  expect(() => resolveApiEndpoint({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN holds something that cannot be/);
+  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(/^The token file is not a valid token/);
+  expect(() => resolveApiEndpoint({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN is not a valid token/);
 });
 
 it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
@@ -78,7 +76,7 @@ it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and
 
   expect(resolveApiEndpoint({ env })).toMatchObject({ caCertificate: one });
   expect(resolveApiEndpoint({ env, ca: join(folder, "two") })).toMatchObject({ caCertificate: two });
-  expect(() => resolveApiEndpoint({ env: {}, ca: join(folder, "none") })).toThrow(/holds no certificate/);
+  expect(() => resolveApiEndpoint({ env: {}, ca: join(folder, "none") })).toThrow(/contains no PEM certificate/);
   expect(() => resolveApiEndpoint({ env: {}, ca: "/nowhere/at/all" })).toThrow(/--ca cannot be read/);
 });
 
@@ -100,7 +98,7 @@ it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
   await expect(createCliClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(
-    /If it has TLS, its address begins with https:/,
+    /If it uses TLS, its URL begins with https:/,
   );
 });
 
@@ -127,14 +125,14 @@ it("[L2] [L56] a refusal keeps the scheduler's own code and words; something tha
 
   await expect(createCliClient({ url: elsewhere, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
-    message: expect.stringMatching(/does not speak as a scheduler does \(HTTP 404\)/),
+    message: expect.stringMatching(/is not an AstraFlow scheduler \(HTTP 404\)/),
   });
 
   await expect(createCliClient({ url: refusing, token: "t" }).cancelRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: 6,
     body: { error: "E.RUN.TERMINAL" },
   });
-  await expect(createCliClient({ url: foreign, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(/does not speak JSON/);
+  await expect(createCliClient({ url: foreign, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(/the response is not JSON/);
 });
 
 it("[L3] requests carry the token as a bearer and the idempotency key, and ids are escaped", async () => {

@@ -1,9 +1,8 @@
-// The scheduler's API as the commands use it: the typed client, whose failures leave as a CliFailure that names the address or the fault.
-// What is done with the answers is the commands' business.
+// The scheduler's API as the commands use it: the typed client, whose errors become CliFailures that name the address or the fault.
 
 import { setDefaultCACertificates } from "node:tls";
 import { ApiFault, type Client, createClient as createApiClient, NoAnswer } from "@astraflow/client";
-import { CliFailure, exitCodeForStatus, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, errorMessage, exitCodeForStatus, exitCodes } from "../output/cli-failure.ts";
 import type { ApiEndpoint } from "./api-endpoint.ts";
 
 export type { Client } from "@astraflow/client";
@@ -12,7 +11,7 @@ const requestTimeoutMs = 30_000;
 
 export interface CliClientOptions {
   readonly waitMs?: number;
-  /** Hears of every request that was answered or was not, in one line; never of the token. */
+  /** Called with one line per request, answered or not; the token is never in it. */
   readonly logRequest?: ((line: string) => void) | undefined;
 }
 
@@ -20,9 +19,9 @@ export function createCliClient(
   connection: ApiEndpoint,
   { waitMs = requestTimeoutMs, logRequest }: CliClientOptions = {},
 ): Client {
-  // For the whole process, which talks to this scheduler and nobody else: fetch takes no authority of its own.
+  // For the whole process, which talks only to this scheduler: fetch takes no CA of its own.
   if (connection.caCertificate !== undefined) setDefaultCACertificates([connection.caCertificate]);
-  // Nobody there is told at once; commands that can wait for a scheduler do so themselves, and say it.
+  // A scheduler that is away is reported at once; commands that can wait for it do so themselves.
   const client = createApiClient({
     url: connection.url,
     token: connection.token,
@@ -51,7 +50,7 @@ export function createCliClient(
   };
 }
 
-/** Tells method, path, status and time of each request; of a stream the time to its head. */
+/** Logs method, path, status and time of each request; for a stream, the time to its headers. */
 function createLoggingFetch(logRequest: (line: string) => void): (url: string, init: RequestInit) => Promise<Response> {
   return async (url, init) => {
     const startedAt = performance.now();
@@ -70,7 +69,7 @@ function createLoggingFetch(logRequest: (line: string) => void): (url: string, i
   };
 }
 
-/** What the client throws, as the CLI says it; anything else is what it was. */
+/** An error of the client as a CliFailure; any other error unchanged. */
 function toCliFailure(cause: unknown, url: string, waitMs: number): unknown {
   if (cause instanceof ApiFault) {
     if (cause.code === `HTTP ${cause.status}`) return notASchedulerFailure(url, cause.code);
@@ -79,43 +78,47 @@ function toCliFailure(cause: unknown, url: string, waitMs: number): unknown {
     return new CliFailure(exitCodeForStatus(cause.status), cause.toJSON(), next);
   }
   if (!(cause instanceof NoAnswer)) return cause;
-  return cause.isLate ? timeoutFailure(url, waitMs) : unreachableFailure(url, cause.cause);
+  return cause.isLate ? timeoutFailure(url, waitMs) : noAnswerFailure(url, cause.cause);
 }
 
-/** Somebody may well be there, and wait for a store that is away; starting another scheduler would be bad advice. */
-function timeoutFailure(url: string, waitMs: number): CliFailure {
-  const message = `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`;
-  return new CliFailure(
-    exitCodes.unreachable,
-    { error: "E.UNREACHABLE", message, details: { reason: "TIMEOUT" } },
+/** A scheduler that cannot be used: nothing was answered, or nothing that a scheduler would answer. */
+const unreachable = (message: string, reason: string, suggestedCommand: string): CliFailure =>
+  new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, suggestedCommand);
+
+/** The scheduler may be waiting for its store, so starting another one would be bad advice. */
+const timeoutFailure = (url: string, waitMs: number): CliFailure =>
+  unreachable(
+    `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`,
+    "TIMEOUT",
     `curl ${url}/readyz`,
   );
-}
 
-/** A refusal of a scheduler has a body; this one is of another program, or of something on the way, and says nothing about what was asked. */
-function notASchedulerFailure(url: string, reason: string): CliFailure {
-  const message = `What answers at ${url} does not speak as a scheduler does (${reason}). Name another with --url or ASTRA_URL, or look at what stands in between.`;
-  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, `curl ${url}/readyz`);
-}
+/** A scheduler refuses with an error body; this response comes from another program or a proxy. */
+const notASchedulerFailure = (url: string, reason: string): CliFailure =>
+  unreachable(
+    `The server at ${url} is not an AstraFlow scheduler (${reason}). Check --url or ASTRA_URL, and any proxy in between.`,
+    reason,
+    `curl ${url}/readyz`,
+  );
 
-/** How OpenSSL and Node call a certificate that does not prove what it should. */
+/** The codes of OpenSSL and Node for a certificate that cannot be verified. */
 const certificateErrors = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
 
-function unreachableFailure(url: string, cause: unknown): CliFailure {
+function noAnswerFailure(url: string, cause: unknown): CliFailure {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
-  if (certificateErrors.test(reason)) {
-    const message = `What answers at ${url} could not prove that it is your scheduler (${reason}). Name its authority with --ca FILE or ASTRA_CA, and use the name that its certificate holds.`;
-    return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra … --ca FILE");
-  }
-  const why =
-    inner instanceof SyntaxError
-      ? "what answers there does not speak JSON"
-      : inner instanceof Error
-        ? inner.message || inner.name
-        : String(inner);
-  // A TLS port hangs up on whoever speaks plain HTTP to it, without a word.
-  const hint = reason === "UND_ERR_SOCKET" && url.startsWith("http:") ? " If it has TLS, its address begins with https://." : "";
-  const message = `No scheduler answers at ${url} (${why}). Start one, or name another with --url or ASTRA_URL.${hint}`;
-  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra up");
+  if (certificateErrors.test(reason))
+    return unreachable(
+      `The TLS certificate of ${url} could not be verified (${reason}). Pass its CA with --ca FILE or ASTRA_CA, and use the host name in the certificate.`,
+      reason,
+      "astra … --ca FILE",
+    );
+  const why = inner instanceof SyntaxError ? "the response is not JSON" : errorMessage(inner) || (inner as Error).name;
+  // A TLS port closes a plain HTTP connection without a response.
+  const hint = reason === "UND_ERR_SOCKET" && url.startsWith("http:") ? " If it uses TLS, its URL begins with https://." : "";
+  return unreachable(
+    `No scheduler answers at ${url} (${why}). Start one, or choose another with --url or ASTRA_URL.${hint}`,
+    reason,
+    "astra up",
+  );
 }

@@ -1,18 +1,19 @@
-// Which scheduler a command talks to and as whom: from flags, the environment, what `astra login` kept, or the defaults of one's own machine.
+// Which scheduler a command talks to, and with which token: from flags, the environment, `astra login`, or the defaults for this machine.
 
 import { readFileSync } from "node:fs";
 import { isLoopbackHost, readSecretArgument } from "@astraflow/settings";
 import { usageFailure } from "../output/cli-failure.ts";
+import { readTextFile } from "./input-file.ts";
 import { findSavedToken } from "./saved-tokens.ts";
 
 const defaultUrl = "http://127.0.0.1:8080";
-/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
+/** Public, not a secret: only a scheduler that was started with --dev accepts it. */
 const devToken = "dev-token";
 
 export interface ApiEndpoint {
   readonly url: string;
   readonly token: string;
-  /** The one authority (PEM) that may have signed the scheduler's certificate; absent: those that this machine trusts. */
+  /** The only CA (PEM) accepted for the scheduler's certificate; absent: the CAs that this machine trusts. */
   readonly caCertificate?: string;
 }
 
@@ -27,20 +28,15 @@ export function resolveApiEndpoint({ url: urlFlag, token, ca, env }: EndpointFla
   const url = (urlFlag ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
-    throw usageFailure(`"${url}" is no address of a scheduler; write it like ${defaultUrl}.`);
+    throw usageFailure(`"${url}" is not a valid scheduler URL. Example: ${defaultUrl}.`);
   const file = ca ?? env["ASTRA_CA"];
   const authority = file === undefined || file === "" ? {} : { caCertificate: readCaFile(file) };
   return { url, token: readToken(token, env, parsed), ...authority };
 }
 
 function readCaFile(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (cause) {
-    throw usageFailure(`The file of --ca cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
-  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} holds no certificate (PEM); --ca needs one.`);
+  const text = readTextFile(file, "The file of --ca");
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} contains no PEM certificate; --ca needs one.`);
   return text;
 }
 
@@ -67,8 +63,8 @@ function readTokenFile(file: string): string {
   }
 }
 
-/** No header can carry anything else, and what refuses it there repeats the secret in its words. */
+/** A header carries nothing else, and the error that fetch would throw contains the secret. */
 function validateToken(token: string, where: string): string {
   if (/^[\x21-\x7e]*$/.test(token)) return token;
-  throw usageFailure(`${where} holds something that cannot be a token: only printable ASCII without spaces is one.`);
+  throw usageFailure(`${where} is not a valid token: tokens are printable ASCII without spaces.`);
 }

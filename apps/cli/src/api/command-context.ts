@@ -1,5 +1,5 @@
-// What every command is given besides its own words: the client, the terminal, and in which form answers are wanted. Lists are printed here,
-// so that all of them look and pipe alike.
+// What every command gets besides its flags and arguments: the client, the terminal and the form of output. Lists are printed here, so that
+// all of them look alike.
 
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
@@ -15,7 +15,7 @@ export interface CommandContext {
   readonly terminal: Terminal;
   readonly json: boolean;
   readonly output?: OutputForm;
-  /** Returns where the person agrees; see confirmation.ts. */
+  /** Throws unless the user confirms; see confirmation.ts. */
   readonly confirm: ConfirmAction;
   now(): number;
 }
@@ -25,7 +25,7 @@ export interface TableColumn<T> {
   readonly value: (item: T) => string;
   /** Only in wide tables. */
   readonly isWide?: true;
-  /** What gives way where the screen is too narrow; see fitTableToWidth. */
+  /** How the column is shortened on a narrow screen; see fitTableToWidth. */
   readonly kind?: CellKind;
   readonly color?: (item: T) => keyof Colors | null;
 }
@@ -36,7 +36,7 @@ export interface ListOutput<T> {
   readonly jsonBody: unknown;
   readonly id: (item: T) => string;
   readonly columns: readonly TableColumn<T>[];
-  /** Said when there is nothing, with what to do. */
+  /** Printed when the list is empty, with what to do. */
   readonly emptyMessage: string;
 }
 
@@ -53,7 +53,7 @@ export function printList<T>(
       shown.map(({ header }) => header),
       ...items.map((item) => shown.map(({ value }) => stripControlCharacters(value(item)) || "-")),
     ];
-    // A wide table is what was asked for, however narrow the screen.
+    // A wide table is printed in full, however narrow the screen is.
     const fitted = output === "wide" ? rows : fitTableToWidth(rows, shown, terminal.stdoutColumns);
     const painted = fitted.map((row, at) => (at === 0 ? row : colorRow(row, items[at - 1] as T, shown, terminal.colors)));
     for (const line of formatTable(painted)) terminal.print(line);
@@ -68,7 +68,7 @@ function colorRow<T>(row: readonly string[], item: T, columns: readonly TableCol
   });
 }
 
-/** Whole items only when one page was asked for; what more there is is said. */
+/** Tells that a list is longer than what was printed. */
 export function printMoreHint(
   page: { readonly nextCursor: string | null },
   limit: number,
@@ -76,13 +76,19 @@ export function printMoreHint(
 ): void {
   if (page.nextCursor === null || json) return;
   terminal.info(
-    limit >= 200 ? "more there are; say more of what you look for: --filter" : `more: --limit ${Math.min(200, limit * 2)}`,
+    limit >= 200
+      ? "More items exist. Narrow the list with --filter."
+      : `More items exist. Show them with --limit ${Math.min(200, limit * 2)}.`,
   );
 }
 
-/** One thing: its JSON, its id alone, or lines for people. */
-export function printItem(jsonBody: unknown, lines: readonly string[], { terminal, json }: CommandContext): CliExitCode {
+/** Prints one item as JSON or as lines; the lines are made only where they are printed. */
+export function printItem(
+  jsonBody: unknown,
+  lines: readonly string[] | (() => readonly string[]),
+  { terminal, json }: CommandContext,
+): CliExitCode {
   if (json) terminal.print(JSON.stringify(jsonBody));
-  else for (const line of lines) terminal.print(line);
+  else for (const line of typeof lines === "function" ? lines() : lines) terminal.print(line);
   return exitCodes.ok;
 }

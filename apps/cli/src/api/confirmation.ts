@@ -1,34 +1,28 @@
-// Before something is changed: asking the person, or showing what would be sent and sending nothing. Which commands do so is in the
-// program-*.ts tables.
+// Before a change: asks for confirmation, or with --dry-run shows the request without sending it.
 
 import { type Route, routes } from "@astraflow/protocol";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
 
-/** Puts a question to the person at the terminal; null where there is none. */
+/** Asks a question at the terminal; null where there is none. */
 export type PromptUser = ((question: string) => Promise<string>) | null;
 
-/** Returns where the deed may be done. `deed` goes on after "This would": `stop run 7c1e`. */
+/** Throws unless the user confirms. The action completes the sentence "This will …": `cancel run 7c1e`. */
 export type ConfirmAction = (action: string) => Promise<void>;
 
-export function createConfirmation({
-  isAgreed: isConfirmed,
-  ask: promptUser,
-}: {
-  isAgreed: boolean;
-  ask: PromptUser;
-}): ConfirmAction {
+export function createConfirmation({ isConfirmed, promptUser }: { isConfirmed: boolean; promptUser: PromptUser }): ConfirmAction {
   return async (action) => {
     if (isConfirmed) return;
-    if (promptUser === null) throw usageFailure(`This would ${action}; say --yes to do it, or --dry-run to see only.`);
-    const answer = await promptUser(`This would ${action}. Go on? [y/N] `);
+    if (promptUser === null)
+      throw usageFailure(`This would ${action}. Repeat with --yes to do it, or with --dry-run to preview it.`);
+    const answer = await promptUser(`This will ${action}. Continue? [y/N] `);
     if (!/^y(es)?$/i.test(answer.trim()))
-      throw new CliFailure(exitCodes.failed, { error: "E.DECLINED", message: "Nothing was done." });
+      throw new CliFailure(exitCodes.failed, { error: "E.DECLINED", message: "Cancelled; nothing was changed." });
   };
 }
 
-/** Thrown in place of the first request that would change something. */
+/** Thrown instead of sending the first request that would change something. */
 export class DryRunIntercepted extends Error {
   readonly request: { readonly method: string; readonly path: string; readonly body?: unknown };
 
@@ -38,7 +32,7 @@ export class DryRunIntercepted extends Error {
   }
 }
 
-/** The same client, whose changing calls are only shown. The table of routes says which those are. */
+/** The same client, but every call of a route that is no GET throws the request. */
 export function createDryRunClient(client: Client): Client {
   const rows = Object.entries(routes as Record<string, Route>).filter(([, { method }]) => method !== "GET");
   const shown = rows.map(([name, route]) => [
@@ -55,6 +49,6 @@ export function printDryRun({ request }: DryRunIntercepted, json: boolean, termi
   const { method, path, body } = request;
   if (json) terminal.print(JSON.stringify({ dryRun: true, ...request }));
   else terminal.print(`${method} ${path}${body === undefined ? "" : ` ${JSON.stringify(body)}`}`);
-  terminal.info("Nothing was sent. Without --dry-run it would be.");
+  terminal.info("Dry run: nothing was sent.");
   return exitCodes.ok;
 }

@@ -1,4 +1,4 @@
-// Tokens that `astra login` was given, one a scheduler, in a file that only its owner reads. Passwords are never kept.
+// The tokens of `astra login`, one per scheduler, in a file that only its owner can read. Passwords are never saved.
 
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ interface SavedToken {
   readonly until: number;
 }
 
-/** Null where there is no home to keep anything in. */
+/** Null without a home folder. */
 export function tokensFilePath(env: Env): string | null {
   const folder = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : "");
   return folder === "" ? null : join(folder, "astra", "tokens.json");
@@ -24,18 +24,18 @@ function readTokensFile(env: Env): Record<string, SavedToken> {
   try {
     return JSON.parse(readFileSync(file, "utf8")) as Record<string, SavedToken>;
   } catch {
-    // Nothing was kept, or it cannot be read any more: then nobody is signed in.
+    // No file, or a damaged one: no token is saved.
     return {};
   }
 }
 
-/** The token for this scheduler, unless its time is over. */
+/** The token for this scheduler, unless it has expired. */
 export function findSavedToken(origin: string, env: Env, now: number = Date.now()): string | undefined {
   const saved = readTokensFile(env)[origin];
   return saved !== undefined && saved.until > now ? saved.token : undefined;
 }
 
-/** Keeps or, with null, forgets it. Written beside and renamed, so that a reader never sees half a file. */
+/** Saves a token, or with null deletes it. The file is written aside and renamed, so that a reader never sees half of it. */
 export function saveToken(origin: string, saved: SavedToken | null, env: Env): string | null {
   const file = tokensFilePath(env);
   if (file === null) return null;

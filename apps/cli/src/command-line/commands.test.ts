@@ -57,7 +57,7 @@ describe("steering", () => {
       ["replayRun", { runId, body: { from: nodeId, version: 3 } }],
     ]);
     expect(fixture.stdout()).toMatch(/TASK +STATUS +FROM +TO +SENT\n.*\.0 +ready +w-1 +w-2 +stop\n/);
-    expect(fixture.stderr()).toContain("Nothing was open; nothing was changed.");
+    expect(fixture.stderr()).toContain("No task was open; nothing was changed.");
     await expect(replayRun(runId, { version: "newest" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
   });
 
@@ -75,24 +75,24 @@ describe("steering", () => {
       {
         changeRuns: ({ body }: { body: { dryRun?: boolean } }) => ({ ...bulk, status: body.dryRun ? "planned" : "done" }),
       },
-      { confirm: createConfirmation({ isAgreed: false, ask: null }) },
+      { confirm: createConfirmation({ isConfirmed: false, promptUser: null }) },
     );
 
-    await expect(runBulkChange("cancel", {}, fixture.context)).rejects.toThrow(/Say which runs/);
+    await expect(runBulkChange("cancel", {}, fixture.context)).rejects.toThrow(/Choose runs with --filter/);
     await expect(runBulkChange("cancel", { status: ["failed"] }, fixture.context)).rejects.toThrow(
-      /would cancel 3 runs; say --yes/,
+      /would cancel 3 runs\. Repeat with --yes/,
     );
     expect(await runBulkChange("cancel", { status: ["failed"], dryRun: true }, fixture.context)).toBe(0);
     expect(fixture.calls.every(([, input]) => (input as { body: { dryRun?: boolean } }).body.dryRun)).toBe(true);
     expect(await runBulkChange("cancel", { status: ["failed"], yes: true }, fixture.context)).toBe(1);
-    expect(fixture.stdout()).toMatch(/2 changed, 0 needed nothing, 1 refused\nrefused 01a1.* E\.X: m\n$/);
+    expect(fixture.stdout()).toMatch(/2 changed, 0 unchanged, 1 refused\nrefused 01a1.* E\.X: m\n$/);
   });
 
   it("[L9] a cancel that came too late says so", async () => {
     const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
 
     expect(await cancelRun(runId, fixture.context)).toBe(0);
-    expect(fixture.stderr()).toContain("had ended already");
+    expect(fixture.stderr()).toContain("had already ended");
   });
 });
 

@@ -192,15 +192,15 @@ describe("every command", () => {
       const questions: string[] = [];
       const ask = (answer: string) => async (question: string) => (questions.push(question), answer);
 
-      expect(await api.run(bare)).toMatchObject({ exitCode: 2, err: expect.stringMatching(/This would .*; say --yes/) });
+      expect(await api.run(bare)).toMatchObject({ exitCode: 2, err: expect.stringMatching(/This would .*\. Repeat with --yes/) });
       expect(await api.run(bare, { promptUser: ask("no") })).toMatchObject({
         exitCode: 1,
-        err: expect.stringContaining("Nothing was done."),
+        err: expect.stringContaining("Cancelled; nothing was changed."),
       });
       expect(api.requests.filter(isChange)).toEqual([]);
       expect(await api.run(bare, { promptUser: ask("y") })).toMatchObject({ exitCode: 0 });
       expect(api.requests.filter(isChange).map(({ name }) => name)).toEqual(changes);
-      expect(questions).toEqual(Array.from({ length: 2 }, () => expect.stringMatching(/^This would .*\. Go on\? \[y\/N\] $/)));
+      expect(questions).toEqual(Array.from({ length: 2 }, () => expect.stringMatching(/^This will .*\. Continue\? \[y\/N\] $/)));
     },
   );
 });
@@ -283,7 +283,7 @@ describe("exit codes", () => {
     const left = await api.run(["runs", "watch", run], { stopSignal: stopping });
     expect(left).toMatchObject({
       exitCode: 130,
-      err: expect.stringContaining(`left; the run goes on. Stop it with: astra runs cancel ${run}`),
+      err: expect.stringContaining(`Stopped watching; the run continues. Cancel it with: astra runs cancel ${run}`),
     });
   });
 });

@@ -1,4 +1,4 @@
-// How a command explains itself: one line, examples, then arguments, flags and commands. What each says is in the program-*.ts tables.
+// The help of a command: one line, examples, then arguments, flags and commands. The texts are in *-command-definitions.ts.
 
 import type { Command, Help, Option } from "commander";
 
@@ -11,12 +11,12 @@ export function setExamples(command: Command, lines: readonly string[]): Command
 
 const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
 
-/** What nearly every command has stands last: one looks for what is special. */
+/** Flags of nearly every command come last: people look for the special ones. */
 const commonFlags: ReadonlySet<string> = new Set(
   ["url", "token", "ca", "verbose", "json", "quiet", "no-color", "output", "limit", "help"].map((name) => `--${name}`),
 );
 
-/** In place of commander's own order, which begins with the usage and shows no examples. */
+/** Replaces commander's own order, which begins with the usage and shows no examples. */
 export function formatHelp(command: Command, helper: Help): string {
   const width = helper.padWidth(command, helper);
   const row = (term: string, description: string): string => helper.formatItem(term, width, description, helper);

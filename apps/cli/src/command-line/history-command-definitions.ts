@@ -1,8 +1,6 @@
-// The commands about what has happened, saved views, the live picture and the browser, and their flags.
+// The commands about dead letters, the audit, events and saved views, and `top` and `open`.
 
 import { type QueryableList, queryKeys } from "@astraflow/protocol";
-import { Option } from "commander";
-import { setCompletionHints } from "../completion/completion-hints.ts";
 import {
   type AuditListFlags,
   type DeadLetterListFlags,
@@ -16,200 +14,176 @@ import {
 import { listViews, removeView, type SaveViewFlags, saveView, showView, type ViewListFlags } from "../history/view-commands.ts";
 import { openPage } from "../local/open-command.ts";
 import { refreshMsMin, showTop } from "../workers/top-command.ts";
-import {
-  addConfirmationFlags,
-  addConnectionFlags,
-  addDryRunFlag,
-  addFilterFlags,
-  addListFlags,
-  type CommonFlags,
-  createChangeContext,
-  createCommandContext,
-  type DefineCommands,
-  parseInstantFlag,
-  parseInteger,
-} from "./common-flags.ts";
-import { setExamples } from "./help.ts";
+import { type CommandTable, instantOption, parseInteger } from "./command-table.ts";
 
-export const defineHistoryCommands: DefineCommands = (program, environment, setExitCode) => {
-  defineDeadLetterCommands(program, environment, setExitCode);
-  defineAuditCommands(program, environment, setExitCode);
-  defineEventsCommand(program, environment, setExitCode);
-  defineViewCommands(program, environment, setExitCode);
-  defineTopAndOpenCommands(program, environment, setExitCode);
-};
+const taskHelp = "id or label, or its unique beginning";
+const viewHelp = "name or id, or its unique beginning";
+const reasonHelp = "reason, for the log and the audit";
+const runFilterHelp = "by its id, or its unique beginning or end";
+const pages = Object.keys(queryKeys) as QueryableList[];
+const letterExamples = (verb: string): string[] => [
+  `astra letters ${verb} 7c1e.4`,
+  `astra letters ${verb} 7c1e.4 --reason "fixed upstream"`,
+  `astra letters ${verb} 7c1e.4 --dry-run`,
+];
 
-const defineDeadLetterCommands: DefineCommands = (program, environment, setExitCode) => {
-  const letters = program.command("letters").description("tasks that failed for good");
-  setExamples(letters, ["astra letters list", "astra letters requeue 7c1e.4", "astra letters dismiss 7c1e.4"]);
-  addFilterFlags(
-    addListFlags(letters.command("list").alias("ls"), [
+export const historyCommands: CommandTable = {
+  letters: {
+    help: "list, requeue and dismiss dead letters: tasks that failed for good",
+    examples: ["astra letters list", "astra letters requeue 7c1e.4", "astra letters dismiss 7c1e.4"],
+  },
+  "letters list": {
+    alias: "ls",
+    help: "list dead letters, newest first",
+    examples: [
       "astra letters list",
       'astra letters list --filter "run:7c1e timeout"',
       "astra letters list --status dismissed --json",
-    ]),
-    queryKeys.letters,
-  )
-    .description("dead letters, newest first")
-    .addOption(new Option("--status <status>", "in this state (default: open)").choices(["open", "requeued", "dismissed"]))
-    .option("--search <words>", "words of workflow, node, code or message")
-    .action(async (flags: CommonFlags & DeadLetterListFlags) =>
-      setExitCode(await listDeadLetters(flags, createCommandContext(flags, environment))),
-    );
-  const examples = (verb: string): string[] => [
-    `astra letters ${verb} 7c1e.4`,
-    `astra letters ${verb} 7c1e.4 --reason "fixed upstream"`,
-    `astra letters ${verb} 7c1e.4 --dry-run`,
-  ];
-  const taskArgumentHelp = "its id or label, shortened while unique";
-  addDryRunFlag(letters.command("requeue"), examples("requeue"))
-    .description("start the run anew from the node that died")
-    .argument("<task>", taskArgumentHelp)
-    .option("--reason <words>", "why, for the log and the audit")
-    .action(async (task: string, flags: CommonFlags & { reason?: string }) =>
-      setExitCode(await requeueDeadLetter(task, flags.reason, createChangeContext(flags, environment))),
-    );
-  addConfirmationFlags(letters.command("dismiss").alias("rm"), examples("dismiss"))
-    .description("take it off the list; nothing is run")
-    .argument("<task>", taskArgumentHelp)
-    .option("--reason <words>", "why, for the log and the audit")
-    .action(async (task: string, flags: CommonFlags & { reason?: string }) =>
-      setExitCode(await dismissDeadLetter(task, flags.reason, createChangeContext(flags, environment))),
-    );
-};
-
-const defineAuditCommands: DefineCommands = (program, environment, setExitCode) => {
-  const audit = program.command("audit").description("who did what");
-  setExamples(audit, ["astra audit list", "astra audit list --since 1d", "astra audit list --action worker.drain"]);
-  addFilterFlags(
-    addListFlags(audit.command("list").alias("ls"), [
+    ],
+    list: {},
+    filter: queryKeys.letters,
+    options: {
+      "--status <status>": { help: "with this status (default: open)", choices: ["open", "requeued", "dismissed"] },
+      "--search <text>": "search workflow, node, code and message",
+    },
+    run: (context, flags: DeadLetterListFlags) => listDeadLetters(flags, context),
+  },
+  "letters requeue": {
+    kind: "change",
+    help: "start a new run from the failed node on",
+    examples: letterExamples("requeue"),
+    arguments: { "<task>": taskHelp },
+    options: { "--reason <text>": reasonHelp },
+    run: (context, flags: { reason?: string }, task: string) => requeueDeadLetter(task, flags.reason, context),
+  },
+  "letters dismiss": {
+    kind: "delete",
+    alias: "rm",
+    help: "remove a dead letter from the list without running it",
+    examples: letterExamples("dismiss"),
+    arguments: { "<task>": taskHelp },
+    options: { "--reason <text>": reasonHelp },
+    run: (context, flags: { reason?: string }, task: string) => dismissDeadLetter(task, flags.reason, context),
+  },
+  audit: {
+    help: "show who changed what",
+    examples: ["astra audit list", "astra audit list --since 1d", "astra audit list --action worker.drain"],
+  },
+  "audit list": {
+    alias: "ls",
+    help: "list audit entries, newest first",
+    examples: [
       "astra audit list",
       "astra audit list --action worker.drain --json",
       'astra audit list --filter "actor:ada since:1d"',
-    ]),
-    queryKeys.audit,
-  )
-    .description("what was done, newest first")
-    .option("--action <action>", "exactly this action, such as worker.drain")
-    .option("--actor <id>", "by this user or token, by name or id")
-    .option("--target <id>", "to this thing")
-    .option("--run <run>", "to this run and its tasks, by its id, shortened while unique")
-    .option("--since <instant>", "nothing older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", parseInstantFlag)
-    .action(async (flags: CommonFlags & AuditListFlags) =>
-      setExitCode(await listAudit(flags, createCommandContext(flags, environment))),
-    );
-};
-
-const defineEventsCommand: DefineCommands = (program, environment, setExitCode) => {
-  addFilterFlags(
-    addConnectionFlags(program.command("events"), [
+    ],
+    list: {},
+    filter: queryKeys.audit,
+    options: {
+      "--action <action>": "with exactly this action, such as worker.drain",
+      "--actor <id>": "by this user or token, by name or id",
+      "--target <id>": "with this target",
+      "--run <run>": `about this run and its tasks, ${runFilterHelp}`,
+      "--since <instant>": instantOption("not older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
+    },
+    run: (context, flags: AuditListFlags) => listAudit(flags, context),
+  },
+  events: {
+    help: "print events, one per line",
+    examples: [
       "astra events --follow",
       "astra events --since 1200 --topics run,node.status",
       "astra events --follow --json --topics wire --worker w-2",
-    ]),
-    queryKeys.events,
-  )
-    .description("what happens, one line an event")
-    .option("--follow", "go on with what comes (without: what has come since --since)")
-    .option("--since <cursor>", "after this event, or the asOf of any answer (default: from now on; 0: all that is kept)")
-    .option("--topics <topics>", "types, or beginnings of types, with commas between them; frames of workers: wire")
-    .option("--run <run>", "only of this run, by its id, shortened while unique")
-    .option("--worker <worker>", "only of this worker, by its name")
-    .option("--frame-type <type>", "with the topic wire: only frames of this type, or whose type begins so")
-    .action(async (flags: CommonFlags & EventFlags) =>
-      setExitCode(await streamEvents(flags, createCommandContext(flags, environment))),
-    );
-};
-
-const defineViewCommands: DefineCommands = (program, environment, setExitCode) => {
-  const views = program.command("views").description("filters that are kept under a name");
-  setExamples(views, [
-    'astra views save "late ones" --filter "status:failed since:1d"',
-    'astra runs list --view "late ones"',
-    'astra views rm "late ones"',
-  ]);
-  const pages = Object.keys(queryKeys) as QueryableList[];
-  const viewArgumentHelp = "its name or id, shortened while unique";
-  addListFlags(views.command("list").alias("ls"), ["astra views list", "astra views list --page runs", "astra views list --json"])
-    .description("one's own and those that are shared")
-    .addOption(new Option("--page <page>", "of this list alone").choices(pages))
-    .action(async (flags: CommonFlags & ViewListFlags) =>
-      setExitCode(await listViews(flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(views.command("show"), [
-    'astra views show "late ones"',
-    "astra views show 7c1e",
-    'astra views show "late ones" --json',
-  ])
-    .description("one view")
-    .argument("<view>", viewArgumentHelp)
-    .action(async (nameOrId: string, flags: CommonFlags) =>
-      setExitCode(await showView(nameOrId, createCommandContext(flags, environment))),
-    );
-  const pageOf = (args: readonly string[]): QueryableList =>
-    pages.find((page) => args.includes(page) && args[args.indexOf(page) - 1] === "--page") ?? "runs";
-  setCompletionHints(
-    addDryRunFlag(views.command("save"), [
+    ],
+    filter: queryKeys.events,
+    options: {
+      "--follow": "keep printing new events (default: print events since --since and exit)",
+      "--since <cursor>": "after this event, or the asOf of any answer (default: now; 0: all stored events)",
+      "--topics <topics>": "event types or their beginnings, separated by commas; wire is the frames of workers",
+      "--run <run>": `only of this run, ${runFilterHelp}`,
+      "--worker <worker>": "only of this worker, by name",
+      "--frame-type <type>": "with the topic wire: only frames whose type is, or begins with, this",
+    },
+    run: (context, flags: EventFlags) => streamEvents(flags, context),
+  },
+  views: {
+    help: "manage saved filters",
+    examples: [
+      'astra views save "late ones" --filter "status:failed since:1d"',
+      'astra runs list --view "late ones"',
+      'astra views rm "late ones"',
+    ],
+  },
+  "views list": {
+    alias: "ls",
+    help: "list your own and shared views",
+    examples: ["astra views list", "astra views list --page runs", "astra views list --json"],
+    list: {},
+    options: { "--page <page>": { help: "only views of this list", choices: pages } },
+    run: (context, flags: ViewListFlags) => listViews(flags, context),
+  },
+  "views show": {
+    help: "show a view",
+    examples: ['astra views show "late ones"', "astra views show 7c1e", 'astra views show "late ones" --json'],
+    arguments: { "<view>": viewHelp },
+    run: (context, _flags, nameOrId: string) => showView(nameOrId, context),
+  },
+  "views save": {
+    kind: "change",
+    help: "save a filter under a name, replacing one with the same name",
+    examples: [
       'astra views save "late ones" --filter "status:failed since:1d"',
       'astra views save mine --page workers --filter "pool:gpu" --shared',
       "astra views save mine --filter status:running --dry-run",
-    ]),
-    { filter: (args) => queryKeys[pageOf(args)] },
-  )
-    .description("keep a filter under a name; one of that name is replaced")
-    .argument("<name>", "what it is called")
-    .requiredOption("--filter <line>", "key:value words, as --filter of that list takes them")
-    .addOption(new Option("--page <page>", "the list it is of").choices(pages).default("runs"))
-    .option("--shared", "everybody of the tenant sees it")
-    .option("--no-shared", "only its owner sees it")
-    .action(async (name: string, flags: CommonFlags & SaveViewFlags) =>
-      setExitCode(await saveView(name, flags, createChangeContext(flags, environment))),
-    );
-  addConfirmationFlags(views.command("remove").alias("rm"), [
-    'astra views remove "late ones"',
-    "astra views rm 7c1e --yes",
-    'astra views remove "late ones" --dry-run',
-  ])
-    .description("forget a view")
-    .argument("<view>", viewArgumentHelp)
-    .action(async (nameOrId: string, flags: CommonFlags) =>
-      setExitCode(await removeView(nameOrId, createChangeContext(flags, environment))),
-    );
+    ],
+    arguments: { "<name>": "name of the view" },
+    options: {
+      "--filter <query>": { help: "key:value terms, as --filter of that list takes them", isRequired: true },
+      "--page <page>": { help: "the list that it filters", choices: pages, default: "runs" },
+      "--shared": "visible to everybody in the tenant",
+      "--no-shared": "visible only to its owner",
+    },
+    completesFilter: (args) => queryKeys[pages.find((page) => args[args.indexOf(page) - 1] === "--page") ?? "runs"],
+    run: (context, flags: SaveViewFlags, name: string) => saveView(name, flags, context),
+  },
+  "views remove": {
+    kind: "delete",
+    alias: "rm",
+    help: "delete a view",
+    examples: ['astra views remove "late ones"', "astra views rm 7c1e --yes", 'astra views remove "late ones" --dry-run'],
+    arguments: { "<view>": viewHelp },
+    run: (context, _flags, nameOrId: string) => removeView(nameOrId, context),
+  },
+  top: {
+    help: "show workers and open runs live; q quits",
+    examples: ["astra top", "astra top --once", "astra top --every 5000 --json"],
+    options: {
+      "--once": "print the current state as rows and exit",
+      "--every <ms>": { help: "refresh interval", parse: parseInteger(refreshMsMin, 3_600_000), default: 1_000 },
+    },
+    run: (context, flags: { once?: boolean; every: number }) => {
+      const { listenForKeys: listenKeys } = context.environment;
+      const options = { once: flags.once ?? false, everyMs: flags.every };
+      return showTop(options, { ...context, ...(listenKeys && { listenKeys }) });
+    },
+  },
+  open: {
+    help: "open the page of a run, a worker or a workflow in the browser; without an id, the start page",
+    examples: ["astra open", "astra open 7c1e", "astra open demo-worker --json"],
+    arguments: { "[id]": "of a run, a worker or a workflow, or its unique beginning or end" },
+    run: (context, _flags, nameOrId?: string) =>
+      openPage(nameOrId, { ...context, openBrowser: context.environment.openBrowser ?? (async () => false), hasPage }),
+  },
 };
 
-const defineTopAndOpenCommands: DefineCommands = (program, environment, setExitCode) => {
-  addConnectionFlags(program.command("top"), ["astra top", "astra top --once", "astra top --every 5000 --json"])
-    .description("the fleet and its open runs, live; q ends it")
-    .option("--once", "one look, as rows, then end")
-    .option("--every <ms>", "between looks", parseInteger(refreshMsMin, 3_600_000), 1_000)
-    .action(async (flags: CommonFlags & { once?: boolean; every: number }) =>
-      setExitCode(
-        await showTop(
-          { once: flags.once ?? false, everyMs: flags.every },
-          {
-            ...createCommandContext(flags, environment),
-            ...(environment.listenForKeys && { listenKeys: environment.listenForKeys }),
-          },
-        ),
-      ),
-    );
-  addConnectionFlags(program.command("open"), ["astra open", "astra open 7c1e", "astra open demo-worker --json"])
-    .description("the page of a run, a worker or a workflow in the browser; without one, the first page")
-    .argument("[id]", "of a run, a worker or a workflow, shortened while unique")
-    .action(async (nameOrId: string | undefined, flags: CommonFlags) => {
-      const browse = environment.openBrowser ?? (async () => false);
-      setExitCode(await openPage(nameOrId, { ...createCommandContext(flags, environment), openBrowser: browse, hasPage }));
-    });
-};
-
-/** Only what answers with a page is worth opening. */
+/** Only an address that answers with a page is worth opening. */
 async function hasPage(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { headers: { accept: "text/html" } });
     await response.body?.cancel();
     return response.ok && (response.headers.get("content-type") ?? "").includes("text/html");
   } catch (cause) {
-    // So fetch says that nobody answers any more: then there is no page either.
+    // fetch reports a server that does not answer as a TypeError.
     if (cause instanceof TypeError) return false;
     throw cause;
   }

@@ -19,7 +19,7 @@ describe("looking back", () => {
     await showRun(runId, { at: 7 }, fixture.context);
 
     expect(fixture.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
-    expect(fixture.stderr()).toContain("as it was at 7; now: astra runs show");
+    expect(fixture.stderr()).toContain("State at log position 7; current state: astra runs show");
   });
 
   it("[L31] the ledger is read to its end, and something lost or done twice ends with 1", async () => {

@@ -1,7 +1,6 @@
-// The commands about runs and their flags: `run`, `runs`, `why`, `bulk`.
+// The commands about runs: `run`, `runs`, `why`, `bulk`.
 
 import { queryKeys, type RunStatus } from "@astraflow/protocol";
-import { type Command, Option } from "commander";
 import { type BulkFlags, cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
 import { diffRuns } from "../runs/diff-command.ts";
 import {
@@ -15,287 +14,235 @@ import {
   showRun,
   watchRunToEnd,
 } from "../runs/inspect-commands.ts";
-import { startRun } from "../runs/start-command.ts";
+import { type StartRunFlags, startRun } from "../runs/start-command.ts";
 import { explainRun } from "../runs/why-command.ts";
-import {
-  addConfirmationFlags,
-  addConnectionFlags,
-  addDryRunFlag,
-  addFilterFlags,
-  addListFlags,
-  type CliEnvironment,
-  type CommonFlags,
-  collectValues,
-  createChangeContext,
-  createCommandContext,
-  type DefineCommands,
-  parseInstantFlag,
-  parseInteger,
-} from "./common-flags.ts";
-import { setExamples } from "./help.ts";
+import { type CommandTable, confirmationHelp, instantOption, parseInteger, repeatedOption } from "./command-table.ts";
 
 const runStatuses = ["queued", "running", "succeeded", "failed", "cancelled"] as const satisfies readonly RunStatus[];
-const runArgumentHelp = "its id, or the beginning or end of it while unique";
-const nodeArgumentHelp = "its label, id, or place such as 4*2/7";
+const runHelp = "run id, or its unique beginning or end";
+const nodeHelp = "label, id, or position such as 4*2/7";
+const reasonHelp = "reason, for the log and the audit";
+const versionHelp = "same, latest, draft or a number (default: same)";
 
-export const defineRunCommands: DefineCommands = (program, environment, setExitCode) => {
-  defineStartCommand(program, environment, setExitCode);
-  const runs = program.command("runs").description("look at runs, steer one, take its history away");
-  setExamples(runs, ["astra runs list --filter status:failed", "astra runs show 7c1e", "astra runs retry 7c1e"]);
-  defineRunQueries(runs, environment, setExitCode);
-  defineRunActions(runs, environment, setExitCode);
-  addConnectionFlags(program.command("why"), ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"])
-    .description("why a run, or one node of it, waits or failed")
-    .argument("<run>", runArgumentHelp)
-    .argument("[node]", nodeArgumentHelp)
-    .action(async (run: string, node: string | undefined, flags: CommonFlags) =>
-      setExitCode(await explainRun(run, node, createCommandContext(flags, environment))),
-    );
-  defineBulkCommands(program, environment, setExitCode);
-};
-
-interface RunFlags extends CommonFlags {
-  readonly watch?: boolean;
-  readonly detach?: boolean;
-  readonly input: string[];
-  readonly pin: string[];
-  readonly label: string[];
-  readonly from?: string;
-  readonly to?: string;
-  readonly reuse?: string;
-  readonly version?: string;
-  readonly dryRun?: boolean;
-  readonly allowUnknown?: boolean;
-  readonly priority?: number;
-  readonly timeout?: number;
-  readonly key?: string;
-}
-
-const defineStartCommand: DefineCommands = (program, environment, setExitCode) => {
-  addConnectionFlags(program.command("run"), [
-    "astra run examples/workflows/welcome.json",
-    'astra run "Welcome journey" --input recipient=ada@example.org --watch',
-    "astra run flow.json --from Notify --reuse 7c1e --dry-run",
-  ])
-    .description("submit a workflow and follow it to its end")
-    .argument(
-      "<workflow>",
-      "a file with a workflow or {workflow, clientId} as JSON (- is stdin), or the name or id of a kept one",
-    )
-    .option("--input <name=value>", "set a parameter: name, or node.name; the value as JSON, a word, or @FILE", collectValues, [])
-    .option("--watch", "follow it live (this is the default; with --json one line per fact)")
-    .option("--detach", "submit it and go")
-    .option("--from <node>", "run this node and what follows; what comes before must be pinned or reused")
-    .option("--to <node>", "run this node and what it needs, nothing else")
-    .option("--pin <node=json>", "results the node is taken to have had; it is not run", collectValues, [])
-    .option("--reuse <run>", "take results of nodes that are not run from this run")
-    .option("--version <version>", "of a kept workflow: a number, latest or draft (default: latest)")
-    .option("--label <name=value>", "a word to find the run by", collectValues, [])
-    .option("--dry-run", "show what would run and what is wrong; start nothing")
-    .option("--allow-unknown", "start it though no worker has brought a package it needs; its nodes wait")
-    .option("--priority <0-9>", "lower is sooner", parseInteger(0, 9))
-    .option("--timeout <ms>", "end it as failed after this long", parseInteger(1, Number.MAX_SAFE_INTEGER))
-    .option("--key <key>", "Idempotency-Key: the same key and file give the same run")
-    .action(async (fileOrName: string, flags: RunFlags) => {
-      const { watch = false, detach = false, json = false, dryRun = false, allowUnknown = false } = flags;
-      const { priority, timeout: timeoutMs, key } = flags;
-      const { input, pin, label, from, to, reuse, version } = flags;
-      const how = { watch, detach, json, dryRun, allowUnknown, priority, timeoutMs, key };
-      const options = { ...how, input, pin, label, from, to, reuse, version };
-      setExitCode(await startRun(fileOrName, options, createCommandContext(flags, environment)));
-    });
-};
-
-const defineRunQueries: DefineCommands = (runs, environment, setExitCode) => {
-  addFilterFlags(
-    addListFlags(runs.command("list").alias("ls"), [
-      "astra runs list",
-      "astra runs list --filter 'status:failed workflow:\"Smoke\" since:1h'",
-      "astra runs list --status failed --output id",
-    ]),
-    queryKeys.runs,
-  )
-    .description("the latest runs, newest first")
-    .addOption(new Option("--status <status>", "only those that are in this state").choices(runStatuses))
-    .option("--workflow <workflow>", "only those of this workflow, by name or id")
-    .option("--client <id>", "only those of this client")
-    .option("--since <instant>", "created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", parseInstantFlag)
-    .option("--until <instant>", "created before", parseInstantFlag)
-    .option("--search <words>", "words of its name, labels, client, id or error")
-    .action(async (flags: CommonFlags & RunListFlags) =>
-      setExitCode(await listRuns(flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(runs.command("show"), [
-    "astra runs show 7c1e",
-    "astra runs show 7c1e --at 1200",
-    "astra runs show 0199a2c4-… --json",
-  ])
-    .description("one run with its nodes")
-    .argument("<run>", runArgumentHelp)
-    .option(
-      "--at <cursor>",
-      "as it was after this position of the log: the cursor of an event, or any asOf",
-      parseInteger(0, Number.MAX_SAFE_INTEGER),
-    )
-    .action(async (id: string, flags: CommonFlags & ShowRunFlags) =>
-      setExitCode(await showRun(id, flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(runs.command("ledger"), ["astra runs ledger 7c1e", "astra runs ledger", "astra runs ledger 7c1e --json"])
-    .description("what was given to workers and what came of it, in figures: nothing lost, nothing twice")
-    .argument("[run]", `${runArgumentHelp} (default: all that the log holds)`)
-    .action(async (id: string | undefined, flags: CommonFlags) =>
-      setExitCode(await showLedger(id, createCommandContext(flags, environment))),
-    );
-  const one = {
-    watch: [watchRunToEnd, "follow a run to its end"],
-    export: [exportRun, "its whole history as JSON lines: definition, facts, final state"],
-  } as const;
-  for (const [verb, [act, description]] of Object.entries(one)) {
-    addConnectionFlags(runs.command(verb), [
-      `astra runs ${verb} 7c1e`,
-      `astra runs ${verb} 0199a2c4-… --json`,
-      `astra runs ${verb} 7c1e > run.jsonl`,
-    ])
-      .description(description)
-      .argument("<run>", runArgumentHelp)
-      .action(async (id: string, flags: CommonFlags) => setExitCode(await act(id, createCommandContext(flags, environment))));
-  }
-  addConnectionFlags(runs.command("logs"), [
-    "astra runs logs 7c1e",
-    "astra runs logs 7c1e Personalise --follow",
-    "astra runs logs 7c1e --search error",
-  ])
-    .description("what its nodes printed")
-    .argument("<run>", runArgumentHelp)
-    .argument("[node]", nodeArgumentHelp)
-    .option("--follow", "go on with what is printed from now on")
-    .option("--channel <name>", "only this channel")
-    .option("--search <words>", "only lines that hold these words")
-    .action(async (id: string, node: string | undefined, flags: CommonFlags & LogFlags) =>
-      setExitCode(await showLogs(id, node, flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(runs.command("diff"), [
-    "astra runs diff 7c1e 9a0b",
-    "astra runs diff 7c1e 9a0b --json",
-    "astra runs diff 7c1e 9a0b --no-color | less",
-  ])
-    .description("what differs between two runs: their workflows, and how their nodes ended, with what, after how long")
-    .argument("<first>", runArgumentHelp)
-    .argument("<second>", runArgumentHelp)
-    .action(async (first: string, second: string, flags: CommonFlags) =>
-      setExitCode(await diffRuns(first, second, createCommandContext(flags, environment))),
-    );
-};
-
-interface ReasonFlags extends CommonFlags {
+interface ReasonFlags {
   readonly reason?: string;
 }
 
-const defineRunActions: DefineCommands = (runs, environment, setExitCode) => {
-  addConfirmationFlags(runs.command("cancel").alias("rm"), [
-    "astra runs cancel 7c1e",
-    "astra runs cancel 7c1e --yes",
-    "astra runs cancel 7c1e --dry-run",
-  ])
-    .description("stop a run")
-    .argument("<run>", runArgumentHelp)
-    .action(async (id: string, flags: CommonFlags) => setExitCode(await cancelRun(id, createChangeContext(flags, environment))));
-  addDryRunFlag(runs.command("retry"), [
-    "astra runs retry 7c1e",
-    "astra runs retry 7c1e Notify",
-    'astra runs retry 7c1e --reason "the mail server is back"',
-  ])
-    .description("a new run with what succeeded in this one; with a node, try that node again now")
-    .argument("<run>", runArgumentHelp)
-    .argument("[node]", nodeArgumentHelp)
-    .option("--reason <words>", "why, for the log and the audit")
-    .action(async (id: string, node: string | undefined, flags: ReasonFlags) =>
-      setExitCode(await retryRun(id, node, flags.reason, createChangeContext(flags, environment))),
-    );
-  addDryRunFlag(runs.command("replay").alias("rerun"), [
-    "astra runs replay 7c1e --from Notify",
-    "astra runs replay 7c1e --version latest",
-    "astra runs rerun 7c1e --dry-run",
-  ])
-    .description("a new run from a node on, with the same or another version of the workflow")
-    .argument("<run>", runArgumentHelp)
-    .option("--from <node>", "this node and all that follows anew (default: what did not succeed)")
-    .option("--version <version>", "same, latest, draft or a number (default: same)")
-    .option("--allow-unknown", "though no worker has brought a package it needs; its nodes wait")
-    .action(async (id: string, flags: CommonFlags & { from?: string; version?: string; allowUnknown?: boolean }) =>
-      setExitCode(await replayRun(id, flags, createChangeContext(flags, environment))),
-    );
-  addDryRunFlag(runs.command("rebind"), [
-    "astra runs rebind 7c1e --worker w-2",
-    "astra runs rebind 7c1e --node Notify --mode drain",
-    "astra runs rebind 7c1e --dry-run",
-  ])
-    .description("give what is open to another worker")
-    .argument("<run>", runArgumentHelp)
-    .option("--node <node>", "only this node")
-    .option("--worker <worker>", "name or instance id (default: any but where it is)")
-    .addOption(
-      new Option("--mode <mode>", "take running attempts back, or let them end").choices(["switch", "drain"]).default("switch"),
-    )
-    .action(async (id: string, flags: CommonFlags & { node?: string; worker?: string; mode: "switch" | "drain" }) =>
-      setExitCode(await rebindRun(id, flags, createChangeContext(flags, environment))),
-    );
-  addDryRunFlag(runs.command("skip"), [
-    "astra runs skip 7c1e Notify",
-    'astra runs skip 7c1e "Schedule Delivery" --reason "not today"',
-    "astra runs skip 7c1e 4*2/7 --dry-run",
-  ])
-    .description("leave a node out: what follows goes on as if it had nothing to do")
-    .argument("<run>", runArgumentHelp)
-    .argument("<node>", nodeArgumentHelp)
-    .option("--reason <words>", "why, for the log and the audit")
-    .action(async (id: string, node: string, flags: ReasonFlags) =>
-      setExitCode(await skipNode(id, node, flags.reason, createChangeContext(flags, environment))),
-    );
+export const runCommands: CommandTable = {
+  run: {
+    help: "start a workflow and follow the run to its end",
+    examples: [
+      "astra run examples/workflows/welcome.json",
+      'astra run "Welcome journey" --input recipient=ada@example.org --watch',
+      "astra run flow.json --from Notify --reuse 7c1e --dry-run",
+    ],
+    arguments: {
+      "<workflow>": "a JSON file with a workflow or {workflow, clientId} (- is stdin), or the name or id of a stored workflow",
+    },
+    options: {
+      "--input <name=value>": repeatedOption("set a parameter (name or node.name) to JSON, text or @FILE"),
+      "--watch": "follow the run (the default; with --json, print one line per fact)",
+      "--detach": "start the run and return at once",
+      "--from <node>": "run this node and its successors; earlier results must be pinned or reused",
+      "--to <node>": "run only this node and what it needs",
+      "--pin <node=json>": repeatedOption("use these results instead of running the node"),
+      "--reuse <run>": "take the results of nodes that do not run from this run",
+      "--version <version>": "version of a stored workflow: a number, latest or draft (default: latest)",
+      "--label <name=value>": repeatedOption("attach a label to the run"),
+      "--dry-run": "show what would run and which problems there are, without starting it",
+      "--allow-unknown": "start although no worker offers a required package; its nodes wait",
+      "--priority <0-9>": { help: "lower numbers run first", parse: parseInteger(0, 9) },
+      "--timeout <ms>": { help: "fail the run after this time", parse: parseInteger(1, Number.MAX_SAFE_INTEGER) },
+      "--key <key>": "Idempotency-Key: the same key and file give the same run",
+    },
+    run: (context, flags: StartRunFlags, fileOrName: string) => startRun(fileOrName, flags, context),
+  },
+  runs: {
+    help: "list, inspect, change and export runs",
+    examples: ["astra runs list --filter status:failed", "astra runs show 7c1e", "astra runs retry 7c1e"],
+  },
+  "runs list": {
+    alias: "ls",
+    help: "list the latest runs, newest first",
+    examples: [
+      "astra runs list",
+      "astra runs list --filter 'status:failed workflow:\"Smoke\" since:1h'",
+      "astra runs list --status failed --output id",
+    ],
+    list: {},
+    filter: queryKeys.runs,
+    options: {
+      "--status <status>": { help: "only runs with this status", choices: runStatuses },
+      "--workflow <workflow>": "only runs of this workflow, by name or id",
+      "--client <id>": "only runs of this client",
+      "--since <instant>": instantOption("created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
+      "--until <instant>": instantOption("created before"),
+      "--search <text>": "search name, labels, client, id and error",
+    },
+    run: (context, flags: RunListFlags) => listRuns(flags, context),
+  },
+  "runs show": {
+    help: "show a run with its nodes",
+    examples: ["astra runs show 7c1e", "astra runs show 7c1e --at 1200", "astra runs show 0199a2c4-… --json"],
+    arguments: { "<run>": runHelp },
+    options: {
+      "--at <cursor>": {
+        help: "show the run as it was at this log position: the cursor of an event, or any asOf",
+        parse: parseInteger(0, Number.MAX_SAFE_INTEGER),
+      },
+    },
+    run: (context, flags: ShowRunFlags, id: string) => showRun(id, flags, context),
+  },
+  "runs ledger": {
+    help: "count dispatched, finished, repeated, lost and duplicated tasks",
+    examples: ["astra runs ledger 7c1e", "astra runs ledger", "astra runs ledger 7c1e --json"],
+    arguments: { "[run]": `${runHelp} (default: the whole log)` },
+    run: (context, _flags, id?: string) => showLedger(id, context),
+  },
+  "runs watch": {
+    help: "follow a run to its end",
+    examples: ["astra runs watch 7c1e", "astra runs watch 0199a2c4-… --json", "astra runs watch 7c1e > run.jsonl"],
+    arguments: { "<run>": runHelp },
+    run: (context, _flags, id: string) => watchRunToEnd(id, context),
+  },
+  "runs export": {
+    help: "print the whole history as JSON lines: definition, facts, final state",
+    examples: ["astra runs export 7c1e", "astra runs export 0199a2c4-… --json", "astra runs export 7c1e > run.jsonl"],
+    arguments: { "<run>": runHelp },
+    run: (context, _flags, id: string) => exportRun(id, context),
+  },
+  "runs logs": {
+    help: "print the output of the nodes",
+    examples: ["astra runs logs 7c1e", "astra runs logs 7c1e Personalise --follow", "astra runs logs 7c1e --search error"],
+    arguments: { "<run>": runHelp, "[node]": nodeHelp },
+    options: {
+      "--follow": "keep printing new output",
+      "--channel <name>": "only this channel",
+      "--search <text>": "only lines that contain this text",
+    },
+    run: (context, flags: LogFlags, id: string, node?: string) => showLogs(id, node, flags, context),
+  },
+  "runs diff": {
+    help: "compare two runs: their workflows, and the status, result, attempts and duration of each node",
+    examples: ["astra runs diff 7c1e 9a0b", "astra runs diff 7c1e 9a0b --json", "astra runs diff 7c1e 9a0b --no-color | less"],
+    arguments: { "<first>": runHelp, "<second>": runHelp },
+    run: (context, _flags, first: string, second: string) => diffRuns(first, second, context),
+  },
+  "runs cancel": {
+    kind: "delete",
+    alias: "rm",
+    help: "cancel a run",
+    examples: ["astra runs cancel 7c1e", "astra runs cancel 7c1e --yes", "astra runs cancel 7c1e --dry-run"],
+    arguments: { "<run>": runHelp },
+    run: (context, _flags, id: string) => cancelRun(id, context),
+  },
+  "runs retry": {
+    kind: "change",
+    help: "start a new run that reuses successful nodes; with a node, retry that node now",
+    examples: [
+      "astra runs retry 7c1e",
+      "astra runs retry 7c1e Notify",
+      'astra runs retry 7c1e --reason "the mail server is back"',
+    ],
+    arguments: { "<run>": runHelp, "[node]": nodeHelp },
+    options: { "--reason <text>": reasonHelp },
+    run: (context, flags: ReasonFlags, id: string, node?: string) => retryRun(id, node, flags.reason, context),
+  },
+  "runs replay": {
+    kind: "change",
+    alias: "rerun",
+    help: "start a new run from a node on, with the same or another version of the workflow",
+    examples: [
+      "astra runs replay 7c1e --from Notify",
+      "astra runs replay 7c1e --version latest",
+      "astra runs rerun 7c1e --dry-run",
+    ],
+    arguments: { "<run>": runHelp },
+    options: {
+      "--from <node>": "run this node and its successors again (default: all nodes that did not succeed)",
+      "--version <version>": versionHelp,
+      "--allow-unknown": "start although no worker offers a required package; its nodes wait",
+    },
+    run: (context, flags: { from?: string; version?: string; allowUnknown?: boolean }, id: string) =>
+      replayRun(id, flags, context),
+  },
+  "runs rebind": {
+    kind: "change",
+    help: "move unfinished tasks to another worker",
+    examples: [
+      "astra runs rebind 7c1e --worker w-2",
+      "astra runs rebind 7c1e --node Notify --mode drain",
+      "astra runs rebind 7c1e --dry-run",
+    ],
+    arguments: { "<run>": runHelp },
+    options: {
+      "--node <node>": "only this node",
+      "--worker <worker>": "name or instance id (default: any other worker)",
+      "--mode <mode>": {
+        help: "switch takes running attempts back, drain lets them end",
+        choices: ["switch", "drain"],
+        default: "switch",
+      },
+    },
+    run: (context, flags: { node?: string; worker?: string; mode: "switch" | "drain" }, id: string) =>
+      rebindRun(id, flags, context),
+  },
+  "runs skip": {
+    kind: "change",
+    help: "skip a node and continue with its successors",
+    examples: [
+      "astra runs skip 7c1e Notify",
+      'astra runs skip 7c1e "Schedule Delivery" --reason "not today"',
+      "astra runs skip 7c1e 4*2/7 --dry-run",
+    ],
+    arguments: { "<run>": runHelp, "<node>": nodeHelp },
+    options: { "--reason <text>": reasonHelp },
+    run: (context, flags: ReasonFlags, id: string, node: string) => skipNode(id, node, flags.reason, context),
+  },
+  why: {
+    help: "explain why a run, or one of its nodes, waits or failed",
+    examples: ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"],
+    arguments: { "<run>": runHelp, "[node]": nodeHelp },
+    run: (context, _flags, run: string, node?: string) => explainRun(run, node, context),
+  },
+  bulk: {
+    help: "change many runs at once",
+    examples: [
+      "astra bulk cancel --status queued --dry-run",
+      'astra bulk retry --filter "status:failed since:1h"',
+      "astra bulk dismiss --workflow welcome --yes",
+    ],
+  },
+  "bulk cancel": bulkRow("cancel", "cancel every matching run"),
+  "bulk retry": bulkRow("retry", "retry every matching run; successful nodes are reused"),
+  "bulk replay": bulkRow("replay", "start every matching run again, with another version of its workflow or from a node on", {
+    "--from <node>": "id of the node, in each run, from which to run again (default: all nodes that did not succeed)",
+    "--version <version>": versionHelp,
+  }),
+  "bulk dismiss": bulkRow("dismiss", "dismiss the dead letters of every matching run"),
 };
 
-const bulkDescriptions = {
-  cancel: "stop every run that matches",
-  retry: "start every run that matches anew, with what succeeded",
-  replay: "start every run that matches anew, with another version of its workflow or from a node on",
-  dismiss: "close the dead letters of every run that matches",
-} as const;
-
-function defineBulkCommands(program: Command, environment: CliEnvironment, setExitCode: (code: number) => void): void {
-  const bulk = program.command("bulk").description("change many runs at once");
-  setExamples(bulk, [
-    "astra bulk cancel --status queued --dry-run",
-    'astra bulk retry --filter "status:failed since:1h"',
-    "astra bulk dismiss --workflow welcome --yes",
-  ]);
-  for (const [verb, description] of Object.entries(bulkDescriptions)) {
-    const command = addFilterFlags(
-      addConnectionFlags(bulk.command(verb), [
-        `astra bulk ${verb} --status failed --dry-run`,
-        `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
-        `astra bulk ${verb} --filter "worker:w-2 since:1h"`,
-      ]),
-      queryKeys.runs,
-    )
-      .description(description)
-      .addOption(new Option("--status <status...>", "in one of these states").choices(runStatuses))
-      .option("--workflow <workflow>", "of this workflow, by name or id")
-      .option("--client <id>", "of this client")
-      .option("--since <instant>", "created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", parseInstantFlag)
-      .option("--until <instant>", "created before", parseInstantFlag)
-      .option("--search <words>", "words of name, labels, client, id or error")
-      .option("--reason <words>", "why, for the log and the audit")
-      .option("--dry-run", "count, change nothing")
-      .option("-y, --yes", "do it without asking; needed where nobody can be asked")
-      .action(async (flags: CommonFlags & BulkFlags) =>
-        setExitCode(await runBulkChange(verb, flags, createCommandContext(flags, environment))),
-      );
-    if (verb === "replay")
-      command
-        .option(
-          "--from <node>",
-          "id of the node, in each run, that runs anew with all that follows (default: what did not succeed)",
-        )
-        .option("--version <version>", "same, latest, draft or a number (default: same)");
-  }
+function bulkRow(verb: string, help: string, more: Readonly<Record<string, string>> = {}): CommandTable[string] {
+  return {
+    help,
+    examples: [
+      `astra bulk ${verb} --status failed --dry-run`,
+      `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
+      `astra bulk ${verb} --filter "worker:w-2 since:1h"`,
+    ],
+    filter: queryKeys.runs,
+    options: {
+      "--status <status...>": { help: "runs with one of these statuses", choices: runStatuses },
+      "--workflow <workflow>": "runs of this workflow, by name or id",
+      "--client <id>": "runs of this client",
+      "--since <instant>": instantOption("created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
+      "--until <instant>": instantOption("created before"),
+      "--search <text>": "search name, labels, client, id and error",
+      ...more,
+      "--reason <text>": reasonHelp,
+      "--dry-run": "only count the matching runs",
+      "-y, --yes": confirmationHelp,
+    },
+    run: (context, flags: BulkFlags) => runBulkChange(verb, flags, context),
+  };
 }

@@ -1,4 +1,4 @@
-// The commands about workers, queues and signing in, and their flags.
+// The commands about workers, queues and signing in: `workers`, `queues`, `login`, `logout`.
 
 import { queryKeys } from "@astraflow/protocol";
 import { logIn, logOut } from "../local/login-command.ts";
@@ -14,148 +14,116 @@ import {
   showWorker,
   type WorkerListFlags,
 } from "../workers/worker-commands.ts";
-import {
-  addConfirmationFlags,
-  addConnectionFlags,
-  addDryRunFlag,
-  addFilterFlags,
-  addListFlags,
-  type CommonFlags,
-  collectValues,
-  createChangeContext,
-  createCommandContext,
-  type DefineCommands,
-  parseInteger,
-} from "./common-flags.ts";
-import { setExamples } from "./help.ts";
+import { type CommandTable, parseInteger, repeatedOption } from "./command-table.ts";
 
-const workerArgumentHelp = "its name or instance id, shortened while unique";
+const workerHelp = "name or instance id, or its unique beginning";
+const workerExamples = (verb: string, flag: string): string[] => [
+  `astra workers ${verb} demo-worker`,
+  `astra workers ${verb} ${flag}`,
+  `astra workers ${verb} demo-worker --json`,
+];
 
-export const defineWorkerCommands: DefineCommands = (program, environment, setExitCode) => {
-  const workers = program.command("workers").description("who does the work");
-  setExamples(workers, ["astra workers list", "astra workers show demo-worker", "astra workers drain demo-worker"]);
-  defineWorkerQueries(workers, environment, setExitCode);
-  defineWorkerActions(workers, environment, setExitCode);
-  defineQueueCommands(program, environment, setExitCode);
-  defineLoginCommands(program, environment, setExitCode);
-};
-
-const defineWorkerQueries: DefineCommands = (workers, environment, setExitCode) => {
-  addFilterFlags(
-    addListFlags(
-      workers.command("list").alias("ls"),
-      ["astra workers list", 'astra workers list --filter "connected:yes package:demo"', "astra workers list --output wide"],
-      { limit: 200, max: 10_000 },
-    ),
-    queryKeys.workers,
-  )
-    .description("all workers of the tenant")
-    .action(async (flags: CommonFlags & WorkerListFlags) =>
-      setExitCode(await listWorkers(flags, createCommandContext(flags, environment))),
-    );
-  const one = {
-    show: [showWorker, "one worker: how it is, what it takes, its last numbers"],
-    diagnose: [diagnoseWorker, "all that is known of it: session, lease, what it holds, what it can run, its outbox"],
-  } as const;
-  for (const [verb, [act, description]] of Object.entries(one)) {
-    addConnectionFlags(workers.command(verb), [
-      `astra workers ${verb} demo-worker`,
-      `astra workers ${verb} 0199a2c4`,
-      `astra workers ${verb} demo-worker --json`,
-    ])
-      .description(description)
-      .argument("<worker>", workerArgumentHelp)
-      .action(async (nameOrId: string, flags: CommonFlags) =>
-        setExitCode(await act(nameOrId, createCommandContext(flags, environment))),
-      );
-  }
-};
-
-const defineWorkerActions: DefineCommands = (workers, environment, setExitCode) => {
-  for (const on of [true, false]) {
-    const verb = on ? "drain" : "undrain";
-    addDryRunFlag(workers.command(verb), [
-      `astra workers ${verb} demo-worker`,
-      `astra workers ${verb} demo-worker --dry-run`,
-      `astra workers ${verb} demo-worker --json`,
-    ])
-      .description(on ? "let it finish what it holds and give it nothing new" : "give it work again")
-      .argument("<worker>", workerArgumentHelp)
-      .action(async (nameOrId: string, flags: CommonFlags) =>
-        setExitCode(await setDraining(nameOrId, on, createChangeContext(flags, environment))),
-      );
-  }
-  addConfirmationFlags(workers.command("kick"), [
-    "astra workers kick demo-worker",
-    'astra workers kick demo-worker --reason "key leaked" --yes',
-    "astra workers kick demo-worker --dry-run",
-  ])
-    .description("end its session now; it keeps what it holds and may come back with a good credential")
-    .argument("<worker>", workerArgumentHelp)
-    .option("--reason <words>", "why, for the worker and the log")
-    .action(async (nameOrId: string, flags: CommonFlags & { reason?: string }) =>
-      setExitCode(await kickWorker(nameOrId, flags.reason, createChangeContext(flags, environment))),
-    );
-  addDryRunFlag(workers.command("enrol"), [
-    "astra workers enrol w-berlin-1",
-    "astra workers enrol w-berlin-1 --pool gpu --tag site=berlin --slots 4",
-    "astra workers enrol w-berlin-1 --id 7d0c1b52 --json",
-  ])
-    .description("make a worker known before it joins")
-    .argument("<name>", "how people call it")
-    .option("--id <instance>", "its instance id, which it says when it joins (default: its name)")
-    .option("--pool <pool>", "the pool it belongs to")
-    .option("--tag <name=value>", "a tag that nodes can ask for", collectValues, [])
-    .option("--slots <n>", "how many tasks it takes at once", parseInteger(1, 10_000))
-    .action(async (name: string, flags: CommonFlags & EnrolFlags) =>
-      setExitCode(await enrolWorker(name, flags, createChangeContext(flags, environment))),
-    );
-};
-
-const defineQueueCommands: DefineCommands = (program, environment, setExitCode) => {
-  const queues = program.command("queues").description("what waits for which kind of worker, and who could take it");
-  setExamples(queues, ["astra queues", "astra queues list --output wide", "astra queues show demo.text"]);
-  addFilterFlags(
-    addListFlags(queues.command("list", { isDefault: true }).alias("ls"), [
-      "astra queues list",
-      "astra queues list --filter package:demo",
-      "astra queues list --output wide",
-    ]),
-    queryKeys.queues,
-  )
-    .description("all queues in which something waits")
-    .action(async (flags: CommonFlags & FilterFlags & { limit: number }) =>
-      setExitCode(await listQueues(flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(queues.command("show"), [
-    "astra queues show demo.text",
-    "astra queues show 7c1e",
-    "astra queues show demo.text --json",
-  ])
-    .description("one of them: what it needs, what waits, and what keeps workers from it")
-    .argument("<queue>", "its node type or id, shortened while unique")
-    .action(async (nameOrId: string, flags: CommonFlags) =>
-      setExitCode(await showQueue(nameOrId, createCommandContext(flags, environment))),
-    );
-};
-
-const defineLoginCommands: DefineCommands = (program, environment, setExitCode) => {
-  addConnectionFlags(program.command("login"), [
-    "astra login ada",
-    "astra login ada < password-file",
-    "astra login ada --tenant north",
-  ])
-    .description("get a token for a name and a password, and keep it for the next commands")
-    .argument("<username>", "the password comes from stdin or ASTRA_PASSWORD, never from a flag")
-    .option("--tenant <tenant>", "the tenant the user belongs to")
-    .action(async (username: string, flags: CommonFlags & { tenant?: string }) =>
-      setExitCode(await logIn(username, flags, createCommandContext(flags, environment))),
-    );
-  addConnectionFlags(program.command("logout"), [
-    "astra logout",
-    "astra logout --url https://astra.example",
-    "astra logout --json",
-  ])
-    .description("give the kept token up")
-    .action(async (flags: CommonFlags) => setExitCode(await logOut(createCommandContext(flags, environment))));
+export const workerCommands: CommandTable = {
+  workers: {
+    help: "list, inspect and control workers",
+    examples: ["astra workers list", "astra workers show demo-worker", "astra workers drain demo-worker"],
+  },
+  "workers list": {
+    alias: "ls",
+    help: "list all workers of the tenant",
+    examples: [
+      "astra workers list",
+      'astra workers list --filter "connected:yes package:demo"',
+      "astra workers list --output wide",
+    ],
+    list: { limit: 200, max: 10_000 },
+    filter: queryKeys.workers,
+    run: (context, flags: WorkerListFlags) => listWorkers(flags, context),
+  },
+  "workers show": {
+    help: "show state, capabilities and last metrics of a worker",
+    examples: workerExamples("show", "0199a2c4"),
+    arguments: { "<worker>": workerHelp },
+    run: (context, _flags, nameOrId: string) => showWorker(nameOrId, context),
+  },
+  "workers diagnose": {
+    help: "show session, lease, held tasks, handlers and outbox of a worker",
+    examples: workerExamples("diagnose", "0199a2c4"),
+    arguments: { "<worker>": workerHelp },
+    run: (context, _flags, nameOrId: string) => diagnoseWorker(nameOrId, context),
+  },
+  "workers drain": {
+    kind: "change",
+    help: "let a worker finish its tasks and give it no new ones",
+    examples: workerExamples("drain", "demo-worker --dry-run"),
+    arguments: { "<worker>": workerHelp },
+    run: (context, _flags, nameOrId: string) => setDraining(nameOrId, true, context),
+  },
+  "workers undrain": {
+    kind: "change",
+    help: "give a worker new tasks again",
+    examples: workerExamples("undrain", "demo-worker --dry-run"),
+    arguments: { "<worker>": workerHelp },
+    run: (context, _flags, nameOrId: string) => setDraining(nameOrId, false, context),
+  },
+  "workers kick": {
+    kind: "delete",
+    help: "end the session of a worker now; it keeps its tasks and may reconnect with a valid credential",
+    examples: [
+      "astra workers kick demo-worker",
+      'astra workers kick demo-worker --reason "key leaked" --yes',
+      "astra workers kick demo-worker --dry-run",
+    ],
+    arguments: { "<worker>": workerHelp },
+    options: { "--reason <text>": "reason, for the worker and the log" },
+    run: (context, flags: { reason?: string }, nameOrId: string) => kickWorker(nameOrId, flags.reason, context),
+  },
+  "workers enrol": {
+    kind: "change",
+    help: "register a worker before it connects",
+    examples: [
+      "astra workers enrol w-berlin-1",
+      "astra workers enrol w-berlin-1 --pool gpu --tag site=berlin --slots 4",
+      "astra workers enrol w-berlin-1 --id 7d0c1b52 --json",
+    ],
+    arguments: { "<name>": "display name" },
+    options: {
+      "--id <instance>": "the instance id that it sends when it connects (default: its name)",
+      "--pool <pool>": "the pool it belongs to",
+      "--tag <name=value>": repeatedOption("a tag that nodes can require"),
+      "--slots <n>": { help: "how many tasks it runs at once", parse: parseInteger(1, 10_000) },
+    },
+    run: (context, flags: EnrolFlags, name: string) => enrolWorker(name, flags, context),
+  },
+  queues: {
+    help: "show waiting tasks by what they need, and which workers could take them",
+    examples: ["astra queues", "astra queues list --output wide", "astra queues show demo.text"],
+  },
+  "queues list": {
+    isDefault: true,
+    alias: "ls",
+    help: "list all queues with waiting tasks",
+    examples: ["astra queues list", "astra queues list --filter package:demo", "astra queues list --output wide"],
+    list: {},
+    filter: queryKeys.queues,
+    run: (context, flags: FilterFlags & { limit: number }) => listQueues(flags, context),
+  },
+  "queues show": {
+    help: "show a queue: what its tasks need, and why workers cannot take them",
+    examples: ["astra queues show demo.text", "astra queues show 7c1e", "astra queues show demo.text --json"],
+    arguments: { "<queue>": "node type or id, or its unique beginning" },
+    run: (context, _flags, nameOrId: string) => showQueue(nameOrId, context),
+  },
+  login: {
+    help: "sign in with a name and a password, and save the token for the next commands",
+    examples: ["astra login ada", "astra login ada < password-file", "astra login ada --tenant north"],
+    arguments: { "<username>": "the password is read from stdin or ASTRA_PASSWORD, never from a flag" },
+    options: { "--tenant <tenant>": "the tenant of the user" },
+    run: (context, flags: { tenant?: string }, username: string) => logIn(username, flags, context.environment.env, context),
+  },
+  logout: {
+    help: "sign out and delete the saved token",
+    examples: ["astra logout", "astra logout --url https://astra.example", "astra logout --json"],
+    run: (context) => logOut(context.environment.env, context),
+  },
 };

@@ -1,10 +1,10 @@
-// What a shell may be offered for the values of flags and arguments, beyond commander's own choices: words that only help and do not bind, and
-// the words of a query line. Which flag has which is said in the program-*.ts tables.
+// What a shell offers for the values of flags and arguments beyond commander's choices: suggestions that are not binding, and the keys and
+// values of a query line. The command tables say which command has which.
 
 import { eventDataSchemas } from "@astraflow/protocol";
 import type { Command } from "commander";
 
-/** The rules of a query line, as queryKeys has them. */
+/** The keys of a query line, as in queryKeys. */
 export type FilterKeys = Readonly<
   Record<string, { readonly values?: readonly string[]; readonly isMany?: true; readonly isInstant?: true }>
 >;
@@ -12,7 +12,7 @@ export type FilterKeys = Readonly<
 interface CompletionHints {
   /** By the name of a flag, without dashes, or of an argument. */
   readonly values?: Readonly<Record<string, readonly string[]>>;
-  /** Told by the words before it: some commands are told the list by a flag. */
+  /** By the arguments before it: a flag may choose the list. */
   readonly filter?: (before: readonly string[]) => FilterKeys;
 }
 
@@ -25,14 +25,14 @@ export function setCompletionHints(command: Command, more: CompletionHints): Com
 
 export const completionHintsOf = (command: Command): CompletionHints => hintsByCommand.get(command) ?? {};
 
-/** Types of events and what they begin with. */
+/** Event types and their beginnings. */
 export const eventTopics: readonly string[] = [
   ...new Set(
     Object.keys(eventDataSchemas).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join("."))),
   ),
 ];
 
-/** The whole line so far with its last word completed: a key, or the value of one. */
+/** The query line with its last term completed: a key, or the value of a key. */
 export async function completeFilter(
   line: string,
   keys: FilterKeys,
@@ -48,7 +48,7 @@ export async function completeFilter(
   return (isMany ? completeCommaList(value, found) : found).map((one) => `${line.slice(0, from)}${key}:${one}`);
 }
 
-/** Words with commas between them: those that are there stay, and are not offered again. */
+/** Completes the last item of a comma-separated list; items that are already in it are not offered again. */
 export function completeCommaList(value: string, args: readonly string[]): readonly string[] {
   const before = value.slice(0, value.lastIndexOf(",") + 1);
   const taken = before.split(",");

@@ -1,5 +1,5 @@
-// `astra completion bash|zsh|fish`: the script that a shell loads, and the answers that it asks this program for: commands, flags, their
-// values, and the ids and names that live on the scheduler now.
+// `astra completion bash|zsh|fish`: the script that a shell loads, and the candidates that it asks for: commands, flags, their values, and the
+// ids and names of the scheduler.
 
 import type { Command, Option } from "commander";
 import type { Client } from "../api/api-client.ts";
@@ -8,10 +8,10 @@ import { completeCommaList, completeFilter, completionHintsOf, eventTopics } fro
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
-/** Each script asks `astra complete-words -- WORDS…`, whose last word is the one that is being written. */
+/** Each script runs `astra complete-words -- ARGS…`, whose last argument is the one being typed. */
 const shellScripts: Readonly<Record<Shell, string>> = {
-  // bash alone leaves quotes and backslashes to the script: those that are typed are taken off, those that are needed put on. It also breaks
-  // words at : and =, outside quotes: they are put together for the question, and what stands before the break is taken off the answers.
+  // Only bash leaves quotes and backslashes to the script, which removes the typed ones and adds those that are needed. Outside quotes it also
+  // splits words at : and =, so the script joins them before it asks, and removes the part before the split from the candidates.
   bash: `_astra() {
   local words=() joins='' piece word quote='' head='' one
   for piece in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
@@ -56,7 +56,7 @@ complete -c astra -a '(__astra_words)'
 
 export const completionScript = (shell: Shell): string => shellScripts[shell];
 
-/** What arguments and flags are named after, where the scheduler knows the answers. */
+/** Arguments and flags whose values the scheduler knows, by their names. */
 export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view";
 const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   run: "run",
@@ -69,16 +69,16 @@ const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   view: "view",
 };
 
-/** A flag of a program that reads its own words. */
+/** A flag of the scheduler or the worker, which read their own arguments. */
 export interface AppFlag {
   readonly flag: string;
-  /** The only values there are, where they can be counted. */
+  /** The only values that it takes, if there are few. */
   readonly values?: readonly string[];
 }
 
 export interface CompletionSources {
   listNames(kind: CompletionKind): Promise<readonly string[]>;
-  /** Of a command whose words another program reads; null of any other. */
+  /** Null for a command of the CLI itself. */
   appFlags(name: string): Promise<readonly AppFlag[] | null>;
 }
 
@@ -87,7 +87,7 @@ export async function completeCommandLine(
   args: readonly string[],
   sources: CompletionSources,
 ): Promise<string[]> {
-  // zsh hands on the quote that opens a word.
+  // zsh passes the quote that opens an argument.
   const written = (args.at(-1) ?? "").replace(/^["']/, "");
   const [, joined, value] = /^(--[\w-]+)=(.*)$/s.exec(written) ?? [];
   // --flag=value is that flag, then its value.
@@ -100,13 +100,13 @@ export async function completeCommandLine(
 
 interface ParsedCommandLine {
   readonly command: Command;
-  /** Words that are neither commands nor flags. */
+  /** How many arguments are neither commands nor flags. */
   readonly operandCount: number;
-  /** The flag whose value is being written. */
+  /** The flag whose value is being typed. */
   readonly flag: Option | null;
 }
 
-/** The command that a line means, whatever flags stand before it. */
+/** The command of a command line, whatever flags come before it. */
 export function findCommand(program: Command, args: readonly string[]): { command: Command; path: readonly string[] } {
   const { command } = parseCommandLine(program, args);
   const path: string[] = [];
@@ -175,7 +175,7 @@ async function flagValueCandidates(
 
 const candidatesMax = 200;
 
-/** Names and ids as they are on the scheduler now; the id where a name has signs at which a shell breaks words. */
+/** Current names on the scheduler; the id where a shell would split the name. */
 export async function fetchNames(kind: CompletionKind, client: Client): Promise<readonly string[]> {
   const plain = (name: string, id: string): string => (/^[\w.@-]+( [\w.@-]+)*$/.test(name) ? name : id);
   const limit = candidatesMax;

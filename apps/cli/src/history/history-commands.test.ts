@@ -45,9 +45,9 @@ describe("what has happened", () => {
   });
 
   it.for([
-    ["wire", "what passes meanwhile is in no log and not told later (wire)", "what passed meanwhile is missing"],
-    ["run,worker", "nothing of the log is missed", "nothing of the log missed; heartbeats and frames are in none"],
-    ["run,node", "nothing is missed", "nothing missed"],
+    ["wire", "events of wire are not stored; those sent meanwhile are lost", "events sent meanwhile are lost"],
+    ["run,worker", "no stored event is lost", "no stored event was lost (heartbeats and frames are not stored)"],
+    ["run,node", "no event is lost", "no event was lost"],
   ] as const)(
     "[L60] over a lost connection events of %s promise what the log keeps, and no more",
     async ([topics, lost, back]) => {
@@ -62,9 +62,7 @@ describe("what has happened", () => {
 
       await streamEvents({ follow: true, topics }, fixture.context);
 
-      expect(fixture.stderr()).toBe(
-        `the scheduler at http://s does not answer; reconnecting, ${lost}\nconnected again, ${back}\n`,
-      );
+      expect(fixture.stderr()).toBe(`the scheduler at http://s does not answer; reconnecting, ${lost}\nReconnected; ${back}.\n`);
     },
   );
 
@@ -88,7 +86,7 @@ describe("what has happened", () => {
     await listAudit({ limit: 2 }, fixture.context);
 
     expect(fixture.stdout()).toBe("1\n2\n");
-    expect(fixture.stderr()).toBe("more: --limit 4\n");
+    expect(fixture.stderr()).toBe("More items exist. Show them with --limit 4.\n");
   });
 
   it("[L50] events end with the fault where nobody was ever there, and a look back does so where it breaks off", async () => {
@@ -113,7 +111,7 @@ describe("what has happened", () => {
     await expect(streamEvents({ since: "0" }, broken.context)).rejects.toBe(away);
 
     expect(await streamEvents({ follow: true }, broken.context)).toBe(0);
-    expect(broken.stderr()).toContain("reconnecting, nothing of the log is missed");
+    expect(broken.stderr()).toContain("reconnecting, no stored event is lost");
   });
 
   it("[L20] events are one line each with their cursor first, as JSON with a cursor of its own", async () => {

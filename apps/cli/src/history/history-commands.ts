@@ -1,10 +1,10 @@
-// `astra letters`, `astra audit` and `astra events`: what failed for good, who did what, and what happens now.
+// `astra letters`, `astra audit` and `astra events`: dead letters, audit entries and the live stream of events.
 
-import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
-import { findByNameOrId, findRunId } from "../lookup/name-lookup.ts";
+import { findByNameOrId, findRunId, searchedItemsMax } from "../lookup/name-lookup.ts";
+import { readPages } from "../lookup/pages.ts";
 import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
@@ -40,7 +40,7 @@ export async function listDeadLetters(flags: DeadLetterListFlags, context: Comma
         { header: "WORKER", value: ({ workerName }) => workerName ?? "", isWide: true },
         { header: "MESSAGE", value: ({ message }) => message, kind: "text" },
       ],
-      emptyMessage: "There is no dead letter.",
+      emptyMessage: "No dead letters.",
     },
     context,
   );
@@ -48,17 +48,11 @@ export async function listDeadLetters(flags: DeadLetterListFlags, context: Comma
   return exitCodes.ok;
 }
 
-/** How far back a shortened id of a letter is looked for. */
-const searchedDeadLettersMax = 1_000;
-
 async function findDeadLetterId(nameOrId: string, { client }: CommandContext): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\./.test(nameOrId)) return nameOrId;
-  const found: { id: string; name: string }[] = [];
-  for await (const { taskId, label } of allItems((cursor) => client.listDeadLetters({ limit: 200, cursor }))) {
-    found.push({ id: taskId, name: label });
-    if (found.length >= searchedDeadLettersMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "dead letter", "astra letters list").id;
+  const { items } = await readPages((cursor) => client.listDeadLetters({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ taskId, label }) => ({ id: taskId, name: label }));
+  return findByNameOrId(nameOrId, named, "dead letter", "astra letters list").id;
 }
 
 export async function requeueDeadLetter(
@@ -79,7 +73,7 @@ export async function dismissDeadLetter(
   context: CommandContext,
 ): Promise<CliExitCode> {
   const taskId = await findDeadLetterId(nameOrId, context);
-  await context.confirm(`take the dead letter ${taskId} off the list`);
+  await context.confirm(`dismiss dead letter ${taskId}`);
   const letter = await context.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
   return printItem(letter, [`${letter.taskId} ${letter.status}`], context);
 }
@@ -93,7 +87,6 @@ export interface AuditListFlags extends FilterFlags {
   readonly limit: number;
 }
 
-/** Pages may be short although more follows, so it is read until there are enough. */
 export async function listAudit(flags: AuditListFlags, context: CommandContext): Promise<CliExitCode> {
   const line = await resolveFilter(flags, "audit", context);
   const run = flags.run ?? line.run;
@@ -107,23 +100,11 @@ export async function listAudit(flags: AuditListFlags, context: CommandContext):
     runId: run === undefined ? undefined : await findRunId(run, context.client),
     since: flags.since ?? (line.since === undefined ? undefined : toIsoInstant(line.since, context.now())),
   };
-  let asOf = 0;
-  let nextCursor: string | null = null;
-  const items = [];
-  const all = allItems(async (cursor) => {
-    const page = await context.client.listAudit({ ...query, limit: flags.limit, cursor });
-    asOf = page.asOf;
-    nextCursor = page.nextCursor;
-    return page;
-  });
-  for await (const item of all) {
-    items.push(item);
-    if (items.length >= flags.limit) break;
-  }
+  const page = await readPages((cursor) => context.client.listAudit({ ...query, limit: flags.limit, cursor }), flags.limit);
   printList(
     {
-      items,
-      jsonBody: { items, nextCursor, asOf },
+      items: page.items,
+      jsonBody: page,
       id: ({ eventId }) => eventId,
       columns: [
         { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
@@ -139,11 +120,11 @@ export async function listAudit(flags: AuditListFlags, context: CommandContext):
         { header: "EVENT", value: ({ eventId }) => eventId, isWide: true },
         { header: "METADATA", value: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
       ],
-      emptyMessage: "Nothing was done that fits.",
+      emptyMessage: "No audit entries match.",
     },
     context,
   );
-  printMoreHint({ nextCursor }, flags.limit, context);
+  printMoreHint(page, flags.limit, context);
   return exitCodes.ok;
 }
 
@@ -156,7 +137,7 @@ export interface EventFlags extends FilterFlags {
   readonly frameType?: string;
 }
 
-/** How long the stream may be silent before it is taken to have told everything, where it is not followed. */
+/** Without --follow, a stream that is silent for this long has sent all past events. */
 const idleEndMs = 1_000;
 
 async function buildEventQuery(flags: EventFlags, context: CommandContext) {
@@ -173,7 +154,7 @@ async function buildEventQuery(flags: EventFlags, context: CommandContext) {
   };
 }
 
-/** One line an event. Without --follow it ends once everything up to now was told; what broke off before that is no end. */
+/** Prints one line per event. Without --follow it ends after all past events; a lost connection before that is a failure. */
 export async function streamEvents(flags: EventFlags, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
   const { client, terminal, json, signal } = context;
   const stop = new AbortController();
@@ -183,26 +164,26 @@ export async function streamEvents(flags: EventFlags, context: CommandContext & 
   let isOpened = false;
   let isLost = false;
   let printedCount = 0;
-  // An event that is in no log has no place of its own: what follows it begins after the last one that has.
+  // An event that is not stored has no position of its own and gets the cursor of the last stored one.
   let cursor = flags.since ?? null;
   try {
     const events = client.events({
       ...query,
       signal: AbortSignal.any([signal, stop.signal]),
       onState: (state, why) => {
-        // Nobody was ever there, or nobody waits for a return: then it is a failure like that of any other command.
+        // Never connected, or not following: a failure as of any other command.
         if (state === "lost" && (!isOpened || flags.follow !== true)) throw why ?? new Error("the stream of events ended");
         if (state === "lost" && !isLost)
           terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, ${guarantee.lost}`);
-        else if (state === "open" && isLost) terminal.info(`connected again, ${guarantee.back}`);
+        else if (state === "open" && isLost) terminal.info(`Reconnected; ${guarantee.back}.`);
         isLost = state === "lost";
         isOpened = true;
         if (flags.follow !== true) idleTimer ??= setTimeout(() => stop.abort(), idleEndMs);
       },
-      onGap: ({ message }) => terminal.error(`events are missing here: ${message}\n`),
+      onGap: ({ message }) => terminal.error(`Some events are missing: ${message}\n`),
     });
     for await (const event of events) {
-      // What is in no log comes for ever: it must not keep a look back from ending.
+      // Events that are not stored never end, so they do not extend the time.
       if (event.id !== undefined) idleTimer?.refresh();
       cursor = event.id ?? cursor;
       printedCount += 1;
@@ -221,11 +202,11 @@ export async function streamEvents(flags: EventFlags, context: CommandContext & 
   return exitCodes.ok;
 }
 
-/** Topics of which nothing is in the log, and those of which not everything is. */
+/** Topics whose events are not stored, and topics with some events that are not. */
 const volatileTopics: readonly string[] = ["wire", "wire.frame", "worker.heartbeat"];
 const mixedTopics: readonly string[] = [...volatileTopics, "worker"];
 
-/** What can be promised over a broken connection: only the log is told again. */
+/** What is guaranteed after a lost connection: only stored events are sent again. */
 function describeReplayGuarantee({
   topics,
   runId,
@@ -236,22 +217,22 @@ function describeReplayGuarantee({
   nodeId: string | undefined;
 }) {
   const named = topics === undefined || topics === "" || topics === "*" ? null : topics.split(",");
-  // Without a topic everything is told but frames; heartbeats are about no run.
+  // Without a topic everything but frames is sent; heartbeats belong to no run.
   const isMixed = named === null ? runId === undefined && nodeId === undefined : named.some((one) => mixedTopics.includes(one));
   if (named?.every((one) => volatileTopics.includes(one)) === true)
     return {
-      lost: `what passes meanwhile is in no log and not told later (${named.join(", ")})`,
-      back: "what passed meanwhile is missing",
+      lost: `events of ${named.join(", ")} are not stored; those sent meanwhile are lost`,
+      back: "events sent meanwhile are lost",
     };
   if (isMixed)
-    return { lost: "nothing of the log is missed", back: "nothing of the log missed; heartbeats and frames are in none" };
-  return { lost: "nothing is missed", back: "nothing missed" };
+    return { lost: "no stored event is lost", back: "no stored event was lost (heartbeats and frames are not stored)" };
+  return { lost: "no event is lost", back: "no event was lost" };
 }
 
 const noEventsMessage = (since: string | undefined): string =>
   since === undefined
-    ? "Nothing happened in this second. What was: --since 0; what comes: --follow."
-    : `Nothing that fits happened after ${since}.`;
+    ? "No events right now. Use --since 0 for past events or --follow to wait for new ones."
+    : `No matching events after ${since}.`;
 
 export function formatEvent({ id, occurredAt, type, scope, data }: ServerEvent): string {
   const { kind: _kind, ...rest } = data as Record<string, unknown>;

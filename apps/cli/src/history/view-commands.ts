@@ -1,4 +1,4 @@
-// `astra views list|show|save|rm`: filters that are kept on the scheduler under a name, one's own and those that are shared.
+// `astra views list|show|save|rm`: filters that are saved on the scheduler under a name, private or shared.
 
 import { allItems } from "@astraflow/client";
 import { Fault, parseQuery, type QueryableList } from "@astraflow/protocol";
@@ -30,7 +30,7 @@ export async function listViews(flags: ViewListFlags, context: CommandContext): 
         { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), isWide: true },
         { header: "VIEW", value: ({ viewId }) => viewId, isWide: true },
       ],
-      emptyMessage: 'No view is kept here. Keep one: astra views save "late ones" --filter status:failed',
+      emptyMessage: 'No saved views. Save one: astra views save "late ones" --filter status:failed',
     },
     context,
   );
@@ -60,7 +60,7 @@ export interface SaveViewFlags {
   readonly shared?: boolean;
 }
 
-/** Under a name that the caller has already on that page, the view is replaced, and keeps what is not said here. */
+/** Replaces the caller's view with this name and page, if there is one; what the flags do not set stays. */
 export async function saveView(name: string, flags: SaveViewFlags, context: CommandContext): Promise<CliExitCode> {
   const { client, terminal } = context;
   const read = parseQuery(flags.filter, flags.page);

@@ -11,11 +11,12 @@ import {
   type SimulatorModule,
 } from "./app-loader.ts";
 
-type CampaignOptions = Parameters<typeof import("@astraflow/sim").runCampaign>[0];
+const importSimulator = () => import("@astraflow/sim");
+type CampaignOptions = Parameters<Awaited<ReturnType<typeof importSimulator>>["runCampaign"]>[0];
 type Mutant = NonNullable<CampaignOptions["plant"]>;
 
 it("[L64] what the CLI uses of the simulator is what the simulator exports", async () => {
-  const simulator: SimulatorModule<CampaignOptions["profile"], Mutant> = await import("@astraflow/sim");
+  const simulator: SimulatorModule<CampaignOptions["profile"], Mutant> = await importSimulator();
   // Optional options: the compiler would accept a name that the simulator does not know.
   const optionNames: readonly (keyof CampaignOptions)[] = [] as readonly (keyof CampaignRequest<string, string>)[];
 

@@ -1,5 +1,4 @@
-// A child process as `astra up` keeps it: its ready line, its end, and how it is stopped. Which children there are, and what their
-// end means, is decided in up-command.ts.
+// A child process of `astra up`: its ready line, its exit, and how it is stopped. Supervision is in up-command.ts.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -23,10 +22,10 @@ export interface AppProcess {
 
 export function startAppProcess(name: string, args: readonly string[], env: NodeJS.ProcessEnv): AppProcess {
   const child: ChildProcess = spawn(process.execPath, [astraProgram, ...args], {
-    // The channel is the tether: when we die without a word, the child notices and ends too.
+    // The IPC channel closes when this process dies, and then the child exits too.
     stdio: ["ignore", "pipe", "inherit", "ipc"],
     env: { ...env, ASTRA_TETHERED: "1" },
-    // A group of its own, or one Ctrl-C in a terminal would reach it twice: directly, and through us.
+    // In its own process group, or Ctrl-C in a terminal would reach it twice: directly and through us.
     detached: true,
   });
   const ready = Promise.withResolvers<string>();
@@ -41,7 +40,7 @@ export function startAppProcess(name: string, args: readonly string[], env: Node
     ready.reject(new Error(`the ${name} ended before it was ready`));
     ended.resolve({ code, signal });
   });
-  ready.promise.catch(() => undefined); // whoever waits for it hears of it; a stop before that is nobody's error
+  ready.promise.catch(() => undefined); // callers that wait get the error; a stop before anyone waits is not unhandled
   return { name, pid: child.pid ?? -1, ready: ready.promise, exited: ended.promise, kill: (signal) => void child.kill(signal) };
 }
 

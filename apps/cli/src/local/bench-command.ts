@@ -1,4 +1,4 @@
-// `astra bench …`: the measurements, which live in the repository and not in an installation.
+// `astra bench …`: runs a benchmark of the repository; an installation has none.
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -18,9 +18,9 @@ export interface BenchContext {
 
 export async function runBench(args: readonly string[], { terminal, json, quiet }: BenchContext): Promise<number> {
   const program = join(repositoryRoot, "bench", "main.ts");
-  if (!existsSync(program)) throw usageFailure(`There are no measurements here (${program}); run this inside the repository.`);
+  if (!existsSync(program)) throw usageFailure(`${program} does not exist; benchmarks run only inside the repository.`);
   const startedAt = performance.now();
-  // A bench that knows --json prints its figures as one line of JSON; of the others the lines are handed on.
+  // A benchmark that supports --json prints its figures as one line of JSON; of others the lines are returned.
   const child = spawn(process.execPath, [program, ...args, ...(json ? ["--json"] : [])], {
     cwd: repositoryRoot,
     stdio: ["inherit", json ? "pipe" : "inherit", quiet ? "ignore" : "inherit"],
@@ -44,7 +44,7 @@ async function collectLines(stream: NodeJS.ReadableStream, lines: string[]): Pro
   for await (const line of createInterface({ input: stream })) lines.push(line);
 }
 
-/** What --json prints: the figures where the bench gives them as data, and the lines it wrote for people. */
+/** What --json prints: the figures, if the benchmark prints them as JSON, and its other lines. */
 export function formatBenchResult(
   args: readonly string[],
   lines: readonly string[],
@@ -67,7 +67,7 @@ function parseJsonObject(line: string): object | null {
   try {
     return JSON.parse(line) as object;
   } catch {
-    // A line for people that begins with a brace.
+    // A line of text that begins with a brace.
     return null;
   }
 }

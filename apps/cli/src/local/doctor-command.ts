@@ -1,26 +1,26 @@
-// `astra doctor`: is this machine fit to run a scheduler, and the database that was named to be its store? Looks, measures, names what
-// is wrong and the way out. It writes one small file into the data folder to time the disk, and removes it.
+// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store. To measure the
+// disk it writes a small file into the data folder and removes it.
 
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
-/** Older ones have faults in their write-ahead log that lose commits. */
+/** Older versions have bugs in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
 const nodeMin = [22, 19];
-/** A commit waits for one of these; above it every answer is slow. */
+/** Every commit waits for an fsync; above this every answer is slow. */
 const fsyncMsMax = 20;
 const fsyncSampleCount = 25;
 
 export interface DoctorFlags {
   readonly dataDir: string;
   readonly listen: string;
-  /** As --store of the scheduler; undefined: only this machine is looked at. */
+  /** As --store of the scheduler; undefined: only this machine is checked. */
   readonly store: string | undefined;
   readonly failpoints: boolean;
   readonly json: boolean;
@@ -95,11 +95,10 @@ function checkDisk(dataDir: string): DoctorCheck {
       name: "disk",
       isGood,
       found,
-      ...(!isGood && { advice: "Every commit waits for that; choose a faster disk with --data-dir" }),
+      ...(!isGood && { advice: "Every commit waits this long; choose a faster disk with --data-dir" }),
     };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    return { name: "disk", isGood: false, found: why, advice: "Choose a folder you may write to with --data-dir" };
+    return { name: "disk", isGood: false, found: errorMessage(cause), advice: "Choose a writable folder with --data-dir" };
   }
 }
 
@@ -122,7 +121,7 @@ function measureFsync(file: string): number[] {
 async function checkPort(listen: string): Promise<DoctorCheck> {
   const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
   if (!match)
-    return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+    return { name: "port", isGood: false, found: `"${listen}" is not HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
   const problem = await tryListen(match[1] ?? "", Number(match[2]));
   if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
   if (problem !== "EADDRINUSE")
@@ -136,11 +135,11 @@ async function checkPort(listen: string): Promise<DoctorCheck> {
     (response) => response.ok,
     () => false,
   );
-  if (isOurs) return { name: "port", isGood: true, found: `${listen} is taken by a scheduler that answers` };
-  return { name: "port", isGood: false, found: `${listen} is taken by another program`, advice: "Choose another with --listen" };
+  if (isOurs) return { name: "port", isGood: true, found: `${listen} is used by a running scheduler` };
+  return { name: "port", isGood: false, found: `${listen} is used by another program`, advice: "Choose another with --listen" };
 }
 
-/** The error's code, or null where the address could be taken; it is given back at once. */
+/** Listens on the address for a moment: null, or the code of the error. */
 export function tryListen(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const server = createServer();

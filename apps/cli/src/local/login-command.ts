@@ -1,5 +1,5 @@
-// `astra login` and `astra logout`: a token for a name and a password, kept for the next commands. The password comes from stdin or the
-// environment, never from a flag, and is kept nowhere.
+// `astra login` and `astra logout`: gets a token for a name and a password and saves it for the next commands. The password is read from
+// stdin or the environment, never from a flag, and is not saved.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -13,10 +13,11 @@ type Env = Readonly<Record<string, string | undefined>>;
 export async function logIn(
   username: string,
   flags: { tenant?: string },
-  { env, ...context }: CommandContext & { env: Env },
+  env: Env,
+  context: CommandContext,
 ): Promise<CliExitCode> {
   const { client, terminal } = context;
-  if (tokensFilePath(env) === null) throw usageFailure("There is no HOME to keep a token in; set ASTRA_TOKEN instead.");
+  if (tokensFilePath(env) === null) throw usageFailure("HOME is not set, so no token can be saved; set ASTRA_TOKEN instead.");
   const password = env["ASTRA_PASSWORD"] ?? (await readPassword(terminal.error));
   const { tenant } = flags;
   const answer = await client.login({ body: { username, password, ...(tenant !== undefined && { tenant }) } });
@@ -29,17 +30,15 @@ export async function logIn(
     [`signed in as ${stripControlCharacters(user.displayName)} (${user.roles.join(", ") || "no role"})`],
     context,
   );
-  if (!context.json) terminal.info(`kept in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
+  if (!context.json) terminal.info(`token saved in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
   return exitCodes.ok;
 }
 
-const declinedBody = { error: "E.DECLINED", message: "Nothing was done." } as const;
-
-/** From a pipe all of its first line; from a terminal without showing what is typed. */
+/** Reads the first line of a pipe, or a line of the terminal without echoing it. */
 async function readPassword(prompt: (text: string) => void): Promise<string> {
   if (!process.stdin.isTTY) {
     const line = readFileSync(0, "utf8").split(/\r?\n/)[0] ?? "";
-    if (line === "") throw usageFailure("No password came on stdin; pipe it in, or set ASTRA_PASSWORD.");
+    if (line === "") throw usageFailure("stdin holds no password; pipe it in, or set ASTRA_PASSWORD.");
     return line;
   }
   prompt("password: ");
@@ -55,8 +54,10 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   try {
     return await new Promise<string>((resolve, reject) => {
       reader.once("line", resolve);
-      // Here the terminal hands Ctrl+C over as a key; it means what it means elsewhere.
-      reader.once("SIGINT", () => reject(new CliFailure(exitCodes.interrupted, declinedBody)));
+      // In this mode the terminal passes Ctrl+C on as a key.
+      reader.once("SIGINT", () =>
+        reject(new CliFailure(exitCodes.interrupted, { error: "E.DECLINED", message: "Cancelled; nothing was changed." })),
+      );
       reader.once("close", () => reject(usageFailure("No password was given.")));
     });
   } finally {
@@ -65,16 +66,16 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   }
 }
 
-export async function logOut({ env, ...context }: CommandContext & { env: Env }): Promise<CliExitCode> {
+export async function logOut(env: Env, context: CommandContext): Promise<CliExitCode> {
   const { client } = context;
   const wasGood = await client.logout().then(
     () => true,
     (cause: unknown) => {
-      // What the scheduler does not take any more has ended by itself; what was kept of it is still to be forgotten.
+      // The token has expired or was revoked; the saved copy is still to be deleted.
       if (cause instanceof CliFailure && cause.body.error === "E.AUTH.INVALID_TOKEN") return false;
       throw cause;
     },
   );
   saveToken(new URL(client.url).origin, null, env);
-  return printItem({ ok: true }, [wasGood ? "signed out" : `nobody was signed in at ${client.url}`], context);
+  return printItem({ ok: true }, [wasGood ? "signed out" : `You were not signed in at ${client.url}`], context);
 }

@@ -1,13 +1,12 @@
-// `astra open [ID]`: the page of a run, a worker or a workflow in the browser. The address is always printed; a browser is a kindness.
+// `astra open [ID]`: opens the page of a run, a worker or a workflow in the browser. The URL is always printed, with or without a browser.
 
-import { allItems } from "@astraflow/client";
 import { type CommandContext, printItem } from "../api/command-context.ts";
+import { searchedItemsMax } from "../lookup/name-lookup.ts";
+import { readPages } from "../lookup/pages.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
-const pageKinds = ["run", "worker", "workflow"] as const;
-type PageKind = (typeof pageKinds)[number];
-const searchedRunsMax = 1_000;
+type PageKind = "run" | "worker" | "workflow";
 
 export interface OpenPageContext extends CommandContext {
   readonly openBrowser: (url: string) => Promise<boolean>;
@@ -24,8 +23,8 @@ export async function openPage(nameOrId: string | undefined, context: OpenPageCo
   const url = isThere ? wanted : root;
   const opened = await context.openBrowser(url);
   printItem({ url, opened }, [url], context);
-  if (!isThere) terminal.info(`This scheduler has no page at ${wanted}; its first page is shown instead.`);
-  if (!opened && !context.json) terminal.info("No browser was found (BROWSER, xdg-open); open the address yourself.");
+  if (!isThere) terminal.info(`This scheduler has no page at ${wanted}; its start page is opened instead.`);
+  if (!opened && !context.json) terminal.info("No browser was found (BROWSER, xdg-open); open the URL yourself.");
   return exitCodes.ok;
 }
 
@@ -33,29 +32,27 @@ async function findPagePath(nameOrId: string, context: CommandContext): Promise<
   const lowerCase = nameOrId.toLowerCase();
   const fits = (id: string, name: string): boolean =>
     id.startsWith(lowerCase) || id.endsWith(lowerCase) || (name !== "" && name.toLowerCase().startsWith(lowerCase));
-  const found: { kind: PageKind; id: string }[] = [];
-  for await (const { kind, id, name } of listPageTargets(context)) if (fits(id, name)) found.push({ kind, id });
+  const found = (await listPageTargets(context)).filter(({ id, name }) => fits(id, name));
   const [match] = found;
   if (match === undefined) {
-    const message = `There is no run, worker or workflow "${stripControlCharacters(nameOrId)}".`;
+    const message = `No run, worker or workflow "${stripControlCharacters(nameOrId)}" found.`;
     throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra runs list");
   }
   if (found.length > 1) {
     const shown = found.slice(0, 5).map(({ kind, id }) => `${kind} ${stripControlCharacters(id)}`);
-    const message = `"${stripControlCharacters(nameOrId)}" fits ${found.length} things: ${shown.join(", ")}. Write more of it.`;
+    const message = `"${stripControlCharacters(nameOrId)}" matches ${found.length} items: ${shown.join(", ")}. Use a longer prefix.`;
     throw new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message });
   }
   return `${match.kind}s/${encodeURIComponent(match.id)}`;
 }
 
-async function* listPageTargets({ client }: CommandContext): AsyncGenerator<{ kind: PageKind; id: string; name: string }> {
-  let count = 0;
-  for await (const { runId } of allItems((cursor) => client.listRuns({ limit: 200, cursor }))) {
-    yield { kind: "run", id: runId, name: "" };
-    if (++count >= searchedRunsMax) break;
-  }
-  for await (const { id, instanceId } of allItems((cursor) => client.listWorkers({ limit: 200, cursor })))
-    yield { kind: "worker", id: instanceId ?? id, name: id };
-  for await (const { id, metadata } of allItems((cursor) => client.listWorkflows({ limit: 200, cursor })))
-    yield { kind: "workflow", id, name: metadata.name };
+async function listPageTargets({ client }: CommandContext): Promise<{ kind: PageKind; id: string; name: string }[]> {
+  const runs = await readPages((cursor) => client.listRuns({ limit: 200, cursor }), searchedItemsMax);
+  const workers = await readPages((cursor) => client.listWorkers({ limit: 200, cursor }), Number.POSITIVE_INFINITY);
+  const workflows = await readPages((cursor) => client.listWorkflows({ limit: 200, cursor }), Number.POSITIVE_INFINITY);
+  return [
+    ...runs.items.map(({ runId }) => ({ kind: "run" as const, id: runId, name: "" })),
+    ...workers.items.map(({ id, instanceId }) => ({ kind: "worker" as const, id: instanceId ?? id, name: id })),
+    ...workflows.items.map(({ id, metadata }) => ({ kind: "workflow" as const, id, name: metadata.name })),
+  ];
 }

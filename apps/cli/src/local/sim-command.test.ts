@@ -62,16 +62,16 @@ describe("astra sim", () => {
   });
 
   it("[X46] ends with 2 where it is asked for what does not exist", async () => {
-    expect(await runSimCommand("--seeds", "9..3")).toMatchObject({ exitCode: 2, err: expect.stringContaining("is no range") });
+    expect(await runSimCommand("--seeds", "9..3")).toMatchObject({ exitCode: 2, err: expect.stringContaining("is not a range") });
     expect(await runSimCommand("--profile", "sunny")).toMatchObject({
       exitCode: 2,
-      err: expect.stringContaining("there are default, calm"),
+      err: expect.stringContaining("use one of default, calm"),
     });
     expect(await runSimCommand("--plant", "weed")).toMatchObject({
       exitCode: 2,
       err: expect.stringContaining("ack-before-commit"),
     });
-    expect(await runSimCommand("--story")).toMatchObject({ exitCode: 2, err: expect.stringContaining("told of one seed") });
+    expect(await runSimCommand("--story")).toMatchObject({ exitCode: 2, err: expect.stringContaining("needs a single seed") });
     expect(await runSimCommand("--seed", "1", "--seeds", "1..2")).toMatchObject({ exitCode: 2 });
     expect(await runSimCommand("--save", "--plant", "drop-unit")).toMatchObject({
       exitCode: 2,

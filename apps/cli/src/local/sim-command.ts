@@ -1,5 +1,4 @@
-// `astra sim`: plays seeds of the simulated world and says which promises were broken. The world is loaded when asked for, by name and by the few
-// functions below; what it is and how it judges is not known here.
+// `astra sim`: runs seeds in the simulator and reports violated guarantees. The simulator is loaded by name; see app-loader.ts.
 
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -16,22 +15,22 @@ import {
 import { type CampaignProgress, createCampaignProgressDisplay } from "./sim-progress.ts";
 
 export interface SimulationFlags {
-  readonly seeds: string | undefined;
-  readonly seed: number | undefined;
+  readonly seeds?: string;
+  readonly seed?: number;
   readonly profile: string;
-  readonly plant: string | undefined;
-  readonly isStory: boolean;
-  readonly isShrunk: boolean;
-  readonly isTwice: boolean;
-  readonly isResumeRefused: boolean;
-  readonly isSaved: boolean;
+  readonly plant?: string;
   readonly jobs: number;
-  readonly json: boolean;
+  readonly story?: boolean;
+  readonly shrink?: boolean;
+  readonly twice?: boolean;
+  readonly save?: boolean;
+  readonly refuseResume?: boolean;
+  readonly json?: boolean;
 }
 
 interface SimulationContext {
   readonly terminal: Terminal;
-  readonly stopping: AbortSignal;
+  readonly stopSignal: AbortSignal;
 }
 
 const seedsDefault = "1..200";
@@ -42,9 +41,8 @@ export async function runSimulation(flags: SimulationFlags, context: SimulationC
   const sim = await loadSimulator();
   requireKnownName("profile", flags.profile, sim.profiles);
   if (flags.plant !== undefined) requireKnownName("plant", flags.plant, sim.mutants);
-  if (flags.isSaved && flags.plant !== undefined)
-    throw usageFailure("A planted bug is no regression; leave out --save or --plant.");
-  return flags.isStory ? await printStory(flags, range, sim, context) : await runCampaign(flags, range, sim, context);
+  if (flags.save && flags.plant !== undefined) throw usageFailure("A mutant is no regression; use either --save or --plant.");
+  return flags.story ? await printStory(flags, range, sim, context) : await runCampaign(flags, range, sim, context);
 }
 
 interface SeedRange {
@@ -52,20 +50,20 @@ interface SeedRange {
   readonly to: number;
 }
 
-function parseSeedRange({ seeds, seed, isStory }: SimulationFlags): SeedRange {
-  if (seed !== undefined && seeds !== undefined) throw usageFailure("Say either --seed or --seeds.");
-  if (isStory && seed === undefined) throw usageFailure("A story is told of one seed.", "astra sim --seed 7 --story");
+function parseSeedRange({ seeds, seed, story }: SimulationFlags): SeedRange {
+  if (seed !== undefined && seeds !== undefined) throw usageFailure("Use either --seed or --seeds.");
+  if (story && seed === undefined) throw usageFailure("--story needs a single seed.", "astra sim --seed 7 --story");
   if (seed !== undefined) return { from: seed, to: seed };
   const text = seeds ?? seedsDefault;
   const match = /^(\d{1,9})\.\.(\d{1,9})$/.exec(text);
   const [from, to] = [Number(match?.[1]), Number(match?.[2])];
-  if (match === null || from > to) throw usageFailure(`--seeds "${text}" is no range.`, `astra sim --seeds ${seedsDefault}`);
+  if (match === null || from > to) throw usageFailure(`--seeds "${text}" is not a range.`, `astra sim --seeds ${seedsDefault}`);
   return { from, to };
 }
 
 function requireKnownName(what: string, name: string, known: Readonly<Record<string, unknown>>): void {
   if (Object.hasOwn(known, name)) return;
-  throw usageFailure(`There is no ${what} "${name}"; there are ${Object.keys(known).join(", ")}.`);
+  throw usageFailure(`Unknown ${what} "${name}"; use one of ${Object.keys(known).join(", ")}.`);
 }
 
 async function printStory(
@@ -74,7 +72,7 @@ async function printStory(
   sim: SimulatorModule,
   { terminal }: SimulationContext,
 ): Promise<CliExitCode> {
-  const { profile, plant, isResumeRefused } = flags;
+  const { profile, plant, refuseResume: isResumeRefused = false } = flags;
   const story = await sim.traceSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
   for (const line of story) terminal.print(sim.describeTraceLine(line));
   return exitCodes.ok;
@@ -84,7 +82,7 @@ async function runCampaign(
   flags: SimulationFlags,
   { from, to }: SeedRange,
   sim: SimulatorModule,
-  { terminal, stopping: stopSignal }: SimulationContext,
+  { terminal, stopSignal }: SimulationContext,
 ): Promise<CliExitCode> {
   const { plant, json } = flags;
   const startedAt = performance.now();
@@ -104,9 +102,9 @@ async function runCampaign(
     to,
     profile: flags.profile,
     ...(plant !== undefined && { plant }),
-    isResumeRefused: flags.isResumeRefused,
-    twice: flags.isTwice,
-    shrink: flags.isShrunk || flags.isSaved,
+    isResumeRefused: flags.refuseResume ?? false,
+    twice: flags.twice ?? false,
+    shrink: flags.shrink === true || flags.save === true,
     jobs: flags.jobs,
     isFirstEnough: plant !== undefined,
     stopping: stopSignal,
@@ -119,12 +117,12 @@ async function runCampaign(
     for (const found of report.violations) for (const line of sim.describeViolation(found)) terminal.print(line);
     for (const line of sim.describeCampaign(report, ms)) terminal.print(line);
   }
-  if (flags.isSaved) saveRegressions(report.violations, sim, terminal);
+  if (flags.save) saveRegressions(report.violations, sim, terminal);
   if (plant !== undefined) return checkMutantCaught(plant, report, terminal);
   return report.violations.length + report.differing.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
-/** A planted bug is expected to be found: not finding it is the failure. */
+/** A mutant must be caught: not finding it is the failure. */
 function checkMutantCaught(plant: string, { violations, seeds }: SimulationReport, terminal: Terminal): CliExitCode {
   const [first] = violations;
   if (first === undefined) {
@@ -138,7 +136,7 @@ function checkMutantCaught(plant: string, { violations, seeds }: SimulationRepor
 function saveRegressions(found: readonly FoundViolation[], sim: SimulatorModule, terminal: Terminal): void {
   const simulatorFolder = join(repositoryRoot, "packages", "sim");
   if (!existsSync(simulatorFolder))
-    throw usageFailure(`There is no place for regressions here (${simulatorFolder}); run this inside the repository.`);
+    throw usageFailure(`${simulatorFolder} does not exist; --save works only inside the repository.`);
   for (const one of found) {
     const { name, text } = sim.toRegression(one);
     const file = join(simulatorFolder, "regressions", name);

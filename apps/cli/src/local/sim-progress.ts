@@ -1,4 +1,4 @@
-// How far a campaign of seeds is: a bar on a terminal, a line now and then in a pipe.
+// The progress of a simulation: a bar on a terminal, a line now and then in a pipe.
 
 import type { Terminal } from "../output/terminal.ts";
 

@@ -1,12 +1,12 @@
-// `astra up`: a whole small installation on this machine. A scheduler in dev mode, a worker with the example package, and a demo run
-// to look at. It starts, watches and stops processes; all work is done by them.
+// `astra up`: starts a small installation on this machine: a scheduler in dev mode, a worker with the example package, and a demo run. It
+// supervises both processes.
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createCliClient } from "../api/api-client.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, CliFailure, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
@@ -20,11 +20,11 @@ const demoPackages = join(repositoryRoot, "examples", "packages");
 const defaultListen = { host: "127.0.0.1", port: 8080 };
 const restartMsMin = 1_000;
 const restartMsMax = 30_000;
-/** A worker that lived this long was fine: its next end starts the waiting from the beginning. */
+/** After a worker has run this long, the restart delay begins at its minimum again. */
 const stableMs = 60_000;
 
 export interface UpFlags {
-  readonly listen: string | undefined;
+  readonly listen?: string;
   readonly dataDir: string;
   readonly demo: boolean;
   readonly logLevel: string;
@@ -33,7 +33,7 @@ export interface UpFlags {
 export interface UpContext {
   readonly terminal: Terminal;
   readonly env: NodeJS.ProcessEnv;
-  /** Aborted by the first wish to stop. */
+  /** Aborted by the first signal to stop. */
   readonly stopSignal: AbortSignal;
   /** Aborted by the second. */
   readonly forceStopSignal: AbortSignal;
@@ -65,7 +65,7 @@ export async function startInstallation(flags: UpFlags, context: UpContext): Pro
   } catch (cause) {
     await supervisor.stopAll();
     const end = await scheduler.exited;
-    // The scheduler has said in its own words why it could not start.
+    // The scheduler has printed why it could not start.
     if (end.code === exitCodes.usage) return exitCodes.usage;
     throw cause;
   }
@@ -75,11 +75,11 @@ async function chooseListenAddress(terminal: Terminal): Promise<string> {
   const { host, port } = defaultListen;
   const problem = await tryListen(host, port);
   if (problem === null) return `${host}:${port}`;
-  terminal.info(`port ${port} is taken (${problem}); using a free one instead`);
+  terminal.info(`port ${port} is in use (${problem}); using a free one instead`);
   return `${host}:0`;
 }
 
-/** What has to be added to a command that would otherwise look at the default address. */
+/** The flag that a command needs unless the scheduler has the default address. */
 function urlFlagFor(http: string): string {
   return http === `http://${defaultListen.host}:${defaultListen.port}` ? "" : ` --url ${http}`;
 }
@@ -95,14 +95,14 @@ function printWelcome(http: string, terminal: Terminal): void {
   terminal.info("");
 }
 
-/** How long workers may take to finish or hand back what they hold before the scheduler goes. */
+/** How long workers may take to finish or return their tasks before the scheduler stops. */
 const workerStopMs = 3_000;
 
-/** All children and the one question that matters: is it time to end, and with which code? */
+/** All child processes, when to stop them, and with which exit code. */
 interface ProcessSupervisor {
   add(child: AppProcess): void;
   remove(child: AppProcess): void;
-  /** The person wants to stop, or the scheduler is gone. */
+  /** Resolves when the user wants to stop, or the scheduler has exited. */
   readonly stopRequested: Promise<void>;
   stopAll(): Promise<CliExitCode>;
 }
@@ -119,8 +119,7 @@ function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpCo
       void child.exited.then((end) => {
         children.delete(child);
         if (stopSignal.aborted || child.name !== "scheduler") return;
-        if (end.code !== exitCodes.usage)
-          terminal.error(`${describeExit(child, end)}; nothing works without it, so everything ends\n`);
+        if (end.code !== exitCodes.usage) terminal.error(`${describeExit(child, end)}; shutting down\n`);
         code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
         stopped.resolve();
       });
@@ -132,7 +131,7 @@ function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpCo
       const stopNow = () => [...children].forEach((child) => child.kill("SIGTERM"));
       forceStopSignal.addEventListener("abort", stopNow);
       if (forceStopSignal.aborted) stopNow();
-      // Workers first, while there still is a scheduler to hand their work to; one that takes too long is told again, which ends it.
+      // Workers first, while there is a scheduler to return their tasks to; a second signal ends a worker that takes too long.
       const workers = [...children].filter((child) => child.name !== "scheduler");
       for (const worker of workers) worker.kill("SIGTERM");
       await Promise.race([Promise.all(workers.map((worker) => worker.exited)), pause(workerStopMs, undefined, { ref: false })]);
@@ -144,7 +143,7 @@ function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpCo
   };
 }
 
-/** One worker, started again with growing pauses when it dies. `ready` is that of the first that joined. */
+/** Runs a worker and restarts it with growing delays. `ready` resolves when it has connected for the first time. */
 function superviseWorker(
   flags: { ws: string; dataDir: string; logLevel: string },
   context: UpContext & { ward: ProcessSupervisor },
@@ -170,11 +169,11 @@ function superviseWorker(
         hasJoined = true;
         ready.resolve(line);
       },
-      () => undefined, // its end is told below
+      () => undefined, // its exit is handled below
     );
     const end: AppProcessExit = await child.exited;
     if (context.stopSignal.aborted) return;
-    // Wrong settings do not get better by trying again.
+    // A restart does not fix wrong settings.
     if (end.code === exitCodes.usage && !hasJoined)
       return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: describeExit(child, end) }));
     const nextMs = performance.now() - startedAt > stableMs ? restartMsMin : waitMs;
@@ -186,12 +185,12 @@ function superviseWorker(
   return { ready: ready.promise };
 }
 
-/** A demo that fails is told, and the installation stays up: there is something to look into. */
+/** Reports a demo that fails; the installation keeps running, so that the user can look into it. */
 async function runDemo(
   client: Client,
   { terminal, stopping: stopSignal }: { terminal: Terminal; stopping: AbortSignal },
 ): Promise<void> {
-  if (!existsSync(demoWorkflow)) return terminal.info("there is no demo workflow in this installation");
+  if (!existsSync(demoWorkflow)) return terminal.info("this installation has no demo workflow");
   try {
     const ref = await submitRun(client, readRunRequestFile(demoWorkflow), {
       key: `demo-${Date.now()}`,
@@ -201,6 +200,6 @@ async function runDemo(
     terminal.info(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlFlagFor(client.url)}`);
   } catch (cause) {
     if (stopSignal.aborted) return;
-    terminal.error(`the demo run could not be followed: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+    terminal.error(`the demo run could not be followed: ${errorMessage(cause)}\n`);
   }
 }

@@ -21,7 +21,7 @@ describe("filters", () => {
       "listRuns",
       { limit: 9, status: "failed,queued", workflowId: other, since: "2026-01-31T11:00:00.000Z", q: "timed out" },
     ]);
-    expect(fixture.stderr()).toContain("No run fits that filter");
+    expect(fixture.stderr()).toContain("No run matches the filter");
   });
 
   it("[L29] [A377] by worker are asked of the API, page after page, in lists and in bulk", async () => {
@@ -54,7 +54,9 @@ describe("filters", () => {
       "changeRuns",
       { body: { action: "cancel", filter: { status: ["running"], runIds: [other] } } },
     ]);
-    await expect(runBulkChange("cancel", { filter: "worker:w-9", yes: true }, fixture.context)).rejects.toThrow(/No run fits/);
+    await expect(runBulkChange("cancel", { filter: "worker:w-9", yes: true }, fixture.context)).rejects.toThrow(
+      /No run of worker w-9 matches/,
+    );
   });
 
   it("[L30] a saved view is a filter by name, whose words the filter may replace; saved again it is replaced", async () => {

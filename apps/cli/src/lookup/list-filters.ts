@@ -1,7 +1,6 @@
-// From --filter and --view to what the API is asked: reads the query line, looks a saved view up, and finds the runs that a worker had part
-// in, which the API does not filter by.
+// Turns --filter and --view into a query of the API: parses the query line, looks up a saved view, and collects the runs of a worker page
+// by page.
 
-import { allItems } from "@astraflow/client";
 import {
   Fault,
   formatQuery,
@@ -17,6 +16,7 @@ import type { CommandContext } from "../api/command-context.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { findByNameOrId, findWorkflow } from "./name-lookup.ts";
+import { readPages } from "./pages.ts";
 
 export interface FilterFlags {
   readonly filter?: string | undefined;
@@ -25,7 +25,7 @@ export interface FilterFlags {
 
 type FilterValues<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
 
-/** What a saved view and the filter say together; where both name a key, the filter's word holds. */
+/** The values of the saved view and the filter together; the filter wins where both have a key. */
 export async function resolveFilter<P extends QueryableList>(
   flags: FilterFlags,
   page: P,
@@ -46,16 +46,14 @@ function parseQueryLine<P extends QueryableList>(line: string, page: P): FilterV
 export const viewQueryLine = ({ query }: Pick<SavedView, "query">): string =>
   typeof query === "string" ? query : formatQuery(query);
 
-/** By name or id, shortened while unique; with a page only those of that list. */
+/** By name or id, or its unique beginning; with a page only views of that list. */
 export async function findView(nameOrId: string, page: QueryableList | undefined, client: Client): Promise<SavedView> {
-  const found: SavedView[] = [];
-  for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page }))) found.push(view);
-  const named = found.map(({ viewId, name }) => ({ id: viewId, name }));
-  const { id } = findByNameOrId(nameOrId, named, "saved view", "astra views list");
-  return found.find(({ viewId }) => viewId === id) as SavedView;
+  const { items } = await readPages((cursor) => client.listViews({ limit: 200, cursor, page }), Number.POSITIVE_INFINITY);
+  const named = items.map((view) => ({ id: view.viewId, name: view.name, view }));
+  return findByNameOrId(nameOrId, named, "saved view", "astra views list").view;
 }
 
-/** An instant, or how long ago, as the API wants it; the line was checked when it was read. */
+/** An instant, or how long ago, as the API takes it; the query line was validated when it was parsed. */
 export const toIsoInstant = (value: string, now: number): string => new Date(resolveInstant(value, now) ?? now).toISOString();
 
 export interface RunFilterFlags extends FilterFlags {
@@ -76,7 +74,7 @@ export interface RunQueryFilter {
   readonly q?: string | undefined;
 }
 
-/** The flags of their own come before the filter. `worker` is apart: a change of many runs cannot be asked by it. */
+/** Single flags win over the filter. `worker` is separate: a bulk change does not take it. */
 export async function buildRunListQuery(
   flags: RunFilterFlags,
   context: CommandContext,
@@ -99,10 +97,10 @@ export async function buildRunListQuery(
   return { query: Object.fromEntries(asked), worker: line.worker };
 }
 
-/** Pages asked for those of one worker: each looks at some runs' tasks, and may come short. */
+/** Pages read for the runs of one worker; a page may have fewer items than its limit. */
 const pagesMax = 50;
 
-/** The newest runs that fit the query and in which the worker had part, by name or instance id. */
+/** The newest runs that match the query and used the worker, by its name or instance id. */
 export async function listRunsOfWorker(
   worker: string,
   query: RunQueryFilter,
@@ -119,11 +117,11 @@ export async function listRunsOfWorker(
     if (page.nextCursor === null) return { items, nextCursor: null, asOf };
     cursor = page.nextCursor;
     if (items.length < limit) continue;
-    terminal.info(`more may fit worker:${stripControlCharacters(worker)}; --limit says how many are looked for`);
+    terminal.info(`More runs of worker ${stripControlCharacters(worker)} may exist. Raise --limit to see them.`);
     return { items, nextCursor: null, asOf };
   }
   terminal.info(
-    `not every older run was looked through for worker:${stripControlCharacters(worker)}; since: and until: say where to look`,
+    `Older runs were not searched for worker ${stripControlCharacters(worker)}. Narrow the time with since: and until:.`,
   );
   return { items, nextCursor: null, asOf };
 }

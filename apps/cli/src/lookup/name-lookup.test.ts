@@ -13,12 +13,12 @@ it("[L14] a thing is found by its id, the beginning or end of it, or its name, w
   expect(find("bbbb")).toBe("0199a2c4-bbbb");
   expect(find("welcome j")).toBe("0199a2c4-aaaa");
   expect(find("MAP")).toBe("0200ffff-cccc");
-  expect(() => find("welcome")).toThrow(/fits 2 workflows: 0199a2c4-aaaa \(Welcome Journey\)/);
+  expect(() => find("welcome")).toThrow(/matches 2 workflows: 0199a2c4-aaaa \(Welcome Journey\)/);
 });
 
 it("[L14] what does not exist is answered with 3 and the nearest word there is", () => {
   expect(() => find("Mop")).toThrow(
-    expect.objectContaining({ exitCode: 3, message: 'There is no workflow "Mop". Did you mean "Map"?' }),
+    expect.objectContaining({ exitCode: 3, message: 'No workflow "Mop" found. Did you mean "Map"?' }),
   );
-  expect(() => find("zzzzzz")).toThrow(/^There is no workflow "zzzzzz"\.$/);
+  expect(() => find("zzzzzz")).toThrow(/^No workflow "zzzzzz" found\.$/);
 });

@@ -1,17 +1,17 @@
-// From what a person wrote to the thing that is meant: ids shortened while unique, names of workflows, labels of nodes; and the nearest word
-// where nothing fits.
+// Finds the run, workflow or node that the user named: by id, by its unique beginning or end, or by name; suggests the closest name where
+// nothing matches.
 
-import { allItems } from "@astraflow/client";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import { closestMatch, type Workflow } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import { CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
+import { readPages } from "./pages.ts";
 
 /** A whole id: `8-4-4-4-12` hex digits. */
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** How many of the latest are looked through for a shortened id. */
-const searchedItemsMax = 1_000;
+/** How many of the latest items are searched for a shortened id. */
+export const searchedItemsMax = 1_000;
 const matchesShownMax = 5;
 
 interface NamedItem {
@@ -19,8 +19,8 @@ interface NamedItem {
   readonly name: string;
 }
 
-/** The one thing that a word means: its id or name, else the only one whose id begins or ends with it, or whose name begins with it. */
-export function findByNameOrId(nameOrId: string, items: readonly NamedItem[], what: string, next: string): NamedItem {
+/** The item with this id or name, else the only one whose id begins or ends, or whose name begins, with it. */
+export function findByNameOrId<T extends NamedItem>(nameOrId: string, items: readonly T[], what: string, next: string): T {
   const lowerCase = nameOrId.toLowerCase();
   const exact = items.filter(({ id, name }) => id === nameOrId || name.toLowerCase() === lowerCase);
   const fitting = exact.length > 0 ? exact : items.filter((item) => matchesPartially(lowerCase, item));
@@ -32,7 +32,7 @@ export function findByNameOrId(nameOrId: string, items: readonly NamedItem[], wh
       .map(({ id, name }) => (name === "" ? id : `${id} (${stripControlCharacters(name)})`));
     const more = fitting.length > shown.length ? ", …" : "";
     throw usageFailure(
-      `"${stripControlCharacters(nameOrId)}" fits ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Write more of it.`,
+      `"${stripControlCharacters(nameOrId)}" matches ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Use a longer prefix.`,
       next,
     );
   }
@@ -43,44 +43,38 @@ export function findByNameOrId(nameOrId: string, items: readonly NamedItem[], wh
   const hint = suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`;
   throw new CliFailure(
     exitCodes.notFound,
-    { error: "E.NOT_FOUND", message: `There is no ${what} "${stripControlCharacters(nameOrId)}".${hint}` },
+    { error: "E.NOT_FOUND", message: `No ${what} "${stripControlCharacters(nameOrId)}" found.${hint}` },
     next,
   );
 }
 
-/** The end of an id tells things of one moment apart, its beginning is the time; both are accepted. */
+/** Both ends of an id are accepted: its beginning is the time, its end tells ids of one moment apart. */
 const matchesPartially = (lowerCase: string, { id, name }: NamedItem): boolean =>
   lowerCase !== "" && (id.startsWith(lowerCase) || id.endsWith(lowerCase) || name.toLowerCase().startsWith(lowerCase));
 
-/** A run by its id, or by the beginning or end of it among the latest. */
+/** A run by its id, or by the beginning or end of the id among the latest runs. */
 export async function findRunId(nameOrId: string, client: Client): Promise<string> {
   if (uuidPattern.test(nameOrId)) return nameOrId;
-  const found: NamedItem[] = [];
-  for await (const { runId } of allItems((cursor) => client.listRuns({ limit: 200, cursor }))) {
-    found.push({ id: runId, name: "" });
-    if (found.length >= searchedItemsMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "run", "astra runs list").id;
+  const { items } = await readPages((cursor) => client.listRuns({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ runId }) => ({ id: runId, name: "" }));
+  return findByNameOrId(nameOrId, named, "run", "astra runs list").id;
 }
 
-/** A kept workflow by id, shortened id or name. */
+/** A stored workflow by id, shortened id or name. */
 export async function findWorkflow(nameOrId: string, client: Client): Promise<NamedItem> {
   if (uuidPattern.test(nameOrId)) return { id: nameOrId, name: "" };
-  const found: NamedItem[] = [];
-  for await (const { id, metadata } of allItems((cursor) => client.listWorkflows({ limit: 200, cursor }))) {
-    found.push({ id, name: metadata.name });
-    if (found.length >= searchedItemsMax) break;
-  }
-  return findByNameOrId(nameOrId, found, "workflow", "astra workflows list");
+  const { items } = await readPages((cursor) => client.listWorkflows({ limit: 200, cursor }), searchedItemsMax);
+  const named = items.map(({ id, metadata }) => ({ id, name: metadata.name }));
+  return findByNameOrId(nameOrId, named, "workflow", "astra workflows list");
 }
 
-/** A node by id, shortened id or label; a slot such as `4*2/7` names one of several and is handed on as it is. */
+/** A node by id, shortened id or label; a slot such as `4*2/7` names one task of a node and is returned as it is. */
 export function findNodeId(nameOrId: string, workflow: Workflow): string {
   if (/^\d+([~*/]\d+)+$/.test(nameOrId)) return nameOrId;
   return findByNameOrId(nameOrId, listPlanNodes(compilePlan(workflow)), "node", "astra runs show RUN").id;
 }
 
-/** Every node that a workflow names: middlewares and the bodies of containers too. */
+/** Every node of a workflow, with middlewares and the bodies of containers. */
 function listPlanNodes(plan: Plan): NamedItem[] {
   return plan.nodes.flatMap((node) => [
     { id: node.id, name: node.label },
@@ -89,8 +83,8 @@ function listPlanNodes(plan: Plan): NamedItem[] {
 }
 
 /**
- * How the API is asked about a node of a run. Nodes of the top level have one task; of one inside a container or a chain the task is named:
- * the one that is under way, else the last.
+ * What the API takes as the node of a run: the id of a top-level node, which has one task, or the task id of a node inside a container or a
+ * chain: the task in progress, else the last one.
  */
 export async function findNodeOrTaskId(nameOrId: string, runId: string, client: Client): Promise<string> {
   const workflow = await client.getRunDefinition({ runId });

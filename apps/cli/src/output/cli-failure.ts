@@ -1,4 +1,4 @@
-// How the CLI says no: one kind of failure, its exit code, and its words on stderr. The codes are a promise to scripts.
+// Failures of the CLI: one error class, its exit code and its text on stderr. The exit codes are a contract with scripts.
 
 import { type ExitCode, exitCodes, formatFault } from "@astraflow/protocol";
 
@@ -16,7 +16,7 @@ export interface FailureBody {
 export class CliFailure extends Error {
   readonly exitCode: CliExitCode;
   readonly body: FailureBody;
-  /** The command to try next, if there is an honest one. */
+  /** A command to try next. */
   readonly suggestedCommand: string | null;
 
   constructor(exitCode: CliExitCode, body: FailureBody, next: string | null = null) {
@@ -31,7 +31,9 @@ export function usageFailure(message: string, next: string | null = null): CliFa
   return new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message }, next);
 }
 
-/** From an HTTP answer that was not a success. */
+export const errorMessage = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+
+/** The exit code for an HTTP status that is not a success. */
 export function exitCodeForStatus(status: number): CliExitCode {
   if (status === 401 || status === 403) return exitCodes.notAllowed;
   if (status === 404 || status === 410) return exitCodes.notFound;
@@ -41,7 +43,7 @@ export function exitCodeForStatus(status: number): CliExitCode {
   return exitCodes.failed;
 }
 
-/** `error CODE: sentence`, then what to try, then where it is explained. With --json the API's own error body. */
+/** `error CODE: message`, then what to try and where it is documented; with --json the error body of the API. */
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
   const { error: code, message, details } = failure.body;
@@ -57,7 +59,7 @@ const problemsShownMax = 20;
 
 function describeProblems(problems: unknown, message: string): string[] {
   if (!Array.isArray(problems)) return [];
-  // One alone may be the sentence itself.
+  // A single problem may repeat the message.
   if (problems.length === 1 && problemMessage(problems[0]) === message) return [];
   const shown = problems.slice(0, problemsShownMax).map(describeProblem);
   return problems.length > shown.length ? [...shown, `and ${problems.length - shown.length} more; --json shows all`] : shown;

@@ -3,11 +3,11 @@
 import type { JsonObject, Run } from "@astraflow/protocol";
 import { stripControlCharacters } from "./terminal.ts";
 
-/** The first 19 characters of an instant, which is what people read of it. */
+/** An instant without milliseconds. */
 export const formatInstant = (instant: string | undefined): string =>
   instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
 
-/** How long something took that has ended. */
+/** The duration of a run that has ended. */
 export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
   startedAt && finishedAt ? formatTimeSpan(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
 

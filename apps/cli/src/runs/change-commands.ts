@@ -1,4 +1,4 @@
-// `astra runs cancel|retry|replay|rebind|skip` and `astra bulk`: changing runs that are under way or over.
+// `astra runs cancel|retry|replay|rebind|skip` and `astra bulk`: changing runs.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { Bulk, BulkFilter, BulkRequest, RunPlan, RunRef, Steered } from "@astraflow/protocol";
@@ -8,24 +8,25 @@ import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
-import { isRunEnded } from "./run-view.ts";
+import { isRunEnded, parseVersion } from "./run-status.ts";
 
-export async function cancelRun(id: string, { client, terminal, json, confirm }: CommandContext): Promise<CliExitCode> {
+export async function cancelRun(id: string, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal, confirm } = context;
   const runId = await findRunId(id, client);
   const before = await client.getRun({ runId });
   if (!isRunEnded(before))
     await confirm(
-      `stop run ${runId}${before.name === undefined ? "" : ` of "${stripControlCharacters(before.name)}"`}, which is ${before.status}`,
+      `cancel run ${runId}${before.name === undefined ? "" : ` of "${stripControlCharacters(before.name)}"`}, which is ${before.status}`,
     );
   const ref = await client.cancelRun({ runId });
-  // It may also have ended by itself between the two calls; then its state says so.
+  // The run may also have ended between the two calls; its status says so.
   const isTooLate = isRunEnded(before) || ref.status === "succeeded" || ref.status === "failed";
-  terminal.print(json ? JSON.stringify(ref) : `${ref.runId} ${ref.status}`);
-  if (isTooLate) terminal.info("It had ended already; nothing was done.");
+  printItem(ref, [`${ref.runId} ${ref.status}`], context);
+  if (isTooLate) terminal.info("The run had already ended; nothing was changed.");
   return exitCodes.ok;
 }
 
-/** The run as a whole, or with a node only that node. */
+/** Retries the whole run, or one node of it. */
 export async function retryRun(
   id: string,
   node: string | undefined,
@@ -55,11 +56,7 @@ export async function replayRun(
   return printNewRun(await client.replayRun({ runId, body }), context);
 }
 
-function parseReplayVersion(text: string): number | "same" | "latest" | "draft" {
-  if (text === "same" || text === "latest" || text === "draft") return text;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usageFailure(`--version is a number, same, latest or draft; "${stripControlCharacters(text)}" is none of them.`);
-}
+const parseReplayVersion = (text: string) => parseVersion(text, ["same", "latest", "draft"]);
 
 export async function rebindRun(
   id: string,
@@ -92,10 +89,10 @@ export function printNewRun(ref: RunRef | RunPlan, context: CommandContext): Cli
   if ("dryRun" in ref)
     throw new CliFailure(exitCodes.failed, {
       error: "E.INTERNAL",
-      message: "A run was asked for, and only its plan was answered.",
+      message: "The scheduler answered a start with a dry run.",
     });
   printItem(ref, [ref.runId], context);
-  if (!context.json) context.terminal.info(`a new run; next: astra runs watch ${ref.runId}`);
+  if (!context.json) context.terminal.info(`New run started; next: astra runs watch ${ref.runId}`);
   return exitCodes.ok;
 }
 
@@ -109,8 +106,8 @@ function printChangedTasks(steered: Steered, context: CommandContext): CliExitCo
     ...(newRun === undefined ? [] : [newRun.runId]),
   ];
   printItem(steered, lines, context);
-  if (!context.json && newRun !== undefined) context.terminal.info(`a new run; next: astra runs watch ${newRun.runId}`);
-  else if (!context.json && rows.length === 0) context.terminal.info("Nothing was open; nothing was changed.");
+  if (!context.json && newRun !== undefined) context.terminal.info(`New run started; next: astra runs watch ${newRun.runId}`);
+  else if (!context.json && rows.length === 0) context.terminal.info("No task was open; nothing was changed.");
   return exitCodes.ok;
 }
 
@@ -124,7 +121,7 @@ export interface BulkFlags extends RunFilterFlags {
 
 const bulkPollMs = 500;
 
-/** Many runs at once: counted first, and done only when somebody has said yes to that number. */
+/** Changes many runs at once: counts them first, and asks for confirmation with that number. */
 export async function runBulkChange(action: string, flags: BulkFlags, context: CommandContext): Promise<CliExitCode> {
   const { client, terminal } = context;
   const request: BulkRequest = {
@@ -138,7 +135,7 @@ export async function runBulkChange(action: string, flags: BulkFlags, context: C
     const plan = await client.changeRuns({ body: { ...request, dryRun: true } });
     const isOne = plan.matched === 1 && plan.isPartial !== true;
     const count = `${plan.matched}${plan.isPartial === true ? " or more" : ""} ${isOne ? "run" : "runs"}`;
-    const idle = plan.unchanged === 0 ? "" : `, ${plan.unchanged} of them ${plan.unchanged === 1 ? "needs" : "need"} nothing`;
+    const idle = plan.unchanged === 0 ? "" : `, ${plan.unchanged} of them would not change`;
     if (flags.dryRun === true)
       return printItem(plan, [`${count} ${isOne ? "matches" : "match"}${idle}; nothing was changed`], context);
     await context.confirm(`${action} ${count}${idle}`);
@@ -154,12 +151,12 @@ export async function runBulkChange(action: string, flags: BulkFlags, context: C
     ({ runId, code, message }) => `refused ${runId} ${code}: ${stripControlCharacters(message)}`,
   );
   const started = (bulk.started ?? []).map(({ runId, newRun }) => `${runId} runs again as ${newRun}`);
-  const counts = `${bulk.changed} changed, ${bulk.unchanged} needed nothing, ${bulk.refused} refused`;
+  const counts = `${bulk.changed} changed, ${bulk.unchanged} unchanged, ${bulk.refused} refused`;
   printItem(bulk, [counts, ...started, ...refusals], context);
   return bulk.refused > 0 ? exitCodes.failed : exitCodes.ok;
 }
 
-/** A filter names at most this many runs one by one. */
+/** The API takes at most this many run ids in a filter. */
 const runIdsMax = 1_000;
 
 async function buildBulkFilter(flags: BulkFlags, context: CommandContext): Promise<BulkFilter> {
@@ -169,11 +166,11 @@ async function buildBulkFilter(flags: BulkFlags, context: CommandContext): Promi
     ...rest,
     ...(status !== undefined && { status: status.split(",") as NonNullable<BulkFilter["status"]> }),
   } as BulkFilter;
-  // A forgotten filter must not become every run there is.
+  // Without a filter the change would apply to every run.
   if (Object.keys(filter).length === 0 && worker === undefined)
-    throw usageFailure("Say which runs: --filter, --status, --workflow, --client, --since, --until or --search.");
+    throw usageFailure("Choose runs with --filter, --status, --workflow, --client, --since, --until or --search.");
   if (worker === undefined) return filter;
   const { items } = await listRunsOfWorker(worker, query, runIdsMax, context);
-  if (items.length === 0) throw usageFailure(`No run fits that filter with worker:${stripControlCharacters(worker)}.`);
+  if (items.length === 0) throw usageFailure(`No run of worker ${stripControlCharacters(worker)} matches the filter.`);
   return { ...filter, runIds: items.map(({ runId }) => runId) };
 }

@@ -1,4 +1,4 @@
-// `astra runs diff`: what differs between two runs: the workflow they ran, and how each node ended, with what, after how long.
+// `astra runs diff`: compares two runs: their workflows, and the status, result, attempts and duration of each node.
 
 import { diffWorkflows } from "@astraflow/graph";
 import type { Run, RunNodeStatus } from "@astraflow/protocol";
@@ -16,7 +16,7 @@ export async function diffRuns(first: string, second: string, { client, terminal
   const ids = [await findRunId(first, client), await findRunId(second, client)] as const;
   const [a, b] = await Promise.all([client.getRun({ runId: ids[0] }), client.getRun({ runId: ids[1] })]);
   const [from, to] = await Promise.all([client.getRunDefinition({ runId: ids[0] }), client.getRunDefinition({ runId: ids[1] })]);
-  // States, and the position they are true at, are filled into definitions; they are no part of what was authored.
+  // The API adds states and a log position to definitions; they are not part of the workflow.
   const definition =
     a.definitionHash === b.definitionHash ? [] : diffWorkflows(withoutRunState(from), withoutRunState(to)).summary;
   const nodes = compareNodes(a.nodes ?? [], b.nodes ?? []);
@@ -39,7 +39,7 @@ export async function diffRuns(first: string, second: string, { client, terminal
     const table = [["NODE", "WHAT", "FIRST", "SECOND"], ...rows];
     if (rows.length > 0)
       for (const line of formatTable(fitTableToWidth(table, [{}, {}, {}, {}], terminal.stdoutColumns))) terminal.print(line);
-    if (rows.length + definition.length === 0) terminal.info("They ran the same workflow, and every node gave the same.");
+    if (rows.length + definition.length === 0) terminal.info("No differences: same workflow, and the same result of every node.");
   }
   return exitCodes.ok;
 }
@@ -67,13 +67,13 @@ interface NodeDifference {
   readonly second: string;
 }
 
-/** By the place in the run (`0`, `4*2/7`), which both have alike. */
+/** Pairs nodes by their slot in the run (`0`, `4*2/7`). */
 export function compareNodes(first: readonly RunNodeStatus[], second: readonly RunNodeStatus[]): NodeDifference[] {
   const slot = ({ taskId }: RunNodeStatus): string => taskId.slice(taskId.indexOf(".") + 1);
   const others = new Map(second.map((node) => [slot(node), node]));
   return first.flatMap((node) => {
     const other = others.get(slot(node));
-    // Of another workflow the same place is another node, and there is nothing to compare.
+    // In another workflow the same slot may be another node.
     if (other === undefined || other.nodeId !== node.nodeId) return [];
     const differs = (what: NodeDifference["what"], one: string, two: string): NodeDifference[] =>
       one === two
@@ -103,7 +103,7 @@ const comparedFields: readonly (readonly [NodeDifference["what"], (node: RunNode
   ["result", (node) => JSON.stringify(node.result ?? null)],
 ];
 
-/** No two runs take the same time; told is what is a fifth apart, and more than a blink. */
+/** Durations always differ a little: reported are differences of a fifth and more, above this minimum. */
 const durationDifferenceMsMin = 100;
 const durationDifferenceShareMin = 0.2;
 

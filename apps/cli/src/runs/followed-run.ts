@@ -1,32 +1,32 @@
-// A run as its followers know it: what was read once, changed by every event since. Pure: the same events give the same state.
+// The state of a followed run: what was read once, changed by every event since. Pure: the same events give the same state.
 
 import type { EventData, Run, RunNodeStatus, ServerEvent } from "@astraflow/protocol";
+import { isFinalStatus } from "./run-status.ts";
 
-/** A node with the end of what its present attempt printed. */
+/** A node with the end of the output of its current attempt. */
 export type FollowedNode = RunNodeStatus & { readonly printed?: string };
 
 export interface FollowedRun {
   readonly run: Run;
-  /** By task id. Changed in place by `applyRunEvent`, which says what it touched: a run may have ten thousand of them. */
+  /** By task id. `applyRunEvent` changes it in place and returns the task it changed: a run may have ten thousand of them. */
   readonly nodes: Map<string, FollowedNode>;
-  /** Position of the log up to which the nodes are true: older events say nothing new about them. */
+  /** Log position of the nodes: older events are already contained in them. */
   readonly asOf: number;
 }
 
 const printedCharsMax = 400;
-const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
-/** A fresh reading; what was printed is in no reading, so it is kept. */
+/** The state after reading the run again. A run has no printed output, so the output stays. */
 export function mergeFreshRun(run: Run, before: FollowedRun | null = null): FollowedRun {
   const nodes = new Map(before?.nodes);
   for (const node of run.nodes ?? []) {
     const printed = before?.nodes.get(node.taskId)?.printed;
-    nodes.set(node.taskId, printed === undefined || endedStatuses.has(node.status) ? node : { ...node, printed });
+    nodes.set(node.taskId, printed === undefined || isFinalStatus(node.status) ? node : { ...node, printed });
   }
   return { run: { ...before?.run, ...run }, nodes, asOf: Math.max(before?.asOf ?? 0, run.asOf ?? 0) };
 }
 
-/** The position of an event's fact: all but the last of a fact's events name the position before it and their place. */
+/** The log position of the fact behind an event: an id such as `7.2` is an event of the fact at position 8. */
 const factPosition = (id = "0"): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
 
 /** The state after an event, and the task it is about. */
@@ -41,7 +41,7 @@ export function applyRunEvent(
   }
   if (data.kind === "run.status") {
     const { startedAt = before.run.startedAt, finishedAt = before.run.finishedAt } = data;
-    // A reading may be ahead of the stream; what has ended stays ended.
+    // The run that was read may be newer than the event.
     if (factPosition(event.id) <= before.asOf) return { after: before, task: null };
     const times = { ...(startedAt !== undefined && { startedAt }), ...(finishedAt !== undefined && { finishedAt }) };
     return { after: { ...before, run: { ...before.run, status: data.status, ...times } }, task: null };
@@ -67,13 +67,13 @@ function applyNodeEvent(old: FollowedNode, data: NodeEventData, at: string): Fol
   if (data.kind === "node.error") return { ...old, error: data.error };
   if (data.kind !== "node.state") return old;
   const { attempt } = data.state as { attempt?: unknown };
-  // Whoever reports has the dispatch; the stored acknowledgement may come later. The scheduler's own words name the attempt.
-  const isHeard = attempt === undefined;
+  // A worker that reports has the dispatch, although its acknowledgement may come later. The scheduler's own reports name the attempt.
+  const isFromWorker = attempt === undefined;
   return {
     ...old,
     state: { ...old.state, ...data.state },
     ...(typeof attempt === "number" && { attempt }),
-    ...(isHeard && { pendingAck: false }),
+    ...(isFromWorker && { pendingAck: false }),
   };
 }
 
@@ -81,13 +81,13 @@ function applyNodeStatus(old: FollowedNode, data: EventData<"node.status">, at: 
   const status = data.status === "dispatching" ? "running" : data.status === "completed" ? "succeeded" : data.status;
   const worker = data.workerName === undefined ? {} : { workerName: data.workerName };
   if (data.status === "dispatching") {
-    // A new attempt: what the one before said about itself, and how it failed, is over.
+    // A new attempt: the state and the error of the previous one are obsolete.
     const { printed: _printed, error: _error, state: _state, finishedAt: _end, ...rest } = old;
     return { ...rest, status, startedAt: at, pendingAck: true, ...worker };
   }
   if (status === "queued") return { ...old, status, pendingAck: false };
   const startTime = old.startedAt === undefined && status === "running" ? { startedAt: at } : {};
-  return { ...old, status, pendingAck: false, ...startTime, ...worker, ...(endedStatuses.has(status) && { finishedAt: at }) };
+  return { ...old, status, pendingAck: false, ...startTime, ...worker, ...(isFinalStatus(status) && { finishedAt: at }) };
 }
 
 function appendPrinted(old: FollowedNode, data: EventData<"node.result.delta">): FollowedNode {
@@ -96,5 +96,5 @@ function appendPrinted(old: FollowedNode, data: EventData<"node.result.delta">):
   return { ...old, pendingAck: false, printed: ((old.printed ?? "") + text).slice(-printedCharsMax) };
 }
 
-/** The run with its nodes, as everything that shows a run takes it. */
+/** The run with its nodes, as the views take it. */
 export const toRun = ({ run, nodes }: FollowedRun): Run => ({ ...run, nodes: [...nodes.values()] });

@@ -1,5 +1,4 @@
-// `astra runs list|show|watch|logs|export|ledger`: looking at runs, following one, taking its whole history away. Comparing two is
-// diff-command.ts, changing them is change-commands.ts.
+// `astra runs list|show|watch|logs|export|ledger`: reading runs. Comparing two is in diff-command.ts, changing them in change-commands.ts.
 
 import { allItems } from "@astraflow/client";
 import type { Ledger, Run } from "@astraflow/protocol";
@@ -11,7 +10,8 @@ import { formatInstant, formatRunDuration } from "../output/format.ts";
 import { formatTable } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
-import { isRunEnded, renderRun } from "./run-view.ts";
+import { isRunEnded } from "./run-status.ts";
+import { renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
 export interface RunListFlags extends RunFilterFlags {
@@ -51,8 +51,8 @@ export async function listRuns(flags: RunListFlags, context: CommandContext): Pr
       ],
       emptyMessage:
         Object.keys(query).length > 0 || worker !== undefined
-          ? "No run fits that filter. All of them: astra runs list"
-          : "There is no run yet. Start one: astra run examples/workflows/welcome.json",
+          ? "No run matches the filter. Show all with: astra runs list"
+          : "No runs yet. Start one with: astra run examples/workflows/welcome.json",
     },
     context,
   );
@@ -61,7 +61,7 @@ export async function listRuns(flags: RunListFlags, context: CommandContext): Pr
 }
 
 export interface ShowRunFlags {
-  /** A position of the log: the run as it was then. */
+  /** A log position: shows the run as it was then. */
   readonly at?: number;
 }
 
@@ -76,7 +76,7 @@ export async function showRun(id: string, { at }: ShowRunFlags, context: Command
     const now = at === undefined ? context.now() : lastInstant(run);
     for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now: now, url: client.url }))
       terminal.print(line);
-    if (at !== undefined) terminal.info(`as it was at ${at}; now: astra runs show ${runId}`);
+    if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
     if (run.error) terminal.print(`${run.error.code}: ${stripControlCharacters(run.error.message)}`);
     for (const { resourceId, workerName, type } of run.artifacts ?? [])
       terminal.print(
@@ -86,13 +86,13 @@ export async function showRun(id: string, { at }: ShowRunFlags, context: Command
   return exitCodes.ok;
 }
 
-/** The last instant that a run as it was knows of: it had not become any older then. */
+/** The last instant in a past state of a run, which stands for "now" in it. */
 function lastInstant({ createdAt, startedAt, finishedAt, nodes = [] }: Run): number {
   const instants = [createdAt, startedAt, finishedAt, ...nodes.flatMap((node) => [node.startedAt, node.finishedAt])];
   return Math.max(0, ...instants.flatMap((instant) => (instant === undefined ? [] : [Date.parse(instant)])));
 }
 
-/** What the facts say was given to workers and what came of it; of the whole log stretch by stretch, each told apart. */
+/** Counts of dispatched tasks and their outcomes, of one run or of the whole log page by page. */
 export async function showLedger(id: string | undefined, context: CommandContext): Promise<CliExitCode> {
   const { client, terminal } = context;
   if (id !== undefined) {
@@ -121,20 +121,20 @@ function formatLedger({ figures, from, to }: Pick<Ledger, "figures" | "from" | "
 
 const ledgerLabels: Readonly<Record<string, string>> = { refusedLate: "refused, too late" };
 
-/** Promised is that neither ever happens, so a script hears of it by the exit code too. */
+/** Neither may ever happen, so the exit code reports it too. */
 function checkLedger({ lost, twice }: Ledger["figures"], { terminal, json }: CommandContext): CliExitCode {
   if (lost === 0 && twice === 0) return exitCodes.ok;
-  if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice; neither may happen. Please report it.\n`);
+  if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`);
   return exitCodes.failed;
 }
 
 export async function watchRunToEnd(id: string, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
-  return followToEnd(await findRunId(id, context.client), { json: context.json, watch: true }, context);
+  return followToEnd(await findRunId(id, context.client), true, context);
 }
 
 /**
- * One line of definition, the facts in order, one line of final state. The run is read before its facts: once it has ended it does
- * not change any more, so the facts read afterwards are all there are.
+ * Prints a line with the definition, the facts in order, and a line with the final state. The run is read before its facts: if it has ended,
+ * the facts that are read afterwards are complete.
  */
 export async function exportRun(id: string, { client, terminal, now }: CommandContext): Promise<CliExitCode> {
   const runId = await findRunId(id, client);
@@ -145,7 +145,7 @@ export async function exportRun(id: string, { client, terminal, now }: CommandCo
   for await (const facts of listFactPages(client, runId, null)) {
     for (const fact of facts) terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
     count += facts.length;
-    // Where the facts themselves go to the screen they are progress enough.
+    // On a screen the facts themselves show the progress.
     const ms = now() - startedAt;
     if (ms > 1_000 && !Number.isFinite(terminal.stdoutColumns))
       terminal.draw([`${count} facts so far, ${Math.round((count * 1_000) / ms)} a second`]);
@@ -161,7 +161,7 @@ export interface LogFlags {
   readonly follow?: boolean;
 }
 
-/** What nodes printed, line by line; followed, what they print from then on too. */
+/** Prints the output of nodes, line by line; with --follow also new output. */
 export async function showLogs(
   id: string,
   node: string | undefined,
@@ -190,7 +190,7 @@ export async function showLogs(
     );
   }
   if (flags.follow !== true || isRunEnded(await client.getRun({ runId }))) {
-    if (printedCount === 0 && !json) terminal.info("Nothing was printed that fits.");
+    if (printedCount === 0 && !json) terminal.info("No matching output.");
     return exitCodes.ok;
   }
   for await (const { id: cursor, type, data } of client.events({

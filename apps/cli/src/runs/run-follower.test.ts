@@ -54,8 +54,8 @@ it("[L8] follows the events after its reading, one line a change, over a lost co
   expect(fixture.stderr().trim().split("\n")).toEqual([
     "run r running",
     "Say · sent · w",
-    "the scheduler at http://s does not answer; reconnecting, nothing is missed",
-    "connected again, nothing missed",
+    "the scheduler at http://s does not answer; reconnecting, no event is lost",
+    "Reconnected; no events were lost.",
     "Say · running · w · half",
     "Say · succeeded · w",
     "run r failed · E.X: bad",

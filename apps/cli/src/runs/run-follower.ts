@@ -1,5 +1,5 @@
-// Follows a run until it ends, whatever happens to the scheduler in between: listens to its events, draws it in a terminal, writes one line
-// per change in a pipe, or hands on the facts as JSON lines. Stopping to look never stops the run.
+// Follows a run until it ends, also over restarts of the scheduler: reads its events and draws the run in a terminal, prints one line per
+// change in a pipe, or prints the facts as JSON lines. An interrupt does not stop the run.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { compilePlan, type Plan } from "@astraflow/graph";
@@ -8,16 +8,17 @@ import type { Client } from "../api/api-client.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { applyRunEvent, type FollowedRun, mergeFreshRun, toRun } from "./followed-run.ts";
+import { isRunEnded } from "./run-status.ts";
 import { describeTaskPath, taskSlot } from "./run-tree.ts";
-import { describeNodeChange, describeRunChanges, describeRunStatus, isRunEnded, renderRun } from "./run-view.ts";
+import { describeNodeChange, describeRunChanges, describeRunStatus, renderRun } from "./run-view.ts";
 
-/** At most ten pictures a second. */
+/** At most ten redraws a second. */
 const redrawMs = 100;
-/** Between looks at the facts, where those are wanted themselves. */
+/** How often facts are polled. */
 const factPollMs = 200;
-/** Between tries while nobody answers. */
+/** How often an unreachable scheduler is tried again. */
 const reconnectMs = 500;
-/** Acknowledgements are in no event: while one is awaited, a run of this size at most is read again now and then. */
+/** No event reports an acknowledgement: while one is pending, a run of at most this size is read again periodically. */
 const rereadLimits = { ms: 1_000, nodesMax: 1_000 } as const;
 
 export interface FollowOptions {
@@ -26,7 +27,7 @@ export interface FollowOptions {
   readonly view: "picture" | "facts" | "none";
   readonly signal: AbortSignal;
   now(): number;
-  /** Between readings of the run where events do not tell everything; a second unless given. */
+  /** How often the run is read again while events are not enough; a second by default. */
   readonly rereadMs?: number;
 }
 
@@ -39,7 +40,7 @@ export async function followRun(id: string, options: FollowOptions): Promise<Run
   try {
     display.start();
     if (!isRunEnded(first)) await followEvents(id, display, options);
-    // What was printed belongs to the picture, everything else is as the scheduler has it now.
+    // Everything but the printed output is taken from the scheduler.
     const last = await retry(() => options.client.getRun({ runId: id }));
     display.replaceRun(last);
     return toRun(display.state());
@@ -48,7 +49,7 @@ export async function followRun(id: string, options: FollowOptions): Promise<Run
   }
 }
 
-/** Events until the run is over. A connection that is lost is dialled again and goes on where it was. */
+/** Applies events until the run ends. A lost connection is opened again and continues after the last event. */
 async function followEvents(
   id: string,
   display: RunDisplay,
@@ -68,7 +69,7 @@ async function followEvents(
         else if (state === "open" && isLost) terminal.info(reconnectedMessage);
         isLost = state === "lost";
       },
-      // Older events are gone, the end of the run perhaps among them; the run itself says how it stands.
+      // Older events are gone, perhaps with the end of the run, so the run is read again.
       onGap: () => {
         freshness.isStale = true;
       },
@@ -85,10 +86,10 @@ async function followEvents(
   }
 }
 
-const connectionLostMessage = (url: string): string => `the scheduler at ${url} does not answer; reconnecting, nothing is missed`;
-const reconnectedMessage = "connected again, nothing missed";
+const connectionLostMessage = (url: string): string => `the scheduler at ${url} does not answer; reconnecting, no event is lost`;
+const reconnectedMessage = "Reconnected; no events were lost.";
 
-/** Reads the run again where events do not tell everything: acknowledgements, and what a gap took away. */
+/** Reads the run again where events are not enough: for acknowledgements, and after a gap. */
 async function rereadPeriodically(
   id: string,
   display: RunDisplay,
@@ -102,11 +103,11 @@ async function rereadPeriodically(
     if (!isPending && !freshness.isStale) continue;
     const run = await client.getRun({ runId: id }, { signal }).then(
       (found) => found,
-      () => null, // nobody there: the stream notices too, says so, and this is tried again
+      () => null, // unreachable: the stream reports it, and the next round tries again
     );
     if (run === null) continue;
     freshness.isStale = false;
-    // The last reading, which follows, tells the end.
+    // The caller reads the run once more at the end.
     if (isRunEnded(run)) endController.abort();
     else display.replaceRun(run);
   }
@@ -122,7 +123,7 @@ interface RunDisplay {
   finish(): void;
 }
 
-/** What is known of the run, and the showing of it: a picture that is redrawn, or a line for every change. */
+/** Holds the state of the run and shows it: redrawn in place, or one line per change. */
 function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, terminal, view, now }: FollowOptions): RunDisplay {
   const plan = compilePlan(workflow);
   const isRedrawn = view === "picture" && terminal.isInteractive;
@@ -135,7 +136,7 @@ function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, term
       renderRun(toRun(state), workflow, { paint: colors, columns, rows: rows - 1, now: now(), url: client.url, plan }),
     );
   };
-  // Redrawn on the clock, not on events: a thousand a second must not cost a thousand pictures, and the seconds go on without events.
+  // Redrawn by a timer, not by events: there may be a thousand a second, and durations grow without events.
   const timer = isRedrawn ? setInterval(draw, redrawMs) : undefined;
   const printLines = (lines: readonly string[]): void => {
     if (isLineByLine) for (const line of lines) terminal.info(line);
@@ -144,7 +145,7 @@ function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, term
     state: () => state,
     start() {
       if (isRedrawn) draw();
-      // Of a run that is over already everything is said at once, at its end.
+      // A run that has already ended is printed once, at the end.
       if (isRunEnded(state.run)) isSilent = true;
       else printLines(describeRunChanges(null, toRun(state), plan));
     },
@@ -172,7 +173,7 @@ function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, term
   };
 }
 
-/** The end is said once, with its error, which only the run itself has. */
+/** The end is printed once, with its error, which only the run itself has. */
 const withoutFinalStatus = (earlier: Run, run: Run): Run => (isRunEnded(run) ? { ...earlier, status: "running" } : earlier);
 
 function describeTaskChange(
@@ -198,13 +199,13 @@ async function followFacts(id: string, options: FollowOptions): Promise<Run> {
     for (const fact of facts) terminal.print(JSON.stringify({ cursor: String(fact.position), ...fact }));
     const last = facts.at(-1);
     if (last !== undefined) cursor = String(last.position);
-    // Nothing is told after the end of a run but what was on its way: one more look finds it.
+    // Nothing follows the end of a run, so the final state can be read.
     if (facts.some(({ type }) => runEndFacts.has(type))) return retryUntilReachable(() => client.getRun({ runId: id }), options);
     await pause(factPollMs, undefined, { signal });
   }
 }
 
-/** All facts after a cursor, page by page: a history may be longer than memory is large. */
+/** All facts after a cursor, page by page: a history may not fit into memory. */
 export async function* listFactPages(client: Client, runId: string, after: string | null): AsyncGenerator<readonly RunEvent[]> {
   for (let cursor = after ?? undefined; ; ) {
     const page = await client.listRunEvents({ runId, limit: 200, cursor });
@@ -220,7 +221,7 @@ async function readAllFacts(client: Client, runId: string, after: string | null)
   return facts;
 }
 
-/** A scheduler that is away (restarting, unreachable) is waited for: the log continues after the cursor, so nothing is missed. */
+/** Waits for a scheduler that is unreachable: the log continues after the cursor, so no fact is lost. */
 async function retryUntilReachable<T>(request: () => Promise<T>, { client, terminal, signal }: FollowOptions): Promise<T> {
   for (let isFirst = true; ; isFirst = false) {
     try {

@@ -20,7 +20,7 @@ const workflow = {
   nodes: [node(1, "Write", { text: "a", to: "x" }), node(2, "Send", { to: "y", mail: { subject: "s" } })],
   edges: [{ id: "e", source: { node: uuid(1), port: "text" }, target: { node: uuid(2), port: "to" } }],
 } as unknown as Workflow;
-const words = { input: [], pin: [], label: [], from: undefined, to: undefined };
+const words = { input: [], pin: [], label: [] };
 const inputs = (...input: string[]) =>
   applyInputFlags(workflow, { ...words, input }).workflow?.nodes.map(({ parameters }) => parameters);
 

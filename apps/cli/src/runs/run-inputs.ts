@@ -1,7 +1,5 @@
-// What `astra run` is told besides the workflow: inputs, pins, and where to begin and end, read into the request. Pure but for files that
-// are named with @.
+// The flags of `astra run` that shape the request: inputs, pins, labels, and where to begin and end. Pure but for reading @FILE.
 
-import { readFileSync } from "node:fs";
 import { compilePlan } from "@astraflow/graph";
 import {
   closestMatch,
@@ -11,6 +9,7 @@ import {
   type Workflow,
   type WorkflowNode,
 } from "@astraflow/protocol";
+import { readTextFile } from "../api/input-file.ts";
 import { findNodeId } from "../lookup/name-lookup.ts";
 import { usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -18,12 +17,12 @@ import { stripControlCharacters } from "../output/terminal.ts";
 export interface RunInputFlags {
   readonly input: readonly string[];
   readonly pin: readonly string[];
-  readonly from: string | undefined;
-  readonly to: string | undefined;
+  readonly from?: string;
+  readonly to?: string;
   readonly label: readonly string[];
 }
 
-/** The parts of a request that the words add. Inputs change the workflow itself, which is then sent as a whole. */
+/** The parts of a request that the flags add. Inputs change the workflow itself, which is then sent as a whole. */
 export function applyInputFlags(workflow: Workflow, flags: RunInputFlags): Partial<RunStartRequest> {
   const changed = flags.input.reduce(applyInput, workflow);
   const pins = flags.pin
@@ -45,22 +44,14 @@ function parsePair(text: string, flag: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** JSON where it is JSON, else the text itself; @file is what is in the file. */
+/** A value as JSON, or else as text; @FILE stands for the content of the file. */
 function parseValue(text: string): JsonValue {
-  const content = text.startsWith("@") ? readValueFile(text.slice(1)) : text;
+  const content = text.startsWith("@") ? readTextFile(text.slice(1)) : text;
   try {
     return JSON.parse(content) as JsonValue;
   } catch {
-    // A word without quotes is a text; nobody wants to quote twice on a command line.
+    // Text without quotes, so that nobody has to quote twice on a command line.
     return content;
-  }
-}
-
-function readValueFile(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw usageFailure(`${file} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
   }
 }
 
@@ -93,21 +84,21 @@ function findParameter(workflow: Workflow, key: string): { node: WorkflowNode; p
   if (only !== undefined && having.length === 1) return { node: only, path: key.split(".") };
   if (only !== undefined) {
     const labels = having.map(({ label }) => `"${stripControlCharacters(label)}.${first}=…"`).join(", ");
-    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; say which: ${labels}.`);
+    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; choose one: ${labels}.`);
   }
   const suggestion = closestMatch(first, workflow.nodes.flatMap(parameterNames));
   throw usageFailure(
-    `No node has a parameter ${stripControlCharacters(first)} that is not given by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
+    `No node has a parameter ${stripControlCharacters(first)} that is not set by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
   );
 }
 
-/** Parameters that an edge writes: setting them would have no effect. */
+/** Parameters that an edge sets: a value for them would have no effect. */
 function listParametersFromEdges(workflow: Workflow): Set<string> {
   const { nodes } = compilePlan(workflow);
   return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
 }
 
-/** Those that were authored, and those that the node's schema knows. */
+/** Parameters that the node sets or that its schema has. */
 function parameterNames({ parameters, schema }: WorkflowNode): string[] {
   const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
   return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];

@@ -1,8 +1,9 @@
-// The nodes of a run as a tree: middlewares below their host, iterations below their container, nodes below their iteration. Pure; made from
-// the plan, which knows what belongs where, and the tasks, whose ids say which iteration and call they are.
+// The nodes of a run as a tree: middlewares below their host, iterations below their container, nodes below their iteration. Pure; built from
+// the plan, which has the structure, and the tasks, whose ids name iteration and call.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { RunNodeStatus } from "@astraflow/protocol";
+import type { FollowedNode } from "./followed-run.ts";
+import { isFinalStatus } from "./run-status.ts";
 
 export interface RunTreeRow {
   readonly slot: string;
@@ -11,15 +12,15 @@ export interface RunTreeRow {
   readonly kind: "node" | "middleware" | "call" | "iteration";
   readonly node: PlanNode;
   /** Null: not reached yet. */
-  readonly status: RunNodeStatus | null;
-  /** Of a loop: iterations known, and of them those that have ended. */
+  readonly status: FollowedNode | null;
+  /** Of a loop: how many iterations are known, and how many of them have ended. */
   readonly iterations?: { readonly known: number; readonly ended: number };
-  /** What it waits for, by label. */
+  /** Labels of the nodes it waits for. */
   readonly waitsFor: readonly string[];
 }
 
 export interface TaskIndex {
-  readonly bySlot: ReadonlyMap<string, RunNodeStatus>;
+  readonly bySlot: ReadonlyMap<string, FollowedNode>;
   /** Numbers of the iterations of each container, and of the calls of each node, ascending. */
   readonly iterations: ReadonlyMap<string, readonly number[]>;
   readonly calls: ReadonlyMap<string, readonly number[]>;
@@ -27,15 +28,15 @@ export interface TaskIndex {
 
 export const taskSlot = (taskId: string, runId: string): string => taskId.slice(runId.length + 1);
 
-/** What there is of everything, found once for all branches. */
-export function indexTasks(runId: string, nodes: Iterable<RunNodeStatus>): TaskIndex {
-  const bySlot = new Map<string, RunNodeStatus>();
+/** Indexes all tasks once, for all rows. */
+export function indexTasks(runId: string, nodes: Iterable<FollowedNode>): TaskIndex {
+  const bySlot = new Map<string, FollowedNode>();
   const iterations = new Map<string, Set<number>>();
   const calls = new Map<string, Set<number>>();
   for (const node of nodes) {
     const slot = taskSlot(node.taskId, runId);
     bySlot.set(slot, node);
-    // Every iteration and call on the way to it exists too, whether or not it has an entry of its own.
+    // Every iteration and call above it exists too, even without a task of its own.
     for (const { index } of slot.matchAll(/[*~]/g)) {
       const owner = slot.slice(0, index);
       const number = Number.parseInt(slot.slice(index + 1), 10);
@@ -49,7 +50,7 @@ export function indexTasks(runId: string, nodes: Iterable<RunNodeStatus>): TaskI
 const sortNumbers = (sets: Map<string, Set<number>>): Map<string, readonly number[]> =>
   new Map([...sets].map(([owner, numbers]) => [owner, [...numbers].sort((a, b) => a - b)]));
 
-/** Every branch in the order it is shown. */
+/** All rows in the order in which they are shown. */
 export function listTreeRows(plan: Plan, taskIndex: TaskIndex, scope = "", depth = 0): RunTreeRow[] {
   return plan.nodes
     .filter((node) => node.host === null)
@@ -90,13 +91,13 @@ const nodeSlot = (scope: string, ordinal: number): string => (scope === "" ? Str
 
 function middlewareRow({ tree: taskIndex, scope, depth }: TreeScope, node: PlanNode): RunTreeRow {
   const slot = nodeSlot(scope, node.ordinal);
-  // The outermost has one task a reach of its host, inner ones one a call: the last says how it is.
+  // The outermost middleware has one task, inner ones one per call: the last one has the current status.
   const last = taskIndex.calls.get(slot)?.at(-1);
   const status = taskIndex.bySlot.get(slot) ?? taskIndex.bySlot.get(`${slot}~${last}`) ?? null;
   return { slot, depth: depth + 1, label: node.label, kind: "middleware", node, status, waitsFor: [] };
 }
 
-/** A single call says nothing that its host does not; several are shown one by one. */
+/** A single call has no row of its own; several calls have one each. */
 function callRows({ plan, tree: taskIndex, scope, depth }: TreeScope, node: PlanNode, slot: string, calls: number): RunTreeRow[] {
   const number = slot.slice(slot.lastIndexOf("~") + 1);
   const status = taskIndex.bySlot.get(slot) ?? null;
@@ -104,7 +105,7 @@ function callRows({ plan, tree: taskIndex, scope, depth }: TreeScope, node: Plan
   return [...(calls > 1 ? [own] : []), ...containerRows({ plan, tree: taskIndex, scope, depth }, node, slot, depth + 1)];
 }
 
-/** Iterations of a loop with what is in them; of a container that is no loop only what is in it, as long as it was tried once. */
+/** The iterations of a loop with their nodes; of another container only its nodes, unless it was tried several times. */
 function containerRows({ tree: taskIndex }: TreeScope, node: PlanNode, slot: string, depth: number): RunTreeRow[] {
   const { container } = node;
   if (container === null) return [];
@@ -121,24 +122,20 @@ function containerRows({ tree: taskIndex }: TreeScope, node: PlanNode, slot: str
   });
 }
 
-const endedStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
-export const hasTaskEnded = (status: Pick<RunNodeStatus, "status"> | null): boolean =>
-  status !== null && endedStatuses.has(status.status);
-
 function countIterations(taskIndex: TaskIndex, node: PlanNode, slot: string): Pick<RunTreeRow, "iterations"> {
   if (node.container === null || node.container.loop === null) return {};
   const iterations = taskIndex.iterations.get(slot) ?? [];
-  const isOver = (number: number): boolean => hasTaskEnded(iterationStatus(taskIndex, node, `${slot}*${number}`));
+  const isOver = (number: number): boolean => isFinalStatus(iterationStatus(taskIndex, node, `${slot}*${number}`).status);
   return { iterations: { known: iterations.length, ended: iterations.filter(isOver).length } };
 }
 
-/** Iterations come without a word of their own on the stream: then what is in them tells. */
-function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): RunNodeStatus {
+/** The stream has no events of iterations: their status follows from the nodes inside. */
+function iterationStatus(taskIndex: TaskIndex, node: PlanNode, iterationSlot: string): FollowedNode {
   const own = taskIndex.bySlot.get(iterationSlot);
-  if (own !== undefined && hasTaskEnded(own)) return own;
+  if (own !== undefined && isFinalStatus(own.status)) return own;
   const body = node.container?.body.nodes.filter(({ host }) => host === null) ?? [];
   const inside = body.map(({ ordinal }) => taskIndex.bySlot.get(`${iterationSlot}/${ordinal}`)?.status ?? "queued");
-  const isOver = inside.every((status) => endedStatuses.has(status));
+  const isOver = inside.every(isFinalStatus);
   const status = inside.includes("failed") ? "failed" : isOver ? "succeeded" : "running";
   return { nodeId: node.id, taskId: "", ...own, status };
 }
@@ -151,19 +148,19 @@ function unfinishedPredecessors({ plan, tree: taskIndex, scope }: TreeScope, nod
   return [...new Set(open.map((ordinal) => plan.nodes[ordinal]?.label ?? ""))];
 }
 
-/** Where a task is, in words: `Map › #3 › Personalise`. */
+/** The path of a task: `Map › #3 › Personalise`. */
 export function describeTaskPath(plan: Plan, slot: string): string {
   const labels: string[] = [];
   let level: Plan | null = plan;
   for (const step of slot.split("/")) {
-    const [, ordinal, call, frame] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(step) ?? [];
+    const [, ordinal, call, iteration] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(step) ?? [];
     const node: PlanNode | undefined = level?.nodes[Number(ordinal)];
     const host = level?.nodes[node?.host ?? -1];
     if (host !== undefined) labels.push(host.label);
     labels.push(node?.label ?? step);
-    // A call of a host must not look like the host itself; a middleware is called once by nearly everybody.
+    // A call of a host must not look like the host itself; most middlewares are called once.
     if (call !== undefined && (host === undefined || call !== "1")) labels.push(`call ${call}`);
-    if (frame !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${frame}`);
+    if (iteration !== undefined && (node?.container?.loop ?? null) !== null) labels.push(`#${iteration}`);
     level = node?.container?.body ?? null;
   }
   return labels.join(" › ");

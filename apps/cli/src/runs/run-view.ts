@@ -1,14 +1,14 @@
-// A run as lines of text: state, name, progress, attempt, worker, last words; containers and chains as a tree. Pure: the same run gives the
-// same lines, in a terminal, in a pipe and in a test. Who draws them, and when, is in run-follower.ts.
+// A run as lines of text: status, name, progress, attempt, worker, last output; containers and chains as a tree. Pure. When they are drawn is
+// in run-follower.ts.
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
-import type { FollowedNode } from "./followed-run.ts";
-import { describeTaskPath, hasTaskEnded, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
+import { isFinalStatus } from "./run-status.ts";
+import { describeTaskPath, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
 
-/** Shape and word, never colour alone. */
+/** A glyph and a word for each status, never colour alone. */
 const statusStyles = {
   queued: { glyph: "◌", word: "waiting", color: "dim" },
   sent: { glyph: "◍", word: "sent", color: "blue" },
@@ -20,7 +20,7 @@ const statusStyles = {
 } as const satisfies Record<string, { glyph: string; word: string; color: keyof Colors }>;
 
 const barCells = 15;
-/** A bar with its percentage: the column keeps this width, so that the picture stands still while nodes come and go. */
+/** The width of a bar with its percentage: the column keeps it, so that the display does not jump. */
 const progressWidth = barCells + 6;
 const printedWidthMax = 49;
 
@@ -29,9 +29,9 @@ export interface RunViewOptions {
   readonly columns: number;
   readonly now: number;
   readonly url: string;
-  /** Lines that fit; absent: as many as there are. */
+  /** How many lines fit; absent: all. */
   readonly rows?: number;
-  /** Made from the workflow where it is not given. */
+  /** Compiled from the workflow by default. */
   readonly plan?: Plan;
 }
 
@@ -47,22 +47,20 @@ export function renderRun(run: Run, workflow: Workflow, options: RunViewOptions)
 
 function renderRow(row: RunTreeRow, options: RunViewOptions): string[] {
   const { paint: colors } = options;
-  const status = row.status as FollowedNode | null;
+  const { status } = row;
   const style = statusStyles[displayStatus(status)];
   const name = `${"  ".repeat(row.depth)}${colors[style.color](style.glyph)}  ${stripControlCharacters(row.label)}`;
   return [name, formatProgress(row, style.word, options), formatAttemptAndWorker(status), formatNodeDetail(row, colors)];
 }
 
-export const isRunEnded = (run: Pick<Run, "status">): boolean => run.status !== "queued" && run.status !== "running";
-
 /**
- * What fits: first everything that runs, failed or waits; what has ended well goes first, the innermost before the outer ones, then what
- * waits, from the end. What was left out is counted.
+ * Chooses the rows that fit. Hidden first are those that ended well, the innermost before the outer ones, then those that wait, from the
+ * end. Hidden rows are counted.
  */
 function selectVisibleRows(all: readonly RunTreeRow[], rows: number): { shown: readonly RunTreeRow[]; left: string[] } {
   if (all.length <= rows) return { shown: all, left: [] };
   const rowsLeft = Math.max(1, rows - 2);
-  const isDone = ({ status }: RunTreeRow): boolean => hasTaskEnded(status) && status?.status !== "failed";
+  const isDone = ({ status }: RunTreeRow): boolean => isFinalStatus(status?.status) && status?.status !== "failed";
   const isWaiting = ({ status }: RunTreeRow): boolean => status === null || status.status === "queued";
   const hidden = new Set<RunTreeRow>();
   const drop = (which: (row: RunTreeRow) => boolean, order: readonly RunTreeRow[]): number => {
@@ -85,7 +83,7 @@ function selectVisibleRows(all: readonly RunTreeRow[], rows: number): { shown: r
   return { shown: all.filter((row) => !hidden.has(row)), left: [`…  ${hiddenSummary.filter(Boolean).join(", ")}`] };
 }
 
-/** The line a pipe gets when a task changed; null where nothing changed that a person would call a change. */
+/** The line for a changed task; null where nothing visible changed. */
 export function describeNodeChange(before: RunNodeStatus | undefined, after: RunNodeStatus, path: string): string | null {
   const state = displayStatus(after);
   const message = lastMessage(after);
@@ -99,14 +97,14 @@ export function describeNodeChange(before: RunNodeStatus | undefined, after: Run
   return parts.filter((label) => label !== "").join(" · ");
 }
 
-/** What it said last says nothing any more once it has ended well. */
+/** The error, or the last message of a task that has not ended. */
 const lastMessage = (node: RunNodeStatus): string =>
-  stripControlCharacters(node.error?.message ?? (hasTaskEnded(node) ? "" : (node.state?.message ?? "")));
+  stripControlCharacters(node.error?.message ?? (isFinalStatus(node.status) ? "" : (node.state?.message ?? "")));
 
 export const describeRunStatus = (run: Run): string =>
   `run ${run.runId} ${run.status}${run.error ? ` · ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`;
 
-/** One line per change between two looks at a run, for a pipe or a log. */
+/** One line per change between two states of a run, for a pipe or a log. */
 export function describeRunChanges(before: Run | null, after: Run, plan: Plan): string[] {
   const earlier = new Map((before?.nodes ?? []).map((node) => [node.taskId, node]));
   const lines = (after.nodes ?? []).flatMap((node) => {
@@ -143,9 +141,8 @@ function formatAttemptAndWorker(node: RunNodeStatus | null): string {
   return parts.filter((part) => part !== "").join(" · ");
 }
 
-/** The error, what it prints, what it says of itself, or what it waits for. */
-function formatNodeDetail({ status, waitsFor, kind }: RunTreeRow, colors: Colors): string {
-  const node = status as FollowedNode | null;
+/** The error, the message and last output of a running task, or what the task waits for. */
+function formatNodeDetail({ status: node, waitsFor, kind }: RunTreeRow, colors: Colors): string {
   if (node?.error) return colors.red(`${node.error.code}: ${stripControlCharacters(node.error.message)}`);
   if (node?.status === "running") {
     const printed = truncateStart(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""), printedWidthMax);

@@ -1,7 +1,7 @@
-// `astra run FILE|WORKFLOW`: submits a workflow and follows it. Also what `astra up` uses for its demo run.
+// `astra run FILE|WORKFLOW`: starts a workflow and follows the run. `astra up` uses it for its demo run too.
 
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { checkWorkflow } from "@astraflow/graph";
 import {
@@ -15,12 +15,14 @@ import {
 } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import type { CommandContext } from "../api/command-context.ts";
+import { parseJson, readJsonFile } from "../api/input-file.ts";
 import { findRunId, findWorkflow } from "../lookup/name-lookup.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import { followRun } from "./run-follower.ts";
 import { applyInputFlags, type RunInputFlags } from "./run-inputs.ts";
+import { parseVersion } from "./run-status.ts";
 
 const submitTriesMax = 10;
 const submitPauseMs = 500;
@@ -28,32 +30,34 @@ const submitPauseMs = 500;
 const isError = ({ severity }: { severity: string }): boolean => severity === "error";
 
 export interface StartRunFlags extends RunInputFlags {
-  readonly json: boolean;
-  readonly watch: boolean;
-  readonly detach: boolean;
-  readonly priority: number | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly key: string | undefined;
-  /** Of a kept workflow: its number, latest or draft. */
-  readonly version: string | undefined;
-  readonly reuse: string | undefined;
-  readonly dryRun: boolean;
-  /** Packages that no worker has brought are no reason to refuse. */
-  readonly allowUnknown: boolean;
+  readonly watch?: boolean;
+  readonly detach?: boolean;
+  readonly priority?: number;
+  /** In milliseconds. */
+  readonly timeout?: number;
+  readonly key?: string;
+  /** Of a stored workflow: its number, latest or draft. */
+  readonly version?: string;
+  readonly reuse?: string;
+  readonly dryRun?: boolean;
+  /** Start although no worker offers a required package. */
+  readonly allowUnknown?: boolean;
 }
 
-/** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
+/** A file with a workflow or with a whole request `{workflow, clientId}`. Validated here with the scheduler's own functions, before it is sent. */
+export function readRunRequestFile(file: string): RunStartRequest {
+  const { value, source } = readJsonFile(file);
+  return toRunRequest(value, source);
+}
+
 export function parseRunRequest(text: string, source: string): RunStartRequest {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw usageFailure(`${source} is not JSON (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
+  return toRunRequest(parseJson(text, source), source);
+}
+
+function toRunRequest(value: unknown, source: string): RunStartRequest {
   const clientId = "astra-cli";
-  const requestValue =
-    typeof value === "object" && value !== null && "workflow" in value ? { clientId, ...value } : { workflow: value, clientId };
-  const request = readRunStartRequest(requestValue);
+  const isRequest = typeof value === "object" && value !== null && "workflow" in value;
+  const request = readRunStartRequest(isRequest ? { clientId, ...value } : { workflow: value, clientId });
   if (request instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: request.code, message: `${source}: ${request.message}` });
   const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
@@ -64,20 +68,9 @@ export function parseRunRequest(text: string, source: string): RunStartRequest {
   return request;
 }
 
-export function readRunRequestFile(file: string): RunStartRequest {
-  const source = file === "-" ? "stdin" : file;
-  let text: string;
-  try {
-    text = readFileSync(file === "-" ? 0 : file, "utf8");
-  } catch (cause) {
-    throw usageFailure(`${source} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
-  return parseRunRequest(text, source);
-}
-
 /**
- * Sent again under one key while nobody answers: the reply may be what was lost, and a run is never made twice. That can take minutes,
- * so `tell` hears why, once.
+ * Sends the request again, with the same key, while the scheduler does not answer: perhaps only the response was lost, and a run must not
+ * be started twice. That can take minutes, so the reason is logged once.
  */
 export async function submitRun(
   client: Client,
@@ -89,20 +82,20 @@ export async function submitRun(
       return requireRunRef(await client.startRun({ body: request }, { key }));
     } catch (cause) {
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
-      // Nobody there at the first try: nothing was sent, and the person should hear of it now.
+      // A refused connection at the first try: nothing was sent, so this is reported at once.
       const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
       if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
       if (tries === 1)
-        log(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
+        log(`not accepted yet: ${cause.body.message} Trying again with the same key; the run is not started twice.`);
       await pause(submitPauseMs);
     }
   }
 }
 
-/** Only a dry run is answered with a plan, and none is sent from here. */
+/** Only a dry run is answered with a plan. */
 function requireRunRef(answer: RunRef | RunPlan): RunRef {
   if ("runId" in answer) return answer;
-  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a plan." });
+  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a dry run." });
 }
 
 export async function startRun(
@@ -110,18 +103,18 @@ export async function startRun(
   flags: StartRunFlags,
   context: CommandContext & { signal: AbortSignal },
 ): Promise<CliExitCode> {
-  const { client, terminal } = context;
+  const { client, terminal, json } = context;
   const { workflow, ...request } = await resolveWorkflowArgument(fileOrName, flags, client);
   const named = workflow ?? (await loadDefinition(request, client));
   const changes = applyInputFlags(named, flags);
   const full: RunStartRequest = {
-    // A kept workflow is named, unless inputs have made another one of it.
+    // A stored workflow is named, unless inputs have changed it.
     ...(workflow === undefined && changes.workflow === undefined ? request : withoutWorkflowReference(request)),
     ...(workflow !== undefined && { workflow }),
     ...changes,
     ...(flags.reuse !== undefined && { reuse: await findRunId(flags.reuse, client) }),
     ...(flags.priority !== undefined && { priority: flags.priority }),
-    ...(flags.timeoutMs !== undefined && { timeoutMs: flags.timeoutMs }),
+    ...(flags.timeout !== undefined && { timeoutMs: flags.timeout }),
     ...(flags.allowUnknown && { allowUnknown: true }),
   };
   if (flags.dryRun) return printRunPlan(full, context);
@@ -132,18 +125,18 @@ export async function startRun(
       : cause;
   });
   if (flags.detach) {
-    terminal.print(flags.json ? JSON.stringify(ref) : ref.runId);
+    terminal.print(json ? JSON.stringify(ref) : ref.runId);
     terminal.info(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!flags.json)
+  if (!json)
     terminal.info(
       `run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
     );
-  return followToEnd(ref.runId, flags, context);
+  return followToEnd(ref.runId, flags.watch ?? false, context);
 }
 
-/** Refused for packages that nobody has brought, and for nothing else: then there is a way to start it all the same. */
+/** Refused only because no worker offers a package: then --allow-unknown starts it. */
 function isMissingPackagesOnly(cause: unknown): cause is CliFailure {
   const problems = cause instanceof CliFailure ? cause.body.details?.["problems"] : null;
   if (!Array.isArray(problems) || problems.length === 0) return false;
@@ -154,20 +147,18 @@ function withoutWorkflowReference({ workflowId: _id, version: _version, ...rest 
   return rest;
 }
 
-/** A file where there is one, or the name or id of a kept workflow. */
+/** A file if it exists, or else the name or id of a stored workflow. */
 async function resolveWorkflowArgument(fileOrName: string, { version }: StartRunFlags, client: Client): Promise<RunStartRequest> {
   if (fileOrName === "-" || existsSync(fileOrName) || /[/\\]|\.json$/.test(fileOrName)) {
-    if (version !== undefined) throw usageFailure("--version chooses a version of a kept workflow; a file has only one.");
+    if (version !== undefined) throw usageFailure("--version chooses a version of a stored workflow; a file has only one.");
     return readRunRequestFile(fileOrName);
   }
   const { id } = await findWorkflow(fileOrName, client);
-  return { clientId: "astra-cli", workflowId: id, ...(version !== undefined && { version: parseVersion(version) }) };
-}
-
-function parseVersion(text: string): number | "draft" | "latest" {
-  if (text === "draft" || text === "latest") return text;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usageFailure(`--version is a number, latest or draft; "${stripControlCharacters(text)}" is none of them.`);
+  return {
+    clientId: "astra-cli",
+    workflowId: id,
+    ...(version !== undefined && { version: parseVersion(version, ["latest", "draft"]) }),
+  };
 }
 
 async function loadDefinition({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
@@ -177,17 +168,17 @@ async function loadDefinition({ workflowId = "", version = "latest" }: RunStartR
   return (await client.getVersion({ workflowId, version: number })).workflow;
 }
 
-/** Follows a run to its end and says how it ended; interrupted, the run goes on. */
+/** Follows a run to its end and prints how it ended; an interrupt leaves the run alone. */
 export async function followToEnd(
   runId: string,
-  { json, watch }: { readonly json: boolean; readonly watch: boolean },
-  { client, terminal, signal }: CommandContext & { signal: AbortSignal },
+  watch: boolean,
+  { client, terminal, json, signal }: CommandContext & { signal: AbortSignal },
 ): Promise<CliExitCode> {
   const view = json ? (watch ? "facts" : "none") : "picture";
   const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
     if (!signal.aborted) throw cause;
     terminal.finishDrawing();
-    terminal.info(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
+    terminal.info(`Stopped watching; the run continues. Cancel it with: astra runs cancel ${runId}`);
     return null;
   });
   if (run === null) return exitCodes.interrupted;
@@ -205,11 +196,14 @@ function printRunEnd(run: Run, isJson: boolean, terminal: Terminal): void {
   }
 }
 
-/** What a start would do, and what stands in its way: with problems it ends as refused. */
+/** Prints what a start would do, and the problems that prevent it. */
 async function printRunPlan(request: RunStartRequest, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
   const plan = await client.startRun({ body: { ...request, dryRun: true } });
   if (!("dryRun" in plan))
-    throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: `A dry run was started as ${plan.runId}.` });
+    throw new CliFailure(exitCodes.failed, {
+      error: "E.INTERNAL",
+      message: `The scheduler started run ${plan.runId} instead of a dry run.`,
+    });
   const errors = plan.problems.filter(({ severity }) => severity !== "warning");
   if (json) terminal.print(JSON.stringify(plan));
   else {
@@ -222,9 +216,7 @@ async function printRunPlan(request: RunStartRequest, { client, terminal, json }
     for (const line of formatTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
     for (const { path, message, severity } of plan.problems)
       terminal.print(`${severity ?? "error"} ${stripControlCharacters(path)}: ${stripControlCharacters(message)}`);
-    terminal.info(
-      errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.",
-    );
+    terminal.info(errors.length === 0 ? "Dry run: nothing was started." : "The run cannot be started like this.");
   }
   return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
 }

@@ -1,4 +1,4 @@
-// `astra why RUN [NODE]`: what waits, for what, and which worker would take it if only.
+// `astra why RUN [NODE]`: explains what a node waits for, and what keeps each worker from running it.
 
 import type { Placement } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
@@ -6,10 +6,10 @@ import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
-import { isRunEnded } from "./run-view.ts";
+import { isRunEnded } from "./run-status.ts";
 import { type ExplanationContext, explainReason } from "./why-explanations.ts";
 
-/** Without a node, of every node that waits: more than these are not explained one by one. */
+/** Without a node, at most this many waiting nodes are explained. */
 const explainedMax = 10;
 
 export async function explainRun(
@@ -20,7 +20,7 @@ export async function explainRun(
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId });
   const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
-  // Those that were not reached wait for these; only where there is none is there something to tell about them.
+  // Nodes that are not reached yet wait for these, so they are explained only where there are no others.
   const reached = open.filter(({ state }) => state !== undefined && state.stage !== "waiting");
   const waiting = reached.length > 0 ? reached : open;
   const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOrTaskId(node, runId, client)];
@@ -49,9 +49,10 @@ export async function explainRun(
   else {
     for (const placement of found)
       for (const line of formatPlacement(placement, { labels, startTimes, now: now() })) terminal.print(line);
-    if (found.length === 0) terminal.info("Nothing waits: what is open has a worker.");
+    if (found.length === 0) terminal.info("No node is waiting: every open task has a worker.");
     else if (node === undefined && open.length > waiting.length) terminal.info(moreWaitingMessage(open.length - waiting.length));
-    if (asked.length > found.length) terminal.info(`${asked.length - found.length} more wait; name one: astra why ${runId} NODE`);
+    if (asked.length > found.length)
+      terminal.info(`${asked.length - found.length} more nodes wait; explain one with: astra why ${runId} NODE`);
   }
   return exitCodes.ok;
 }
@@ -79,7 +80,7 @@ function formatPlacement(placement: Placement, context: ExplanationContext): str
 
 const uuidAnywhere = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
-/** The command for what would help, where there is one. */
+/** The command that applies a fix, where there is one. */
 function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
   const blocked = (...codes: string[]): string =>
     stripControlCharacters(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");

@@ -1,14 +1,14 @@
-// What `astra why` says of a reason or a worker: the facts of a placement as words for people. As data they are printed untouched.
+// Explains the reasons of a placement in English, for `astra why`. With --json the facts are printed as they are.
 
 import type { JsonObject } from "@astraflow/protocol";
 import { formatInstant, formatPairs, formatTimeSpan } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
 export interface ExplanationContext {
-  /** Labels by node id, of the run that is asked about. */
+  /** Labels of the nodes of the run, by id. */
   readonly labels: ReadonlyMap<string, string>;
   readonly now: number;
-  /** When nodes of that run began, by id, as far as they did. */
+  /** When nodes of the run started, by id. */
   readonly startTimes?: ReadonlyMap<string, string>;
 }
 
@@ -16,7 +16,7 @@ type ExplainFacts = (facts: JsonObject, context: ExplanationContext) => string;
 
 const explainMismatch: ExplainFacts = ({ has, needs }) => `needs ${toText(needs)}, has ${toText(has) || "none"}`;
 
-/** Reasons and rules of which there is more to say than the code does. */
+/** The explanations by code; other codes explain themselves. */
 const explanations: Readonly<Record<string, ExplainFacts>> = {
   "not-reached": explainPredecessors,
   predecessors: explainPredecessors,
@@ -53,7 +53,7 @@ const explanations: Readonly<Record<string, ExplainFacts>> = {
   tag: explainMismatch,
 };
 
-/** Empty where the code says it all; the facts as they are where nobody has words for them yet. */
+/** The explanation of a reason, or its facts as name=value pairs where there is none. */
 export function explainReason(code: string, facts: JsonObject, context: ExplanationContext): string {
   const explain = Object.hasOwn(explanations, code) ? explanations[code] : undefined;
   return stripControlCharacters(explain === undefined ? formatPairs(facts) : explain(facts, context));
@@ -66,7 +66,7 @@ const joinParts = (...parts: readonly (string | null)[]): string =>
 const formatTimes = (count: number): string => (count === 1 ? "once" : `${count} times`);
 const asObjects = (value: unknown): readonly JsonObject[] => (Array.isArray(value) ? (value as JsonObject[]) : []);
 
-/** Instants are milliseconds or texts of the API. */
+/** An instant is in milliseconds, or a text of the API. */
 function formatRelativeInstant(before: string, value: unknown, { now }: ExplanationContext): string | null {
   const at = typeof value === "string" ? Date.parse(value) : Number(value ?? Number.NaN);
   if (!Number.isFinite(at)) return null;
@@ -74,7 +74,7 @@ function formatRelativeInstant(before: string, value: unknown, { now }: Explanat
   return `${before} ${formatInstant(new Date(at).toISOString())} (${how})`;
 }
 
-/** Phases in the words that runs are shown with. */
+/** Phases of the engine, by the statuses that users know. */
 const phaseLabels: Readonly<Record<string, string>> = { leased: "running", ready: "queued", parked: "waiting" };
 
 function explainPredecessors({ waitsFor }: JsonObject, context: ExplanationContext): string {

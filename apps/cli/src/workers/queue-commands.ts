@@ -1,4 +1,4 @@
-// `astra queues list|show`: what waits for which kind of worker, who could take it, and what keeps the others from it.
+// `astra queues list|show`: waiting tasks by what they need, with the workers that could take them.
 
 import type { QueueList } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList } from "../api/command-context.ts";
@@ -48,18 +48,18 @@ export async function listQueues(
         { header: "WORKER", value: ({ needs }) => needs.worker ?? "", isWide: true },
         { header: "QUEUE", value: ({ queue }) => queue, isWide: true },
       ],
-      emptyMessage: Object.keys(line).length > 0 ? "No queue fits that filter. All of them: astra queues" : "Nothing waits.",
+      emptyMessage:
+        Object.keys(line).length > 0 ? "No queue matches the filter. Show all with: astra queues" : "No tasks are waiting.",
     },
     context,
   );
 }
 
-/** One of them, by its id, node type or the beginning of either. A queue is there only while something waits in it. */
+/** Shows a queue by its id, node type or the beginning of either. A queue exists only while tasks wait in it. */
 export async function showQueue(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
   const { items, asOf } = await context.client.listQueues();
-  const named = items.map(({ queue, needs }) => ({ id: queue, name: needs.nodeType }));
-  const { id } = findByNameOrId(nameOrId, named, "queue", "astra queues list");
-  const queue = items.find((one) => one.queue === id) as Queue;
+  const named = items.map((one) => ({ id: one.queue, name: one.needs.nodeType, queue: one }));
+  const { queue } = findByNameOrId(nameOrId, named, "queue", "astra queues list");
   const { needs, workers } = queue;
   const blocked = Object.entries(workers.blocked).map(([code, count]) => [`  ${code}`, String(count)]);
   const lines = [

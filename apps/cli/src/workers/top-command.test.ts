@@ -90,7 +90,7 @@ describe("top", () => {
 
     expect(await showTop({ once: false, everyMs: 1 }, { ...fixture.context, signal: stopping.signal })).toBe(130);
 
-    expect(fixture.stderr()).toMatch(/does not answer; reconnecting.*\nconnected again\n$/);
+    expect(fixture.stderr()).toMatch(/does not answer; reconnecting.*\nReconnected\.\n$/);
     const told = fixture.stdout().trim().split("\n");
     expect(told).toHaveLength(2);
     expect(JSON.parse(told[0] ?? "")).toMatchObject({ cursor: "5", scaling: { slots: 8 }, runs: { length: 30 } });

@@ -1,4 +1,4 @@
-// `astra top`: looks at the fleet and the open runs again and again, and draws them. What it looks like is in top-view.ts.
+// `astra top`: reads workers and open runs periodically and draws them; the layout is in top-view.ts.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CommandContext } from "../api/command-context.ts";
@@ -8,7 +8,7 @@ import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
 
 export interface TopFlags {
   readonly once: boolean;
-  /** Between looks; a tenth of a second at least, so that no more than ten pictures are drawn a second. */
+  /** Refresh interval; at least a tenth of a second. */
   readonly everyMs: number;
 }
 
@@ -17,7 +17,7 @@ const itemsShownMax = 200;
 
 type TopContext = CommandContext & { readonly signal: AbortSignal; readonly listenKeys?: ListenForKeys };
 
-/** Ends well at the key q, where there is a picture and somebody before it. */
+/** Ends with exit code 0 at the key q, on a terminal. */
 export async function showTop(flags: TopFlags, context: TopContext): Promise<CliExitCode> {
   const quitting = new AbortController();
   const isWatched = context.terminal.isInteractive && !context.json && !flags.once;
@@ -36,22 +36,22 @@ async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promis
   const { terminal, client, signal } = context;
   let isLost = false;
   let isSeen = false;
-  // At once, not after the loop: a look that is under way may wait for an answer.
+  // At once, not after the loop: a pending request may take a while.
   signal.addEventListener("abort", () => terminal.finishDrawing(), { once: true });
   while (!signal.aborted) {
     try {
       const snapshot = await fetchFleetSnapshot(context);
-      if (isLost) terminal.info("connected again");
+      if (isLost) terminal.info("Reconnected.");
       isLost = false;
       isSeen = true;
-      // A picture that was under way when it was told to end would stand below the last one.
+      // A snapshot that arrives after the end would be drawn below the last one.
       if (!signal.aborted || !terminal.isInteractive) showSnapshot(snapshot, flags, context);
       if (flags.once) return exitCodes.ok;
     } catch (cause) {
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
-      // Without a picture there is nothing to come back to: the address may be wrong.
+      // Before the first snapshot the address may be wrong, so this is a failure.
       if (!isAway || flags.once || !isSeen) throw cause;
-      if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting, this was its last picture`);
+      if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting (the last known state is shown)`);
       isLost = true;
     }
     await pause(flags.everyMs, undefined, { signal }).catch((cause: unknown) => {
@@ -91,7 +91,7 @@ function showSnapshot(snapshot: FleetSnapshot, { once }: TopFlags, { terminal, j
       }),
     );
   else {
-    // Printed once on a screen it is a picture of any length; in a pipe it is rows.
+    // With --once a screen gets the whole view, a pipe gets rows.
     const lines = Number.isFinite(width)
       ? renderTop(snapshot, { paint: colors, columns: width, rows: Number.POSITIVE_INFINITY })
       : formatTopRows(snapshot);

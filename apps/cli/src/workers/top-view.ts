@@ -1,4 +1,4 @@
-// The fleet and its runs at one moment as lines of text. Pure; who looks, and how often, is in top-command.ts.
+// Workers, runs and queues at one moment as lines of text. Pure; when they are read is in top-command.ts.
 
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import { formatTimeSpan } from "../output/format.ts";
@@ -10,9 +10,9 @@ export interface FleetSnapshot {
   readonly url: string;
   readonly at: number;
   readonly scaling: Scaling;
-  /** Those that are there, then those that were. */
+  /** Connected workers first. */
   readonly workers: readonly Worker[];
-  /** Those that are open, newest first. */
+  /** Open runs, newest first. */
   readonly runs: readonly Run[];
   readonly queues: QueueList["items"];
 }
@@ -21,11 +21,11 @@ export interface TopViewOptions {
   readonly paint: Colors;
   readonly columns: number;
   readonly rows: number;
-  /** It is drawn again and again, and ends at a key. */
+  /** Drawn periodically until a key is pressed. */
   readonly isWatched?: boolean;
 }
 
-/** Heads, blank lines, the lines that count what was left out, and the one where the cursor stands. */
+/** Headers, blank lines, lines that count hidden rows, and the line of the cursor. */
 const reservedRows = 12;
 
 export function renderTop(
@@ -62,7 +62,7 @@ function formatTotals({ scaling }: FleetSnapshot): string {
   ].join(" · ");
 }
 
-/** Rows for each of three tables: what one does not need goes to the others. */
+/** Shares rows between three tables: what one does not need goes to the others. */
 function distributeRows(rowCount: number, wanted: readonly [number, number, number]): [number, number, number] {
   const allotted: [number, number, number] = [0, 0, 0];
   for (let hiddenCount = rowCount, at = 0, full = 0; hiddenCount > 0 && full < 3; at = (at + 1) % 3) {
@@ -143,7 +143,7 @@ function renderTable(
   return [...formatTable(painted), ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : [])];
 }
 
-/** For a pipe: one row a thing, what it is first. */
+/** For a pipe: one row per item, beginning with its kind. */
 export function formatTopRows(snapshot: FleetSnapshot): string[] {
   const at = new Date(snapshot.at).toISOString();
   const rows = (what: string, table: Table): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));

@@ -18,8 +18,8 @@ it("[L7] a worker is found by name or instance id, shortened while unique", () =
   expect(findWorker("berlin", workers).instanceId).toBe("aaa-1");
   expect(findWorker("bbb", workers).id).toBe("berlin-2");
   expect(findWorker("to", workers).id).toBe("tokyo");
-  expect(() => findWorker("berl", workers)).toThrow(/fits 2 workers.*aaa-1, bbb-2\./);
-  expect(() => findWorker("paris", workers)).toThrow(/No worker is called "paris"/);
+  expect(() => findWorker("berl", workers)).toThrow(/matches 2 workers.*aaa-1, bbb-2\./);
+  expect(() => findWorker("paris", workers)).toThrow(/No worker "paris" found/);
 });
 
 it("[L7] of several workers with one name the one that is there is meant, and none where that is not clear", () => {
@@ -28,8 +28,8 @@ it("[L7] of several workers with one name the one that is there is meant, and no
 
   expect(findWorker("oslo", [gone, there]).instanceId).toBe("o-1");
   expect(findWorker("o-2", [gone, there]).instanceId).toBe("o-2");
-  expect(() => findWorker("oslo", [gone, there, { ...there, instanceId: "o-3" }])).toThrow(/fits 2 workers.*o-1, o-3/);
-  expect(() => findWorker("o", [there, worker("oldenburg", "x")])).toThrow(/fits 2 workers/);
+  expect(() => findWorker("oslo", [gone, there, { ...there, instanceId: "o-3" }])).toThrow(/matches 2 workers.*o-1, o-3/);
+  expect(() => findWorker("o", [there, worker("oldenburg", "x")])).toThrow(/matches 2 workers/);
 });
 
 it.each<[string, Partial<Worker>]>([
@@ -41,7 +41,7 @@ it.each<[string, Partial<Worker>]>([
   ["draining", { connected: true, draining: true, drainedBy: ["operator"] }],
   ["strained", { connected: true, draining: true, drainedBy: ["strain"] }],
   [
-    "degraded,unwell,draining,strained,saturated",
+    "degraded,unhealthy,draining,strained,saturated",
     {
       connected: true,
       liveness: "degraded",
@@ -134,7 +134,7 @@ describe("astra workers", () => {
       ["undrain", { workerId: "abc-3" }],
       ["kick", { workerId: "abc-3", body: { reason: "its key leaked" } }],
     ]);
-    expect(out()).toMatch(/tokyo drains.*\ntokyo gets work again\nthe session of tokyo ends/);
+    expect(out()).toMatch(/tokyo is draining.*\ntokyo gets new tasks again\nThe session of tokyo ends/);
   });
 
   it("[L7] answers with data where --json asks for it", async () => {

@@ -1,48 +1,29 @@
-// `astra workers list|show|diagnose|drain|undrain|kick|enrol`: who is connected and how well, who gets no new work, whose session ends, who
-// is expected.
+// `astra workers list|show|diagnose|drain|undrain|kick|enrol`: inspecting and controlling workers.
 
-import { allItems } from "@astraflow/client";
 import { closestMatch, type Worker } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import { type CommandContext, printItem, printList } from "../api/command-context.ts";
 import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
+import { readPages } from "../lookup/pages.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-view.ts";
 
-/** Workers read before a list is called long enough. */
+/** At most this many workers are read. */
 const workersMax = 10_000;
 const idsShownMax = 5;
 
 type WorkersQuery = NonNullable<Parameters<Client["listWorkers"]>[0]>;
 
-async function listAllWorkers(
-  client: Client,
-  query: WorkersQuery = {},
-  max = workersMax,
-): Promise<{ items: Worker[]; nextCursor: string | null; asOf: number }> {
-  const items: Worker[] = [];
-  let asOf = 0;
-  let nextCursor: string | null = null;
-  const all = allItems(async (cursor) => {
-    const page = await client.listWorkers({ ...query, limit: 200, cursor });
-    asOf = page.asOf ?? asOf;
-    nextCursor = page.nextCursor;
-    return page;
-  });
-  for await (const worker of all) {
-    items.push(worker);
-    if (items.length >= max) break;
-  }
-  return { items, nextCursor, asOf };
-}
+const listAllWorkers = (client: Client, query: WorkersQuery = {}) =>
+  readPages((cursor) => client.listWorkers({ ...query, limit: 200, cursor }), workersMax);
 
 export interface WorkerListFlags extends FilterFlags {
   readonly limit?: number;
 }
 
-/** What the API filters by is asked of it; the rest is looked at here. */
+/** The API filters by some keys; the others are applied here. */
 async function buildWorkerFilter(words: FilterFlags, context: CommandContext) {
   const line = await resolveFilter(words, "workers", context);
   const yes = (value: string | undefined): boolean | undefined => (value === undefined ? undefined : value === "yes");
@@ -91,67 +72,60 @@ export async function listWorkers(flags: WorkerListFlags, context: CommandContex
         { header: "INSTANCE", value: ({ instanceId }) => instanceId ?? "", kind: "id" },
       ],
       emptyMessage: isAsked
-        ? "No worker fits that filter. All of them: astra workers list"
-        : "No worker has joined. Start one: astra worker",
+        ? "No worker matches the filter. Show all with: astra workers list"
+        : "No worker is connected. Start one with: astra worker",
     },
     context,
   );
-  if (fitting.length > items.length) context.terminal.info(`${fitting.length - items.length} more: --limit ${fitting.length}`);
+  if (fitting.length > items.length)
+    context.terminal.info(`${fitting.length - items.length} more; show them with --limit ${fitting.length}`);
   return exitCodes.ok;
 }
 
-/** Those that are there before those that were, each by name. */
+/** Connected workers first, then by name. */
 function compareWorkers(a: Worker, b: Worker): number {
   const presence = Number(b.connected === true) - Number(a.connected === true);
   return presence || a.id.localeCompare(b.id) || (a.instanceId ?? "").localeCompare(b.instanceId ?? "");
 }
 
-/** Its instance id, from a name or the beginning of either. */
+/** The instance id of a worker, from its name or id or the beginning of either. */
 async function findWorkerInstance(nameOrId: string, client: Client): Promise<{ instance: string; name: string }> {
   const worker = findWorker(nameOrId, (await listAllWorkers(client)).items);
   return { instance: worker.instanceId ?? worker.id, name: stripControlCharacters(worker.id) };
 }
 
-export async function showWorker(nameOrId: string, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
-  const { instance } = await findWorkerInstance(nameOrId, client);
-  const worker = await client.getWorker({ workerId: instance });
-  if (json) terminal.print(JSON.stringify(worker));
-  else for (const line of renderWorker(worker)) terminal.print(line);
-  return exitCodes.ok;
+export async function showWorker(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+  const { instance } = await findWorkerInstance(nameOrId, context.client);
+  const worker = await context.client.getWorker({ workerId: instance });
+  return printItem(worker, () => renderWorker(worker), context);
 }
 
-export async function diagnoseWorker(nameOrId: string, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
-  const { instance } = await findWorkerInstance(nameOrId, client);
-  const diagnostics = await client.getWorkerDiagnostics({ workerId: instance });
-  if (json) terminal.print(JSON.stringify(diagnostics));
-  else for (const line of renderDiagnostics(diagnostics)) terminal.print(line);
-  return exitCodes.ok;
+export async function diagnoseWorker(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+  const { instance } = await findWorkerInstance(nameOrId, context.client);
+  const diagnostics = await context.client.getWorkerDiagnostics({ workerId: instance });
+  return printItem(diagnostics, () => renderDiagnostics(diagnostics), context);
 }
 
-export async function setDraining(
-  nameOrId: string,
-  on: boolean,
-  { client, terminal, json }: CommandContext,
-): Promise<CliExitCode> {
+export async function setDraining(nameOrId: string, on: boolean, context: CommandContext): Promise<CliExitCode> {
+  const { client, terminal, json } = context;
   const { instance, name } = await findWorkerInstance(nameOrId, client);
   const answer = await (on ? client.drainWorker({ workerId: instance }) : client.undrainWorker({ workerId: instance }));
-  if (json) terminal.print(JSON.stringify(answer));
-  else terminal.print(`${name} ${on ? "drains: it finishes what it holds and gets nothing new" : "gets work again"}`);
-  if (on && !json) terminal.info(`next: astra workers diagnose ${name} (what it still holds), astra workers undrain ${name}`);
+  const change = on ? "is draining: it finishes its current tasks and gets no new ones" : "gets new tasks again";
+  printItem(answer, [`${name} ${change}`], context);
+  if (on && !json) terminal.info(`next: astra workers diagnose ${name} (shows its tasks), astra workers undrain ${name}`);
   return exitCodes.ok;
 }
 
-export async function kickWorker(
-  nameOrId: string,
-  reason: string | undefined,
-  { client, terminal, json, confirm }: CommandContext,
-): Promise<CliExitCode> {
+export async function kickWorker(nameOrId: string, reason: string | undefined, context: CommandContext): Promise<CliExitCode> {
+  const { client, confirm } = context;
   const { instance, name } = await findWorkerInstance(nameOrId, client);
   await confirm(`end the session of ${name} (${instance}) now`);
   const answer = await client.kickWorker({ workerId: instance, body: { ...(reason !== undefined && { reason }) } });
-  if (json) terminal.print(JSON.stringify(answer));
-  else terminal.print(`the session of ${name} ends; it keeps what it holds and may come back with a good credential`);
-  return exitCodes.ok;
+  return printItem(
+    answer,
+    [`The session of ${name} ends; it keeps its tasks and may reconnect with a valid credential.`],
+    context,
+  );
 }
 
 export interface EnrolFlags {
@@ -161,7 +135,7 @@ export interface EnrolFlags {
   readonly slots?: number;
 }
 
-/** Makes a worker known before it has joined; its socket then joins under the same instance id. */
+/** Registers a worker before it connects; it then connects with the same instance id. */
 export async function enrolWorker(name: string, flags: EnrolFlags, context: CommandContext): Promise<CliExitCode> {
   const tags = flags.tag.map((text) => {
     const at = text.indexOf("=");
@@ -176,13 +150,16 @@ export async function enrolWorker(name: string, flags: EnrolFlags, context: Comm
   const enrolment = await context.client.enrolWorker({
     body: { workerId: flags.id ?? name, name, ...(Object.keys(capabilities).length > 0 && { capabilities }) },
   });
-  printItem(enrolment, [`${stripControlCharacters(name)} is known as ${stripControlCharacters(enrolment.instanceId)}`], context);
-  if (!context.json && !enrolment.connected)
-    context.terminal.info(`It gets no work before it joins: its socket goes to ${enrolment.wsUrl}`);
+  printItem(
+    enrolment,
+    [`${stripControlCharacters(name)} is registered as ${stripControlCharacters(enrolment.instanceId)}`],
+    context,
+  );
+  if (!context.json && !enrolment.connected) context.terminal.info(`It gets tasks once it connects to ${enrolment.wsUrl}`);
   return exitCodes.ok;
 }
 
-/** By name or instance id, shortened while unique; of several with one name, the one that is there. */
+/** By name or instance id, or its unique beginning; of several with one name, the connected one. */
 export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker {
   const exact = workers.filter((worker) => worker.id === nameOrId || worker.instanceId === nameOrId);
   const fitting =
@@ -196,7 +173,7 @@ export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker
     const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => stripControlCharacters(instanceId ?? id));
     const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
     throw usageFailure(
-      `"${nameOrId}" fits ${matches.length} workers; use one of their instance ids: ${list}.`,
+      `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`,
       "astra workers list",
     );
   }
@@ -205,7 +182,7 @@ export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker
       nameOrId,
       workers.map(({ id }) => id),
     );
-    const message = `No worker is called "${stripControlCharacters(nameOrId)}".${suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`}`;
+    const message = `No worker "${stripControlCharacters(nameOrId)}" found.${suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`}`;
     throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra workers list");
   }
   return only;

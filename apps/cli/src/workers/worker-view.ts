@@ -1,15 +1,15 @@
-// One worker as lines of text: its state in a word, what is known of it, what it holds and can do.
+// One worker as lines of text: its state, its properties, its tasks and its handlers.
 
 import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
-/** All that keeps it from being plainly online, or that it is. */
+/** `online`, or everything that limits the worker. */
 export function describeWorkerState(worker: Worker): string {
   if (worker.connected !== true) return worker.status ?? "away";
   const parts = [
     ...(worker.liveness !== undefined && worker.liveness !== "fresh" ? [worker.liveness] : []),
-    ...(worker.heartbeat?.healthy === false ? ["unwell"] : []),
+    ...(worker.heartbeat?.healthy === false ? ["unhealthy"] : []),
     ...(worker.draining === true && (worker.drainedBy?.includes("operator") ?? true) ? ["draining"] : []),
     ...(worker.drainedBy?.includes("strain") ? ["strained"] : []),
     ...(worker.saturated === true ? ["saturated"] : []),
@@ -64,7 +64,7 @@ export function renderDiagnostics({ worker, session, liveness, ...rest }: Worker
     one.pendingAck ? "sent" : "acknowledged",
     one.since ?? "-",
   ]);
-  // Many packages repeat their node types as capabilities; the column is for what is said nowhere else.
+  // Many packages repeat their node types as capabilities; only other capabilities are shown.
   const nodeTypes = new Set(rest.handlers.map((one) => one.nodeType));
   const handlers = rest.handlers.map((one) => [
     stripControlCharacters(one.nodeType ?? "-"),
@@ -75,10 +75,10 @@ export function renderDiagnostics({ worker, session, liveness, ...rest }: Worker
   return [
     ...about,
     "",
-    ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "It holds nothing."),
+    ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "No tasks."),
     ...(rest.hasMoreAttempts ? ["and more"] : []),
     "",
-    ...tableOrMessage(["CAN RUN", "PACKAGE", "RUNTIME", "CAPABILITIES"], handlers, "It offers nothing."),
+    ...tableOrMessage(["CAN RUN", "PACKAGE", "RUNTIME", "CAPABILITIES"], handlers, "No handlers."),
   ];
 }
 

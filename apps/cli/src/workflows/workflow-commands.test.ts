@@ -105,22 +105,12 @@ it("[L21] versions are published, compared and rolled back to", async () => {
 });
 
 it("[L16] a kept workflow is started by name; with inputs what is sent is the workflow they made of it", async () => {
-  const flags = {
-    json: true,
-    watch: false,
-    detach: true,
-    priority: undefined,
-    timeoutMs: undefined,
-    key: "k",
-    pin: [],
-    label: [],
-  };
-  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, allowUnknown: false };
+  const flags = { detach: true, key: "k", input: [], pin: [], label: [] };
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
-  const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
+  const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref }, { json: true });
 
-  await startRun("Welcome", { ...flags, ...more, input: [], version: "draft" }, fixture.context);
-  await startRun("Welcome", { ...flags, ...more, input: ["text=b"], version: undefined }, fixture.context);
+  await startRun("Welcome", { ...flags, version: "draft" }, fixture.context);
+  await startRun("Welcome", { ...flags, input: ["text=b"] }, fixture.context);
 
   const bodies = fixture.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
   expect(bodies).toEqual([
@@ -133,25 +123,6 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
 });
 
 it("[L16] a dry run shows what would run, and ends with 1 where something stands in its way", async () => {
-  const flags = {
-    json: false,
-    watch: false,
-    detach: false,
-    priority: undefined,
-    timeoutMs: undefined,
-    key: undefined,
-    pin: [],
-    label: [],
-  };
-  const more = {
-    from: undefined,
-    to: undefined,
-    reuse: undefined,
-    dryRun: true,
-    allowUnknown: false,
-    input: [],
-    version: undefined,
-  };
   const plan = {
     dryRun: true,
     nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
@@ -159,34 +130,23 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
   };
   const fixture = createCommandFixture({ startRun: plan });
 
-  expect(await startRun(file, { ...flags, ...more }, fixture.context)).toBe(1);
+  expect(await startRun(file, { dryRun: true, input: [], pin: [], label: [] }, fixture.context)).toBe(1);
   expect(fixture.stdout()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
   expect(fixture.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
 });
 
 it("[L36] a run that lacks only packages which nobody has brought is refused with the way to start it all the same", async () => {
-  const flags = {
-    json: false,
-    watch: false,
-    detach: true,
-    priority: undefined,
-    timeoutMs: undefined,
-    key: "k",
-    pin: [],
-    label: [],
-  };
-  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, input: [], version: undefined };
+  const flags = { detach: true, key: "k", input: [], pin: [], label: [] };
   const refused = (path: string) =>
     new CliFailure(1, { error: "E.WORKFLOW.INVALID", message: "no", details: { problems: [{ path, message: "no" }] } });
   const start = (path: string) => createCommandFixture({ startRun: () => Promise.reject(refused(path)) });
   const allowed = createCommandFixture({ startRun: { runId: "r", status: "queued" } });
 
-  await startRun(file, { ...flags, ...more, allowUnknown: true }, allowed.context);
+  await startRun(file, { ...flags, allowUnknown: true }, allowed.context);
 
   expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
-  const wish = { ...flags, ...more, allowUnknown: false };
-  await expect(startRun(file, wish, start("/nodes/0/package/name").context)).rejects.toMatchObject({
+  await expect(startRun(file, flags, start("/nodes/0/package/name").context)).rejects.toMatchObject({
     suggestedCommand: `astra run ${file} --allow-unknown`,
   });
-  await expect(startRun(file, wish, start("/nodes/0/parameters").context)).rejects.toMatchObject({ suggestedCommand: null });
+  await expect(startRun(file, flags, start("/nodes/0/parameters").context)).rejects.toMatchObject({ suggestedCommand: null });
 });

@@ -1,12 +1,13 @@
-// `astra workflows list|show|pull|push|validate|diff|publish|rollback`: kept workflows, as files and as versions.
+// `astra workflows list|show|pull|push|validate|diff|publish|rollback`: stored workflows, as files and as versions.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
 import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { readJsonFile } from "../api/input-file.ts";
 import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow } from "../lookup/name-lookup.ts";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { type CliExitCode, CliFailure, errorMessage, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -31,7 +32,7 @@ export async function listWorkflows(
         { header: "NODES", value: ({ nodes }) => String(nodes.length), isWide: true },
         { header: "OWNER", value: ({ metadata }) => metadata.ownerName ?? metadata.ownerId ?? "", isWide: true },
       ],
-      emptyMessage: "No workflow is kept here. Keep one: astra workflows push FILE",
+      emptyMessage: "No stored workflows. Store one with: astra workflows push FILE",
     },
     context,
   );
@@ -79,7 +80,7 @@ export async function showWorkflow(nameOrId: string, context: CommandContext): P
   );
 }
 
-/** The draft or a version as a file that `run`, `push` and `validate` take. */
+/** Writes the draft or a version as a file that `run`, `push` and `validate` read. */
 export async function pullWorkflow(
   nameOrId: string,
   flags: { version?: number; to?: string },
@@ -96,7 +97,7 @@ export async function pullWorkflow(
     try {
       writeFileSync(flags.to, `${text}\n`);
     } catch (cause) {
-      throw usageFailure(`${flags.to} cannot be written (${cause instanceof Error ? cause.message : String(cause)}).`);
+      throw usageFailure(`${flags.to} cannot be written (${errorMessage(cause)}).`);
     }
     terminal.info(`wrote ${flags.to}; next: astra workflows push ${flags.to}`);
   }
@@ -109,7 +110,7 @@ export interface PushFlags {
   readonly allowUnknown?: boolean;
 }
 
-/** Keeps a file as the draft; with --base only if the draft is still at that revision. */
+/** Stores a file as the draft; with --base only if the draft is still at that revision. */
 export async function pushWorkflow(file: string, flags: PushFlags, context: CommandContext): Promise<CliExitCode> {
   const { client, terminal } = context;
   const workflow = { ...readWorkflowFile(file), ...(flags.allowUnknown === true && { allowUnknown: true }) };
@@ -131,21 +132,15 @@ export async function pushWorkflow(file: string, flags: PushFlags, context: Comm
 }
 
 function readWorkflowFile(file: string): Workflow {
-  const source = file === "-" ? "stdin" : file;
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(file === "-" ? 0 : file, "utf8"));
-  } catch (cause) {
-    throw usageFailure(`${source} cannot be read as JSON (${cause instanceof Error ? cause.message : String(cause)}).`);
-  }
-  // A whole request holds its workflow too.
+  const { value, source } = readJsonFile(file);
+  // The file may also hold a whole request with its workflow.
   const own = typeof value === "object" && value !== null && "workflow" in value ? value.workflow : value;
   const workflow = readWorkflow(own);
   if (!(workflow instanceof Fault)) return workflow;
   throw new CliFailure(exitCodes.usage, { error: workflow.code, message: `${source}: ${workflow.message}` });
 }
 
-/** Asks the scheduler, which knows the packages; --local looks at the file alone. */
+/** Asks the scheduler, which knows the packages; --local checks only the file. */
 export async function validateWorkflow(file: string, flags: { local?: boolean }, context: CommandContext): Promise<CliExitCode> {
   const workflow = readWorkflowFile(file);
   if (flags.local !== true) return printValidation(await context.client.validateWorkflow({ body: workflow }), file, context);
@@ -180,7 +175,7 @@ export async function diffWorkflow(
       : diffWorkflows((await client.getDraft({ workflowId })).workflow, readWorkflowFile(file));
   const lines = diff.summary.map((line) => stripControlCharacters(String(line["text" as keyof typeof line] ?? "")));
   printItem(diff, lines, context);
-  if (!json && lines.length === 0) terminal.info("They are the same.");
+  if (!json && lines.length === 0) terminal.info("No changes.");
   return exitCodes.ok;
 }
 

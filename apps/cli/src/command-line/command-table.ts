@@ -1,0 +1,226 @@
+// What a row of a command table is, and how it becomes a command of commander: its flags, its help, and the context it runs in.
+
+import { resolveInstant } from "@astraflow/protocol";
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { createCliClient } from "../api/api-client.ts";
+import { resolveApiEndpoint } from "../api/api-endpoint.ts";
+import { type CommandContext, type OutputForm, outputForms } from "../api/command-context.ts";
+import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
+import { type FilterKeys, setCompletionHints } from "../completion/completion-hints.ts";
+import { createTerminal, type ListenForKeys, type OutputStream, type Terminal } from "../output/terminal.ts";
+import { setExamples } from "./help.ts";
+
+export interface CliEnvironment {
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly env: NodeJS.ProcessEnv;
+  /** Aborted by the first signal to stop, and by the second. */
+  readonly stopSignal: AbortSignal;
+  readonly forceStopSignal: AbortSignal;
+  /** Absent or null without a terminal. */
+  readonly promptUser?: PromptUser;
+  readonly listenForKeys?: ListenForKeys;
+  /** Opens an address in a browser; false where there is none. */
+  readonly openBrowser?: (url: string) => Promise<boolean>;
+}
+
+export interface CommonFlags {
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly verbose?: boolean;
+  readonly color: boolean;
+  readonly url?: string;
+  readonly token?: string;
+  readonly ca?: string;
+  readonly output?: OutputForm;
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
+}
+
+/** Help of a flag or argument, with how its value is read. */
+type ValueRow =
+  | string
+  | {
+      readonly help: string;
+      readonly parse?: (text: string, before: never) => unknown;
+      readonly default?: unknown;
+      readonly choices?: readonly string[];
+      readonly isRequired?: true;
+    };
+
+export type ApiCommandContext = CommandContext & { readonly signal: AbortSignal; readonly environment: CliEnvironment };
+export type LocalCommandContext = CliEnvironment & {
+  readonly program: Command;
+  readonly terminal: Terminal;
+  readonly json: boolean;
+};
+
+interface CommandRow {
+  readonly help: string;
+  readonly examples: readonly string[];
+  readonly alias?: string;
+  readonly arguments?: Readonly<Record<string, ValueRow>>;
+  readonly options?: Readonly<Record<string, ValueRow>>;
+  /** A change has --dry-run, which shows the request; a deletion also asks for confirmation. A read has neither. */
+  readonly kind?: "read" | "change" | "delete";
+  /** A list has --output and --limit. */
+  readonly list?: { readonly limit?: number; readonly max?: number };
+  readonly filter?: FilterKeys;
+  /** For a --filter of its own: the keys that a shell offers, by the arguments before it. */
+  readonly completesFilter?: (before: readonly string[]) => FilterKeys;
+  /** Values that a shell offers for flags and arguments, by name; others are accepted too. */
+  readonly suggestions?: Readonly<Record<string, readonly string[]>>;
+  readonly isDefault?: true;
+  readonly isHidden?: true;
+  readonly allowsUnknownFlags?: true;
+  /** Talks to a scheduler. Gets its flags and its arguments. */
+  run?(context: ApiCommandContext, flags: never, ...args: never[]): Promise<number>;
+  /** Works on this machine. A row without either function is a group of commands. */
+  runLocally?(context: LocalCommandContext, flags: never, ...args: never[]): Promise<number>;
+  /** Without the flags about a scheduler. */
+  readonly isOffline?: true;
+}
+
+/** Rows by the path of the command, such as `runs list`; a group comes before its commands. */
+export type CommandTable = Readonly<Record<string, CommandRow>>;
+
+export function addCommands(
+  program: Command,
+  table: CommandTable,
+  environment: CliEnvironment,
+  setExitCode: (code: number) => void,
+): void {
+  for (const [path, row] of Object.entries(table)) {
+    const names = path.split(" ");
+    const name = names.pop() ?? "";
+    const parent = names.reduce((above, one) => above.commands.find((command) => command.name() === one) ?? above, program);
+    const { run, runLocally } = row;
+    const command = addCommand(parent, name, row);
+    if (run === undefined && runLocally === undefined) continue;
+    command.action(async (...all: unknown[]) => {
+      const flags = all.at(-2) as CommonFlags;
+      const rest = all.slice(0, -2) as never[];
+      setExitCode(
+        run === undefined
+          ? await (runLocally as NonNullable<typeof runLocally>)(
+              createLocalContext(program, flags, environment),
+              flags as never,
+              ...rest,
+            )
+          : await run(createCommandContext(flags, environment, row.kind), flags as never, ...rest),
+      );
+    });
+  }
+}
+
+function addCommand(parent: Command, name: string, row: CommandRow): Command {
+  const command = parent
+    .command(name, { isDefault: row.isDefault ?? false, hidden: row.isHidden ?? false })
+    .description(row.help);
+  setExamples(command, row.examples);
+  if (row.alias !== undefined) command.alias(row.alias);
+  if (row.allowsUnknownFlags) command.allowUnknownOption();
+  if (row.suggestions !== undefined) setCompletionHints(command, { values: row.suggestions });
+  for (const [term, value] of Object.entries(row.arguments ?? {})) command.addArgument(applyValue(new Argument(term), value));
+  for (const [flags, value] of Object.entries({ ...row.options, ...commonOptions(row) }))
+    command.addOption(applyValue(new Option(flags), value));
+  const { filter, completesFilter = filter && (() => filter) } = row;
+  if (completesFilter !== undefined) setCompletionHints(command, { filter: completesFilter });
+  return command;
+}
+
+function applyValue<T extends Argument | Option>(target: T, value: ValueRow): T {
+  const row = typeof value === "string" ? { help: value } : value;
+  target.description = row.help;
+  if (row.choices !== undefined) target.choices(row.choices);
+  if (row.parse !== undefined) target.argParser(row.parse as (text: string, before: unknown) => unknown);
+  if (row.default !== undefined) target.default(row.default);
+  if (row.isRequired && target instanceof Option) target.makeOptionMandatory();
+  return target;
+}
+
+export const confirmationHelp = "do not ask for confirmation (required without a terminal)";
+
+function commonOptions({ run, runLocally, isOffline, kind, list, filter }: CommandRow): Readonly<Record<string, ValueRow>> {
+  if (run === undefined && runLocally === undefined) return {};
+  return {
+    ...(filter !== undefined && {
+      "--filter <query>": `filter by key:value terms; keys: ${Object.keys(filter).join(", ")}`,
+      "--view <view>": "use a saved view of this list, by name; see astra views",
+    }),
+    ...((kind === "change" || kind === "delete") && { "--dry-run": "show the request without sending it" }),
+    ...(kind === "delete" && { "-y, --yes": confirmationHelp }),
+    ...(list !== undefined && {
+      "--output <form>": { help: "output form", choices: outputForms, default: "table" },
+      "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, list.max ?? 200), default: list.limit ?? 50 },
+    }),
+    ...(!isOffline && {
+      "--url <url>": "the scheduler (ASTRA_URL; default http://127.0.0.1:8080)",
+      "--token <@file>": "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)",
+      "--ca <file>": "CA certificate (PEM) of the scheduler, if the system does not trust it (ASTRA_CA)",
+      "-v, --verbose": "print every request and its duration on stderr",
+    }),
+    "--json": "print JSON",
+    "--quiet": "print only data and errors",
+    "--no-color": "no colours (also NO_COLOR)",
+  };
+}
+
+export function createCommandTerminal(flags: CommonFlags, environment: CliEnvironment): Terminal {
+  return createTerminal({ ...environment, isQuiet: flags.quiet ?? false, wantsColor: flags.color });
+}
+
+const createLocalContext = (program: Command, flags: CommonFlags, environment: CliEnvironment): LocalCommandContext => ({
+  ...environment,
+  program,
+  terminal: createCommandTerminal(flags, environment),
+  json: flags.json ?? false,
+});
+
+function createCommandContext(
+  flags: CommonFlags,
+  environment: CliEnvironment,
+  kind: CommandRow["kind"] = "read",
+): ApiCommandContext {
+  const endpoint = resolveApiEndpoint({ url: flags.url, token: flags.token, ca: flags.ca, env: environment.env });
+  const terminal = createCommandTerminal(flags, environment);
+  const logRequest = flags.verbose === true ? (line: string) => terminal.error(`${line}\n`) : undefined;
+  const client = createCliClient(endpoint, { logRequest });
+  // A read with a --dry-run of its own has the scheduler check the request instead.
+  const isDryRun = kind !== "read" && flags.dryRun === true;
+  return {
+    client: isDryRun ? createDryRunClient(client) : client,
+    terminal,
+    json: flags.json ?? false,
+    ...(flags.output !== undefined && { output: flags.output }),
+    confirm: createConfirmation({ isConfirmed: isDryRun || flags.yes === true, promptUser: environment.promptUser ?? null }),
+    now: Date.now,
+    signal: environment.stopSignal,
+    environment,
+  };
+}
+
+export function parseInteger(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+  };
+}
+
+/** A flag with an instant, or how long ago, which becomes an instant as the API takes it. */
+export const instantOption = (help: string): ValueRow => ({
+  help,
+  parse(text) {
+    const at = resolveInstant(text, Date.now());
+    if (at !== null) return new Date(at).toISOString();
+    throw new InvalidArgumentError("It must be how long ago (90s, 30m, 1h, 2d) or when (2026-01-31, 2026-01-31T12:00:00Z).");
+  },
+});
+
+/** A flag that may be repeated. */
+export const repeatedOption = (help: string): ValueRow => ({
+  help,
+  parse: (text: string, before: readonly string[]) => [...before, text],
+  default: [],
+});

@@ -1,0 +1,123 @@
+// The commands that work on this machine: `up`, `doctor`, `sim`, `bench`, `completion`.
+
+import { createCliClient } from "../api/api-client.ts";
+import { resolveApiEndpoint } from "../api/api-endpoint.ts";
+import {
+  type CompletionSources,
+  completeCommandLine,
+  completionScript,
+  fetchNames,
+  type Shell,
+  shells,
+} from "../completion/completion.ts";
+import { isAppName, loadAppCommand } from "../local/app-loader.ts";
+import { runBench } from "../local/bench-command.ts";
+import { runDoctor } from "../local/doctor-command.ts";
+import { runSimulation, type SimulationFlags } from "../local/sim-command.ts";
+import { startInstallation, type UpFlags } from "../local/up-command.ts";
+import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type CommandTable, type CommonFlags, type LocalCommandContext, parseInteger } from "./command-table.ts";
+
+export const startCommands: CommandTable = {
+  up: {
+    help: "run a scheduler, a worker and a demo on this machine, to try things out",
+    examples: ["astra up", "astra up --listen 127.0.0.1:0 --data-dir ./var", "astra up --no-demo"],
+    options: {
+      "--listen <host:port>": "address of the scheduler (default 127.0.0.1:8080, or a free port if that is in use)",
+      "--data-dir <dir>": { help: "folder for the files of both", default: "./var" },
+      "--no-demo": "without the demo run",
+      "--log-level <level>": { help: "what the scheduler and the worker log to stderr", default: "warn" },
+    },
+    suggestions: { "log-level": ["trace", "debug", "info", "warn", "error", "fatal", "silent"] },
+    runLocally: (context, flags: UpFlags) => startInstallation(flags, context),
+  },
+};
+
+const simulatorProfiles = ["default", "calm", "crashes", "network", "session", "store", "clocks", "disk", "workflow"] as const;
+const benchNames = ["chain", "engine", "postgres", "session", "slice"] as const;
+
+export const toolCommands: CommandTable = {
+  doctor: {
+    help: "check whether this machine can run a scheduler",
+    examples: ["astra doctor", "astra doctor --failpoints", "astra doctor --json --data-dir /var/lib/astra"],
+    options: {
+      "--data-dir <dir>": { help: "the folder whose disk is measured", default: "./var/scheduler" },
+      "--listen <host:port>": { help: "the address to check", default: "127.0.0.1:8080" },
+      "--store <url>": "the scheduler's store, if it is PostgreSQL (ASTRA_SCHEDULER_STORE)",
+      "--failpoints": "list the failpoints instead",
+    },
+    runLocally: ({ env, terminal, json }, flags: { dataDir: string; listen: string; store?: string; failpoints?: boolean }) => {
+      const { dataDir, listen, store = env["ASTRA_SCHEDULER_STORE"], failpoints = false } = flags;
+      return runDoctor({ dataDir, listen, store, failpoints, json }, terminal);
+    },
+  },
+  sim: {
+    isOffline: true,
+    help: "run the fault simulator over seeds and check every guarantee",
+    examples: ["astra sim --seeds 1..1000 --jobs 2", "astra sim --seed 7 --story", "astra sim --profile network --shrink --save"],
+    options: {
+      "--seeds <from..to>": "the seeds to run (default 1..200)",
+      "--seed <n>": { help: "a single seed", parse: parseInteger(0, 999_999_999) },
+      "--story": "print what happens in that seed, line by line",
+      "--profile <name>": { help: `which faults: ${simulatorProfiles.join(", ")}`, default: "default" },
+      "--refuse-resume": "answer every resume with a reset; all guarantees must still hold",
+      "--shrink": "find the smallest fault schedule of every seed that fails",
+      "--twice": "run every seed twice and compare the traces",
+      "--save": "save failures as regressions, shrunk, inside the repository",
+      "--jobs <n>": { help: "number of threads", parse: parseInteger(1, 64), default: 1 },
+      "--plant <name>": "enable a known bug (mutant) and expect the checkers to catch it",
+    },
+    suggestions: { profile: simulatorProfiles },
+    runLocally: ({ terminal, stopSignal }, flags: SimulationFlags) => runSimulation(flags, { terminal, stopSignal }),
+  },
+  bench: {
+    isOffline: true,
+    help: `run a benchmark (inside the repository): ${benchNames.join(", ")}`,
+    examples: ["astra bench engine", "astra bench slice --tasks 2000", "astra bench postgres --json"],
+    arguments: { "[args...]": "its name and its own flags" },
+    suggestions: { args: benchNames },
+    allowsUnknownFlags: true,
+    runLocally: ({ terminal, json }, { quiet = false }: CommonFlags, args: string[]) => runBench(args, { terminal, json, quiet }),
+  },
+  completion: {
+    isOffline: true,
+    help: "print the script with which a shell completes commands, flags, and the ids of runs, workers and workflows",
+    examples: ['eval "$(astra completion bash)"', "astra completion zsh > ~/.zfunc/_astra", "astra completion fish | source"],
+    arguments: { "<shell>": { help: "the shell", choices: shells } },
+    async runLocally({ terminal, json }, _flags, shell: Shell) {
+      const script = completionScript(shell);
+      terminal.print(json ? JSON.stringify({ shell, script }) : script.trimEnd());
+      return exitCodes.ok;
+    },
+  },
+  "complete-words": {
+    isOffline: true,
+    isHidden: true,
+    help: "complete the last of these arguments; called by the completion scripts",
+    examples: ['astra complete-words -- runs show ""', "astra complete-words -- ru", "astra complete-words -- runs list --st"],
+    arguments: { "[args...]": "all arguments so far" },
+    runLocally: (context, _flags, args: string[]) => printCompletions(args, context),
+  },
+};
+
+/** A shell waits for the completion, so it must not take long. */
+const completionTimeoutMs = 1_500;
+
+async function printCompletions(args: readonly string[], { program, env, terminal, json }: LocalCommandContext): Promise<number> {
+  const valueOf = (flag: string): string | undefined => (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
+  const sources: CompletionSources = {
+    async listNames(kind) {
+      const endpoint = resolveApiEndpoint({ url: valueOf("--url"), token: valueOf("--token"), ca: valueOf("--ca"), env });
+      return fetchNames(kind, createCliClient(endpoint, { waitMs: completionTimeoutMs }));
+    },
+    appFlags: async (name) => (isAppName(name) ? (await loadAppCommand(name)).flags : null),
+  };
+  const found = await completeCommandLine(program, args, sources).catch((cause: unknown) => {
+    // A shell has no place for an error while it completes: a scheduler that is away or refuses means no suggestions.
+    if (cause instanceof CliFailure) return [];
+    throw cause;
+  });
+  if (json) terminal.print(JSON.stringify({ words: found }));
+  else for (const name of found) terminal.print(name);
+  return exitCodes.ok;
+}
