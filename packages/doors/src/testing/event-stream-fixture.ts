@@ -1,6 +1,7 @@
 // The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
 
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import type { CallerIdentity } from "../auth/token-registry.ts";
 import { createHeartbeatWatch } from "../events/heartbeat-watch.ts";
 import { createVolatileEvents } from "../events/volatile-events.ts";
@@ -139,18 +140,9 @@ export async function followEvents(
     end: () => void (sink.isEnded = true),
   });
   const seen = (): StreamedEvent[] =>
-    sink.text
-      .split("\n\n")
-      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
-      .map((block) => {
-        const field = (name: string) =>
-          block
-            .split("\n")
-            .find((line) => line.startsWith(`${name}: `))
-            ?.slice(name.length + 2);
-        const data = field("data");
-        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
-      });
+    new SseTestReader()
+      .push(sink.text)
+      .map(({ id, type, data }) => ({ id: id ?? "", type, data: data === null ? null : JSON.parse(data) }));
   return { sink, seen, gone: gone ?? (() => undefined), namedEvents: () => seen().filter((one) => one.type !== null) };
 }
 
