@@ -22,6 +22,8 @@ export interface CrashTestOptions {
   readonly restarts: number;
   /** At least so many kills; until then there is always work. */
   readonly killsMin: number;
+  /** No more than so many; without it kills go on until all work is done. */
+  readonly killsMax?: number;
   readonly msMax: number;
   /** Called with the number of tasks that somebody has executed to the end. */
   onProgress(done: number, all: number): void;
@@ -123,7 +125,7 @@ function startFaultInjector(cluster: CrashTestCluster, callers: RetryingApiClien
   let stale = 0;
   const killOn = async () => {
     let dueAt = performance.now();
-    for (;;) {
+    while (kills < (options.killsMax ?? Number.POSITIVE_INFINITY)) {
       // By the clock, not after the last one came back; but never both at once.
       dueAt = Math.max(performance.now(), dueAt + options.killEveryMs);
       await pause(Math.max(0, dueAt - performance.now()), undefined, { signal: stopping.signal });

@@ -1,4 +1,6 @@
-// What other rooms' tests need of the protocol: dice that fall the same on every run, and texts spoiled by them.
+// What other packages' tests need of the protocol: seeded random numbers, texts mutated by them, and a reader of server-sent events.
+
+export { type SseTestEvent, SseTestReader } from "./testing/sse-test-reader.ts";
 
 /** Small, seeded and good enough: numbers from 0 up to and without `sides`. */
 export function createSeededRandom(seed: number): (limit: number) => number {

@@ -1,6 +1,7 @@
 // What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
 
 import { createMetricsRegistry, createRestApi, createTokenAuthenticator } from "@astraflow/doors";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { allGrants } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
@@ -38,20 +39,20 @@ async function openFixture() {
       body: body === null ? null : Buffer.from(JSON.stringify(body)),
     });
   const follow = async (cursor = "") => {
-    let text = "";
+    const reader = new SseTestReader();
+    let known = 0;
     const { stream } = await ask("streamEvents", null, { topics: "worker" }, cursor);
-    const leave = stream?.({ write: (words) => void (text += words), waitingBytes: 0, end: () => undefined });
+    const leave = stream?.({ write: (text) => void reader.push(text), waitingBytes: 0, end: () => undefined });
     await runPendingCallbacks();
-    /** What was heard since the last time. */
+    /** The events since the last call. */
     const onAnswer = async (): Promise<ReceivedEvent[]> => {
       environment.advance(1_000);
       await runPendingCallbacks();
-      const blocks = text.split("\n\n").filter((block) => block.includes("data: "));
-      text = "";
-      return blocks.map((block) => {
-        const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1];
-        return { id: field("id"), type: field("event") ?? "", data: JSON.parse(field("data") ?? "{}").data };
-      });
+      const events = reader.events.slice(known);
+      known += events.length;
+      return events.flatMap(({ id, type, data }) =>
+        data === null ? [] : [{ id: id ?? undefined, type: type ?? "", data: JSON.parse(data).data }],
+      );
     };
     return { heard: onAnswer, leave };
   };

@@ -1,15 +1,16 @@
-// kill -9 of a real scheduler at each of its named points, in the middle of a run with a chain and a map: whoever comes back finds the run as
-// it was left, and it ends with the right results, each call and each iteration once.
+// kill -9 of a real scheduler at each of its named points, under a load of short runs and one run with a chain and a map: after the restart
+// every accepted run ends once with the right results, and each call and each iteration counts once.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { expectEachRunEndedOnce, submitUntilAccepted } from "../harness/accepted-runs.ts";
 import { SchedulerApi, spawnWorker, startScheduler } from "../harness/installation.ts";
 import { pollUntil, repositoryRoot, withTimeout } from "../harness/processes.ts";
 
-/** Each point, and passes that fall into the run: into its beginning and its middle where a turn as a whole is lost. */
+/** Each point, and passes that fall into the load: into its beginning and its middle where a turn as a whole is lost. */
 const killPoints: readonly (readonly [string, readonly number[]])[] = [
   ["turn.begun", [8, 20]],
   ["turn.decided", [8, 20]],
@@ -32,6 +33,7 @@ const postgresKillPoints: readonly (readonly [string, number])[] = [
 
 const inputWords = Array.from({ length: 12 }, (_, at) => `word ${at}`);
 const loopTurns = 3;
+const shortRuns = 12;
 
 const example = (name: string): Workflow =>
   JSON.parse(readFileSync(join(repositoryRoot, "docs", "examples", name), "utf8")) as Workflow;
@@ -45,18 +47,20 @@ function loopAndMapWorkflow(): Workflow {
   return { ...map, nodes: [longer, ...rest, ...loop.nodes] };
 }
 
-/** Plays the run, kills the scheduler there, starts it again, and holds the run against what it must have become. */
+/** Starts all runs, lets the scheduler die at the point, starts it again, and checks how every run has ended. */
 async function runAndKillAt(point: string, pass: number, env: Record<string, string>): Promise<string> {
   const first = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
   const api = new SchedulerApi(first.http);
   spawnWorker(first.ws, { slots: 2 });
   const workflow = loopAndMapWorkflow();
   const accepted = pollUntil("the run to be accepted", () => api.startRun(workflow, "k"));
+  const others = Array.from({ length: shortRuns }, (_, at) => submitUntilAccepted(api, at));
 
   expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
   await startScheduler({ env, dataDir: first.dataDir, listen: first.listen });
   const { runId } = await accepted;
   const run = await api.waitForRunEnd(runId);
+  await expectEachRunEndedOnce(api, await Promise.all(others), [runId]);
 
   const resultOf = (type: string) =>
     run.nodes?.find(({ nodeId, taskId }) => isNodeOfType(workflow, nodeId, type) && /\.\d+$/.test(taskId));
@@ -78,7 +82,7 @@ async function runAndKillAt(point: string, pass: number, env: Record<string, str
 describe("kill -9 of the scheduler inside a workflow", () => {
   for (const [point, passes] of killPoints)
     for (const pass of passes)
-      it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+      it(`[O14] [O85] at pass ${pass} of ${point} loses no accepted run and ends none twice; every call and iteration of a chain and a map counts once`, async () => {
         expect(await runAndKillAt(point, pass, {})).toBe("succeeded");
       });
 });
@@ -91,7 +95,7 @@ describe("kill -9 of the scheduler inside a workflow on PostgreSQL", () => {
   afterAll(() => server.stop());
 
   for (const [point, pass] of postgresKillPoints)
-    it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+    it(`[O14] [O85] at pass ${pass} of ${point} loses no accepted run and ends none twice; every call and iteration of a chain and a map counts once`, async () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
       expect(await runAndKillAt(point, pass, env)).toBe("succeeded");
     });

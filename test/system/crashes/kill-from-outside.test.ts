@@ -1,39 +1,13 @@
+// kill -9 of a scheduler and of a worker from outside, at whatever moment it falls. The named points are in kill-at-failpoints.test.ts.
+
 import type { RunRef } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { expectEachRunEndedOnce, submitUntilAccepted } from "../harness/accepted-runs.ts";
-import { SchedulerApi, spawnWorker, startScheduler, startWorker, type TestScheduler } from "../harness/installation.ts";
-import { pollUntil, withTimeout } from "../harness/processes.ts";
+import { SchedulerApi, startScheduler, startWorker, type TestScheduler } from "../harness/installation.ts";
+import { pollUntil } from "../harness/processes.ts";
 import { sleepingWorkflow } from "../harness/workflows.ts";
 
-const runCount = 12;
-
-/** Where a crash hurts, and at which pass it falls into the middle of the load. */
-const killPoints: readonly (readonly [string, number])[] = [
-  ["turn.begun", 12],
-  ["turn.decided", 12],
-  ["turn.committed", 8],
-  ["turn.spoken", 8],
-  ["sqlite.begin", 8],
-  ["sqlite.statement", 90],
-  ["sqlite.commit", 8],
-  ["sqlite.committed", 8],
-];
-
 describe("kill -9 of the scheduler", () => {
-  for (const [point, pass] of killPoints) {
-    it(`[O14] at ${point} loses no accepted run and ends none twice`, async () => {
-      const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
-      const api = new SchedulerApi(first.http);
-      spawnWorker(first.ws);
-      const refs = Array.from({ length: runCount }, (_, at) => submitUntilAccepted(api, at));
-
-      expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
-      await startScheduler({ dataDir: first.dataDir, listen: first.listen });
-
-      await expectEachRunEndedOnce(api, await Promise.all(refs));
-    });
-  }
-
   it("[O14] from outside, again and again under load, loses no accepted run and ends none twice", async () => {
     let scheduler: TestScheduler = await startScheduler();
     const api = new SchedulerApi(scheduler.http);

@@ -11,6 +11,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
     killEveryMs: 900,
     restarts: 1,
     killsMin: 2,
+    killsMax: 6,
     msMax: 250_000,
     onProgress: () => undefined,
   });
@@ -32,6 +33,7 @@ it("[O61] one scheduler on sqlite and its workers are killed in turn under load:
     killEveryMs: 1_200,
     restarts: 0,
     killsMin: 6,
+    killsMax: 12,
     msMax: 250_000,
     onProgress: () => undefined,
   });

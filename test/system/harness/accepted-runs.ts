@@ -12,14 +12,20 @@ export function submitUntilAccepted(api: SchedulerApi, at: number): Promise<RunR
   return pollUntil(`run ${at} to be accepted`, () => api.startRun(workflow, `key-${at}`));
 }
 
-/** Every accepted run ended once, with its own result; nothing exists that nobody asked for. */
-export async function expectEachRunEndedOnce(api: SchedulerApi, refs: readonly RunRef[]): Promise<void> {
+/** Every accepted run ended once, with its own result; beside them only `otherRunIds` exist. */
+export async function expectEachRunEndedOnce(
+  api: SchedulerApi,
+  refs: readonly RunRef[],
+  otherRunIds: readonly string[] = [],
+): Promise<void> {
   const ended = await Promise.all(refs.map((ref) => api.waitForRunEnd(ref.runId)));
   ended.forEach((run, at) => {
     expect(run.status).toBe("succeeded");
     expect(run.nodes?.at(-1)?.result).toMatchObject({ text: [...`RUN ${at}`].reverse().join("") });
   });
-  expect((await api.listRuns()).map((run: Run) => run.runId).sort()).toEqual(refs.map((ref) => ref.runId).sort());
+  expect((await api.listRuns()).map((run: Run) => run.runId).sort()).toEqual(
+    [...refs.map((ref) => ref.runId), ...otherRunIds].sort(),
+  );
   for (const ref of refs) {
     const facts = await api.listRunFacts(ref.runId);
     const count = (type: string) => facts.filter((fact) => fact.type === type).length;

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Scaling, Worker, WorkerDiagnostics } from "@astraflow/protocol";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
 import { makeTemporaryFolder, pollUntil, repositoryRoot, runAstra, spawnAstra, withTimeout } from "../harness/processes.ts";
@@ -129,12 +130,12 @@ it("[A20] a vendor's frame goes to a worker's package and its answer back to the
   const reading = await fetch(`${http}/api/v1/extensions/ext.vendor.greeter.answer`, {
     headers: { authorization: "Bearer dev-token" },
   });
-  const texts = reading.body?.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  const read = async (words: RegExp): Promise<void> => {
-    while (!words.test(text)) text += (await texts?.read())?.value ?? "";
-  };
-  await withTimeout(read(/^id: /m), "the stream to open", () => text);
+  const reader = new SseTestReader(reading.body);
+  await withTimeout(
+    reader.readUntil(({ events }) => events.some(({ id }) => id !== null)),
+    "the stream to open",
+    () => reader.text,
+  );
 
   const told = await api.send("POST", "/api/v1/extensions/ext.vendor.greeter.ask", {
     workerId: instance,
@@ -143,7 +144,11 @@ it("[A20] a vendor's frame goes to a worker's package and its answer back to the
 
   expect(told.status).toBe(202);
   const { id } = (await told.json()) as { id: string };
-  await withTimeout(read(new RegExp(id)), "the worker's answer", () => text);
-  expect(text).toMatch(/^event: ext\.vendor\.greeter\.answer$/m);
-  await texts?.cancel();
+  await withTimeout(
+    reader.readUntil(({ text }) => text.includes(id)),
+    "the worker's answer",
+    () => reader.text,
+  );
+  expect(reader.text).toMatch(/^event: ext\.vendor\.greeter\.answer$/m);
+  await reader.close();
 });

@@ -1,7 +1,9 @@
 // Workflows on two real schedulers that share a PostgreSQL, with a worker at each: started at one, watched and steered at the other.
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Bulk, RunRef, Workflow } from "@astraflow/protocol";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SchedulerApi, type SchedulerOptions, startScheduler, startWorker } from "../harness/installation.ts";
@@ -37,28 +39,26 @@ async function readEventsUntil(
   after: string | null,
   isEnough: (told: readonly ReceivedEvent[]) => boolean,
 ) {
-  const hangUp = new AbortController();
-  const told: ReceivedEvent[] = [];
   const response = await fetch(`${http}/api/v1/events?${query}`, {
     headers: { authorization: "Bearer dev-token", ...(after !== null && { "last-event-id": after }) },
-    signal: AbortSignal.any([hangUp.signal, AbortSignal.timeout(waitMsMax)]),
+    signal: AbortSignal.timeout(waitMsMax),
   });
-  if (response.status !== 200 || response.body === null) throw new Error(`/events answered ${response.status}`);
-  let text = "";
-  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
-    text += part;
-    const whole = text.split("\n\n");
-    text = whole.pop() ?? "";
-    for (const one of whole) {
-      const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(one)?.[1] ?? "";
-      if (field("data") !== "") told.push({ id: field("id"), type: field("event"), data: field("data") });
-      if (isEnough(told)) {
-        hangUp.abort();
-        return told;
-      }
+  if (response.status !== 200) throw new Error(`/events answered ${response.status}`);
+  const reader = new SseTestReader(response.body);
+  const told: ReceivedEvent[] = [];
+  let known = 0;
+  // Stops exactly at the event that is enough, even if later ones have arrived with it.
+  const isDone = () => {
+    for (const { id, type, data } of reader.events.slice(known)) {
+      known += 1;
+      if (data !== null) told.push({ id: id ?? "", type: type ?? "", data });
+      if (isEnough(told)) return true;
     }
-  }
-  throw new Error(`the stream of ${http} ended after ${told.length} events`);
+    return false;
+  };
+  if (!(await reader.readUntil(isDone))) throw new Error(`the stream of ${http} ended after ${told.length} events`);
+  await reader.close();
+  return told;
 }
 
 const hasRunEnded = (told: readonly ReceivedEvent[]): boolean =>

@@ -1,5 +1,6 @@
 import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import { type CertificateFiles, loopbackNames, makeAuthority } from "../harness/certificates.ts";
 import { startScheduler } from "../harness/installation.ts";
@@ -70,20 +71,13 @@ describe("vendors' frames between a caller and a package", () => {
       join(repositoryRoot, after(work, "--packages-dir")),
     ]).ready();
     const headers = { authorization: "Bearer dev-token", "content-type": "application/json" };
-    const ending = new AbortController();
-    const stream = await fetch(after(listen, "-N"), { headers, signal: ending.signal });
-    let heard = "";
-    const reading = (async () => {
-      for await (const piece of (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
-        heard += piece;
-        if (heard.includes("Hello, Ada!")) return;
-      }
-    })();
+    const reader = new SseTestReader((await fetch(after(listen, "-N"), { headers })).body);
+    const reading = reader.readUntil(({ text }) => text.includes("Hello, Ada!"));
     const asked = await fetch(after(ask, "POST"), { method: "POST", headers, body: after(ask, "-d") });
     expect({ status: asked.status, body: await asked.text() }).toMatchObject({ status: 202 });
-    await withTimeout(reading, "the answer", () => heard);
-    ending.abort();
+    await withTimeout(reading, "the answer", () => reader.text);
+    await reader.close();
 
-    expect(heard).toContain('"corr":"q-1"');
+    expect(reader.text).toContain('"corr":"q-1"');
   });
 });

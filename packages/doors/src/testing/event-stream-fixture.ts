@@ -1,6 +1,7 @@
 // The event stream over a log and a few rows in memory, with readers that take only what the test lets them take.
 
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { type CallerIdentity, createHeartbeatWatch, createVolatileEvents } from "@astraflow/services";
 import { createFakeEngine, createFakeEnvironment, runRow, taskRow, workerRow } from "@astraflow/services/testing";
 import { eventsHandlers } from "../rest/events/event-routes.ts";
@@ -135,18 +136,9 @@ export async function followEvents(
     end: () => void (sink.isEnded = true),
   });
   const seen = (): StreamedEvent[] =>
-    sink.text
-      .split("\n\n")
-      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
-      .map((block) => {
-        const field = (name: string) =>
-          block
-            .split("\n")
-            .find((line) => line.startsWith(`${name}: `))
-            ?.slice(name.length + 2);
-        const data = field("data");
-        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
-      });
+    new SseTestReader()
+      .push(sink.text)
+      .map(({ id, type, data }) => ({ id: id ?? "", type, data: data === null ? null : JSON.parse(data) }));
   return { sink, seen, gone: gone ?? (() => undefined), namedEvents: () => seen().filter((one) => one.type !== null) };
 }
 

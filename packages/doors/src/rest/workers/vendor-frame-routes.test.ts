@@ -1,5 +1,6 @@
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { type CallerIdentity, createVendorFrameRelay, type VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
 import {
   createAwaitableQueue,
@@ -79,14 +80,12 @@ async function openStream(fixture: VendorFrameFixture, headers: Record<string, s
   return { answer, state, gone, events: () => eventsIn(state.text) };
 }
 
-const eventsIn = (text: string) =>
-  text
-    .split("\n\n")
-    .filter((block) => /^(id|event|data): /m.test(block))
-    .map((block) =>
-      Object.fromEntries(block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)])),
-    )
-    .map(({ id, event, data }) => ({ id: Number(id), event, data: data === undefined ? undefined : JSON.parse(data) }));
+const eventsIn = (text: string, reader = new SseTestReader()) =>
+  reader.push(text).map(({ id, type, data }) => ({
+    id: id === null ? Number.NaN : Number(id),
+    event: type ?? undefined,
+    data: data === null ? undefined : JSON.parse(data),
+  }));
 
 describe("GET /api/v1/extensions/{type}", () => {
   it("[A20] is a stream of events with a number, the type and the frame, and begins with a number to come back with", async () => {
@@ -239,12 +238,9 @@ describe("the stream on a socket", () => {
     });
   const eventsOf = (answer: IncomingMessage) => {
     const inbox = createAwaitableQueue<ReturnType<typeof eventsIn>[number]>();
-    let rest = "";
+    const reader = new SseTestReader();
     answer.setEncoding("utf8").on("data", (chunk: string) => {
-      const text = rest + chunk;
-      const end = text.lastIndexOf("\n\n");
-      rest = text.slice(end + 2);
-      for (const event of eventsIn(text.slice(0, end + 2))) inbox.put(event);
+      for (const event of eventsIn(chunk, reader)) inbox.put(event);
     });
     return inbox;
   };

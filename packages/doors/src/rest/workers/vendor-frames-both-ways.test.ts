@@ -1,3 +1,4 @@
+import { SseTestReader } from "@astraflow/protocol/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 
@@ -15,16 +16,11 @@ describe("vendors' frames through both doors", () => {
     const unheard = worker.sendWorkFrame(type, { n: 0 });
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: unheard });
 
-    const reading = await fetch(`${fixture.http}${path}`, { headers: bearer });
-    const texts = reading.body?.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    const read = async (words: string): Promise<void> => {
-      while (!text.includes(words)) text += (await texts?.read())?.value ?? "";
-    };
-    await read("id: ");
+    const reader = new SseTestReader((await fetch(`${fixture.http}${path}`, { headers: bearer })).body);
+    await reader.readUntil(({ text }) => text.includes("id: "));
     const heard = worker.sendWorkFrame(type, { n: 1 });
-    await read(`"id":"${heard}"`);
-    expect(text).toMatch(/^event: ext\.vendor\.acme\.ping\ndata: \{.*"workerId":"w-1",.*"payload":\{"n":1\}\}$/m);
+    await reader.readUntil(({ text }) => text.includes(`"id":"${heard}"`));
+    expect(reader.text).toMatch(/^event: ext\.vendor\.acme\.ping\ndata: \{.*"workerId":"w-1",.*"payload":\{"n":1\}\}$/m);
 
     const body = JSON.stringify({ workerId: "w-1", payload: { n: 2 }, corr: heard });
     const told = await fetch(`${fixture.http}${path}`, { method: "POST", headers: bearer, body });
@@ -34,6 +30,6 @@ describe("vendors' frames through both doors", () => {
     fixture.engine.emitEffects({ type: "tell", session: join?.session ?? "", worker: "default/w-1", tenant: "default", frame });
 
     expect(await worker.nextFrame(type)).toMatchObject({ id, corr: heard, payload: { n: 2 } });
-    await texts?.cancel();
+    await reader.close();
   });
 });

@@ -1,4 +1,5 @@
 import { createSchemaReader, EventSchema, type ServerEvent } from "@astraflow/protocol";
+import { SseTestReader } from "@astraflow/protocol/testing";
 import type { CallerIdentity } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
 import { createTokenAuthenticator } from "../../auth/token-registry.ts";
@@ -12,43 +13,30 @@ const checked = createSchemaReader(EventSchema, { code: "E.INTERNAL", subject: "
 /** Reads events from a real socket, each by the published schema. */
 async function follow(fixture: DoorsFixture, query: string, token = "secret-a") {
   const reply = await fetch(`${fixture.http}/api/v1/events?${query}`, { headers: { authorization: `Bearer ${token}` } });
-  const texts = reply.status === 200 ? reply.body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
-  let text = "";
-  const read = async (isEnough: (text: string) => boolean): Promise<string> => {
-    while (!isEnough(text)) {
-      const { value, done } = (await texts?.read()) ?? { done: true };
-      if (done) break;
-      text += value ?? "";
-    }
-    return text;
-  };
+  const reader = new SseTestReader(reply.status === 200 ? reply.body : null);
   const events = (): ServerEvent[] =>
-    text
-      .split("\n\n")
-      .slice(0, -1)
-      .flatMap((block) => {
-        const data = block.split("\n").find((line) => line.startsWith("data: "));
-        if (data === undefined) return [];
-        if (block.includes("event: stream.error")) return [JSON.parse(data.slice(6)) as never];
-        expect(block).not.toMatch(/^id:/m);
-        return [checked.read(JSON.parse(data.slice(6))) as ServerEvent];
-      });
-  // The first words say that the reader is here: what happens from now on is heard.
-  if (reply.status === 200) await read((heard) => heard.includes("id: "));
+    reader.events.flatMap(({ id, type, data }) => {
+      if (data === null) return [];
+      if (type === "stream.error") return [JSON.parse(data) as never];
+      expect(id).toBeNull();
+      return [checked.read(JSON.parse(data)) as ServerEvent];
+    });
+  // Once the first cursor has arrived, every later event is received.
+  if (reply.status === 200) await reader.readUntil(({ text }) => text.includes("id: "));
   return {
     status: reply.status,
     reply,
-    text: () => text,
-    /** All events up to the one with these words. */
-    until: async (words: string): Promise<ServerEvent[]> => {
-      await read((heard) => heard.includes(words) && heard.endsWith("\n\n"));
+    text: () => reader.text,
+    /** All events up to the one that contains `part`. */
+    until: async (part: string): Promise<ServerEvent[]> => {
+      await reader.readUntil(({ text }) => text.includes(part) && text.endsWith("\n\n"));
       return events();
     },
     ended: async () => {
-      await read(() => false);
+      await reader.readUntil(() => false);
       return events();
     },
-    close: () => texts?.cancel(),
+    close: () => reader.close(),
   };
 }
 
