@@ -4,14 +4,13 @@ export { type Catalogue, type CatalogueCache, type CataloguePackage, createCatal
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
-export { auditRefusal, runAudit } from "./documents/audit.ts";
+export { auditRefusal } from "./documents/audit.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
 export { registerIdempotencyKey } from "./documents/idempotency.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
 export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
-export { createSemaphore } from "./environment/semaphore.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { createEventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
@@ -31,20 +30,13 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
-export { actorOf, type Caller, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
+export { actorOf, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { isSameCommand, presentCommand, presentCommandRef } from "./presentation/command-view.ts";
-export {
-  type ArtifactStatus,
-  type NodeViewContext,
-  nodeStatusByPhase,
-  presentDefinition,
-  presentNodes,
-  presentTasks,
-} from "./presentation/node-view.ts";
+export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
-export { definitionDigestOf, isoTime, presentRun, presentRunEvent, presentRunRef } from "./presentation/run-view.ts";
+export { definitionDigestOf, isoTime, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export {
   drainReasonsOf,
   instanceIdOf,
@@ -97,8 +89,37 @@ export {
   type UploadRecord,
   uploadPut,
 } from "./resources/resource-store.ts";
-export { type ApplyBulkChange, type BulkChanges, createBulkChanges } from "./runs/bulk-changes.ts";
-export { type CheckedDefinition, createDefinitionCache } from "./runs/run-definitions.ts";
+export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
+export { explainPlacement } from "./runs/placement.ts";
+export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
+export {
+  type ControlledRun,
+  cancelRun,
+  type NodeChange,
+  rebindRun,
+  replayWithAudit,
+  retryNode,
+  retryWithAudit,
+  skipNode,
+} from "./runs/run-control.ts";
+export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
+export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";
+export {
+  findRun,
+  listRunArtifacts,
+  listRunBindings,
+  listRunEvents,
+  listRuns,
+  readNode,
+  readRun,
+  readRunAt,
+  readRunDefinition,
+  readTaskPage,
+} from "./runs/run-reader.ts";
+export { planReplay, planRetry } from "./runs/run-replay.ts";
+export { createRunServices, type RunServices } from "./runs/run-services.ts";
+export type { StartedRun } from "./runs/run-starter.ts";
+export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
 export {
   createSavedViewStore,
   type SavedViewRecord,
@@ -115,7 +136,7 @@ export {
   type VendorFrameRelay,
   vendorRelayLimits,
 } from "./workers/vendor-frame-relay.ts";
-export { checkWithFreshCatalogue, invalidWorkflowFault, validateWorkflow } from "./workflows/workflow-checks.ts";
+export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export {
   deleteWorkflow,
   diffDrafts,
@@ -130,9 +151,9 @@ export {
 } from "./workflows/workflow-drafts.ts";
 export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
 export { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
-export { createWorkflowStore, staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
+export { staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
 export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
-export { createWorkflowVersionStore, publishVersion } from "./workflows/workflow-versions.ts";
+export { publishVersion } from "./workflows/workflow-versions.ts";
 export {
   presentDraft,
   presentDraftChange,

@@ -6,10 +6,10 @@ import {
   type BlobStores,
   type CallerIdentity,
   type CatalogueCache,
-  createBulkChanges,
   createCatalogueCache,
   createDocumentBlobStore,
   createHeartbeatWatch,
+  createRunServices,
   createUserAccounts,
   createVendorFrameRelay,
   createVolatileEvents,
@@ -25,13 +25,13 @@ import { toErrorResponse } from "./requests/error-response.ts";
 import type { OpenStream } from "./requests/event-stream.ts";
 import { type RestCall, type RouteHandler, readParams, readQuery } from "./requests/rest-call.ts";
 import { resourceHandlers } from "./resources/resource-routes.ts";
-import { createBulkRunChange, needsChange } from "./runs/bulk-routes.ts";
+import { bulkHandlers } from "./runs/bulk-routes.ts";
+import { deadLetterHandlers } from "./runs/dead-letter-routes.ts";
 import { ledgerHandlers } from "./runs/ledger-routes.ts";
+import { queueHandlers } from "./runs/queue-routes.ts";
 import { runControlHandlers } from "./runs/run-control-routes.ts";
 import { runDetailHandlers } from "./runs/run-detail-routes.ts";
-import { createRunHistory } from "./runs/run-history.ts";
-import { type RunRoutesOptions, runHandlers } from "./runs/run-routes.ts";
-import { createRunStarter } from "./runs/run-starter.ts";
+import { runHandlers } from "./runs/run-routes.ts";
 import { savedViewHandlers } from "./saved-views/saved-view-routes.ts";
 import { scalingHandlers } from "./system/scaling-routes.ts";
 import { type SystemRoutesOptions, systemHandlers } from "./system/system-routes.ts";
@@ -42,10 +42,8 @@ import { type WorkerRoutesOptions, workerHandlers } from "./workers/worker-route
 import { catalogHandlers } from "./workflows/catalog-routes.ts";
 import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
-export interface RestApiOptions
-  extends Omit<RunRoutesOptions, "catalogues" | "moments">,
-    SystemRoutesOptions,
-    WorkerRoutesOptions {
+export interface RestApiOptions extends SystemRoutesOptions, WorkerRoutesOptions {
+  readonly ackDeadlineMs: number;
   readonly authenticate: AuthenticateToken;
   readonly environment: DoorEnvironment;
   /** Fed by the session door. Without it nobody sends: readers wait in vain. */
@@ -129,14 +127,18 @@ export function createRestApi(options: RestApiOptions): RestApi {
   const heartbeatWatch = createHeartbeatWatch({ ...options, volatile, isAlone });
   // What several areas of routes share.
   const shared = { ...options, people, blobs, catalogues };
-  const bulk = createBulkChanges({ ...options, applyChange: createBulkRunChange(shared, createRunStarter(shared)), needsChange });
-  const routeOptions = { ...shared, bulk };
-  const history = createRunHistory(options.reader);
+  const workflows = createWorkflowServices(shared);
+  const runs = createRunServices(workflows, options.ackDeadlineMs);
+  const routeOptions = shared;
   const shutdownListeners = new Set<() => void>();
   const handlers: Record<RouteName, RouteHandler> = {
-    ...runHandlers({ ...routeOptions, moments: history }),
-    ...runDetailHandlers({ ...options, moments: history }),
-    ...ledgerHandlers(options),
+    ...runHandlers(runs),
+    ...runDetailHandlers(runs),
+    ...ledgerHandlers(runs),
+    ...runControlHandlers(runs),
+    ...deadLetterHandlers(runs),
+    ...queueHandlers(runs),
+    ...bulkHandlers(runs),
     ...workerHandlers(options),
     ...scalingHandlers(options),
     ...vendorFrameHandlers({
@@ -144,10 +146,9 @@ export function createRestApi(options: RestApiOptions): RestApi {
       extensions: options.extensions ?? createVendorFrameRelay({ environment: options.environment }),
     }),
     ...systemHandlers(options),
-    ...runControlHandlers(routeOptions),
     ...enrolmentHandlers({ ...routeOptions, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
-    ...workflowHandlers(createWorkflowServices(shared)),
+    ...workflowHandlers(workflows),
     ...catalogHandlers(routeOptions),
     ...userHandlers(routeOptions),
     ...resourceHandlers(routeOptions),
@@ -217,7 +218,7 @@ export function createRestApi(options: RestApiOptions): RestApi {
     respond,
     errorResponse,
     close() {
-      bulk.close();
+      runs.bulk.close();
       for (const closeStream of [...shutdownListeners]) closeStream();
     },
     async handle(name, { token, headers, ...rest }) {
