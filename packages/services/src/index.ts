@@ -4,10 +4,8 @@ export { type Catalogue, type CatalogueCache, type CataloguePackage, createCatal
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
-export { auditRefusal } from "./documents/audit.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
-export { registerIdempotencyKey } from "./documents/idempotency.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
 export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
@@ -33,21 +31,11 @@ export {
 export { actorOf, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
-export { isSameCommand, presentCommand, presentCommandRef } from "./presentation/command-view.ts";
+export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
 export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
 export { definitionDigestOf, isoTime, presentRun, presentRunRef } from "./presentation/run-view.ts";
-export {
-  drainReasonsOf,
-  instanceIdOf,
-  isSaturated,
-  presentDiagnostics,
-  presentHeartbeat,
-  presentWorker,
-  readWorkerDescription,
-  type WorkerViewContext,
-  workerQueueOf,
-} from "./presentation/worker-view.ts";
+export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./presentation/worker-view.ts";
 export {
   type BlobRange,
   type BlobStore,
@@ -129,6 +117,7 @@ export {
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { User, UserChange, UserChangeResult } from "./users/user-store.ts";
+export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {
   createVendorFrameRelay,
   isVendorType,
@@ -136,6 +125,17 @@ export {
   type VendorFrameRelay,
   vendorRelayLimits,
 } from "./workers/vendor-frame-relay.ts";
+export {
+  findCommand,
+  kickWorker,
+  type SentCommand,
+  sendVendorFrame,
+  sendWorkerCommand,
+  setDraining,
+} from "./workers/worker-commands.ts";
+export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
+export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
+export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export {
   deleteWorkflow,

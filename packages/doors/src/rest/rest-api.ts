@@ -17,6 +17,7 @@ import {
   type UserAccounts,
   type VendorFrameRelay,
   type VolatileEvents,
+  type WorkerServices,
 } from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
@@ -33,16 +34,15 @@ import { runControlHandlers } from "./runs/run-control-routes.ts";
 import { runDetailHandlers } from "./runs/run-detail-routes.ts";
 import { runHandlers } from "./runs/run-routes.ts";
 import { savedViewHandlers } from "./saved-views/saved-view-routes.ts";
-import { scalingHandlers } from "./system/scaling-routes.ts";
 import { type SystemRoutesOptions, systemHandlers } from "./system/system-routes.ts";
 import { userHandlers } from "./users/user-routes.ts";
 import { enrolmentHandlers } from "./workers/enrolment-routes.ts";
 import { vendorFrameHandlers } from "./workers/vendor-frame-routes.ts";
-import { type WorkerRoutesOptions, workerHandlers } from "./workers/worker-routes.ts";
+import { workerHandlers } from "./workers/worker-routes.ts";
 import { catalogHandlers } from "./workflows/catalog-routes.ts";
 import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
-export interface RestApiOptions extends SystemRoutesOptions, WorkerRoutesOptions {
+export interface RestApiOptions extends SystemRoutesOptions, WorkerServices {
   readonly ackDeadlineMs: number;
   readonly authenticate: AuthenticateToken;
   readonly environment: DoorEnvironment;
@@ -140,13 +140,9 @@ export function createRestApi(options: RestApiOptions): RestApi {
     ...queueHandlers(runs),
     ...bulkHandlers(runs),
     ...workerHandlers(options),
-    ...scalingHandlers(options),
-    ...vendorFrameHandlers({
-      ...options,
-      extensions: options.extensions ?? createVendorFrameRelay({ environment: options.environment }),
-    }),
+    ...vendorFrameHandlers(options, options.extensions ?? createVendorFrameRelay({ environment })),
     ...systemHandlers(options),
-    ...enrolmentHandlers({ ...routeOptions, onSignOfLife: heartbeatWatch.reportSignOfLife }),
+    ...enrolmentHandlers(options, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
     ...workflowHandlers(workflows),
     ...catalogHandlers(routeOptions),

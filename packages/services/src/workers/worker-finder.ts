@@ -2,7 +2,9 @@
 
 import { firstFailedRule, requirementsOf, type StoreReader, toCandidate, type WorkerId, type WorkerRow } from "@astraflow/engine";
 import type { PlanNode } from "@astraflow/graph";
-import { type Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault, type WorkerDiagnostics } from "@astraflow/protocol";
+import { presentDiagnostics } from "../presentation/worker-view.ts";
+import { type WorkerServices, workerViewContext } from "./worker-services.ts";
 
 /** The same message for every id that is not the caller's: it must not show whether it is someone else's. */
 export const workerNotFound = (instance: string): Fault => fault("E.NOT_FOUND", `there is no worker ${instance.slice(0, 100)}`);
@@ -45,4 +47,24 @@ export async function findWorkerIds(reader: StoreReader, tenant: string, idOrNam
   const { items } = await reader.page({ page: "workers", tenant });
   const named = items.filter(({ name }) => name === idOrName).slice(0, sameNameMax);
   return [...new Set([`${tenant}/${idOrName}`, ...named.map(({ id }) => id)])];
+}
+
+const diagnosticsLimits = {
+  /** Attempts listed in one answer. */
+  attemptsMax: 200,
+  /** Runs read for the names of their nodes: each may be large. */
+  runsMax: 8,
+} as const;
+
+/** Everything known about one worker. */
+export async function readDiagnostics(workers: WorkerServices, tenant: string, idOrName: string): Promise<WorkerDiagnostics> {
+  const { reader } = workers;
+  const { attemptsMax, runsMax } = diagnosticsLimits;
+  const { worker, held, head } = await findWorker(reader, tenant, idOrName, attemptsMax + 1);
+  const shown = held.slice(0, attemptsMax);
+  const runIds = [...new Set(shown.map((task) => task.run))].slice(0, runsMax);
+  const pages = await Promise.all(runIds.map((run) => reader.page({ page: "run", tenant, run })));
+  const runs = new Map(pages.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, detail] as const])));
+  const parts = { worker, held: shown, hasMoreAttempts: held.length > attemptsMax, runs, head };
+  return presentDiagnostics(parts, workerViewContext(workers));
 }
