@@ -1,12 +1,13 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
-export { type Catalogue, type CatalogueCache, type CataloguePackage, createCatalogueCache } from "./catalogue/catalogue.ts";
+export type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue/catalogue.ts";
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
+export { readVisiblePage } from "./documents/visible-page.ts";
 export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
@@ -28,7 +29,7 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
-export { actorOf, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
+export { actorOf, isOwnerOrAdmin } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
@@ -39,7 +40,6 @@ export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./
 export {
   type BlobRange,
   type BlobStore,
-  type BlobStores,
   createDocumentBlobStore,
   measureBytes,
   missingBytesFault,
@@ -55,28 +55,32 @@ export {
   type ResourceRequirement,
   unavailableBindings,
 } from "./resources/resource-bindings.ts";
+export { createGrant, deleteGrant, findGrant, listGrants } from "./resources/resource-grants.ts";
 export {
-  canSeeResource,
-  createResourceRepository,
-  isExpired,
-  partCountOf,
+  deleteResource,
+  findResource,
+  listResources,
+  prepareCreation,
   type ResourceRepository,
-  type ResourceRepositoryOptions,
-  readVisiblePage,
-  resourceNotFound,
   uploadLimits,
 } from "./resources/resource-repository.ts";
-export { createResourceRequirements, type ResourceRequirements } from "./resources/resource-requirements.ts";
+export type { ResourceRequirements } from "./resources/resource-requirements.ts";
 export {
   grantIdPrefix,
   grantPut,
   type ResourceGrantRecord,
   type ResourceRecord,
   resourcePut,
-  type StoredRecord,
-  type UploadRecord,
-  uploadPut,
 } from "./resources/resource-store.ts";
+export {
+  abortUpload,
+  completeUpload,
+  createUpload,
+  findUpload,
+  presentUpload,
+  putUploadPart,
+  withPartAdded,
+} from "./resources/resource-uploads.ts";
 export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
 export { explainPlacement } from "./runs/placement.ts";
 export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
@@ -105,15 +109,11 @@ export {
   readTaskPage,
 } from "./runs/run-reader.ts";
 export { planReplay, planRetry } from "./runs/run-replay.ts";
-export { createRunServices, type RunServices } from "./runs/run-services.ts";
+export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
-export {
-  createSavedViewStore,
-  type SavedViewRecord,
-  type SavedViewStoreOptions,
-  type StoredView,
-} from "./saved-views/saved-view-store.ts";
+export type { SavedViewRecord, SavedViewStore, StoredView } from "./saved-views/saved-view-store.ts";
+export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { User, UserChange, UserChangeResult } from "./users/user-store.ts";
@@ -150,7 +150,7 @@ export {
   type WrittenWorkflow,
 } from "./workflows/workflow-drafts.ts";
 export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
-export { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
+export type { WorkflowServices } from "./workflows/workflow-services.ts";
 export { staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
 export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
 export { publishVersion } from "./workflows/workflow-versions.ts";
