@@ -4,15 +4,8 @@ import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
-import {
-  createDocumentBlobStore,
-  createLostResourceFinder,
-  createManifestRecorder,
-  createResourceBinder,
-  createResourceRequirements,
-  createVendorFrameRelay,
-  createVolatileEvents,
-} from "@astraflow/services";
+import { createServices, createVolatileEvents, type Services } from "@astraflow/services";
+import type { DoorEnvironment } from "./environment/door-environment.ts";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
@@ -31,16 +24,18 @@ export interface Doors {
 }
 
 export function createDoors(options: DoorsOptions): Doors {
-  // Frames that workers send to vendors arrive at one door and leave by the other.
-  const extensions = options.extensions ?? createVendorFrameRelay({ environment: options.environment });
-  const manifestRecorder = createManifestRecorder(options);
-  const recordManifests = options.recordManifests ?? manifestRecorder.recordManifests;
-  const binder = options.binder ?? createDefaultBinder(options, () => manifestRecorder.whenIdle());
-  const findLostResources = options.findLostResources ?? createLostResourceFinder(options);
-  // So do heartbeats and traced frames.
   const volatile = options.volatile ?? createVolatileEvents();
-  const session = createSessionDoor({ ...options, extensions, recordManifests, binder, findLostResources, volatile });
-  const rest = createRestServer({ ...options, extensions, volatile });
+  const services = createServices({ ...options, volatile });
+  const { vendorFrames: extensions, manifestRecorder } = services;
+  const session = createSessionDoor({
+    ...options,
+    extensions,
+    volatile,
+    recordManifests: options.recordManifests ?? manifestRecorder.recordManifests,
+    binder: options.binder ?? createDefaultBinder(services, options.environment),
+    findLostResources: options.findLostResources ?? services.findLostResources,
+  });
+  const rest = createRestServer(options, services);
   const stopWorkerLog = logWorkerEvents(options.engineClient, options.environment);
   return {
     async attach(server) {
@@ -71,14 +66,5 @@ export function createDoors(options: DoorsOptions): Doors {
   };
 }
 
-/** Finds resources where the REST routes store them. */
-function createDefaultBinder(options: DoorsOptions, manifestsWritten: () => Promise<void>): DispatchResourceBinder {
-  const { environment } = options;
-  const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };
-  const bindings = createResourceBinder({ ...options, blobs });
-  return createDispatchResourceBinder({
-    needs: createResourceRequirements({ ...options, whenManifestsStored: manifestsWritten }),
-    bindings,
-    environment,
-  });
-}
+const createDefaultBinder = (services: Services, environment: DoorEnvironment): DispatchResourceBinder =>
+  createDispatchResourceBinder({ needs: services.resourceRequirements, bindings: services.resourceBinder, environment });

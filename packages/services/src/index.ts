@@ -1,17 +1,15 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
-export { type Catalogue, type CatalogueCache, type CataloguePackage, createCatalogueCache } from "./catalogue/catalogue.ts";
+export type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue/catalogue.ts";
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
-export { auditRefusal, runAudit } from "./documents/audit.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
-export { registerIdempotencyKey } from "./documents/idempotency.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
+export { readVisiblePage } from "./documents/visible-page.ts";
 export { type AnswerHandler, createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
-export { createSemaphore } from "./environment/semaphore.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { createEventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
@@ -31,35 +29,17 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
-export { actorOf, type Caller, isAdmin, isOwnerOrAdmin } from "./identity/caller.ts";
+export { actorOf, isOwnerOrAdmin } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
-export { isSameCommand, presentCommand, presentCommandRef } from "./presentation/command-view.ts";
-export {
-  type ArtifactStatus,
-  type NodeViewContext,
-  nodeStatusByPhase,
-  presentDefinition,
-  presentNodes,
-  presentTasks,
-} from "./presentation/node-view.ts";
+export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
+export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
-export { definitionDigestOf, isoTime, presentRun, presentRunEvent, presentRunRef } from "./presentation/run-view.ts";
-export {
-  drainReasonsOf,
-  instanceIdOf,
-  isSaturated,
-  presentDiagnostics,
-  presentHeartbeat,
-  presentWorker,
-  readWorkerDescription,
-  type WorkerViewContext,
-  workerQueueOf,
-} from "./presentation/worker-view.ts";
+export { definitionDigestOf, isoTime, presentRun, presentRunRef } from "./presentation/run-view.ts";
+export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./presentation/worker-view.ts";
 export {
   type BlobRange,
   type BlobStore,
-  type BlobStores,
   createDocumentBlobStore,
   measureBytes,
   missingBytesFault,
@@ -75,39 +55,69 @@ export {
   type ResourceRequirement,
   unavailableBindings,
 } from "./resources/resource-bindings.ts";
+export { createGrant, deleteGrant, findGrant, listGrants } from "./resources/resource-grants.ts";
 export {
-  canSeeResource,
-  createResourceRepository,
-  isExpired,
-  partCountOf,
+  deleteResource,
+  findResource,
+  listResources,
+  prepareCreation,
   type ResourceRepository,
-  type ResourceRepositoryOptions,
-  readVisiblePage,
-  resourceNotFound,
   uploadLimits,
 } from "./resources/resource-repository.ts";
-export { createResourceRequirements, type ResourceRequirements } from "./resources/resource-requirements.ts";
+export type { ResourceRequirements } from "./resources/resource-requirements.ts";
 export {
   grantIdPrefix,
   grantPut,
   type ResourceGrantRecord,
   type ResourceRecord,
   resourcePut,
-  type StoredRecord,
-  type UploadRecord,
-  uploadPut,
 } from "./resources/resource-store.ts";
-export { type ApplyBulkChange, type BulkChanges, createBulkChanges } from "./runs/bulk-changes.ts";
-export { type CheckedDefinition, createDefinitionCache } from "./runs/run-definitions.ts";
 export {
-  createSavedViewStore,
-  type SavedViewRecord,
-  type SavedViewStoreOptions,
-  type StoredView,
-} from "./saved-views/saved-view-store.ts";
+  abortUpload,
+  completeUpload,
+  createUpload,
+  findUpload,
+  presentUpload,
+  putUploadPart,
+  withPartAdded,
+} from "./resources/resource-uploads.ts";
+export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
+export { explainPlacement } from "./runs/placement.ts";
+export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
+export {
+  type ControlledRun,
+  cancelRun,
+  type NodeChange,
+  rebindRun,
+  replayWithAudit,
+  retryNode,
+  retryWithAudit,
+  skipNode,
+} from "./runs/run-control.ts";
+export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
+export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";
+export {
+  findRun,
+  listRunArtifacts,
+  listRunBindings,
+  listRunEvents,
+  listRuns,
+  readNode,
+  readRun,
+  readRunAt,
+  readRunDefinition,
+  readTaskPage,
+} from "./runs/run-reader.ts";
+export { planReplay, planRetry } from "./runs/run-replay.ts";
+export type { RunServices } from "./runs/run-services.ts";
+export type { StartedRun } from "./runs/run-starter.ts";
+export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
+export type { SavedViewRecord, SavedViewStore, StoredView } from "./saved-views/saved-view-store.ts";
+export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { User, UserChange, UserChangeResult } from "./users/user-store.ts";
+export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {
   createVendorFrameRelay,
   isVendorType,
@@ -115,7 +125,18 @@ export {
   type VendorFrameRelay,
   vendorRelayLimits,
 } from "./workers/vendor-frame-relay.ts";
-export { checkWithFreshCatalogue, invalidWorkflowFault, validateWorkflow } from "./workflows/workflow-checks.ts";
+export {
+  findCommand,
+  kickWorker,
+  type SentCommand,
+  sendVendorFrame,
+  sendWorkerCommand,
+  setDraining,
+} from "./workers/worker-commands.ts";
+export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
+export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
+export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
+export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export {
   deleteWorkflow,
   diffDrafts,
@@ -129,10 +150,10 @@ export {
   type WrittenWorkflow,
 } from "./workflows/workflow-drafts.ts";
 export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
-export { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
-export { createWorkflowStore, staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
+export type { WorkflowServices } from "./workflows/workflow-services.ts";
+export { staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
 export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
-export { createWorkflowVersionStore, publishVersion } from "./workflows/workflow-versions.ts";
+export { publishVersion } from "./workflows/workflow-versions.ts";
 export {
   presentDraft,
   presentDraftChange,

@@ -1,23 +1,8 @@
-// The REST door without HTTP: a route's name and plain data in, a status and a text out; in front the token, behind one error body.
-// Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of rest-server.ts.
+// The REST API without HTTP: checks the token, calls the handler of the route and turns errors into one kind of body. HTTP itself is in
+// rest-server.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import {
-  type BlobStores,
-  type CallerIdentity,
-  type CatalogueCache,
-  createBulkChanges,
-  createCatalogueCache,
-  createDocumentBlobStore,
-  createHeartbeatWatch,
-  createUserAccounts,
-  createVendorFrameRelay,
-  createVolatileEvents,
-  createWorkflowServices,
-  type UserAccounts,
-  type VendorFrameRelay,
-  type VolatileEvents,
-} from "@astraflow/services";
+import { type CallerIdentity, createServices, type Services, type ServicesOptions } from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
@@ -25,48 +10,32 @@ import { toErrorResponse } from "./requests/error-response.ts";
 import type { OpenStream } from "./requests/event-stream.ts";
 import { type RestCall, type RouteHandler, readParams, readQuery } from "./requests/rest-call.ts";
 import { resourceHandlers } from "./resources/resource-routes.ts";
-import { createBulkRunChange, needsChange } from "./runs/bulk-routes.ts";
+import { bulkHandlers } from "./runs/bulk-routes.ts";
+import { deadLetterHandlers } from "./runs/dead-letter-routes.ts";
 import { ledgerHandlers } from "./runs/ledger-routes.ts";
+import { queueHandlers } from "./runs/queue-routes.ts";
 import { runControlHandlers } from "./runs/run-control-routes.ts";
 import { runDetailHandlers } from "./runs/run-detail-routes.ts";
-import { createRunHistory } from "./runs/run-history.ts";
-import { type RunRoutesOptions, runHandlers } from "./runs/run-routes.ts";
-import { createRunStarter } from "./runs/run-starter.ts";
+import { runHandlers } from "./runs/run-routes.ts";
 import { savedViewHandlers } from "./saved-views/saved-view-routes.ts";
-import { scalingHandlers } from "./system/scaling-routes.ts";
 import { type SystemRoutesOptions, systemHandlers } from "./system/system-routes.ts";
 import { userHandlers } from "./users/user-routes.ts";
 import { enrolmentHandlers } from "./workers/enrolment-routes.ts";
 import { vendorFrameHandlers } from "./workers/vendor-frame-routes.ts";
-import { type WorkerRoutesOptions, workerHandlers } from "./workers/worker-routes.ts";
+import { workerHandlers } from "./workers/worker-routes.ts";
 import { catalogHandlers } from "./workflows/catalog-routes.ts";
 import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
-export interface RestApiOptions
-  extends Omit<RunRoutesOptions, "catalogues" | "moments">,
-    SystemRoutesOptions,
-    WorkerRoutesOptions {
+export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly authenticate: AuthenticateToken;
   readonly environment: DoorEnvironment;
-  /** Fed by the session door. Without it nobody sends: readers wait in vain. */
-  readonly extensions?: VendorFrameRelay;
-  /** Fed by the session door. Without it heartbeats are found in the workers' rows alone, and there are no frames. */
-  readonly volatile?: VolatileEvents;
-  /** This is the only scheduler on its store. */
-  readonly isAlone?: boolean;
-  /** `/metrics` asks for no token; for a scheduler on one's own machine. */
+  /** `/metrics` needs no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
-  /** Who signs in with a password, besides those whom `authenticate` knows. */
-  readonly people?: UserAccounts;
-  /** What is known of node packages, shared by all routes that check workflows. */
-  readonly catalogues?: CatalogueCache;
-  /** Where the bytes of resources are kept, by provider; the store alone where it is not given. */
-  readonly blobs?: BlobStores;
-  /** How workers reach this port. */
+  /** Workers reach this port over TLS. */
   readonly isSecure?: boolean;
 }
 
-/** One request, whole. Names of headers are lowercase. */
+/** One request. Names of headers are lowercase. */
 export interface RestRequest {
   /** The bearer token; null where none was sent. */
   readonly token: string | null;
@@ -74,7 +43,7 @@ export interface RestRequest {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer | null;
-  /** The body of routes that take something else than JSON. */
+  /** The body of routes that accept something else than JSON. */
   readonly stream?: AsyncIterable<Buffer>;
   readonly address?: string;
 }
@@ -83,89 +52,60 @@ export interface RestResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Only of routes that go on after their head; whoever does not open it has asked for nothing. */
+  /** Only of routes whose answer goes on after its head; nothing is read before it is opened. */
   readonly stream?: OpenStream;
-  /** The body where it is bytes; whoever does not open it has asked for nothing. */
+  /** The body if it is bytes; nothing is read before it is opened. */
   readonly bytes?: () => AsyncIterable<Uint8Array>;
 }
 
-/** A request that was let in, by this token. Its query is not read yet. */
+/** A request whose token was accepted. Its query is not read yet. */
 export type AuthorizedRequest = Omit<RestCall, "query" | "isStillAdmitted"> & {
   readonly query: Readonly<Record<string, unknown>>;
   readonly token: string | null;
 };
 
 export interface RestApi {
-  /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
+  /** Handles one request completely. Never rejects, and waits for nothing but the engine and the reader. */
   handle(name: RouteName, request: RestRequest): Promise<RestResponse>;
-  /** Who asks, if they may; throws the fault. Its own step, because a transport must not read a stranger's body. */
+  /** The caller, or throws the fault. A step of its own, so that the body of an unauthorized request is not read. */
   authorize(name: RouteName, token: string | null): Promise<CallerIdentity>;
-  /** Rejects with whatever a handler throws; `refuse` has the words for it. */
+  /** Rejects with whatever a handler throws; `errorResponse` turns it into an answer. */
   respond(name: RouteName, request: AuthorizedRequest): Promise<RestResponse>;
   errorResponse(problem: unknown, requestId: string): RestResponse;
-  /** Ends what goes on by itself. */
+  /** Ends open streams and background work. */
   close(): void;
 }
 
 const anonymous: CallerIdentity = { tenant: "", user: "", grants: [] };
-/** Seconds after which a caller that was told 503 may come back. */
+/** Seconds after which a caller may retry after a 503. */
 const retryAfter = { "retry-after": "1" };
 const json = "application/json; charset=utf-8";
 
-/** What every answer carries, whatever became of the request. */
+/** Headers of every answer. */
 export const commonHeaders = (requestId: string): Readonly<Record<string, string>> => ({
   "x-request-id": requestId,
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
 });
 
-export function createRestApi(options: RestApiOptions): RestApi {
+export function createRestApi(options: RestApiOptions, services: Services = createServices(options)): RestApi {
   const { environment } = options;
-  const people = options.people ?? createUserAccounts(options);
-  const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };
-  const catalogues = options.catalogues ?? createCatalogueCache(options);
-  const volatile = options.volatile ?? createVolatileEvents();
-  const isAlone = options.isAlone === true && options.volatile !== undefined;
-  const heartbeatWatch = createHeartbeatWatch({ ...options, volatile, isAlone });
-  // What several areas of routes share.
-  const shared = { ...options, people, blobs, catalogues };
-  const bulk = createBulkChanges({ ...options, applyChange: createBulkRunChange(shared, createRunStarter(shared)), needsChange });
-  const routeOptions = { ...shared, bulk };
-  const history = createRunHistory(options.reader);
+  const { users } = services;
   const shutdownListeners = new Set<() => void>();
-  const handlers: Record<RouteName, RouteHandler> = {
-    ...runHandlers({ ...routeOptions, moments: history }),
-    ...runDetailHandlers({ ...options, moments: history }),
-    ...ledgerHandlers(options),
-    ...workerHandlers(options),
-    ...scalingHandlers(options),
-    ...vendorFrameHandlers({
-      ...options,
-      extensions: options.extensions ?? createVendorFrameRelay({ environment: options.environment }),
-    }),
-    ...systemHandlers(options),
-    ...runControlHandlers(routeOptions),
-    ...enrolmentHandlers({ ...routeOptions, onSignOfLife: heartbeatWatch.reportSignOfLife }),
-    ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
-    ...workflowHandlers(createWorkflowServices(shared)),
-    ...catalogHandlers(routeOptions),
-    ...userHandlers(routeOptions),
-    ...resourceHandlers(routeOptions),
-    ...savedViewHandlers(routeOptions),
-  };
+  const handlers = routeHandlers(options, services, shutdownListeners);
 
   const checkToken = (name: RouteName, token: string | null): CallerIdentity | Fault => {
     const { grant, isOpen }: Route = routes[name];
     if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return anonymous;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
-    const identity = isToken ? (options.authenticate(token, null) ?? people.authenticate(token)) : null;
+    const identity = isToken ? (options.authenticate(token, null) ?? users.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
     const isGranted = grant === undefined || identity.grants.includes(grant);
     return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
   };
   const authorize = async (name: RouteName, token: string | null): Promise<CallerIdentity> => {
-    if (token !== null) await people.preload(token);
+    if (token !== null) await users.preload(token);
     const authorized = checkToken(name, token);
     if (authorized instanceof Fault) throw authorized;
     return authorized;
@@ -200,7 +140,7 @@ export function createRestApi(options: RestApiOptions): RestApi {
   const errorResponse = (problem: unknown, requestId: string): RestResponse => {
     const { status, body } = toErrorResponse(problem, requestId);
     const waitMs = body.details?.["retryAfterMs"];
-    // A crowd that is turned away is no failure of ours, and must not fill the log.
+    // Rejections under load are no failures and must not fill the log.
     if (status >= 500 && body.error !== "E.OVERLOADED")
       environment.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
     const headers = {
@@ -217,7 +157,7 @@ export function createRestApi(options: RestApiOptions): RestApi {
     respond,
     errorResponse,
     close() {
-      bulk.close();
+      services.close();
       for (const closeStream of [...shutdownListeners]) closeStream();
     },
     async handle(name, { token, headers, ...rest }) {
@@ -229,12 +169,39 @@ export function createRestApi(options: RestApiOptions): RestApi {
       try {
         const identity = await authorize(name, token);
         if (rest.body !== null && rest.body.length > limits.requestBytesMax)
-          throw fault("E.REQUEST.TOO_LARGE", "the body is larger than this door takes");
+          throw fault("E.REQUEST.TOO_LARGE", `the request body is too large (limit ${limits.requestBytesMax} bytes)`);
         return withCommonHeaders(await respond(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));
       } catch (problem) {
         return withCommonHeaders(errorResponse(problem, requestId));
       }
     },
+  };
+}
+
+function routeHandlers(
+  options: RestApiOptions,
+  services: Services,
+  shutdownListeners: Set<() => void>,
+): Record<RouteName, RouteHandler> {
+  const { runs, workflows, workers, heartbeatWatch, volatileEvents: volatile } = services;
+  return {
+    ...runHandlers(runs),
+    ...runDetailHandlers(runs),
+    ...runControlHandlers(runs),
+    ...deadLetterHandlers(runs),
+    ...queueHandlers(runs),
+    ...bulkHandlers(runs),
+    ...ledgerHandlers(runs),
+    ...workflowHandlers(workflows),
+    ...catalogHandlers(services),
+    ...workerHandlers(workers),
+    ...enrolmentHandlers(workers, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
+    ...vendorFrameHandlers(workers, services.vendorFrames),
+    ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
+    ...userHandlers({ ...options, people: services.users }),
+    ...resourceHandlers(services.resources),
+    ...savedViewHandlers(services.savedViews, options),
+    ...systemHandlers(options),
   };
 }
 

@@ -1,9 +1,9 @@
-// The REST door on HTTP: one row per route of the protocol's table, led to the calls. Paths, headers and bodies are read here;
-// who may ask, what is answered and how a refusal looks is in calls.ts.
+// The REST API over HTTP: one Fastify route per route of the protocol's table. Paths, headers and bodies are read here; everything else is
+// in rest-api.ts.
 
 import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
-import type { CallerIdentity } from "@astraflow/services";
+import type { CallerIdentity, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
@@ -16,9 +16,9 @@ export interface RestServerOptions extends RestApiOptions {
   readonly page?: string;
 }
 
-export function createRestServer(options: RestServerOptions): FastifyInstance {
+export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
   const { environment } = options;
-  const api = createRestApi(options);
+  const api = createRestApi(options, services);
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     writeResponse(api.errorResponse(problem, request.id), reply);
 

@@ -1,14 +1,16 @@
-// How bytes and documents of resources stay together: whatever has bytes has a document first, so that nothing is left behind that nobody
-// knows of. A document that says "removing" is a promise to remove the bytes under its name; the sweep keeps it where a crash came between.
+// Keeps bytes and documents of resources together: a document is written before its bytes, so that no bytes are left that no document
+// names. A document with status "removing" says that the bytes under its id must be deleted; the sweep does it after a crash.
 
 import type { IdempotencyKey, StoreReader } from "@astraflow/engine";
-import { Fault, fault } from "@astraflow/protocol";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault, fault, resourceLimits } from "@astraflow/protocol";
 import { isConflict } from "../documents/documents.ts";
+import { readVisiblePage } from "../documents/visible-page.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { type Actor, isOwnerOrAdmin } from "../identity/caller.ts";
+import { type Actor, actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
-import type { BlobKey, BlobStore, BlobStores, StoredBlob } from "./blob-store.ts";
+import { type BlobKey, type BlobStore, type BlobStores, measureBytes, type StoredBlob } from "./blob-store.ts";
 import {
   createResourceStore,
   type ResourceRecord,
@@ -31,15 +33,17 @@ export const uploadLimits = {
   /** Since its last part. */
   expireAfterMs: 86_400_000,
   sweepIntervalMs: 300_000,
-  /** Uploads that one sweep removes; the next goes on. */
+  /** Uploads that one sweep removes; the next sweep continues. */
   sweepMax: 50,
 } as const;
 
 export interface ResourceRepository {
   readonly store: ResourceStore;
+  readonly environment: ServiceEnvironment;
+  readonly digest: (text: string) => string;
   blobStoreOf(provider: "local" | "db"): BlobStore;
   readonly defaultProvider: "local" | "db";
-  /** Writes the bytes, and the resource in one go with what else comes true then. Where that fails nothing is left. */
+  /** Writes the bytes, then the resource together with `additionalPuts`. If that fails nothing is left. */
   create(
     actor: Actor,
     resource: NewResource,
@@ -49,7 +53,7 @@ export interface ResourceRepository {
   remove(actor: Actor, stored: StoredRecord<ResourceRecord>): Promise<void>;
   deleteUpload(actor: Actor, stored: StoredRecord<UploadRecord>, action: string | null): Promise<void>;
   deleteParts(tenant: string, upload: UploadRecord): Promise<void>;
-  /** Now and then: removes what was left alone for too long. */
+  /** Removes uploads that were idle for too long, at most once per interval. */
   sweepExpiredUploads(tenant: string): Promise<void>;
 }
 
@@ -60,13 +64,13 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   readonly ask?: IdempotencyKey;
   readonly sha256: string | null;
   readonly bytesMax: number;
-  /** What is known only once the bytes are here; may refuse them. */
+  /** Fields that are known only after the bytes; may throw to refuse them. */
   readonly readLateFields?: () => Partial<Pick<ResourceRecord, "provider" | "visibility" | "filename" | "mimeType">> & {
     readonly sha256: string | null;
   };
 };
 
-/** What is written beside the resource, once its id is known. */
+/** Further documents to write with the resource, once its id is known. */
 export type AdditionalPuts = (resource: ResourceRecord) => Parameters<ResourceStore["write"]>[1]["puts"];
 
 export function createResourceRepository(options: ResourceRepositoryOptions): ResourceRepository {
@@ -78,8 +82,8 @@ export function createResourceRepository(options: ResourceRepositoryOptions): Re
   const blobStoreOf = (provider: "local" | "db"): BlobStore => {
     const found = blobs[provider];
     if (found !== undefined) return found;
-    const there = Object.keys(blobs).join(", ");
-    throw fault("E.REQUEST.INVALID", `this scheduler keeps no files with provider ${provider}; there is ${there}`, {
+    const available = Object.keys(blobs).join(", ");
+    throw fault("E.REQUEST.INVALID", `this scheduler has no provider ${provider} for files; it has ${available}`, {
       path: "provider",
     });
   };
@@ -99,8 +103,8 @@ export function createResourceRepository(options: ResourceRepositoryOptions): Re
     };
   };
   /**
-   * The bytes first, wherever they are: should this be cut off, the document still says what is to be done. Of two requests under one key
-   * the slower may have promised when the quicker was done: those bytes are a resource's.
+   * Deletes the bytes first, from every store: after a crash the document still says what to do. Of two requests with one key the slower
+   * may have written its marker after the faster one was done: then the bytes belong to a resource and stay.
    */
   const completeDeletion = async (actor: Actor, { record, rev }: StoredRecord<UploadRecord>): Promise<void> => {
     if ((await store.find(actor.tenant, "resource", record.id)).stored === null)
@@ -120,6 +124,8 @@ export function createResourceRepository(options: ResourceRepositoryOptions): Re
 
   return {
     store,
+    environment,
+    digest: options.digest,
     blobStoreOf,
     defaultProvider: blobs.local === undefined ? "db" : "local",
     deleteParts,
@@ -154,11 +160,11 @@ export function createResourceRepository(options: ResourceRepositoryOptions): Re
           audit: { action: "resource.create", targetType: "resource", target: id, data: { sizeBytes: stored.sizeBytes } },
         });
         isWriting = false;
-        // Made under this key before, and removed since.
+        // It was created with this key before and has been deleted since.
         if (repeated) throw resourceNotFound("resource", id);
         return resource;
       } catch (why) {
-        // Whether it was written after all may not be known: then the bytes stay, and the sweep looks at the promise, if it is still there.
+        // If it is unknown whether the write succeeded, the bytes stay; the sweep checks the marker if it is still there.
         if (isWriting && !isConflict(why) && !isIdempotencyMismatch(why)) throw why;
         await completeDeletion(actor, { record: marker, rev }).catch((problem: unknown) =>
           environment.log({
@@ -201,7 +207,7 @@ export const isExpired = ({ updatedAt }: UploadRecord, now: number): boolean => 
 export const partCountOf = ({ sizeBytes, chunkSize }: Pick<UploadRecord, "sizeBytes" | "chunkSize">): number =>
   Math.ceil(sizeBytes / chunkSize);
 
-/** Where the bytes belong was said behind them. The promise to remove them holds for both places. */
+/** For forms that name the provider after the file. The deletion marker covers both stores. */
 async function moveBlob(blobKey: BlobKey, from: BlobStore, to: BlobStore): Promise<void> {
   await to.write(blobKey, from.read(blobKey), to.bytesMax);
   await from.delete(blobKey);
@@ -209,11 +215,11 @@ async function moveBlob(blobKey: BlobKey, from: BlobStore, to: BlobStore): Promi
 
 const isIdempotencyMismatch = (why: unknown): boolean => why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH";
 const concurrentRequestFault = (): Fault =>
-  fault("E.CONFLICT", "another request under this Idempotency-Key has brought the file; repeat it to see what it made");
+  fault("E.CONFLICT", "another request with this Idempotency-Key created the file first; repeat the request to get it");
 
 function checkDigest(stored: StoredBlob, expected: string | null): void {
   if (expected !== null && expected.toLowerCase() !== stored.sha256)
-    throw fault("E.RESOURCE.DIGEST", "the bytes that came have another SHA-256 than was said; send them again", {
+    throw fault("E.RESOURCE.DIGEST", "SHA-256 mismatch between the received bytes and the request; send them again", {
       sha256: stored.sha256,
     });
 }
@@ -221,21 +227,83 @@ function checkDigest(stored: StoredBlob, expected: string | null): void {
 export const canSeeResource = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
   visibility === "public" || isOwnerOrAdmin(identity, owner);
 
-/** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
+/** The same message for every id that is not the caller's: it must not show whether it is someone else's. */
 export const resourceNotFound = (what: "resource" | "upload" | "grant", id: string): Fault =>
   fault("E.NOT_FOUND", `there is no ${what} ${id.slice(0, 100)}`);
 
-/** A page of what the caller may see. Where a stretch holds nothing of it, the next ones are looked at, but not all there are. */
-export async function readVisiblePage<T>(
-  list: (after: string | undefined) => Promise<{ items: readonly StoredRecord<T>[]; next: string | null; head: number }>,
-  isVisible: (record: T) => boolean,
-  after: string | undefined,
-): Promise<{ items: readonly T[]; next: string | null; head: number }> {
-  for (let from = after, pagesRead = 1; ; pagesRead += 1) {
-    const { items, next, head } = await list(from);
-    const found = items.map(({ record }) => record).filter(isVisible);
-    if (found.length > 0 || next === null || pagesRead >= pagesReadMax) return { items: found, next, head };
-    from = next;
-  }
+export async function findResource(
+  { store }: ResourceRepository,
+  { identity }: Caller,
+  id: string,
+): Promise<{ stored: StoredRecord<ResourceRecord>; head: number }> {
+  const { stored, head } = await store.find(identity.tenant, "resource", id);
+  if (stored === null || !canSeeResource(identity, stored.record)) throw resourceNotFound("resource", id);
+  return { stored, head };
 }
-const pagesReadMax = 10;
+
+export interface ResourceQuery {
+  readonly limit: number;
+  readonly after: string | undefined;
+  readonly search: string | undefined;
+  /** A user id, or `me`; others than oneself only for admins. */
+  readonly ownerId: string | undefined;
+}
+
+/** Newest first. */
+export function listResources(
+  { store }: ResourceRepository,
+  { identity }: Caller,
+  { limit, after: start, search, ownerId }: ResourceQuery,
+) {
+  const owner = ownerId === "me" ? identity.user : ownerId;
+  if (owner !== undefined && !isOwnerOrAdmin(identity, owner))
+    throw fault("E.AUTH.FORBIDDEN", "only admins can list the resources of others; use ownerId=me");
+  const query = { tenant: identity.tenant, order: "desc", limit, ...(search !== undefined && { search }) } as const;
+  return readVisiblePage(
+    (after) => store.list("resource", { ...query, ...(after !== undefined && { after }) }),
+    (record) => canSeeResource(identity, record) && (owner === undefined || record.owner === owner),
+    start,
+  );
+}
+
+export async function deleteResource(repository: ResourceRepository, caller: Caller, id: string): Promise<void> {
+  const { stored } = await findResource(repository, caller, id);
+  if (!isOwnerOrAdmin(caller.identity, stored.record.owner))
+    throw fault("E.AUTH.FORBIDDEN", `resource ${id} is not yours; its owner or an admin can delete it`);
+  await repository.remove(actorOf(caller), stored);
+}
+
+/** Creates a resource of the caller's. A repeated request with the key must bring the same bytes. */
+export async function prepareCreation(repository: ResourceRepository, caller: Caller, key: string | null) {
+  const { tenant, user } = caller.identity;
+  await repository.sweepExpiredUploads(tenant);
+  // With a key the id is derived from it, so that a repeated request finds the resource.
+  const id = key === null ? null : repository.digest(canonicalJson({ of: "resource", user, key }));
+  const existing = id === null ? null : (await repository.store.find(tenant, "resource", id)).stored;
+  return {
+    repeated: existing !== null,
+    create(resource: Omit<NewResource, "id" | "ask" | "owner" | "bytesMax">, bytes: AsyncIterable<Uint8Array>) {
+      const bytesMax = Math.min(resourceLimits.chunkBytesMax, repository.blobStoreOf(resource.provider).bytesMax);
+      if (existing !== null) return checkSameBytes(existing.record, bytes, bytesMax);
+      // The key stands for this resource; whether the bytes are the same is checked against the resource.
+      const keyed = key === null || id === null ? {} : { id, ask: { key, digest: id } };
+      return repository.create(actorOf(caller), { ...resource, owner: user, bytesMax, ...keyed }, bytes);
+    },
+  };
+}
+
+async function checkSameBytes(
+  record: ResourceRecord,
+  bytes: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+): Promise<ResourceRecord> {
+  let sha256 = "";
+  const measured = measureBytes(bytes, bytesMax, (stored) => {
+    sha256 = stored.sha256;
+  });
+  for await (const _chunk of measured) {
+    // Only measured: the bytes are stored already.
+  }
+  if (sha256 === record.sha256) return record;
+  throw fault("E.IDEMPOTENCY.MISMATCH", "the Idempotency-Key was used for another file; use a new key");
+}

@@ -63,6 +63,10 @@ const throwBrokenOff = (cause: unknown): never => {
   throw fault("E.REQUEST.INVALID", "the body broke off", { path: "body" }, cause);
 };
 
+export async function* emptyBytes(): AsyncGenerator<Buffer> {
+  // For a request without a body.
+}
+
 /** A body that is the file itself. */
 export async function* readRawBody(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   try {

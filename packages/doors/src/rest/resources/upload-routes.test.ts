@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
-import { uploadLimits } from "@astraflow/services";
+import { uploadLimits, withPartAdded } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
 import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-fixture.ts";
-import { withPartAdded } from "./upload-routes.ts";
 
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 const text = "0123456789abcdefghijkl!";

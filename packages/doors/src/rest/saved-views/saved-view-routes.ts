@@ -5,14 +5,13 @@ import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from 
 import {
   actorOf,
   type CallerIdentity,
-  createSavedViewStore,
   decodeDocumentCursor,
   encodeCursor,
   isOwnerOrAdmin,
   isoTime,
   readVisiblePage,
   type SavedViewRecord,
-  type SavedViewStoreOptions,
+  type SavedViewStore,
   type StoredView,
 } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
@@ -26,14 +25,15 @@ import {
   readPageLimit,
 } from "../requests/rest-call.ts";
 
-export interface SavedViewRoutesOptions extends SavedViewStoreOptions {
+export interface SavedViewRoutesOptions {
   readonly environment: DoorEnvironment;
+  readonly digest: (text: string) => string;
 }
 
 type SavedViewRoutes = "listViews" | "createView" | "getView" | "replaceView" | "deleteView";
 
-export function savedViewHandlers(options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
-  const handlers = createViewHandlers(options);
+export function savedViewHandlers(store: SavedViewStore, options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
+  const handlers = createViewHandlers(store, options);
   const admitted = Object.entries(handlers).map(([name, handle]): [string, RouteHandler] => [
     name,
     (call) => {
@@ -49,10 +49,9 @@ function requireViewAccess({ person, grants }: CallerIdentity): void {
   if (person === undefined && !grants.includes("view")) throw fault("E.AUTH.FORBIDDEN", "this token is not granted view");
 }
 
-function createViewHandlers(options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
+function createViewHandlers(store: SavedViewStore, options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
   const { digest } = options;
   const { clock, ids } = options.environment;
-  const store = createSavedViewStore(options);
 
   const find = async (call: RestCall): Promise<{ stored: StoredView; head: number }> => {
     const id = call.params["viewId"] ?? "";

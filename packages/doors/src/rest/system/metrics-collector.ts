@@ -2,9 +2,9 @@
 // knows of all schedulers together. Numbers of sessions are counted by their door.
 
 import type { EngineGauge, StoreReader } from "@astraflow/engine";
+import { countedTasksMax } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
-import { countedTasksMax } from "./scaling-routes.ts";
 
 export interface MetricsCollectorOptions {
   readonly metrics: MetricsRegistry;

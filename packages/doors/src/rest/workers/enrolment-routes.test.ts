@@ -217,7 +217,7 @@ describe("commands to workers", () => {
     expect((await fixture.callRoute("getCommand", { params: { commandId: id } })).body).toMatchObject({
       status: "failed",
       result: { attempts: 2, refused: [{ task: "r1.3", code: "E.RUN.TERMINAL" }] },
-      error: { code: "E.RUN.TERMINAL", message: "1 of 2 attempts of worker press could not be left to spare" },
+      error: { code: "E.RUN.TERMINAL", message: "1 of 2 attempts could not be moved from worker press to spare" },
     });
     expect([own.status, commandsOf(fixture, "run.rebind").length]).toEqual([202, 2]);
   });

@@ -1,46 +1,37 @@
-// The routes of vendors' frames: what workers send as a stream of events, and a frame to a worker. Who keeps frames for whom is ../extensions.ts.
+// The routes of vendor frames: a stream of what workers send, and a frame to one worker.
 
-import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
-import { type EngineClient, isoTime, isVendorType, type VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import { isoTime, isVendorType, sendVendorFrame, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
 import { type EventSink, openEventStream } from "../requests/event-stream.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../requests/rest-call.ts";
-import { askAboutWorker } from "./worker-routes.ts";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readRequest } from "../requests/rest-call.ts";
 
-export interface VendorFrameRoutesOptions {
-  readonly engineClient: EngineClient;
-  readonly environment: DoorEnvironment;
-  readonly extensions: VendorFrameRelay;
-  readonly digest: (text: string) => string;
-}
-
-export function vendorFrameHandlers(options: VendorFrameRoutesOptions): Record<"streamExtension" | "tellWorker", RouteHandler> {
-  const { engineClient, environment, extensions, digest } = options;
-
-  /** Opened when the head of the answer is out, so that a request that dies before has subscribed to nothing. */
+export function vendorFrameHandlers(
+  workers: WorkerServices,
+  relay: VendorFrameRelay,
+): Record<"streamExtension" | "tellWorker", RouteHandler> {
+  /** Called when the head of the answer is out: a request that fails before has subscribed to nothing. */
   const openSubscription = (call: RestCall, type: string, after: number | null, sink: EventSink): (() => void) => {
     let end = (): void => undefined;
     const stream = openEventStream(sink, {
-      environment,
+      environment: workers.environment,
       findObjection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
-      overloadFault: () => fault("E.OVERLOADED", "frames came faster than they were read; come back with the last event's id"),
+      overloadFault: () => fault("E.OVERLOADED", "This reader is too slow; reconnect with Last-Event-ID."),
       onEnd: () => end(),
     });
-    const subscription = extensions.subscribe(call.identity.tenant, type, after, {
+    const subscription = relay.subscribe(call.identity.tenant, type, after, {
       onFrame: ({ number, data }) => stream.send({ id: number, type, data }),
-      onClosed: () => stream.closeWithError(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
+      onClosed: () => stream.closeWithError(fault("E.SHUTTING_DOWN", "The scheduler is shutting down; reconnect.")),
     });
     if (subscription instanceof Fault) {
       stream.closeWithError(subscription);
       return () => stream.stop();
     }
     end = () => subscription.unsubscribe();
-    const { from, hasGap, buffered: kept } = subscription;
-    const gap = fault("E.CURSOR.EXPIRED", "frames after this cursor are no longer kept; some may be missing before the next one");
-    // Either way the reader has a cursor from now on, though nothing has come yet.
+    const { from, hasGap, buffered } = subscription;
+    const gap = fault("E.CURSOR.EXPIRED", "Frames after this cursor have been dropped; some may be missing before the next one.");
+    // Either way the reader has a cursor now, though no frame has arrived yet.
     stream.send(hasGap ? { id: from, type: "stream.error", data: JSON.stringify(gap) } : { id: from });
-    for (const { number, data } of kept) stream.send({ id: number, type, data });
+    for (const { number, data } of buffered) stream.send({ id: number, type, data });
     return () => stream.stop();
   };
 
@@ -48,7 +39,7 @@ export function vendorFrameHandlers(options: VendorFrameRoutesOptions): Record<"
     streamExtension(call) {
       const type = readVendorType(call);
       const after = readLastEventId(call);
-      const why = extensions.capacityFault(call.identity.tenant, type);
+      const why = relay.capacityFault(call.identity.tenant, type);
       if (why !== null) throw why;
       return {
         body: "",
@@ -61,23 +52,9 @@ export function vendorFrameHandlers(options: VendorFrameRoutesOptions): Record<"
     async tellWorker(call) {
       const type = readVendorType(call);
       const key = readIdempotencyKey(call);
-      const request = readExtensionRequest(readJsonBody(call));
-      if (request instanceof Fault) throw request;
-      const { workerId, corr } = request;
-      const payload = JSON.stringify(request.payload);
-      if (Buffer.byteLength(payload) > vendorRelayLimits.frameBytesMax)
-        throw fault("E.REQUEST.TOO_LARGE", `a payload may have ${vendorRelayLimits.frameBytesMax} bytes as JSON`);
-      const { tenant, user } = call.identity;
-      // Nothing is kept about the key: it names the frame, and a worker takes a frame of one name once.
-      const id = key === null ? `ext-${environment.ids.next()}` : `ext-${digest(canonicalJson({ tenant, type, key, request }))}`;
-      await askAboutWorker(engineClient, {
-        type: "worker.tell",
-        tenant,
-        by: user,
-        worker: `${tenant}/${workerId}`,
-        frame: { type, id, corr: corr ?? null, payload },
-      });
-      return { body: { id, workerId, type, acceptedAt: isoTime(environment.clock.now()) } };
+      const request = readRequest(call, readExtensionRequest);
+      const id = await sendVendorFrame(workers, call, type, request, key);
+      return { body: { id, workerId: request.workerId, type, acceptedAt: isoTime(workers.environment.clock.now()) } };
     },
   };
 }

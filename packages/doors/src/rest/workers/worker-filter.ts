@@ -1,6 +1,7 @@
-// Which workers a list shows: the filters of its query, read and applied. Every filter that is named must fit.
+// The filters of the list of workers; all filters that are given must match.
 
-import { fault, type Worker } from "@astraflow/protocol";
+import type { Worker } from "@astraflow/protocol";
+import { readBoolean, readNumber } from "../requests/query-readers.ts";
 
 type WorkerQuery = Readonly<Record<string, string>>;
 
@@ -31,18 +32,4 @@ export function workerFilter(query: WorkerQuery, now: number): (worker: Worker) 
     if (latency !== null && (numbers?.latencyMs ?? 0) > latency) return false;
     return !asksForPackage || hasPackage(worker);
   };
-}
-
-export function readBoolean(query: WorkerQuery, name: string): boolean | null {
-  const text = query[name];
-  if (text === undefined) return null;
-  if (text === "true" || text === "false") return text === "true";
-  throw fault("E.REQUEST.INVALID", `query.${name} must be true or false`, { path: `query.${name}` });
-}
-
-function readNumber(query: WorkerQuery, name: string, unit: number): number | null {
-  const text = query[name];
-  if (text === undefined) return null;
-  if (/^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return Number(text) * unit;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be a number, 0 or more`, { path: `query.${name}` });
 }

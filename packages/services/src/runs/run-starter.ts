@@ -1,5 +1,5 @@
-// Starting runs: of a definition that is sent or kept, whole or in part, anew or with results of another run. Everything that is decided
-// before the engine hears of it; the engine only sees a definition, and which of its nodes are given.
+// Starting runs: of a definition that is sent or stored, whole or in part, fresh or with results of another run. All of it is decided
+// before the engine is asked: the engine only gets a definition and the results that some of its nodes start with.
 
 import {
   type AnswerBody,
@@ -8,35 +8,18 @@ import {
   type RunRow,
   readRunOrigin,
   resultBytesMax,
-  type StoreReader,
 } from "@astraflow/engine";
 import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
-import {
-  type Caller,
-  type CatalogueCache,
-  type CheckedDefinition,
-  cachedPlanOf,
-  checkWithFreshCatalogue,
-  createDefinitionCache,
-  createWorkflowStore,
-  createWorkflowVersionStore,
-  type EngineClient,
-  invalidWorkflowFault,
-} from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { fittingWorkerCounter } from "./worker-matching.ts";
+import type { Caller } from "../identity/caller.ts";
+import { cachedPlanOf } from "../presentation/plan-cache.ts";
+import { fittingWorkerCounter } from "../workers/worker-finder.ts";
+import { checkWithFreshCatalogue, invalidWorkflowFault } from "../workflows/workflow-checks.ts";
+import type { WorkflowServices } from "../workflows/workflow-services.ts";
+import { type CheckedDefinition, createDefinitionCache } from "./run-definitions.ts";
+import { runNotFound } from "./run-faults.ts";
 
-export interface RunStarterOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  readonly environment: DoorEnvironment;
-  readonly catalogues: CatalogueCache;
-  /** Collision-resistant digest of a text, short enough to be a key. */
-  readonly digest: (text: string) => string;
-}
-
-/** A start that is told in full. */
+/** A start with everything filled in. */
 export interface ResolvedRunStart {
   readonly workflow: Workflow;
   readonly client: string;
@@ -51,16 +34,16 @@ export interface ResolvedRunStart {
   readonly to?: string;
   /** The run whose results are taken over. */
   readonly reuse?: RunDetail;
-  /** Why it was asked for, where that was said. */
+  /** Why it was requested, if that was given. */
   readonly reason?: string;
-  /** Recorded as what this run repeats, where that is more than taking results over. */
+  /** The run that this one repeats, if it does more than reuse results. */
   readonly replayOf?: string;
-  /** A package that nobody has brought refuses nothing: so it was asked for, or this very definition has run before. */
+  /** Unknown packages are no error: it was requested so, or this definition has run before. */
   readonly allowUnknown: boolean;
   readonly key: string | null;
   /**
-   * What was asked for, where that is not the definition that was sent: under its key it stays the same request, though what it leads to (the
-   * newest version, the results of a run that goes on) may be another by then.
+   * The request, if it did not contain the definition. With its key it stays the same request, though its result (the newest version, the
+   * results of a run that goes on) may be another by then.
    */
   readonly asked: object | null;
 }
@@ -68,57 +51,60 @@ export interface ResolvedRunStart {
 export type StartedRun = Extract<AnswerBody, { of: "run" }>;
 
 const defaultPriority = 5;
-/** Tasks of another run that are looked at for their results. */
+/** Tasks of another run that are read for their results. */
 const reuseTasksMax = 20_000;
 
 /** Labels are shown with every run of a list, and searched. */
 const labelLimits = { countMax: 64, keyCharsMax: 128 } as const;
 
-export type RunStarter = ReturnType<typeof createRunStarter>;
+export class RunStarter {
+  readonly #workflows: WorkflowServices;
+  readonly #define: ReturnType<typeof createDefinitionCache>;
 
-export function createRunStarter(options: RunStarterOptions) {
-  const { engineClient, reader, digest, catalogues, environment } = options;
-  const define = createDefinitionCache(digest);
-  const heads = createWorkflowStore(options);
-  const versions = createWorkflowVersionStore(options);
+  constructor(workflows: WorkflowServices) {
+    this.#workflows = workflows;
+    this.#define = createDefinitionCache(workflows.digest);
+  }
 
-  const detailOf = async (tenant: string, run: string): Promise<RunDetail> => {
-    const { detail } = await reader.page({ page: "run", tenant, run, tasksMax: reuseTasksMax });
+  async readRunDetail(tenant: string, run: string): Promise<RunDetail> {
+    const { detail } = await this.#workflows.reader.page({ page: "run", tenant, run, tasksMax: reuseTasksMax });
     if (detail === null) throw runNotFound(run);
     return detail;
-  };
+  }
 
-  /** A kept workflow in one of its versions. */
-  const workflowOf = async (
-    caller: Caller,
+  /** A stored workflow in one of its versions. */
+  async readWorkflowVersion(
+    { identity }: Caller,
     id: string,
     version: RunStartRequest["version"] = "latest",
-  ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> => {
-    const { document: head } = await heads.find(caller.identity, id);
-    const number = version === "latest" ? head.version : version;
+  ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> {
+    const { store, versions } = this.#workflows;
+    const { document } = await store.find(identity, id);
+    const number = version === "latest" ? document.version : version;
     // Before the first version is published, the newest is the draft.
-    if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };
-    const found = await versions.get(caller.identity.tenant, id, number);
+    if (number === "draft" || number === 0) return { workflow: document.workflow, version: "draft" };
+    const found = await versions.get(identity.tenant, id, number);
     return { workflow: found.version.workflow, version: number, versionHash: found.version.digest };
-  };
+  }
 
-  /** The version that an earlier run was of; only for whoever may read that workflow, since grants of the workflow follow from it. */
-  const versionOf = async (caller: Caller, run: RunRow): Promise<Pick<ResolvedRunStart, "version" | "versionHash">> => {
+  /** The version that an earlier run was of, if the caller may read that workflow: grants of the workflow follow from it. */
+  async readVersionOfRun({ identity }: Caller, run: RunRow): Promise<Pick<ResolvedRunStart, "version" | "versionHash">> {
     const { version, versionHash } = readRunOrigin(run);
     if (typeof version !== "number" && version !== "draft") return { version: null };
-    const found = await heads.find(caller.identity, run.source).catch((why: unknown) => {
+    const found = await this.#workflows.store.find(identity, run.source).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
       throw why;
     });
     if (found === null) return { version: null };
     return { version, ...(versionHash !== undefined && { versionHash }) };
-  };
+  }
 
-  const readOrder = async (caller: Caller, request: RunStartRequest, key: string | null): Promise<ResolvedRunStart> => {
+  async resolveStart(caller: Caller, request: RunStartRequest, key: string | null): Promise<ResolvedRunStart> {
     const { workflow: sent, workflowId, version, pins, from, to, reuse } = request;
     checkLabels(request.labels ?? {});
     checkPins(pins ?? {});
-    const chosen = sent === undefined ? await workflowOf(caller, workflowId ?? "", version) : { workflow: sent, version: null };
+    const chosen =
+      sent === undefined ? await this.readWorkflowVersion(caller, workflowId ?? "", version) : { workflow: sent, version: null };
     return {
       ...chosen,
       asked: sent === undefined ? { workflowId, version: version ?? null } : null,
@@ -129,54 +115,22 @@ export function createRunStarter(options: RunStarterOptions) {
       ...(pins !== undefined && { pins }),
       ...(from !== undefined && { from }),
       ...(to !== undefined && { to }),
-      ...(reuse !== undefined && { reuse: await detailOf(caller.identity.tenant, reuse) }),
+      ...(reuse !== undefined && { reuse: await this.readRunDetail(caller.identity.tenant, reuse) }),
       allowUnknown: request.allowUnknown ?? false,
       key,
     };
-  };
+  }
 
-  const checkDefinition = (tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> =>
-    checkWithFreshCatalogue(
-      catalogues,
-      tenant,
-      (catalogue) => define(workflow, catalogue, { allowUnknown }),
-      ({ problems }) => problems,
-    );
-
-  /** The definition as it would run, and which of its nodes would; or why it would not. */
-  const prepare = async (caller: Caller, order: ResolvedRunStart): Promise<PreparedStart> => {
-    const definition = await checkDefinition(caller.identity.tenant, order);
+  async start(caller: Caller, order: ResolvedRunStart): Promise<StartedRun> {
+    const definition = await this.#checkDefinition(caller.identity.tenant, order);
     const refusal = invalidWorkflowFault(definition.problems);
-    if (refusal !== null || startsWholeWorkflow(order)) return { definition, refusal, start: null };
-    const plan = compilePlan(definition.workflow);
-    return { definition, refusal, start: planStart(plan, toStartOptions(plan, order)) };
-  };
-
-  const start = async (caller: Caller, order: ResolvedRunStart): Promise<StartedRun> => {
-    const { definition, start, refusal } = await prepare(caller, order);
-    // Under a key it may have been started when the catalogue said otherwise, and only the engine knows.
+    // With a key it may have been started when the catalogue was another, and only the engine knows.
     if (refusal !== null && order.key === null) throw refusal;
-    checkStart(start);
+    const presetResults = refusal === null ? presetResultsOf(definition, order) : null;
     const { tenant, user } = caller.identity;
-    const { client, priority, timeoutMs, labels, key } = order;
-    const given = start === null ? null : (start.given as Readonly<Record<number, PresetResult>>);
-    const { asked, pins = null, from = null, to = null, reuse, reason = null } = order;
-    // Of a replay it is not asked for, or a part of `asked`.
-    const allowUnknownField = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
-    const parts = {
-      client,
-      priority,
-      timeoutMs,
-      labels,
-      pins,
-      from,
-      to,
-      reuse: reuse?.run.id ?? null,
-      reason,
-      ...allowUnknownField,
-    };
-    const about = runOriginOf(order, user, caller.requestId);
-    const answer = await engineClient.request({
+    const { client, priority, timeoutMs, key } = order;
+    const { digest } = this.#workflows;
+    const answer = await this.#workflows.engineClient.request({
       type: "run.start",
       tenant,
       by: user,
@@ -187,22 +141,21 @@ export function createRunStarter(options: RunStarterOptions) {
       timeoutMs,
       label: definition.workflow.metadata.name,
       source: definition.workflow.id,
-      about: JSON.stringify(about),
-      ...(given !== null && Object.keys(given).length > 0 && { presetResults: given }),
+      about: JSON.stringify(runOriginOf(order, user, caller.requestId)),
+      ...(presetResults !== null && { presetResults }),
       ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
-      ask: key === null ? null : { key, digest: digest(canonicalJson({ workflow: asked ?? definition.sentDigest(), ...parts })) },
+      ask: key === null ? null : { key, digest: digest(canonicalJson(requestOf(order, definition))) },
     });
     if (answer.of !== "run") throw fault("E.INTERNAL", `run.start was answered with ${answer.of}`);
     return answer;
-  };
+  }
 
   /** What a start would do, without doing it. */
-  const planRun = async (caller: Caller, order: ResolvedRunStart): Promise<RunPlan> => {
-    const { tenant } = caller.identity;
-    const definition = await checkDefinition(tenant, order);
+  async previewStart({ identity: { tenant } }: Caller, order: ResolvedRunStart): Promise<RunPlan> {
+    const definition = await this.#checkDefinition(tenant, order);
     const plan = compilePlan(definition.workflow);
     const start = planStart(plan, toStartOptions(plan, order));
-    const fitting = await fittingWorkerCounter(reader, tenant);
+    const fitting = await fittingWorkerCounter(this.#workflows.reader, tenant);
     return {
       dryRun: true,
       ...(definition.digest !== "" && { definitionHash: definition.digest }),
@@ -212,7 +165,7 @@ export function createRunStarter(options: RunStarterOptions) {
           nodeId: node.id,
           label: node.label,
           action: start.given[node.ordinal]?.why ?? "run",
-          // The scheduler carries containers out itself.
+          // The scheduler runs containers itself.
           ...(node.container === null && { workers: fitting(node) }),
         })),
       problems: [
@@ -226,9 +179,47 @@ export function createRunStarter(options: RunStarterOptions) {
         })),
       ],
     };
-  };
+  }
 
-  return { readOrder, start, planRun, workflowOf, versionOf, detailOf, now: () => environment.clock.now() };
+  #checkDefinition(tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> {
+    return checkWithFreshCatalogue(
+      this.#workflows.catalogues,
+      tenant,
+      (catalogue) => this.#define(workflow, catalogue, { allowUnknown }),
+      ({ problems }) => problems,
+    );
+  }
+}
+
+/** Results that nodes are given instead of running; null if every node runs. */
+function presetResultsOf(
+  { workflow }: CheckedDefinition,
+  order: ResolvedRunStart,
+): Readonly<Record<number, PresetResult>> | null {
+  if (startsWholeWorkflow(order)) return null;
+  const plan = compilePlan(workflow);
+  const start = planStart(plan, toStartOptions(plan, order));
+  checkStart(start);
+  return Object.keys(start.given).length === 0 ? null : (start.given as Readonly<Record<number, PresetResult>>);
+}
+
+/** What makes two starts with one key the same request. */
+function requestOf(order: ResolvedRunStart, definition: CheckedDefinition): object {
+  const { client, priority, timeoutMs, labels, asked, pins = null, from = null, to = null, reuse, reason = null } = order;
+  return {
+    workflow: asked ?? definition.sentDigest(),
+    client,
+    priority,
+    timeoutMs,
+    labels,
+    pins,
+    from,
+    to,
+    reuse: reuse?.run.id ?? null,
+    reason,
+    // A replay does not ask for it, or it is a part of `asked`.
+    ...(order.allowUnknown && order.replayOf === undefined && { allowUnknown: true }),
+  };
 }
 
 function checkLabels(labels: Readonly<Record<string, string>>): void {
@@ -247,7 +238,7 @@ function checkLabels(labels: Readonly<Record<string, string>>): void {
     );
 }
 
-/** A pin stands where a result would, so it may be as large as one. */
+/** A pin takes the place of a result, so it may be as large as one. */
 function checkPins(pins: NonNullable<RunStartRequest["pins"]>): void {
   for (const [node, result] of Object.entries(pins)) {
     const bytes = Buffer.byteLength(JSON.stringify(result));
@@ -258,13 +249,6 @@ function checkPins(pins: NonNullable<RunStartRequest["pins"]>): void {
       { path: "body.pins", limit: resultBytesMax },
     );
   }
-}
-
-interface PreparedStart {
-  readonly definition: CheckedDefinition;
-  readonly refusal: Fault | null;
-  /** Null: everything runs. */
-  readonly start: StartPlan | null;
 }
 
 const startsWholeWorkflow = ({ pins, from, to, reuse }: ResolvedRunStart): boolean =>
@@ -279,7 +263,7 @@ function toStartOptions(plan: Plan, { pins, from, to, reuse }: ResolvedRunStart)
   };
 }
 
-/** What the nodes of an earlier run returned. A node that is another now (type, package, parameters) has nothing to take over. */
+/** Results of an earlier run by node. A node that has changed since (type, package, parameters) has none. */
 function reusableResultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
   const before = cachedPlanOf(detail.workflow);
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
@@ -299,10 +283,10 @@ function reusableResultsOf(plan: Plan, detail: RunDetail): (node: string) => Reu
 const nodeFingerprint = (node: Plan["nodes"][number]): string =>
   canonicalJson({ type: node.type, package: node.packageName, params: node.params, chain: node.chain.length });
 
-function checkStart(start: StartPlan | null): void {
-  const [first] = start?.problems ?? [];
+function checkStart(start: StartPlan): void {
+  const [first] = start.problems;
   if (first === undefined) return;
-  const problems = (start?.problems ?? []).slice(0, 100);
+  const problems = start.problems.slice(0, 100);
   throw fault("E.REQUEST.INVALID", first.message, { path: `body.${first.field}`, node: first.node, problems });
 }
 
@@ -323,6 +307,3 @@ function runOriginOf(order: ResolvedRunStart, by: string, corr: string): Readonl
     ...(allowUnknown && { allowUnknown }),
   };
 }
-
-/** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
-export const runNotFound = (run: string): Fault => fault("E.NOT_FOUND", `there is no run ${run.slice(0, 100)}`);

@@ -1,22 +1,29 @@
-// A run started anew from one that was: with what succeeded in it, from a node on, with the same or another version of its workflow.
+// Runs started again: with the results that succeeded, from a node on, with the same or another version of the workflow.
 
 import { nodeAt, type RunDetail, readRunOrigin } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type ReplayRequest, type RunPlan, type Workflow } from "@astraflow/protocol";
-import { type Caller, cachedPlanOf } from "@astraflow/services";
-import { nodeNotFound } from "./run-detail-routes.ts";
+import type { Caller } from "../identity/caller.ts";
+import { cachedPlanOf } from "../presentation/plan-cache.ts";
+import { nodeNotFound } from "./run-faults.ts";
 import type { ResolvedRunStart, RunStarter, StartedRun } from "./run-starter.ts";
 
-/** A run anew with what succeeded; only of one that is over and has something left to do. */
+export interface ReplayOptions {
+  readonly request: ReplayRequest;
+  /** The idempotency key; null without one. */
+  readonly key: string | null;
+  readonly reason?: string | undefined;
+}
+
+/** Starts a run again with the results that succeeded; only if it has ended and something is left to do. */
 export async function retryRun(
   starter: RunStarter,
   caller: Caller,
   detail: RunDetail,
-  key: string | null,
-  reason?: string,
+  options: Omit<ReplayOptions, "request">,
 ): Promise<StartedRun> {
   checkRetryable(detail);
-  return replayRun(starter, caller, detail, {}, key, reason);
+  return replayRun(starter, caller, detail, { ...options, request: {} });
 }
 
 /** What a retry would do, without doing it. */
@@ -34,54 +41,46 @@ function checkRetryable({ run }: RunDetail): void {
     throw fault("E.RUN.TERMINAL", `run ${run.id} succeeded, so nothing is left to retry; replay it from a node`, { run: run.id });
 }
 
-/** A run anew from a node on, or of what did not succeed. */
-export async function replayRun(
+/** Starts a run again from a node on, or what did not succeed of it. */
+export const replayRun = async (
   starter: RunStarter,
   caller: Caller,
   detail: RunDetail,
-  request: ReplayRequest,
-  key: string | null,
-  reason?: string,
-): Promise<StartedRun> {
-  return starter.start(caller, await buildReplayStart(starter, caller, detail, request, key, reason));
-}
+  options: ReplayOptions,
+): Promise<StartedRun> => starter.start(caller, await buildReplayStart(starter, caller, detail, options));
 
 /** What a replay would do, without doing it. */
-export async function planReplay(
+export const planReplay = async (
   starter: RunStarter,
   caller: Caller,
   detail: RunDetail,
   request: ReplayRequest,
-): Promise<RunPlan> {
-  return starter.planRun(caller, await buildReplayStart(starter, caller, detail, request, null));
-}
+): Promise<RunPlan> => starter.previewStart(caller, await buildReplayStart(starter, caller, detail, { request, key: null }));
 
 async function buildReplayStart(
   starter: RunStarter,
   caller: Caller,
   detail: RunDetail,
-  { from, version = "same", allowUnknown }: ReplayRequest,
-  key: string | null,
-  reason?: string,
+  { request: { from, version = "same", allowUnknown }, key, reason }: ReplayOptions,
 ): Promise<ResolvedRunStart> {
   const { run } = detail;
   const same = JSON.parse(detail.workflow) as Workflow;
   if (from !== undefined && !same.nodes.some((node) => node.id === from) && version === "same") throw nodeNotFound(run.id, from);
   const chosen =
     version === "same"
-      ? { workflow: same, ...(await starter.versionOf(caller, run)) }
-      : await starter.workflowOf(caller, run.source, version);
+      ? { workflow: same, ...(await starter.readVersionOfRun(caller, run)) }
+      : await starter.readWorkflowVersion(caller, run.source, version);
   return {
     ...chosen,
     asked: { replay: run.id, version, ...(allowUnknown === true && { allowUnknown }) },
     client: run.client,
     priority: run.band,
     timeoutMs: null,
-    labels: labelsOf(run.about),
+    labels: { ...readRunOrigin(run).labels },
     ...(from !== undefined && { from }),
     reuse: detail,
     replayOf: run.id,
-    // What has run may run again, though its package has gone since; another version is a new thing, unless the run was allowed it.
+    // What has run may run again though its package is gone; another version may not, unless the run was allowed unknown packages.
     allowUnknown: version === "same" || allowUnknown === true || readRunOrigin(run)["allowUnknown"] === true,
     ...(reason !== undefined && { reason }),
     key,
@@ -89,8 +88,8 @@ async function buildReplayStart(
 }
 
 /**
- * The node of the top level that a node, a slot or a task belongs to: a run begins anew with a whole container, or with the host of a
- * middleware. Null: the run has no such node.
+ * The top-level node that a node, slot or task belongs to: a run starts again with a whole container, or with the host of a middleware.
+ * Null: the run has no such node.
  */
 export function topLevelNodeOf({ run, workflow }: RunDetail, name: string): string | null {
   const plan = cachedPlanOf(workflow);
@@ -105,6 +104,3 @@ export function topLevelNodeOf({ run, workflow }: RunDetail, name: string): stri
 
 const containsNode = ({ container }: Plan["nodes"][number], id: string): boolean =>
   container?.body.nodes.some((node) => node.id === id || containsNode(node, id)) ?? false;
-
-const labelsOf = (about: string): Readonly<Record<string, string>> =>
-  (JSON.parse(about) as { labels?: Record<string, string> }).labels ?? {};

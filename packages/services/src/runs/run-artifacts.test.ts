@@ -1,9 +1,11 @@
 // Artifacts of runs with more tasks than one page holds.
 import type { PageQuery, StoreReader, TaskRow } from "@astraflow/engine";
-import { createFakeEnvironment, runRow, sampleChain, taskRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
+import { createFakeEnvironment } from "../testing/fake-environment.ts";
+import { runRow, sampleChain, taskRow } from "../testing/sample-rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
-import { type RunRoutesOptions, runHandlers } from "./run-routes.ts";
+import { createRunHistory } from "./run-history.ts";
+import { readRun } from "./run-reader.ts";
 
 const fan = {
   ...sampleChain,
@@ -59,21 +61,8 @@ describe("artifacts of a run", () => {
 
   it("[A247] are all in the run's detail, those of nodes that it does not show too", async () => {
     const { reader } = openRun();
-    const { getRun } = runHandlers({
-      reader,
-      environment: createFakeEnvironment(),
-      ackDeadlineMs: 5_000,
-    } as unknown as RunRoutesOptions);
-    const { body } = await getRun({
-      requestId: "q",
-      identity: { tenant: "default", user: "ann", grants: ["view"] },
-      params: { runId: "r1" },
-      query: {},
-      header: () => undefined,
-      body: null,
-      isStillAdmitted: () => true,
-    });
-    const { artifacts, nodes, asOf } = body as { artifacts: { resourceId: string }[]; nodes: object[]; asOf: number };
+    const runs = { reader, environment: createFakeEnvironment(), ackDeadlineMs: 5_000, history: createRunHistory(reader) };
+    const { artifacts = [], nodes, asOf } = await readRun(runs, "default", "r1");
 
     expect(nodes).toHaveLength(1_000);
     expect(artifacts.map(({ resourceId }) => resourceId)).toEqual(["a", "b", "c", "d"]);

@@ -1,7 +1,7 @@
 // Moments of a run with more tasks and facts than a page, and what they cost.
 import type { EventQuery, LoggedFact, PageQuery, StoreReader } from "@astraflow/engine";
-import { runRow, sampleChain, taskRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
+import { runRow, sampleChain, taskRow } from "../testing/sample-rows.ts";
 import { createRunHistory, historyLimits } from "./run-history.ts";
 
 /** A run of so many tasks, each ready, granted and ended one after the other; counts what is read. */

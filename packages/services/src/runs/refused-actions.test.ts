@@ -1,9 +1,10 @@
 import { fault } from "@astraflow/protocol";
-import { auditRefusal, runAudit } from "@astraflow/services";
-import { createFakeDocumentStore, runRow } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createBulkRunChange } from "../runs/bulk-routes.ts";
-import type { RunStarter, RunStarterOptions } from "../runs/run-starter.ts";
+import { auditRefusal, runAudit } from "../documents/audit.ts";
+import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
+import { runRow } from "../testing/sample-rows.ts";
+import { createBulkRunChange } from "./bulk-run-change.ts";
+import type { RunStarter } from "./run-starter.ts";
 
 const asker = { identity: { tenant: "default", user: "ann", grants: [] }, requestId: "req-1" };
 const words = runAudit("run.retry", "r1", { reason: "again", from: undefined });
@@ -45,14 +46,14 @@ describe("orders that a door refuses", () => {
   });
 
   it("[A260] are kept for each run of a change of many that is refused", async () => {
-    const { engineClient, engine } = createFakeDocumentStore();
+    const { engineClient, reader, engine } = createFakeDocumentStore();
     const run = runRow("r1", { phase: "failed", endedAt: 5 });
     const starter = {
-      detailOf: async () => ({ run, tasks: [], workflow: JSON.stringify({ nodes: [] }) }),
-      versionOf: async () => null,
+      readRunDetail: async () => ({ run, tasks: [], workflow: JSON.stringify({ nodes: [] }) }),
+      readVersionOfRun: async () => null,
       start: () => Promise.reject(fault("E.WORKFLOW.INVALID", "a package is gone")),
     } as unknown as RunStarter;
-    const act = createBulkRunChange({ engineClient, digest: (text: string) => text } as unknown as RunStarterOptions, starter);
+    const act = createBulkRunChange({ engineClient, reader, digest: (text: string) => text }, starter);
 
     const done = act(asker, { action: "retry", filter: {}, reason: "all of them" }, run, "bulk-7:r1");
 

@@ -3,8 +3,8 @@
 
 import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
 import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
-import { createSemaphore } from "@astraflow/services";
-import { runNotFound } from "./run-starter.ts";
+import { createSemaphore } from "../environment/semaphore.ts";
+import { runNotFound } from "./run-faults.ts";
 
 export const historyLimits = {
   factsPage: 1_000,

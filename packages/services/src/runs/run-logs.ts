@@ -5,7 +5,8 @@ import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "
 import { nodeAt, readTaskState, slotOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
-import { cachedPlanOf, isoTime } from "@astraflow/services";
+import { cachedPlanOf } from "../presentation/plan-cache.ts";
+import { isoTime } from "../presentation/run-view.ts";
 
 export const runLogLimits = {
   linesMax: 1_000,

@@ -1,4 +1,4 @@
-// Why a node waits, on request: the same rules by which work is placed, over the rows as they are stored.
+// Why a node waits: the rules by which work is placed, applied to the rows as they are stored.
 
 import {
   explainWaiting,
@@ -15,70 +15,55 @@ import {
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
-import { cachedPlanOf, instanceIdOf, isoTime } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import type { RouteHandler } from "../requests/rest-call.ts";
-import { findNode } from "./run-detail-routes.ts";
-import { findRun } from "./run-routes.ts";
-
-export interface PlacementRoutesOptions {
-  readonly reader: StoreReader;
-  readonly environment: DoorEnvironment;
-  readonly ackDeadlineMs: number;
-}
+import { cachedPlanOf } from "../presentation/plan-cache.ts";
+import { isoTime } from "../presentation/run-view.ts";
+import { instanceIdOf } from "../presentation/worker-view.ts";
+import { findBareNode, findRun } from "./run-reader.ts";
+import type { RunServices } from "./run-services.ts";
 
 const placementLimits = {
-  /** Workers whose load is looked at; of more only their rules are told. */
+  /** Workers whose load is read; for further ones only their rules are checked. */
   loadsMax: 50,
   heldMax: 1_000,
-  /** Nodes before it that are looked at, and how many at once. */
+  /** Predecessors that are read, and how many at once. */
   beforeMax: 1_000,
   readsAtOnce: 50,
-  /** Holders of a concurrency key that are named; more are counted. */
+  /** Holders of a concurrency key that are named; further ones are only counted. */
   holdersMax: 5,
 } as const;
 
-export function placementHandlers({
-  reader,
-  environment,
-  ackDeadlineMs,
-}: PlacementRoutesOptions): Record<"getPlacement", RouteHandler> {
+export async function explainPlacement(runs: RunServices, tenant: string, runId: string, nodeId: string): Promise<Placement> {
+  const { reader, environment } = runs;
+  const { detail, head } = await findRun(reader, tenant, runId, 0);
+  const { task, node, plan } = await findBareNode(runs, detail, nodeId);
+  const slot = slotOf({ id: node.taskId, run: detail.run.id });
+  const planned = nodeAt(plan, slot) as PlanNode;
+  const { items } = await reader.page({ page: "workers", tenant });
+  const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
+  const why = explainWaiting(detail.run, task, planned, items, environment.clock.now(), {
+    held: await readWorkerLoads(reader, tenant, items, planned.type),
+    before: await readPredecessors(reader, plan, detail, slot, planned),
+    ...(key !== null && { key }),
+  });
   return {
-    async getPlacement(call) {
-      const { tenant } = call.identity;
-      const { detail, head } = await findRun(reader, tenant, call.params["runId"] ?? "", 0);
-      const { task, node, plan } = await findNode(reader, detail, call.params["nodeId"] ?? "", ackDeadlineMs);
-      const slot = slotOf({ id: node.taskId, run: detail.run.id });
-      const planned = nodeAt(plan, slot) as PlanNode;
-      const { items } = await reader.page({ page: "workers", tenant });
-      const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
-      const why = explainWaiting(detail.run, task, planned, items, environment.clock.now(), {
-        held: await readWorkerLoads(reader, tenant, items, planned.type),
-        before: await readPredecessors(reader, plan, detail, slot, planned),
-        ...(key !== null && { key }),
-      });
-      const body: Placement = {
-        runId: detail.run.id,
-        nodeId: node.nodeId,
-        ...(task !== null && { taskId: task.id }),
-        status: node.status,
-        summary: why.summary,
-        reasons: why.reasons.map(({ code, facts }) => ({ code, facts: presentFacts(facts, items) })),
-        workers: why.workers.map(({ worker, name, code, facts }) => ({
-          workerId: instanceIdOf(worker),
-          workerName: name,
-          code,
-          facts: facts as JsonObject,
-        })),
-        fixes: [...why.fixes],
-        asOf: head,
-      };
-      return { body };
-    },
+    runId: detail.run.id,
+    nodeId: node.nodeId,
+    ...(task !== null && { taskId: task.id }),
+    status: node.status,
+    summary: why.summary,
+    reasons: why.reasons.map(({ code, facts }) => ({ code, facts: presentFacts(facts, items) })),
+    workers: why.workers.map(({ worker, name, code, facts }) => ({
+      workerId: instanceIdOf(worker),
+      workerName: name,
+      code,
+      facts: facts as JsonObject,
+    })),
+    fixes: [...why.fixes],
+    asOf: head,
   };
 }
 
-/** Workers are named as people know them, moments spelt as everywhere; a fact that is no worker of the tenant stays as it is. */
+/** Replaces worker ids by names and times by ISO texts; an unknown worker stays as it is. */
 function presentFacts(facts: Readonly<Record<string, unknown>>, workers: readonly WorkerRow[]): JsonObject {
   const { worker } = facts;
   const shown = withIsoTimes(facts);
@@ -87,7 +72,7 @@ function presentFacts(facts: Readonly<Record<string, unknown>>, workers: readonl
   return { ...shown, worker: known?.name ?? worker } as JsonObject;
 }
 
-/** Facts that are moments. */
+/** Facts that are times. */
 const timeFields: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
 
 function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -98,7 +83,7 @@ function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, 
   return Object.fromEntries(shown);
 }
 
-/** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */
+/** The nodes it waits for, each read by its id: a run may have more tasks than a page. */
 async function readPredecessors(
   reader: StoreReader,
   plan: Plan,
@@ -120,7 +105,7 @@ async function readPredecessors(
   return found;
 }
 
-/** Who has the concurrency key that a task waits for; null where it waits for none. */
+/** Who holds the concurrency key that a task waits for; null if it waits for none. */
 async function readConcurrencyKey(
   reader: StoreReader,
   tenant: string,
@@ -135,7 +120,7 @@ async function readConcurrencyKey(
   return { limit: key.limit, held: key.holders.length, holders: holders.filter((one) => one !== null) };
 }
 
-/** Null where it has gone between two looks. */
+/** Null if it is gone between two reads. */
 async function readKeyHolder(
   reader: StoreReader,
   tenant: string,
@@ -157,7 +142,7 @@ async function readKeyHolder(
   };
 }
 
-/** How full each worker is; what waits for a call of its chain takes no slot. */
+/** How busy each worker is; a task that waits for a call of its chain takes no slot. */
 async function readWorkerLoads(
   reader: StoreReader,
   tenant: string,

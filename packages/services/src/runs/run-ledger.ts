@@ -1,0 +1,67 @@
+// Ledgers of one run and of a part of the log: figures that anybody can add up again from the same facts.
+
+import { runKey, type StoreReader } from "@astraflow/engine";
+import { fault, type Ledger, type RunLedger, startLedgerFold } from "@astraflow/protocol";
+import { historyLimits } from "./run-history.ts";
+import { findRun } from "./run-reader.ts";
+
+export const ledgerLimits = { factsPage: 1_000, factsMax: 10_000 } as const;
+
+/** Of every fact of a run: a ledger of a part would look like one of the whole. */
+export async function readRunLedger(reader: StoreReader, tenant: string, run: string): Promise<RunLedger> {
+  await findRun(reader, tenant, run, 0);
+  const folding = startLedgerFold(null);
+  let first: number | null = null;
+  let after = 0;
+  for (let facts = 0; facts < historyLimits.factsMax; ) {
+    const query = { tenant, after, subject: runKey(run), limit: ledgerLimits.factsPage };
+    let page = await reader.events(query);
+    if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
+    const [firstFact] = page.items;
+    if (first === null && firstFact?.type !== "run.created")
+      throw fault("E.CURSOR.EXPIRED", `the first facts of run ${run} are no longer kept, so its ledger cannot be made`, {
+        floor: page.floor,
+        head: page.head,
+      });
+    first ??= firstFact?.position ?? 0;
+    folding.add(page.items);
+    after = page.items.at(-1)?.position ?? after;
+    facts += page.items.length;
+    if (page.items.length < ledgerLimits.factsPage)
+      return { runId: run, figures: folding.finish().figures, from: first, to: after, asOf: page.head };
+  }
+  throw fault(
+    "E.REQUEST.TOO_LARGE",
+    `run ${run} has more than ${historyLimits.factsMax} facts; read the ledger of the log instead`,
+    {
+      run,
+      factsMax: historyLimits.factsMax,
+    },
+  );
+}
+
+/** Of the facts of the tenant's log after a position, at most `limit` of them. */
+export async function readLogLedger(reader: StoreReader, tenant: string, after: number, limit: number): Promise<Ledger> {
+  const folding = startLedgerFold(null);
+  let to = after;
+  for (let left = limit; ; ) {
+    const page = await reader.events({ tenant, after: to, limit: Math.min(left, ledgerLimits.factsPage) });
+    if (to < page.floor)
+      throw fault("E.CURSOR.EXPIRED", `the facts up to ${page.floor} are no longer kept; begin after them`, {
+        floor: page.floor,
+        head: page.head,
+      });
+    if (after > page.head)
+      throw fault("E.REQUEST.INVALID", `query.after is beyond the end of the log, which is at ${page.head}`, {
+        path: "query.after",
+        head: page.head,
+      });
+    folding.add(page.items);
+    left -= page.items.length;
+    to = page.next;
+    if (left <= 0 || page.items.length === 0 || to >= page.head) {
+      const { figures } = folding.finish();
+      return { figures, from: after + 1, to, next: to < page.head ? to : null, asOf: page.head };
+    }
+  }
+}

@@ -1,0 +1,82 @@
+// Workers that make themselves known over REST, without a session.
+
+import type { EnrolWorker, IdempotencyKey, WorkerDescription } from "@astraflow/engine";
+import { Fault, fault, type readWorkerHeartbeatRequest, type WorkerEnrolRequest } from "@astraflow/protocol";
+import { actorOf, type Caller } from "../identity/caller.ts";
+import type { WorkerServices } from "./worker-services.ts";
+
+export interface EnrolledWorker {
+  readonly worker: string;
+  readonly heartbeatMs: number;
+  readonly isOnline: boolean;
+  readonly repeated: boolean;
+}
+
+/** The engine's command without the caller's fields: what the idempotency key is about. */
+export type Enrolment = Pick<EnrolWorker, "name" | "about" | "status" | "packages"> & { readonly workerId: string };
+
+export function enrolmentOf(request: WorkerEnrolRequest): Enrolment {
+  const about = toWorkerDescription(request);
+  const { workerId, name = workerId } = request;
+  return { workerId, name, about, status: null, packages: about.packages };
+}
+
+type HeartbeatRequest = Exclude<ReturnType<typeof readWorkerHeartbeatRequest>, Fault>;
+
+export const signOfLifeOf = ({ workerId, status, packages }: HeartbeatRequest): Enrolment => ({
+  workerId,
+  name: workerId,
+  about: null,
+  status: status ?? null,
+  packages: packages === undefined ? null : readReportedPackages(packages),
+});
+
+/** Registers a worker, or records that it is alive. With a key it is done once. */
+export async function enrolWorker(
+  { engineClient }: WorkerServices,
+  caller: Caller,
+  { workerId, ...rest }: Enrolment,
+  ask: IdempotencyKey | null,
+): Promise<EnrolledWorker> {
+  const worker = `${caller.identity.tenant}/${workerId}`;
+  const answer = await engineClient
+    .request({ type: "worker.enrol", ...actorOf(caller), ask, worker, ...rest })
+    .catch((why: unknown) => {
+      throw why instanceof Fault && why.code === "E.NOT_FOUND" ? workerNotRegistered(workerId) : why;
+    });
+  if (answer.of !== "enrolled") throw fault("E.INTERNAL", `worker.enrol was answered with ${answer.of}`);
+  return { ...answer, repeated: answer.repeated === true };
+}
+
+const workerNotRegistered = (workerId: string): Fault =>
+  fault("E.NOT_FOUND", `there is no worker ${workerId.slice(0, 100)}; register it first`);
+
+function toWorkerDescription({ capabilities: request = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerDescription {
+  const capabilities = Array.isArray(request) ? { features: request } : request;
+  const {
+    concurrency = {},
+    features = [],
+    payloadTypes = [],
+    pool = "default",
+    tags = {},
+    hostname = "",
+    version = "",
+  } = capabilities;
+  return {
+    slots: concurrency.maxParallel ?? 1,
+    ...(concurrency.perNodeLimits !== undefined && { perNodeLimits: concurrency.perNodeLimits }),
+    packages: readReportedPackages(packages),
+    runtimes: runtimes ?? capabilities.runtimes ?? [],
+    features,
+    payloadTypes,
+    pool,
+    tags,
+    hostname,
+    version,
+    // Until its session tells more.
+    dialect: "v2",
+  };
+}
+
+const readReportedPackages = (packages: NonNullable<WorkerEnrolRequest["packages"]>): WorkerDescription["packages"] =>
+  packages.map(({ name, version, status = "installed" }) => ({ name, version, status }));
