@@ -1,4 +1,4 @@
-// What other rooms' tests need of the engine: the planted bugs, and whole rows and numbers.
+// For the tests of other packages: engines with known bugs, and complete sample rows.
 
 import type { EngineSettings } from "./interface/settings.ts";
 import type { Engine, World } from "./interface/world.ts";

@@ -1,4 +1,4 @@
-// All commands in one table: who decides each, which rows and lists it needs at the first look, and what the audit records of it.
+// All commands in one table: who decides each, which rows and lists it needs at first, and what the audit records of it.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { AuditEntry, Command } from "../interface/command.ts";

@@ -1,5 +1,5 @@
-// What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
-// Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
+// Timers: unacked grants, acks to store, silent sessions, deadlines of runs, tasks, leases and keys.
+// Each is decided after its own savepoint, so that one that throws does not hold up the others.
 
 import { workerTimings } from "../interface/settings.ts";
 import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
@@ -25,9 +25,9 @@ import { dueRechecks } from "./workers/recheck.ts";
 import { expireWorker, takeBackFromLostWorker } from "./workers/worker-lifecycle.ts";
 
 export interface ExpiryLimits {
-  /** When the scheduler or its store was last back: meanwhile nobody could have renewed, so no lease ends within its own length of it. */
+  /** When the scheduler or its store was last unavailable: no lease could be renewed then, so none ends within its own length of it. */
   readonly availableSince: number;
-  /** Frames that arrived at this instant or later still wait to be applied; what they may renew must not expire first. */
+  /** Reports that arrived at this instant or later still wait to be applied; what they may renew must not expire first. */
   readonly reportsAppliedUntil: number;
 }
 
@@ -72,7 +72,7 @@ export function expireUnackedGrants(
   }
 }
 
-/** Attempts that live longer than a moment have their ack stored, so that a restart need not guess; and the log says that they run. */
+/** Stores the acks of attempts that last longer than a moment, so that a restart need not guess, and records that they run. */
 export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
   for (const timer of context.fleet.unstoredAcks(work.now, context.settings.ackStoreMs)) {
     if (context.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
@@ -88,7 +88,7 @@ export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: I
   }
 }
 
-/** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: said once per change. The lease decides; this only shows. */
+/** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: recorded once per change. The lease decides; this only shows. */
 export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
   for (const connected of context.fleet.workers.values()) {
     if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker)) continue;
@@ -119,7 +119,7 @@ export function expireDueRows(
   }
 }
 
-/** The row as it stands now: a command of this turn may have moved its deadline. */
+/** Reads the row again: a command of this turn may have moved its deadline. */
 function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limits: ExpiryLimits, isolate: IsolateFailure): void {
   switch (loaded.kind) {
     case "run": {

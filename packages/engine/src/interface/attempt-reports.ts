@@ -1,9 +1,9 @@
-// What a worker says about the attempts it was granted.
+// What a worker reports about the attempts it was granted.
 
 import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
 import type { AttemptRef } from "./worker-commands.ts";
 
-/** Who says something about an attempt. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
+/** The sender of a report. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
 interface TaskReport {
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -12,7 +12,7 @@ interface TaskReport {
   readonly fence: number | null;
 }
 
-/** The worker has these dispatches: one frame acks many, so one command does. */
+/** The worker has received these dispatches; one frame may acknowledge many. */
 export interface AckDispatches {
   readonly type: "task.ack";
   readonly tenant: Tenant;
@@ -34,7 +34,7 @@ export interface ReportResult extends TaskReport {
   readonly durationMs: number | null;
   /** What stays with the worker under a name. */
   readonly artifacts?: readonly ReportedArtifact[];
-  /** JSON text of what the node says of its result; shown, never decided upon. */
+  /** JSON text of the node's metadata about its result; only shown. */
   readonly metadata?: string;
 }
 
@@ -48,7 +48,7 @@ export interface ReportedArtifact {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** A middleware asks for the next of its chain to be run. Known by (boot, request): a repeat is answered, not run again. */
+/** A middleware requests the next node of its chain. Identified by (boot, request): a repeat is answered, not run again. */
 export interface RequestNext extends TaskReport {
   readonly type: "task.next";
   readonly request: string;
@@ -70,6 +70,6 @@ export interface ReportError extends TaskReport {
 
 export interface ReportFeedback extends TaskReport {
   readonly type: "task.feedback";
-  /** What the log keeps of it: stage, progress, message, chunks, metrics, metadata; already bounded by the door. */
+  /** What the log records of it: stage, progress, message, chunks, metrics, metadata; size limited by the door. */
   readonly data: Readonly<Record<string, unknown>>;
 }

@@ -1,4 +1,4 @@
-// What callers order, of runs and of documents, and what every order has: who asks, under which request, under which key.
+// Commands of callers about runs and documents, and what all of them have: a caller, a request id, perhaps an Idempotency-Key.
 
 import type { FaultCode } from "@astraflow/protocol";
 import type { RunId, Tenant, WorkerId } from "../storage/rows.ts";
@@ -9,14 +9,14 @@ export interface IdempotencyKey {
   readonly digest: string;
 }
 
-/** Who asks for something that is kept in the audit, and under which request id. */
+/** The caller of an audited command, and its request id. */
 export interface AuditedRequest {
   readonly tenant: Tenant;
   readonly by: string;
   readonly corr?: string;
 }
 
-/** An order that may come again: under the same key it is answered as the first time, and done once. */
+/** A command that may be repeated: under the same key it is performed once and answered as the first time. */
 export interface IdempotentRequest extends AuditedRequest {
   readonly ask?: IdempotencyKey | null;
 }
@@ -24,7 +24,7 @@ export interface IdempotentRequest extends AuditedRequest {
 export interface StartRun {
   readonly type: "run.start";
   readonly tenant: Tenant;
-  /** Who asked, for the log: a user, a token. */
+  /** The caller for the log: a user, a token. */
   readonly by: string;
   /** Digest of `body`; equal definitions are stored once per tenant. */
   readonly digest: string;
@@ -34,23 +34,23 @@ export interface StartRun {
   /** 0..9, lower is sooner. */
   readonly priority: number;
   readonly timeoutMs: number | null;
-  /** Idempotency-Key and a digest of the whole request: a repeat gives the same run, another request under the key is refused. */
+  /** Idempotency-Key and a digest of the whole request: a repeat returns the same run, another request under the key is refused. */
   readonly ask: IdempotencyKey | null;
   /** Name of the workflow and its id; absent where the caller has none. */
   readonly label?: string;
   readonly source?: string;
-  /** JSON text of how the run came to be; see core/rows/about.ts. */
+  /** JSON text of the run's origin; see core/rows/run-origin.ts. */
   readonly about?: string;
   /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
   readonly presetResults?: Readonly<Record<number, PresetResult>>;
-  /** Why the door does not take it, as things are now. What was started under its key before is answered all the same. */
+  /** Why the door refuses it now. If the key was used before, the earlier answer is given all the same. */
   readonly refusal?: FaultData & { readonly code: FaultCode };
 }
 
 export interface PresetResult {
   readonly status: "succeeded" | "skipped";
   readonly result: string;
-  /** Parameters it ran with, where it did; edges may carry them. */
+  /** Parameters it ran with, if it did; edges may carry them. */
   readonly params?: string;
   /** Why it is not run: `pin`, `reuse`, `excluded`. */
   readonly why: string;
@@ -87,12 +87,12 @@ export interface RebindRun extends IdempotentRequest {
   readonly mode: "switch" | "drain";
 }
 
-/** Documents written together or not at all. */
+/** Documents that are written all together or not at all. */
 export interface WriteDocs extends AuditedRequest {
   readonly type: "docs.write";
   readonly puts: readonly DocPut[];
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
-  /** What the audit says of it; absent: nothing. */
+  /** Its audit entry; absent: none. */
   readonly audit?: AuditEntry;
   /** A repeat under the same key is answered with what the first was answered. */
   readonly ask?: IdempotencyKey | null;
@@ -112,7 +112,7 @@ export interface DocPut {
   readonly keepMs?: number;
 }
 
-/** An audit entry: what was done to what. Who and when are added by the engine. */
+/** An audit entry: what was done to what. The engine adds who and when. */
 export interface AuditEntry {
   readonly action: string;
   readonly targetType: string;

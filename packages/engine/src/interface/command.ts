@@ -1,5 +1,5 @@
-// What doors say to the engine: plain data, no callbacks, so that the engine can live in a thread of its own.
-// A command names who speaks (tenant, worker, session) as the door authenticated it; the engine never trusts a body for that.
+// What doors send to the engine: plain data without callbacks, so that the engine can run in a thread of its own.
+// A command names its sender (tenant, worker, session) as the door authenticated it; the engine never trusts a body for that.
 
 import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "./attempt-reports.ts";
 import type { CancelRun, RebindRun, RetryNode, SkipNode, StartRun, WriteDocs } from "./caller-commands.ts";
@@ -23,7 +23,7 @@ export type * from "./attempt-reports.ts";
 export type * from "./caller-commands.ts";
 export type * from "./worker-commands.ts";
 
-/** One command on its way in; `ref` comes back on its answer. */
+/** One incoming command; its answer has the same `ref`. */
 export interface CommandRequest {
   readonly ref: number;
   readonly command: Command;

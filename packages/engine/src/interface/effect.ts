@@ -1,10 +1,10 @@
-// What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
+// What the engine sends to the doors, always after the commit that made it true: answers, frames to send, news of the log.
 
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "../storage/rows.ts";
 import type { FaultData } from "./fault-data.ts";
 import type { PackageCommand, VendorFrame } from "./worker-commands.ts";
 
-/** Exactly one per command, whatever happened. Only after it may a door acknowledge. */
+/** Exactly one per command. A door may acknowledge only after it. */
 export interface CommandAnswer {
   readonly type: "answer";
   readonly ref: number;
@@ -34,7 +34,7 @@ export type AnswerBody =
     }
   /** `applied: false`: an equal repeat of what is already stored. */
   | { readonly of: "word"; readonly applied: boolean }
-  /** `at`: when it was decided, of what operators ordered. `repeated`: an earlier command under this key did it. */
+  /** `at`: when an operator's command was decided. `repeated`: an earlier command under this key did it. */
   | {
       readonly of: "worker";
       readonly worker: WorkerId;
@@ -42,7 +42,7 @@ export type AnswerBody =
       readonly at?: number;
       readonly repeated?: true;
     }
-  /** Revisions as written, in the order of the command's `puts`; `repeated`: an earlier command under this key did it. */
+  /** Revisions as written, in the order of the command's `puts`; `repeated`: an earlier command under this key wrote them. */
   | { readonly of: "docs"; readonly revs: readonly number[]; readonly repeated: boolean }
   | {
       readonly of: "enrolled";
@@ -55,7 +55,7 @@ export type AnswerBody =
   | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly AffectedTask[]; readonly repeated?: true }
   | { readonly of: "order"; readonly id: string; readonly sent: boolean; readonly repeated?: true };
 
-/** One task that an operator moved: from whom, to whom, and what was sent. */
+/** One task that an operator moved: from and to which worker, and what was sent. */
 export interface AffectedTask {
   readonly task: TaskId;
   readonly node: string;
@@ -65,7 +65,7 @@ export interface AffectedTask {
   readonly phase: string;
 }
 
-/** Send this task to that session. The row is committed; if the frame is lost the ack deadline takes it back. */
+/** Send this task to that session. The row is committed; if the frame is lost, the ack deadline takes the task back. */
 export interface SendDispatch {
   readonly type: "dispatch";
   readonly session: string;
@@ -80,7 +80,7 @@ export interface SendDispatch {
     readonly nodeType: string;
     readonly packageName: string;
     readonly packageVersion: string;
-    /** Id of the kept workflow that the run is of; absent where its definition is nobody's, whatever id that names. Not for the worker. */
+    /** Id of the stored workflow that was run; absent for a definition that came with the request. Not sent to the worker. */
     readonly workflow?: string;
     /** JSON text. */
     readonly params: string;
@@ -124,7 +124,7 @@ export interface SendNextAnswer {
   readonly trace: Readonly<Record<string, unknown>>;
 }
 
-/** A command for that session to carry out; its document is on disk. */
+/** A command for that session to carry out; its document is stored. */
 export interface SendWorkerCommand {
   readonly type: "order";
   readonly session: string;
@@ -134,7 +134,7 @@ export interface SendWorkerCommand {
   readonly order: PackageCommand;
 }
 
-/** Tell a session that an attempt it holds is no longer wanted or no longer its own. */
+/** Tells a session that an attempt it holds is no longer wanted or no longer its own. */
 export interface SendStop {
   readonly type: "stop";
   readonly session: string;
@@ -147,7 +147,7 @@ export interface SendStop {
   readonly reason: string;
 }
 
-/** Close a session: another took its place, or its lease is gone. */
+/** Closes a session: another replaced it, or its lease has ended. */
 export interface SendReset {
   readonly type: "reset";
   readonly session: string;
@@ -164,7 +164,7 @@ export interface SendDrain {
   readonly reason: string;
 }
 
-/** Hand this vendor's frame to that session. */
+/** Passes a vendor's frame on to that session. */
 export interface SendVendorFrame {
   readonly type: "tell";
   readonly session: string;
@@ -173,7 +173,7 @@ export interface SendVendorFrame {
   readonly frame: VendorFrame;
 }
 
-/** Something about a worker that whoever watches the scheduler should read in its log: late, lost, strained, full, cloned, and well again. */
+/** A notice about a worker for the scheduler's log: late, lost, short of memory or disk, full, cloned, or recovered. */
 export interface WorkerNotice {
   readonly type: "worker";
   readonly tenant: Tenant;
@@ -184,7 +184,7 @@ export interface WorkerNotice {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The tenant's log has grown: readers may look. `head` is its last position, null where the commit's answer was lost. */
+/** The tenant's log has grown. `head` is its last position, null where the commit's answer was lost. */
 export interface LogGrew {
   readonly type: "log";
   readonly tenant: Tenant;

@@ -1,22 +1,22 @@
-// What can be set for one tenant, what holds where nothing is, and which settings make no sense. How long a worker may be silent depends
-// on its dialect too: the older ones cannot be told a period.
+// Settings of the engine: for one tenant, for all, their defaults, and which make no sense. How long a worker may be silent depends on its
+// dialect too: the older ones cannot be given a heartbeat period.
 
 import type { Tenant } from "../storage/rows.ts";
 
 export interface TenantSettings {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
-  /** For workers of the older dialects, which beat every 30 to 35 s and cannot be told otherwise. */
+  /** For workers of the older dialects, whose heartbeat every 30 to 35 s cannot be changed. */
   readonly quietHeartbeatMs: number;
   readonly quietLeaseMs: number;
-  /** A worker that says it uses this much gets nothing new. Above 100: never. */
+  /** A worker that reports this much use gets no new tasks. Above 100: never. */
   readonly drainMemPct: number;
   readonly drainDiskPct: number;
-  /** A worker without a free slot for this long is said to be saturated. */
+  /** A worker without a free slot for this long is reported as saturated. */
   readonly saturatedMs: number;
 }
 
-/** Thresholds stand here for everybody and in `tenants` for those that have their own. */
+/** Settings for every tenant, and in `tenants` those of single ones. */
 export interface EngineSettings extends TenantSettings {
   readonly tenants: Readonly<Record<Tenant, Partial<TenantSettings>>>;
   readonly turnCommandsMax: number;
@@ -27,16 +27,16 @@ export interface EngineSettings extends TenantSettings {
   readonly sweepTasksMax: number;
   readonly dueMax: number;
   readonly mailMax: number;
-  /** Lines asked for in one turn; more hot lines take turns. */
+  /** Queues claimed in one turn; more active queues take turns. */
   readonly claimLinesMax: number;
   /** Commands that may wait; more are refused with E.OVERLOADED. */
   readonly inboxMax: number;
   readonly ackDeadlineMs: number;
   /** Attempts acked and older than this have their ack stored. */
   readonly ackStoreMs: number;
-  /** How long after its join a worker that cannot report is asked, by the same dispatch again, about what it holds. */
+  /** How long after its join a worker that cannot report its attempts is sent their dispatches again. */
   readonly recheckMs: number;
-  /** The engine looks at least this often, so that it notices having been away. */
+  /** A turn begins at least this often, so that the engine notices an absence. */
   readonly idleMs: number;
   readonly maxDeliveries: number;
   readonly queueTimeoutMs: number | null;
@@ -95,7 +95,7 @@ export function settingsForTenant(settings: EngineSettings, tenant: Tenant): Ten
   return Object.hasOwn(settings.tenants, tenant) ? { ...settings, ...settings.tenants[tenant] } : settings;
 }
 
-/** Dialects that can neither be told a period nor report what they run. */
+/** Dialects that can neither be given a period nor report their attempts. */
 export const isOlderDialect = (dialect: string): boolean => dialect === "first" || dialect === "v1";
 
 /** What a session is judged by and how long its boot's lease is. */

@@ -1,9 +1,9 @@
-// What workers say of themselves, and what is ordered of them or kept about such orders.
+// Reports of workers about themselves, and commands for and about workers.
 
 import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
 import type { AuditedRequest, IdempotentRequest } from "./caller-commands.ts";
 
-/** What a worker says of itself; routes are matched against this. */
+/** What a worker announces; routes are matched against this. */
 export interface WorkerDescription {
   readonly slots: number;
   readonly perNodeLimits?: Readonly<Record<string, number>>;
@@ -16,7 +16,7 @@ export interface WorkerDescription {
   readonly hostname: string;
   readonly version: string;
   readonly dialect: string;
-  /** What it can run, one entry per node type, bounded by the door; shown to operators, never decided upon. */
+  /** What it can run, one entry per node type, limited by the door; only shown to operators. */
   readonly handlers?: readonly {
     readonly package: string;
     readonly version: string;
@@ -34,8 +34,8 @@ export interface AttemptRef {
 
 /**
  * A worker's session is up and its inventory known. `running: null` = it cannot or need not report.
- * `boot: null` = this dialect has no boot id, and by its frame counter this is the process of the last join.
- * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps what the rows say it holds;
+ * `boot: null` = this dialect has no boot id, and its frame counter shows that this is the process of the last join.
+ * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps the attempts of the rows;
  * `unacked` are the dispatches that it has not acknowledged yet.
  */
 export interface JoinWorker {
@@ -56,16 +56,16 @@ export interface RecordHeartbeat {
   readonly worker: WorkerId;
   readonly session: string;
   readonly healthy: boolean;
-  /** Exactly the attempts it holds; null = cannot say, renew all. */
+  /** Exactly the attempts it holds; null = it cannot list them, renew all. */
   readonly held: readonly AttemptRef[] | null;
-  /** Percent of what the worker may use; absent where it did not say. */
+  /** Percent of what the worker may use; absent where it did not report it. */
   readonly memPct?: number;
   readonly diskPct?: number;
-  /** JSON text of the heartbeat's numbers, already bounded by the door; shown to operators, never decided upon. */
+  /** JSON text of the heartbeat's numbers, limited by the door; only shown to operators. */
   readonly vitals?: string;
 }
 
-/** The inventory of a live session changed (a package came or went). */
+/** The inventory of a live session changed (a package was installed or removed). */
 export interface DescribeWorker {
   readonly type: "worker.describe";
   readonly tenant: Tenant;
@@ -86,11 +86,11 @@ export interface DrainWorker extends IdempotentRequest {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
-  /** Id under which the command is kept, and the log says how it ended; absent: it is not kept. */
+  /** Id of the stored command, whose end is recorded; absent: it is not stored. */
   readonly command?: string;
 }
 
-/** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
+/** Ends the worker's session now, wherever its socket is. It may join again with a valid credential. */
 export interface KickWorker extends IdempotentRequest {
   readonly type: "worker.kick";
   readonly worker: WorkerId;
@@ -99,7 +99,7 @@ export interface KickWorker extends IdempotentRequest {
   readonly command?: string;
 }
 
-/** Hand a vendor's frame to a worker, wherever its socket is. Opaque: it is carried and never read. */
+/** Passes a vendor's frame on to a worker, wherever its socket is, without reading it. */
 export interface RelayVendorFrame {
   readonly type: "worker.tell";
   readonly tenant: Tenant;
@@ -117,19 +117,19 @@ export interface VendorFrame {
   readonly payload: string;
 }
 
-/** A worker makes itself known, or says that it lives, without a socket. */
+/** A worker registers, or sends a sign of life, without a socket. */
 export interface EnrolWorker extends IdempotentRequest {
   readonly type: "worker.enrol";
   readonly worker: WorkerId;
   readonly name: string;
   /** What it announced; null: only a sign of life (a worker that never enrolled is then unknown). */
   readonly about: WorkerDescription | null;
-  /** How it is, in its own words or as a heartbeat says it; null: as before. */
+  /** Its status as free text or in the form of a heartbeat; null: as before. */
   readonly status: string | { readonly healthy?: boolean; readonly metrics?: Readonly<Record<string, number>> } | null;
   readonly packages: WorkerDescription["packages"] | null;
 }
 
-/** A command for a worker that its session carries out: packages come and go. Kept as a document until the worker has answered. */
+/** A command that the worker's session carries out: install or remove a package. Stored as a document until the worker has answered. */
 export interface IssueWorkerCommand extends IdempotentRequest {
   readonly type: "worker.order";
   readonly worker: WorkerId;
@@ -147,14 +147,14 @@ export type PackageCommand =
     }
   | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
 
-/** A command about a worker that the scheduler carries out itself, with or without a word to the worker. */
+/** A command about a worker that the scheduler carries out itself, with or without a message to the worker. */
 export type ControlCommand =
   | { readonly type: "drain" }
   | { readonly type: "undrain" }
   | { readonly type: "kick"; readonly reason: string }
   | { readonly type: "rebind"; readonly queue: string };
 
-/** A command that was carried out by other commands: what came of it is kept and said. */
+/** A command that was carried out by other commands: its outcome is stored and recorded. */
 export interface RecordWorkerCommand extends AuditedRequest {
   readonly type: "worker.noted";
   readonly worker: WorkerId;
@@ -164,18 +164,18 @@ export interface RecordWorkerCommand extends AuditedRequest {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** The worker acknowledged the frame by which it was told to drain (`on`), or that it need not any more. */
+/** The worker acknowledged the frame that told it to drain (`on`), or to drain no longer. */
 export interface AcknowledgeDrain {
   readonly type: "worker.heard";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly session: string;
   readonly on: boolean;
-  /** It was told the same once more since, and has not acknowledged that yet. */
+  /** The same frame was sent again since, and is not acknowledged yet. */
   readonly isToldAgain?: boolean;
 }
 
-/** The worker's word about a package command (`biz.pkg.event`). */
+/** The worker's report about a package (`biz.pkg.event`). */
 export interface ReportPackageStatus {
   readonly type: "worker.package";
   readonly tenant: Tenant;
@@ -187,7 +187,7 @@ export interface ReportPackageStatus {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** The worker says that it no longer keeps a resource, or a register did not name it. */
+/** The worker reports that it no longer has a resource, or its registration did not name it. */
 export interface ReportResourceRemoved {
   readonly type: "resource.removed";
   readonly tenant: Tenant;
@@ -195,6 +195,6 @@ export interface ReportResourceRemoved {
   readonly session: string;
   readonly resource: string;
   readonly reason: "evicted" | "expired" | "released" | "lost";
-  /** Of a comparison: when the document that was seen was written; one that came later is about something else. */
+  /** After a comparison: when the document that was compared was written; a later one is about something else. */
   readonly seenAt?: number;
 }

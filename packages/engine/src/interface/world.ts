@@ -1,4 +1,4 @@
-// All the engine may ask of the outside, and all that can be set about it. Production passes the real ones, the simulator its own.
+// What the engine needs from outside, and the engine as its users see it. Production passes the real world, the simulator its own.
 
 import type { Store } from "../storage/port.ts";
 import type { Millis, Tenant } from "../storage/rows.ts";
@@ -13,13 +13,13 @@ export interface World {
   readonly random: { next(): number };
   /** Collision-resistant digest of a text, short enough to be a key. */
   digest(text: string): string;
-  /** Effects of a turn that is on disk, in order. Must not throw. */
+  /** Effects of a stored turn, in order. Must not throw. */
   emit(effects: readonly Effect[]): void;
   /** Nothing is to be done before `wakeAt` (store time; `now` is the store's present): the shell calls `wake()` then. */
   scheduleWake(wakeAt: Millis, now: Millis): void;
   /** Named crash points; a no-op outside of tests. */
   failpoint(name: EngineFailpoint): void;
-  /** Something went wrong that no caller will hear of. */
+  /** A problem for operators that is not part of any answer. */
   reportProblem(problem: EngineProblem): void;
 }
 
@@ -38,7 +38,7 @@ export interface Engine {
   start(me: { replica: string; cluster: string }): Promise<void>;
   /** Commands in. Each gets exactly one answer, in `world.out`. */
   push(items: readonly CommandRequest[]): void;
-  /** A reason to look: a timer set by `idle`, a hint of the store. */
+  /** Begins a turn if needed: a scheduled wake, a hint of the store. */
   wake(): void;
   /** Ends after the running turn; what still waits is answered E.SHUTTING_DOWN. The store stays open. */
   stop(): Promise<void>;
@@ -55,7 +55,7 @@ export interface EngineGauge {
   readonly quarantined: number;
   readonly sessions: number;
   readonly held: number;
-  /** Sessions here that have had no free slot for long, by tenant; who has none is not named. */
+  /** Sessions here that have had no free slot for long, by tenant; tenants without any are left out. */
   readonly saturated: Readonly<Record<Tenant, number>>;
   readonly now: Millis;
 }

@@ -1,4 +1,4 @@
-// All the engine asks of storage. Rows are plain data; the store keeps, orders and locks, and never decides.
+// All the engine asks of storage. Rows are plain data; the store keeps, orders and locks them, and decides nothing.
 // The same port serves sqlite in one process, memory in the simulator and PostgreSQL with several schedulers.
 
 import type { Fault } from "@astraflow/protocol";
@@ -28,7 +28,7 @@ export interface Store extends StoreReader {
   /** Checks schema, durability settings, clock and cluster id; raises this replica's epoch. */
   open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }>;
   begin(want: TurnRequest): Promise<TurnTransaction>;
-  /** After "unknown": waits until the old transaction is over, then says whether that turn is in. */
+  /** After "unknown": waits until the old transaction is over, then returns whether that turn was committed. */
   settle(turn: number): Promise<"committed" | "absent">;
   /** Hints may be lost, doubled, late or wrong; polling is the truth. */
   onHint(listener: (hint: StoreHint) => void): void;
@@ -37,19 +37,19 @@ export interface Store extends StoreReader {
 
 /** Reads that take no part in a turn: read-only connections, never the writer's. */
 export interface StoreReader {
-  /** Facts after a cursor, complete and in order: whatever is read later has a higher position. */
+  /** Facts after a cursor, complete and in order: anything read later has a higher position. */
   events(query: EventQuery): Promise<EventPage>;
   page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>>;
   close(): Promise<void>;
 }
 
 export interface TurnRequest {
-  /** Taken in key order, repeats allowed; one whose root another turn holds comes back "busy", it is never waited for. */
+  /** Locked in key order, repeats allowed; a row whose root another turn holds is "busy" and never waited for. */
   readonly rows: readonly RowKey[];
-  /** Tasks at the head of a line, by (band, rank), whose run nobody else holds. Their runs count as taken. */
+  /** Tasks at the head of a queue, by (band, rank), whose run no other turn holds. Their runs are locked. */
   readonly claims: readonly QueueClaim[];
   readonly lists: readonly TaskListQuery[];
-  /** At most so many rows whose `due` has passed, oldest first, whose root nobody else holds. */
+  /** At most this many rows whose `due` has passed, oldest first, whose root no other turn holds. */
   readonly due: number;
   readonly mail: number;
   /** Roots in quarantine: neither claimed nor due. */
@@ -62,15 +62,15 @@ export interface QueueClaim {
 }
 
 /**
- * `open`: tasks of a run that have not ended, in id order after `after`; the run is taken.
- * `held`: tasks leased to a worker, in id order. `line`: the head of a line, by (band, rank).
- * The last two are a look without a lock, busy runs included: before a task of them is changed it is read with `row`, which takes its run.
+ * `open`: tasks of a run that have not ended, in id order after `after`; the run is locked.
+ * `held`: tasks leased to a worker, in id order. `line`: the head of a queue, by (band, rank).
+ * The last two take no lock and include busy runs: a task of them is read with `row`, which locks its run, before it is changed.
  */
 export type TaskListQuery =
   | { readonly of: "open"; readonly run: RunId; readonly after: TaskId | ""; readonly limit: number }
   | { readonly of: "held"; readonly worker: WorkerId; readonly limit: number }
   | { readonly of: "line"; readonly line: QueueName; readonly limit: number }
-  /** Tasks of a run in any phase, in id order, `after` < id <= `last`; the run is taken. */
+  /** Tasks of a run in any phase, in id order, `after` < id <= `last`; the run is locked. */
   | { readonly of: "range"; readonly run: RunId; readonly after: TaskId; readonly last: TaskId; readonly limit: number };
 
 export interface TurnTransaction {
@@ -82,12 +82,12 @@ export interface TurnTransaction {
   readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
-  /** `undefined`: not loaded yet, ask with `more`. Stores that are alone read through and never answer that. */
+  /** `undefined`: not loaded yet, use `loadMore`. Stores with one scheduler read through and never return it. */
   row(kind: Row["kind"], id: string): Row | null | "busy" | undefined;
   tasks(list: TaskListQuery): readonly TaskRow[] | undefined;
-  /** A worker as it was last stored, without taking it: tells where its mail goes and what it should have heard; nothing is written for it. */
+  /** A worker as it was last stored, without a lock: where its mail goes and what it should know. Nothing is written for it. */
   peekWorker(worker: WorkerId): WorkerRow | null | undefined;
-  /** Rows only known after the first look; same locks, same instant. */
+  /** Loads rows that only the first round found to be needed; same locks, same instant. */
   loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses?: readonly WorkerId[]): Promise<void>;
   commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
   abort(): Promise<void>;
@@ -95,23 +95,23 @@ export interface TurnTransaction {
 
 /** Everything one root (run, worker, concurrency key) changes in this turn; the grain of failure. */
 export interface ChangeSet {
-  /** Must have been taken in this turn; the store refuses a unit that writes under a root it does not hold. */
+  /** Must be locked by this turn; the store refuses a change set that writes under a root it does not hold. */
   readonly roots: readonly RowKey[];
   /** Last images, each row once in a turn. */
   readonly puts: readonly Row[];
-  /** Which of `puts` did not exist before: the store need not look. Where one does after all, the unit is refused. */
+  /** Which of `puts` did not exist before: the store need not look. If one does exist, the change set is refused. */
   readonly inserted?: ReadonlySet<RowKey>;
   readonly deletes: readonly RowKey[];
-  /** Tasks among `puts` that enter a line: the store sets rank = max(tenant clock, line clock) + cost. */
+  /** Tasks among `puts` that enter a queue: the store sets rank = max(tenant clock, queue clock) + cost. */
   readonly enqueued: readonly { readonly task: TaskId; readonly tenant: Tenant; readonly cost: number }[];
-  /** The store gives per-tenant positions without gaps, in commit order, as the last act. */
+  /** The store assigns positions per tenant, without gaps, in commit order, as its last step. */
   readonly logEntries: readonly LogEntry[];
   readonly mail: readonly Mail[];
-  /** What tasks of this unit printed. A row that exists already (same task, fence and first) is left as it is. */
+  /** What tasks of this change set printed. A row that exists already (same task, fence and first) is left as it is. */
   readonly chunks?: readonly ChunkRow[];
   /**
-   * Workers this unit grants to. Each must be online, not draining and in that epoch when the unit is written, and in no other turn's
-   * hands; else nothing is written and the worker is named. Many turns may rely on one worker at once; who changes it finds it busy.
+   * Workers this change set grants to. Each must be online, not draining, in that epoch and not locked by another turn when it is written;
+   * otherwise nothing is written and the worker is named. Many turns may rely on one worker at once; a turn that changes it finds it busy.
    */
   readonly workerPreconditions?: readonly WorkerPrecondition[];
 }
@@ -123,7 +123,7 @@ export interface WorkerPrecondition {
 
 export type CommitOutcome =
   | { readonly outcome: "committed"; readonly first: ReadonlyMap<Tenant, Position> }
-  /** Nothing is written; without that unit the rest may go again. */
+  /** Nothing is written; without that change set the rest may be tried again. */
   | {
       readonly outcome: "failed";
       readonly unit?: number;
@@ -131,7 +131,7 @@ export type CommitOutcome =
       readonly changedWorkers?: readonly WorkerId[];
       readonly fault: Fault;
     }
-  /** `settle` before anything is said or tried again. */
+  /** Call `settle` before anything is emitted or retried. */
   | { readonly outcome: "unknown" };
 
 export type StoreHint =
@@ -146,7 +146,7 @@ export interface EventQuery {
   readonly limit: number;
   /** Newest first: the facts before this position. `after` is then where to stop. */
   readonly before?: Position;
-  /** Only facts whose type begins with one of these words. A page looks at a bounded stretch of the log and may be short although more follows. */
+  /** Only facts whose type begins with one of these. A page covers a bounded part of the log and may be short although more follows. */
   readonly types?: readonly string[];
 }
 
@@ -176,13 +176,13 @@ export type PageQuery =
       readonly limit: number;
       readonly phase?: RunPhase;
       readonly client?: string;
-      /** Workers of whom one has a task of the run, or had it last: of one that was taken back, whoever got it next. */
+      /** Runs of which one of these workers has a task or had it last. */
       readonly workers?: readonly WorkerId[];
       /** Workflow id, and instants of creation: from, and before. */
       readonly source?: string;
       readonly since?: Millis;
       readonly until?: Millis;
-      /** Words that must all be found (each may be the beginning of one) in what `runSearchTerms` says of the run. */
+      /** Words that must all be found (each may be the beginning of one) among the `runSearchTerms` of the run. */
       readonly search?: string;
     }
   | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId; readonly tasksMax?: number }
@@ -202,7 +202,7 @@ export type PageQuery =
       readonly limit: number;
     }
   | { readonly page: "doc"; readonly tenant: Tenant; readonly collection: string; readonly names: readonly string[] }
-  /** What an attempt printed, from a chunk's number or from a line on. */
+  /** What an attempt printed, from a chunk number or a line on. */
   | {
       readonly page: "chunks";
       readonly tenant: Tenant;
@@ -212,15 +212,15 @@ export type PageQuery =
       readonly fromLine?: number;
       readonly limit: number;
     }
-  /** Who stands in each line of ready tasks, with what its route needs; counted up to `max` a line. */
+  /** Each queue of ready tasks with the requirements of its route; counted up to `max` per queue. */
   | { readonly page: "lines"; readonly tenant: Tenant; readonly max: number }
   | { readonly page: "workers"; readonly tenant: Tenant }
   | { readonly page: "routes" }
   /** One worker with the attempts that are leased to it, in id order. */
   | { readonly page: "worker"; readonly tenant: Tenant; readonly worker: WorkerId; readonly limit: number }
-  /** Tenants that have a log, by name; whoever looks after what all of them left behind needs their names. */
+  /** Tenants that have a log, by name: for maintenance across all of them. */
   | { readonly page: "tenants"; readonly after?: Tenant; readonly limit: number }
-  /** A concurrency key, with who holds it. */
+  /** A concurrency key and its holders. */
   | { readonly page: "key"; readonly tenant: Tenant; readonly key: string }
   /** How many workers there are, over all tenants. */
   | { readonly page: "crew" }
@@ -234,7 +234,7 @@ export interface RunDetail {
   readonly workflow: string;
 }
 
-/** A line of tasks that wait for a worker. */
+/** A queue of tasks that wait for a worker. */
 export interface QueueDepth {
   readonly line: QueueName;
   readonly route: RouteRow | null;

@@ -1,11 +1,11 @@
-// The rows the engine keeps: plain data, one interface per table. What is here is what survives a crash; nothing else does.
-// No behaviour lives here: the moves are in core/, the tables in the stores.
+// The rows of the engine: plain data, one interface per table. Only what is here survives a crash.
+// No behaviour lives here: the state machines are in core/rows, the tables in the stores.
 
 export type Millis = number;
 export type Tenant = string;
-/** UUIDv7: time-ordered, so that new rows land together at the end of their table. */
+/** UUIDv7: time-ordered, so that new rows are stored together at the end of their table. */
 export type RunId = string;
-/** `<run id>.<slot>`: a task's id names its run, so the run can be locked before the task is read. The slot says which node: core/rows/slot.ts. */
+/** `<run id>.<slot>`: a task's id names its run, so the run can be locked before the task is read. The slot names the node: core/rows/slot.ts. */
 export type TaskId = string;
 /** `<tenant>/<instance id>`: two tenants may bring workers with one instance id and never meet. */
 export type WorkerId = string;
@@ -14,8 +14,8 @@ export type RouteId = string;
 export type Position = number;
 
 /**
- * Where a task waits: a line is read head first, by (band, rank). `r|<route>` for any fitting worker, `r|<route>|<worker>` when pinned,
- * `k|<tenant>/<key>` while a concurrency key is taken by others. A task stands in at most one line.
+ * Where a task waits: a queue is read head first, by (band, rank). `r|<route>` for any matching worker, `r|<route>|<worker>` when pinned,
+ * `k|<tenant>/<key>` while others hold a concurrency key. A task is in at most one queue.
  */
 export type QueueName = string;
 
@@ -30,7 +30,7 @@ export type TaskRowPhase =
   | "cancelled"
   | "skipped"
   | "hosting";
-/** `enrolled`: known by its word over REST alone; it gets nothing before its socket is up. */
+/** `enrolled`: registered over REST only; it gets no tasks before its socket is up. */
 export type WorkerPhase = "online" | "away" | "lost" | "enrolled";
 
 export interface RunRow {
@@ -58,9 +58,9 @@ export interface RunRow {
   readonly label: string;
   /** Id of the workflow this is a run of, as its author gave it. */
   readonly source: string;
-  /** JSON text of how it came to be: who, which version, of which run it is a repeat, labels. Never changes. */
+  /** JSON text of its origin: who started it, which version, which run it repeats, labels. Never changes. */
   readonly about: string;
-  /** JSON text of what an operator said while it ran: nodes to skip, workers to prefer. Null as long as nothing was said. */
+  /** JSON text of operator marks: nodes to skip, workers to prefer. Null while there are none. */
   readonly marks: string | null;
   /** JSON text: which worker last did work of which package for this run. Null before the first success. */
   readonly bindings: string | null;
@@ -75,14 +75,14 @@ export interface TaskRow {
   readonly pin: WorkerId | null;
   readonly line: QueueName | null;
   readonly band: number;
-  /** Given by the store when the task enters a line; null asks for one. */
+  /** Assigned by the store when the task enters a queue; null asks for one. */
   readonly rank: number | null;
   /** Predecessors that have not ended, while `waiting`. */
   readonly needs: number;
-  /** Strictly increasing per task: the word of any older fence changes nothing. */
+  /** Strictly increasing per task: reports under an older fence change nothing. */
   readonly fence: number;
   readonly attempt: number;
-  /** Grants in a row that brought no word of the worker; counted before the dispatch leaves. */
+  /** Grants in a row without any report of the worker; counted before the dispatch is sent. */
   readonly deliveries: number;
   /** Attempts that the worker itself reported as failed, or that ran out of time. */
   readonly failures: number;
@@ -101,7 +101,7 @@ export interface TaskRow {
   readonly params: string | null;
   readonly result: string | null;
   readonly error: string | null;
-  /** JSON text of what is known besides: what it said of itself, what it waits for, whom it carries. Read by core/rows/state.ts alone. */
+  /** JSON text of what else is known: its progress, its calls, its iterations. Read by core/rows/task-state.ts alone. */
   readonly state: string | null;
 }
 
@@ -112,9 +112,9 @@ export interface WorkerRow {
   readonly name: string;
   readonly phase: WorkerPhase;
   readonly boot: string;
-  /** Raised by every join: what an older connection still says fails against it. */
+  /** Raised by every join: reports of an older connection are refused by it. */
   readonly epoch: number;
-  /** Which scheduler holds its socket, and in which of that scheduler's lives: where mail for this worker goes. */
+  /** Which scheduler holds its socket, and the epoch of that scheduler's process: where mail for this worker goes. */
   readonly replica: string;
   readonly replicaEpoch: number;
   readonly draining: boolean;
@@ -124,11 +124,11 @@ export interface WorkerRow {
   readonly due: Millis | null;
   /** JSON text of what it announced: slots, packages, runtimes, pool, tags, host. */
   readonly about: string;
-  /** JSON text of how it is: its last words of itself, its session, its former boots. Read by core/crew/condition.ts alone. */
+  /** JSON text of its condition: its last heartbeat, its session, its former boots. Read by core/rows/worker-condition.ts alone. */
   readonly condition: string;
 }
 
-/** A concurrency key and who holds it. Waiters stand in the line `k|<id>`. */
+/** A concurrency key and its holders. Waiting tasks are in the queue `k|<id>`. */
 export interface ConcurrencyKeyRow {
   readonly kind: "key";
   /** `<tenant>/<key>` */
@@ -155,7 +155,7 @@ export interface WorkflowRow {
   readonly body: string;
 }
 
-/** The memory of an Idempotency-Key: which run it made, and for which request. */
+/** What the first request under an Idempotency-Key was answered. `run` is read by core/operations/idempotency.ts alone. */
 export interface IdempotencyRow {
   readonly kind: "ask";
   /** `<tenant>/<key>` */
@@ -166,22 +166,22 @@ export interface IdempotencyRow {
 }
 
 /**
- * A document: what is kept by name and changed by whoever knows its revision. Workflows, people, grants, resources, letters of dead
- * tasks, sticky affinities. The store knows its names, never its body.
+ * A document: stored by name and changed by writers that know its revision. Workflows, users, grants, resources, dead letters,
+ * sticky affinities. The store knows the names of documents, never their bodies.
  */
 export interface DocRow {
   readonly kind: "doc";
-  /** `<tenant>/<collection>/<name>`; a name may hold slashes, a tenant and a collection never do. */
+  /** `<tenant>/<collection>/<name>`; a name may contain slashes, a tenant and a collection never do. */
   readonly id: string;
   readonly tenant: Tenant;
   readonly collection: string;
-  /** Raised by every write, from 1: whoever writes names the one it read. */
+  /** Raised by every write, from 1: a writer names the revision it read. */
   readonly rev: number;
   readonly at: Millis;
   readonly due: Millis | null;
   /** Lists of a collection are read in this order, then by id. */
   readonly sort: string;
-  /** Words a search finds it by, in lower case, blanks between them. */
+  /** Words a search finds it by, in lower case, separated by spaces. */
   readonly terms: string;
   /** JSON text. */
   readonly body: string;
@@ -195,7 +195,7 @@ export function keyOf(row: Row): RowKey {
   return `${row.kind}/${row.id}`;
 }
 
-/** A key taken apart; an id may hold slashes, a kind never does. */
+/** Splits a key; an id may contain slashes, a kind never does. */
 export function splitKey(key: RowKey): [kind: Row["kind"], id: string] {
   const slash = key.indexOf("/");
   return [key.slice(0, slash) as Row["kind"], key.slice(slash + 1)];
@@ -222,14 +222,14 @@ function rootOfDocument(key: RowKey): RowKey {
   return collectionsOwnedByRun.has(collection) ? runKey(runOf(name.join("/"))) : key;
 }
 
-/** The row whose lock stands for this row: a task is guarded by its run, everything else by itself. */
+/** The row whose lock guards this row: the run for its tasks, otherwise the row itself. */
 export function rootOf(key: RowKey): RowKey {
   if (key.startsWith("task/")) return runKey(runOf(key.slice(5)));
   return key.startsWith("doc/") ? rootOfDocument(key) : key;
 }
 
 /**
- * What a task printed in one turn: one row, known by its attempt and the number of its first chunk. Written once, read in order, removed by
+ * What a task printed in one turn: one row, identified by its attempt and the number of its first chunk. Written once, read in order, removed by
  * age; the log only points here.
  */
 export interface ChunkRow {
@@ -246,13 +246,13 @@ export interface ChunkRow {
   readonly body: string;
 }
 
-/** One fact: a word of the log. `data` holds what a reader cannot derive; ids of bodies, not bodies. */
+/** One fact of the log. `data` holds what a reader cannot derive; ids of bodies, not bodies. */
 export interface Fact {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** All that one subject (a run, a worker) went through in one turn: one row in the log, as many positions as facts. */
+/** All facts about one subject (a run, a worker) in one turn: one row in the log, as many positions as facts. */
 export interface LogEntry {
   readonly tenant: Tenant;
   readonly subject: RowKey;

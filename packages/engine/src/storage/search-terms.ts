@@ -1,16 +1,16 @@
-// The words a search finds things by: how a text is cut into words, which words a run has, and whether all that is looked for is
-// there. Pure; the stores index by it and agree by it. What is kept as a document brings its own words.
+// The words by which a search finds runs: how a text is split into words, which words a run has, and whether all words searched for are
+// among them. Pure, so that all stores index alike. Documents bring their own words.
 
 import type { RunRow } from "./rows.ts";
 
-/** Longer words are cut, on both sides of a comparison; an index takes none of any length. */
+/** Longer words are cut, on both sides of a comparison; indexes limit the length of a word. */
 const wordLengthMax = 64;
-/** So many words of one run are looked at: an endless error message must not become an endless index. */
+/** Words indexed per run: an endless error message must not become an endless index. */
 const wordsMax = 96;
 
 /**
- * Lower case, cut at everything in ASCII that is neither letter nor digit; all other characters belong to words, because an index must
- * cut alike wherever it runs, and knows no more of alphabets than that.
+ * Lower case, split at every ASCII character that is neither letter nor digit; all other characters belong to words. Indexes of all stores
+ * must split alike, and they know no more of alphabets than that.
  */
 export function searchWords(text: string): string[] {
   const words = text.toLowerCase().match(/[^\0-/:-@[-`{-\x7f]+/g) ?? [];
@@ -23,14 +23,14 @@ function truncateWord(word: string): string {
   return head.isWellFormed() ? head : head.slice(0, -1);
 }
 
-/** Whether each word looked for begins a word that is there. */
+/** Whether each word searched for begins a word that is present. */
 export function matchesAllWords(there: readonly string[], wanted: readonly string[]): boolean {
   return wanted.every((word) => there.some((one) => one.startsWith(word)));
 }
 
 /**
- * What a run is found by: its id, the name of its workflow, its client, who started it, the values of its labels, and what it failed
- * of. Lower-case words, each once, blanks between them.
+ * The words of a run: its id, the name of its workflow, its client, its starter, the values of its labels, and its error. Lower-case
+ * words, each once, separated by spaces.
  */
 export function runSearchTerms(run: RunRow): string {
   const about = parseObjectOrEmpty(run.about);
@@ -45,7 +45,7 @@ export function runSearchTerms(run: RunRow): string {
   return [...words].join(" ");
 }
 
-/** Whether two images of a run are found by the same words, without spelling them. */
+/** Whether two images of a run have the same words, without computing them. */
 export function hasSameSearchTerms(a: RunRow, b: RunRow): boolean {
   return a.error === b.error && a.about === b.about && a.label === b.label && a.client === b.client;
 }
@@ -59,7 +59,7 @@ function parseObjectOrEmpty(text: string): Readonly<Record<string, unknown>> {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
-    // What cannot be read is not found by its words; a turn must not fail over an index for people.
+    // Text that cannot be parsed has no words; a turn must not fail over an index.
     return {};
   }
 }

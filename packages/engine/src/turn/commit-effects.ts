@@ -1,4 +1,4 @@
-// What a turn changes outside the store once it is on disk: the fleet moves, the doors hear of it, what was left over waits again.
+// What a turn changes outside the store once it is stored: the fleet is updated, effects are emitted, deferred commands wait again.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
 import { InvariantBroken } from "../core/rows/invariant-broken.ts";
@@ -27,12 +27,12 @@ export class CommitEffects {
     this.#mayReorder = turnsInFlight > 1;
   }
 
-  /** Whether a turn at this instant looks at everything, and not only at what was told. */
+  /** Whether a turn at this instant checks everything, not only what it was notified of. */
   isFullCheckDue(now: Millis): boolean {
     return now - this.#lastFullCheck >= this.#idleMs;
   }
 
-  /** The fleet moves. `isAlone`: no other turn is pending, so nobody decides on the fleet as it was. */
+  /** Updates the fleet. `isAlone`: no other turn is pending, so none was decided on the fleet as it was before. */
   applyToFleet({ work, decision, routeVersion }: DecidedTurn, isAlone: boolean): void {
     for (const change of work.fleetChanges) {
       this.#fleet.apply(change);
@@ -41,7 +41,7 @@ export class CommitEffects {
     this.#routes.endTurn(routeVersion);
     if (this.isFullCheckDue(work.now)) {
       this.#lastFullCheck = work.now;
-      // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
+      // Hints may be lost, and heads of queues may have been busy when they were claimed: check them all again.
       this.#fleet.activateServedQueues();
       this.#routes.requestReload();
     }
@@ -49,7 +49,7 @@ export class CommitEffects {
     this.counters.commands += decision.answers.length;
   }
 
-  /** `first` is each tenant's first position of this turn, where the store has said it. */
+  /** `first` is each tenant's first position of this turn; empty where the store's answer was lost. */
   publish({ work, decision }: DecidedTurn, first: ReadonlyMap<string, number>): void {
     const effects: Effect[] = [...decision.answers, ...work.effects, ...work.resultLatencies.toMetricSamples()];
     for (const effect of work.effects) if (effect.type === "dispatch") this.counters.grants++;

@@ -1,5 +1,5 @@
-// One round of deciding: every command and every timer on one board, each under its own mark. What cannot be decided is set apart with
-// its reason; nothing here lasts beyond the round, so a round that lacked rows can simply be made again from the start.
+// One round of deciding: every command and every timer on one unit of work, each after its own savepoint. What cannot be decided is set
+// aside with its reason. Nothing here outlives the round, so a round that lacked rows can be repeated from the start.
 
 import { Fault, fault } from "@astraflow/protocol";
 import { decide } from "../core/decide.ts";
@@ -22,7 +22,7 @@ export interface DecisionRound {
   readonly batch: readonly WaitingCommand[];
   readonly claims: readonly QueueClaim[];
   readonly expiryLimits: ExpiryLimits;
-  /** Whether it is time to look at how alive the sessions are. */
+  /** Whether it is time to check how alive the sessions are. */
   readonly isFullCheck: boolean;
   readonly quarantine: ReadonlySet<RowKey>;
 }
@@ -32,11 +32,11 @@ export class Decision {
   /** Commands that are part of this turn, and the answer each gets after the commit, at the same place. */
   readonly decided: WaitingCommand[] = [];
   readonly answers: CommandAnswer[] = [];
-  /** Which unit (by a root of it) each command or timer wrote to. */
+  /** Which change set (by a root of it) each command or timer wrote to. */
   readonly writers: { readonly root: RootRef; readonly item: WaitingCommand | null }[] = [];
-  /** Rows that must be loaded before the round can be made again. */
+  /** Rows that must be loaded before the round can be repeated. */
   readonly missing = { rows: new Set<RowKey>(), lists: new Map<string, TaskListQuery>(), peekedWorkers: new Set<WorkerId>() };
-  /** Commands whose root another turn holds. */
+  /** Commands whose root another turn has locked. */
   readonly busyCommands: { readonly item: WaitingCommand; readonly root: RowKey }[] = [];
   /** Commands and timers that threw. */
   readonly failedCommands: { readonly item: WaitingCommand; readonly problem: unknown }[] = [];
@@ -105,7 +105,7 @@ export class Decision {
     } catch (problem) {
       this.work.rollbackTo(savepoint);
       if (problem instanceof RowsMissing) this.#addMissing(problem);
-      // A timer whose root is busy comes again with the next turn.
+      // A timer whose root is busy is due again in the next turn.
       else if (!(problem instanceof RootBusy)) this.failedTimers.push({ root: rootKey(root), problem });
     }
   }

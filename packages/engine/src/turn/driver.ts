@@ -1,5 +1,5 @@
 // The driver of turns, the engine's only asynchronous file: begin, decide (again where rows were missing), commit, then speak.
-// It decides nothing about work; it decides what happens when a unit throws, a root is busy, a commit fails or its outcome is unknown.
+// It decides nothing about work, only what happens when something throws, a root is busy, a commit fails or its outcome is unknown.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import { Fleet, noPendingChanges } from "../core/fleet/fleet.ts";
@@ -23,7 +23,7 @@ import { RouteRegistry } from "./route-registry.ts";
 import { buildTurnRequest, commandsForTurn } from "./turn-request.ts";
 import { type NextTurn, TurnSchedule } from "./turn-schedule.ts";
 
-/** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
+/** Rounds of loading a turn may need; a turn that needs more is a bug, not a big turn. */
 const roundsMax = 200;
 const noWorkers: ReadonlySet<WorkerId> = new Set();
 const plansCachedMax = 1_000;
@@ -58,7 +58,7 @@ export class TurnDriver implements Engine {
   #isFinishingTurns = false;
   /** The outcome of the first turn pending cannot be had from the store yet: nothing begins before it can. */
   #isUnsettled = false;
-  /** Resolved when a command came or a turn landed. */
+  /** Resolved when a command arrives or a turn is finished. */
   #activity = Promise.withResolvers<void>();
 
   constructor(world: World, settings: EngineSettings, mutant: EngineMutant | null) {
@@ -88,7 +88,7 @@ export class TurnDriver implements Engine {
     const { lastTurn, epoch } = await this.#world.store.open(me);
     this.#turn = lastTurn;
     this.#context = this.#createContext({ replica: me.replica, epoch });
-    // Heard from the first moment on: what is told while the routes are read would otherwise be missed.
+    // Listen before the routes are read, so that no hint is missed meanwhile.
     this.#world.store.onHint((hint) => {
       // News of the log is for readers; only work and mail are a reason for a turn.
       if (hint.type === "log") return;
@@ -138,7 +138,7 @@ export class TurnDriver implements Engine {
     if (this.#running !== null) return;
     this.#running = this.#loop().finally(() => {
       this.#running = null;
-      // Something may have come between the loop's last look and now.
+      // Something may have arrived between the loop's last check and now.
       if (this.#schedule.isWoken && !this.#stopping) this.wake();
     });
   }
@@ -211,7 +211,7 @@ export class TurnDriver implements Engine {
     try {
       decision = await this.#decide(tx, batch, claims);
     } catch (problem) {
-      // The store went away in the middle of the turn: nothing is written, all of it comes again.
+      // The store failed in the middle of the turn: nothing is written, all of it is tried again.
       await tx.abort().catch((cause: unknown) => this.#report("E.STORE.BUSY", "a turn could not be given up", {}, cause));
       return this.#planNext(this.#handleStoreOutage(batch, problem));
     }
@@ -265,7 +265,7 @@ export class TurnDriver implements Engine {
     }
   }
 
-  /** Lands what can land, in the order of taking off. */
+  /** Finishes turns in the order they were started, as far as their outcomes are known. */
   async #finishTurns(): Promise<void> {
     if (this.#isFinishingTurns) return;
     this.#isFinishingTurns = true;
@@ -293,7 +293,7 @@ export class TurnDriver implements Engine {
     for (const worker of outcome.changedWorkers ?? []) this.#fleet.unverifiedWorkers.add(worker);
     const root = outcome.unit === undefined ? null : (pendingTurn.changeSetRoots[outcome.unit] ?? null);
     this.#inbox.putBack(this.#retries.retryAfterFailedCommit(pendingTurn, root, outcome.fault));
-    // Whoever was relied on in vain is looked at first by the next turn.
+    // The next turn first verifies the workers that were not as expected.
     return root === null && outcome.changedWorkers === undefined ? this.#schedule.backOffAfterFailure(this.#now) : "again";
   }
 
@@ -301,7 +301,7 @@ export class TurnDriver implements Engine {
     this.#schedule.planNext(next, this.#inbox.size > 0);
   }
 
-  /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
+  /** A jump of the store's clock between two turns means that no lease could have been renewed meanwhile. */
   #detectAbsence(now: Millis): void {
     const away = this.#now === 0 || now - this.#now > this.#settings.idleMs * absenceIdlePeriods;
     if (away) this.#availableSince = now;
@@ -327,7 +327,7 @@ export class TurnDriver implements Engine {
     }
   }
 
-  /** Nothing is said or tried again before the store knows what became of the turn; while it cannot say, no other turn begins. */
+  /** Nothing is emitted or retried before the store knows the outcome of the turn; until then no other turn begins. */
   async #settleOutcome({ turn }: PendingTurn): Promise<Exclude<CommitOutcome, { outcome: "unknown" }> | null> {
     try {
       const verdict = await this.#world.store.settle(turn);
@@ -343,7 +343,7 @@ export class TurnDriver implements Engine {
     }
   }
 
-  /** The turn is on disk (or wrote nothing): now the fleet moves and the doors hear of it. */
+  /** The turn is stored (or wrote nothing): update the fleet, then emit its effects. */
   #applyCommitted(decided: DecidedTurn, first: ReadonlyMap<string, number>): void {
     this.#schedule.turnCommitted();
     this.#world.failpoint("turn.committed");
@@ -364,7 +364,7 @@ export class TurnDriver implements Engine {
 
   #nextWake({ tx, work, decision, deferred }: PendingTurn): NextTurn {
     const isStuck = decision.busyCommands.length > 0 && decision.decided.length === 0 && this.#inbox.size === deferred.length;
-    // Nothing else waits, and whoever holds the roots needs a moment; asking without a pause would only keep the store busy.
+    // Nothing else waits, and the holder of the roots needs a moment; retrying without a pause would only load the store.
     const pause = this.#schedule.backOffIfBusy(isStuck, tx.now);
     if (pause !== null) return pause;
     if (deferred.length > 0 || this.#hasMoreToPlace()) return "again";

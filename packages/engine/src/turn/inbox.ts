@@ -1,5 +1,5 @@
-// Commands that wait for their turn. Words of workers go before orders of callers, so that finished work is never behind new work;
-// tenants take turns, so that one flood does not make the others wait; inside one tenant and lane the order of arrival holds.
+// Commands that wait for a turn. Reports of workers go before requests of callers: finished work must not queue behind new work. Tenants
+// alternate, so that one flood does not make the others wait; commands of one tenant and lane keep their order.
 
 import { FifoQueue } from "@astraflow/protocol";
 import type { Command, CommandRequest } from "../interface/command.ts";
@@ -9,7 +9,7 @@ export interface WaitingCommand {
   readonly ref: number;
   readonly command: Command;
   readonly bytes: number;
-  /** Store time when it came, as far as the engine knew. */
+  /** Store time when it arrived, as far as the engine knew. */
   readonly at: Millis;
   /** Id for what a `run.start` will make, chosen once so that every try makes the same run. */
   newRunId: RunId | null;
@@ -19,7 +19,7 @@ export interface WaitingCommand {
   busyTurns: number;
   /** Suspected of poisoning its turn: decided alone. */
   isDecidedAlone: boolean;
-  /** The session it speaks for has ended since it came. */
+  /** The session it belongs to has ended since it arrived. */
   isSessionGone: boolean;
 }
 
@@ -28,7 +28,7 @@ type TenantQueues = Map<Tenant, FifoQueue<WaitingCommand>>;
 export class CommandInbox {
   readonly #workerCommands: TenantQueues = new Map();
   readonly #callerCommands: TenantQueues = new Map();
-  /** Left over from an earlier turn: they go first, in their old order. */
+  /** Deferred by an earlier turn: they go first, in their old order. */
   #returned: WaitingCommand[] = [];
   #size = 0;
 
@@ -50,8 +50,8 @@ export class CommandInbox {
   }
 
   /**
-   * The next batch. A suspect comes alone. A quarter of the turn is kept for orders while any wait. What is not clear keeps its place
-   * before all that came later.
+   * The next batch. A suspect is taken alone. A quarter of the turn is reserved for requests of callers while any wait. What is not clear
+   * keeps its place before everything that arrived later.
    */
   take(most: number, bytesMost: number, isClear: ((item: WaitingCommand) => boolean) | null): WaitingCommand[] {
     const batch = this.#next(most, bytesMost);
@@ -78,7 +78,7 @@ export class CommandInbox {
     return count;
   }
 
-  /** One from each tenant in turn until the room is used up, but for what is kept for others. */
+  /** One command of each tenant in turn until the batch is full, except for the `kept` reserved places. */
   #drain(lane: TenantQueues, batch: WaitingCommand[], room: { count: number; bytes: number }, kept: number): void {
     while (lane.size > 0) {
       for (const [tenant, queue] of lane) {
@@ -87,7 +87,7 @@ export class CommandInbox {
           lane.delete(tenant);
           continue;
         }
-        // One command is always taken, however large: the door has bounded it.
+        // One command is always taken, however large: the door has limited its size.
         if (room.count <= kept || (room.bytes < item.bytes && batch.length > 0)) {
           // Next time it is this tenant's turn first.
           this.#rotate(lane, tenant);
@@ -110,7 +110,7 @@ export class CommandInbox {
     }
   }
 
-  /** When the oldest word that still waits came in; Infinity when none does. */
+  /** When the oldest waiting report arrived; Infinity when none waits. */
   oldestWorkerCommandAt(): Millis {
     let oldest = Number.POSITIVE_INFINITY;
     for (const item of this.#returned) if (!item.command.type.startsWith("run.")) oldest = Math.min(oldest, item.at);

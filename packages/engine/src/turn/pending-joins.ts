@@ -1,4 +1,4 @@
-// Joins that have been asked for and are not on disk yet, by session: one whose session ends meanwhile must not take the worker from
+// Joins that were requested and are not stored yet, by session: one whose session ends meanwhile must not take the worker from
 // where it is by then.
 
 import type { WaitingCommand } from "./inbox.ts";
@@ -6,7 +6,7 @@ import type { WaitingCommand } from "./inbox.ts";
 export class PendingJoins {
   readonly #bySession = new Map<string, WaitingCommand>();
 
-  /** A command has come in. A leave ends the join of its session that still waits. */
+  /** A command has arrived. A leave cancels the join of its session that still waits. */
   commandArrived(item: WaitingCommand): void {
     const { command } = item;
     if (command.type === "worker.join") this.#bySession.set(command.session, item);

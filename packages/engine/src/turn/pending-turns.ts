@@ -1,6 +1,6 @@
 // Turns that have been decided and whose commits are under way. What they decided about is left alone by the turns that follow until
-// they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
-// off, so the fleet moves and the doors hear as if there had been one turn at a time.
+// they are finished: commands on the same roots wait, and so do commands about a worker they concern. Turns finish in the order they
+// were started, so the fleet and the doors see the same as with one turn at a time.
 
 import { rowsNeededBy } from "../core/decide.ts";
 import type { LeasedAttempt } from "../core/fleet/connected-worker.ts";
@@ -14,7 +14,7 @@ import type { WaitingCommand } from "./inbox.ts";
 export interface DecidedTurn {
   readonly decision: Decision;
   readonly work: UnitOfWork;
-  /** Which tellings of lines this turn could know of. */
+  /** Which queue activity this turn could know of. */
   readonly routeVersion: number;
   /** Commands left for another turn. */
   readonly deferred: readonly WaitingCommand[];
@@ -24,15 +24,15 @@ export interface PendingTurn extends DecidedTurn {
   readonly turn: number;
   readonly tx: TurnTransaction;
   readonly changeSets: readonly ChangeSet[];
-  /** One root of each unit, at the unit's place. */
+  /** One root of each change set, at the same index. */
   readonly changeSetRoots: readonly RowKey[];
-  /** What the store said; null while it has not. */
+  /** The outcome of its commit; null while it is unknown. */
   outcome: CommitOutcome | null;
 }
 
 export class PendingTurns {
   readonly #turns: PendingTurn[] = [];
-  /** Known when somebody asked since the last change; with one turn at a time nobody does. */
+  /** Computed on demand since the last change; not needed with one turn at a time. */
   #scope: PendingScope | null = null;
 
   get size(): number {
@@ -54,7 +54,7 @@ export class PendingTurns {
     this.#scope = null;
   }
 
-  /** What the floor must know of these turns; `waiting`: workers whose own commands wait for them to land. */
+  /** What the fleet must know of these turns; `waiting`: workers whose own commands wait for them to finish. */
   pendingChanges(waiting: ReadonlySet<WorkerId>): PendingChanges {
     if (this.#turns.length === 0) return noPendingChanges;
     const { unsettledWorkers, concernedWorkers, grantedAttempts } = this.#pendingScope();
@@ -65,7 +65,7 @@ export class PendingTurns {
     };
   }
 
-  /** Decides command by command, in their order, which may go now. */
+  /** Decides command by command, in their order, which may be taken now. */
   admission(): CommandAdmission {
     return new CommandAdmission(this.#pendingScope());
   }
@@ -108,9 +108,9 @@ function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
   return { roots, unsettledWorkers, concernedWorkers, grantedAttempts };
 }
 
-/** Moves that leave the connected worker as ready for work as it was. */
+/** Changes after which the worker can take as much work as before. */
 function keepsWorkerReady(one: FleetChange): boolean {
-  // One that goes on after its wait takes its slot back; one that begins to wait frees it.
+  // An attempt that goes on after waiting takes its slot back; one that begins to wait frees it.
   if (one.type === "wait") return one.isWaiting;
   const { type } = one;
   return type === "release" || type === "ack" || type === "verify" || type === "recheck" || type === "load";
@@ -127,7 +127,7 @@ function rootsOfCommand(item: WaitingCommand): RowKey[] {
     .map(rootOf);
 }
 
-/** A command about the worker itself: a join, a beat, a drain. Its rows and its connected worker must be what the floor says. */
+/** A command about the worker itself: a join, a heartbeat, a drain. The fleet must be up to date for it. */
 function isAboutWorker({ command }: WaitingCommand): boolean {
   return command.type.startsWith("worker.");
 }
@@ -136,7 +136,7 @@ export class CommandAdmission {
   readonly #scope: PendingScope;
   /** What commands that were held back are about: nothing overtakes them there. */
   readonly #heldBackRoots = new Set<RowKey>();
-  /** Workers whose own commands were held back: they get no grants until those have gone, or the commands might wait for ever. */
+  /** Workers whose own commands were held back: they get no grants until those are decided, or the commands might wait for ever. */
   readonly waitingWorkers = new Set<WorkerId>();
 
   constructor(scope: PendingScope) {

@@ -1,4 +1,4 @@
-// Faults as answers: what a caller hears when its command was not carried out.
+// Faults as answers to commands that were not carried out.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { CommandAnswer } from "../interface/effect.ts";

@@ -1,5 +1,5 @@
-// What becomes of commands and timers that a turn could not bring to an end: whose root is busy, who threw, whose unit the store refused,
-// whose commit failed. Each is tried again as often as makes sense, a suspect alone; then its caller hears why. The others never wait.
+// What happens to commands and timers that a turn could not finish: the root is busy, it threw, the store refused its change set, the
+// commit failed. Each is retried a bounded number of times, a suspect alone; then its caller gets the reason. The others never wait.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Effect } from "../interface/effect.ts";
@@ -60,9 +60,9 @@ export class RetryAndQuarantine {
     return deferred;
   }
 
-  /** A row whose timer cannot be decided is tried once more, then left alone, so that it never holds up the others. */
+  /** A root whose timer throws is tried once more, then quarantined, so that it never holds up the others. */
   #suspectRoot(root: RowKey, problem: unknown): void {
-    // Mail is taken once, readable or not; what it would have said is found out by the next heartbeat.
+    // Mail is taken once, readable or not; the next heartbeat finds out what it was about.
     if (root.startsWith("mail/")) return this.#report("E.INTERNAL", `${root} cannot be read and is dropped`, { root }, problem);
     const times = (this.#suspects.get(root) ?? 0) + 1;
     this.#suspects.set(root, times);
@@ -72,12 +72,12 @@ export class RetryAndQuarantine {
     this.#quarantine.add(root);
   }
 
-  /** Nothing was written. A named unit (by a root of it) is tried alone; the others go again. Returns the commands for another turn. */
+  /** Nothing was written. The named change set (by a root) is tried alone, the others again together. Returns the commands for another turn. */
   retryAfterFailedCommit({ decision, work, deferred }: DecidedTurn, root: RowKey | null, problem: Fault): WaitingCommand[] {
     const blamed = new Set(
       decision.writers.filter((one) => root !== null && work.changeSetRootOf(one.root) === root).map((one) => one.item),
     );
-    // Timers and grants that share a unit with a command come after it; the command is suspected first.
+    // Timers and grants that share a change set with a command come after it; the command is suspected first.
     if (root !== null && ![...blamed].some((item) => item !== null)) this.#suspectRoot(root, problem);
     const again: WaitingCommand[] = [];
     for (const item of [...decision.decided, ...deferred]) {
@@ -94,7 +94,7 @@ export class RetryAndQuarantine {
     return again;
   }
 
-  /** The store did not even begin: the commands wait a little, then their callers hear of it. */
+  /** The store did not even begin: the commands are retried for a while, then refused. */
   retryAfterOutage(batch: readonly WaitingCommand[], problem: Fault): WaitingCommand[] {
     for (const item of batch) item.failedCommits++;
     return batch.filter((item) => !this.#refuseIfExhausted(item, problem, `the store is away: ${problem.message}`));
@@ -102,7 +102,7 @@ export class RetryAndQuarantine {
 
   #refuseIfExhausted(item: WaitingCommand, problem: Fault, why: string): boolean {
     if (item.failedCommits < triesMax) return false;
-    // A store that is not durable any more needs an operator, not patience; everything else may pass.
+    // A store that is no longer durable needs an operator; any other failure may pass.
     const code = problem.code === "E.STORE.DURABILITY" ? problem.code : "E.STORE.BUSY";
     this.#reporter.emit([refusalAnswer(item.ref, fault(code, `${why}; try again`))]);
     return true;

@@ -1,5 +1,5 @@
-// Which routes there are and which lines have been told of. Routes are read from the store at the start, whenever a hint names one
-// that is not known here, and now and then. A line told of while a turn is under way counts after that turn, which may have seen it empty.
+// Which routes exist and which queues became active. Routes are read from the store at the start, whenever a hint names an unknown one,
+// and now and then. A queue that becomes active during a turn counts after it: that turn may have seen the queue empty.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../core/fleet/route.ts";
@@ -8,7 +8,7 @@ import type { QueueName } from "../storage/rows.ts";
 
 export class RouteRegistry {
   readonly #fleet: Fleet;
-  /** Lines told of, and when: by a number that rises with every telling. */
+  /** Queues that became active, with a number that rises every time. */
   readonly #activity = new Map<QueueName, number>();
   #version = 0;
   #hasUnknownRoute = false;
@@ -17,7 +17,7 @@ export class RouteRegistry {
     this.#fleet = fleet;
   }
 
-  /** Another scheduler says that a line has work. */
+  /** Another scheduler reports that a queue has tasks. */
   handleQueueHint(queue: QueueName): void {
     const target = parseQueueName(queue);
     if (target === null) return;
@@ -26,17 +26,17 @@ export class RouteRegistry {
     this.#fleet.apply({ type: "activate", line: queue });
   }
 
-  /** Hints get lost: now and then the routes are read again although nobody told of a new one. */
+  /** Hints may be lost: now and then the routes are read again although no hint named a new one. */
   requestReload(): void {
     this.#hasUnknownRoute = this.#fleet.workers.size > 0;
   }
 
-  /** A line has been heated, by a hint or by a turn that has landed. */
+  /** A queue became active, by a hint or by a turn that has finished. */
   noteActivity(queue: QueueName): void {
     this.#activity.set(queue, ++this.#version);
   }
 
-  /** A turn begins: what was told before it is in its claims. The answer is for `close`. */
+  /** A turn begins: earlier activity is part of its claims. Returns the version to pass to `endTurn`. */
   async beginTurn(reader: Pick<StoreReader, "page">, isAlone: boolean): Promise<number> {
     if (isAlone) this.#activity.clear();
     const routeVersion = this.#version;
@@ -54,7 +54,7 @@ export class RouteRegistry {
     }
   }
 
-  /** The turn that began at `mark` is over, and the floor has moved as it decided: lines it may have found empty too early are hot again. */
+  /** The turn that began at this version is over and the fleet is updated: queues it may have found empty too early are active again. */
   endTurn(routeVersion: number): void {
     for (const [queue, version] of this.#activity)
       if (version > routeVersion) this.#fleet.apply({ type: "activate", line: queue });

@@ -1,4 +1,4 @@
-// What a turn takes and asks for when it begins: how many of the waiting commands, and which rows, lists and claims. Pure.
+// What a turn takes and requests when it begins: how many of the waiting commands, and which rows, lists and claims. Pure.
 
 import { listsNeededBy, rowsNeededBy } from "../core/decide.ts";
 import { rowsForTimers } from "../core/timers.ts";
@@ -21,7 +21,7 @@ export function commandsForTurn(waiting: number, inFlight: number, { turnCommand
   return Math.min(turnCommandsMax, Math.max(commandsPerTurnMin, Math.ceil(waiting / (others + 1))));
 }
 
-/** A run that is to be born gets its id here, so that a turn that goes again asks for the same rows. */
+/** A run to be started gets its id here, so that a repeated turn requests the same rows. */
 export function buildTurnRequest(
   context: DecisionContext,
   batch: readonly WaitingCommand[],

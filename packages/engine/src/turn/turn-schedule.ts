@@ -1,22 +1,22 @@
-// When the driver looks again: at once, at an instant, or after a pause although something waits. It counts what went wrong in a row
+// When the next turn begins: at once, at an instant, or after a pause although something waits. It counts failures in a row
 // and sets no timer.
 
 import type { Millis } from "../storage/rows.ts";
 
-/** When to look again; a pause although something waits means that the store needs a moment. */
+/** When the next turn begins; a pause although something waits gives the store time. */
 export type NextTurn = Millis | "again" | { readonly pauseUntil: Millis };
 
 const busyPauseMsMax = 16;
 
 export class TurnSchedule {
   readonly #idleMs: number;
-  /** Something has come that no turn has looked at. */
+  /** Something has arrived that no turn has taken. */
   isWoken = false;
-  /** What the turns that landed ask for: the earliest wake, or a pause. */
+  /** What finished turns ask for: the earliest wake, or a pause. */
   #wakeAt: Millis = Number.POSITIVE_INFINITY;
   #pauseUntil: Millis | null = null;
   #failures = 0;
-  /** Why the store was last away: reported once, until it is there again or says something else. */
+  /** The last failure of the store: reported once, until it works again or fails with another code. */
   #lastOutageCode: string | null = null;
   /** Turns in a row in which every command met a busy root. */
   #busyTurns = 0;
@@ -34,12 +34,12 @@ export class TurnSchedule {
     return this.#failures > 0;
   }
 
-  /** Somebody looks again: a pause that was asked for is over. */
+  /** Ends a pause. */
   resume(): void {
     this.#pauseUntil = null;
   }
 
-  /** A turn takes all that has come; alone, it also replaces what earlier ones asked for. */
+  /** A turn takes everything that has arrived; alone, it also replaces what earlier turns asked for. */
   turnStarted(isAlone: boolean): void {
     this.isWoken = false;
     if (isAlone) this.#wakeAt = Number.POSITIVE_INFINITY;
@@ -63,13 +63,13 @@ export class TurnSchedule {
     this.#lastOutageCode = null;
   }
 
-  /** The pause after a failure: longer with every one in a row, so that a full disk is not asked a thousand times a second. */
+  /** The pause after a failure grows with every failure in a row, so that a full disk is not tried a thousand times a second. */
   backOffAfterFailure(now: Millis): NextTurn {
     this.#failures++;
     return { pauseUntil: now + Math.min(this.#idleMs, 2 ** Math.min(this.#failures, 20)) };
   }
 
-  /** Whether this trouble of the store has not been told yet. */
+  /** Whether this failure of the store has not been reported yet. */
   isNewOutage(code: string): boolean {
     const isNews = code !== this.#lastOutageCode;
     this.#lastOutageCode = code;

@@ -1,4 +1,4 @@
-// The frame that a grant becomes: made from rows alone, so that a repeat of it is the same frame under the same id.
+// The dispatch of a grant: built from rows alone, so that a repeat is the same dispatch under the same id.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { SendDispatch } from "../../interface/effect.ts";
@@ -37,7 +37,7 @@ export function sendDispatch(
     concurrencyKey: wireConcurrencyKey(run, node, task),
     priority: task.band,
   };
-  // Hot: a task with no more to say is not copied for it.
+  // Hot: a task without optional fields is not copied.
   const isPlain = task.state === null && run.source === "" && node.host === null && node.chain.length === 0;
   const dispatch = isPlain ? plain : { ...plain, ...optionalFields(work, context, run, node, task) };
   work.emit({ type: "dispatch", session: connected.session, worker: connected.worker, tenant: run.tenant, dispatch });
@@ -59,7 +59,7 @@ function optionalFields(
   };
 }
 
-/** Only a run of a kept version, or of the draft, is the workflow's: a definition that was sent may name any id it likes. */
+/** Only a run of a stored version or draft names its workflow: a definition that came with the request may name any id. */
 export function workflowField(run: RunRow): Pick<SendDispatch["dispatch"], "workflow"> {
   if (run.source === "") return {};
   const { version = null } = readRunOrigin(run);
@@ -68,7 +68,7 @@ export function workflowField(run: RunRow): Pick<SendDispatch["dispatch"], "work
 
 type ChainFields = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainIndex">;
 
-/** What a middleware, or a host that is run through its chain, is told of the chain. */
+/** What the dispatch of a middleware, or of a host with middlewares, contains about the chain. */
 function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
   if (node.host === null && node.chain.length === 0) return {};
   const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(slotOf(task)))?.nodes;
@@ -77,7 +77,7 @@ function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, no
   return node.chainIndex === null ? fields : { ...fields, chainIndex: node.chainIndex };
 }
 
-/** What contradicts itself in what the dispatch of this task would say of its chain; a worker could only guess what is meant. */
+/** What is contradictory in the chain fields of this task's dispatch; a worker could only guess. */
 export function findChainContradiction(
   work: UnitOfWork,
   context: DecisionContext,
@@ -109,12 +109,12 @@ function affinityField({ key, mode, until }: NonNullable<ReturnType<typeof readT
 }
 
 /**
- * A worker lets one task of a key run at a time; a key with room for more is kept by the engine alone, and every task gets its own. A node
- * that runs more than once (in frames, or called through a chain) has a key for each time.
+ * A worker runs one task of a key at a time; a key with a higher limit is enforced by the engine alone, and every task gets its own. A node
+ * that runs more than once (in iterations, or called through a chain) has a key for each time.
  */
 function wireConcurrencyKey(run: RunRow, node: PlanNode, task: TaskRow): string {
   const { key, limit = 1 } = node.policy.concurrency ?? {};
-  // Without a row's key it runs under the one that its caller holds at this moment.
+  // Without a key in its row it runs under the key that its caller holds.
   if (key !== undefined && limit === 1 && task.key !== null) return key;
   const slot = slotOf(task);
   return slot === String(node.ordinal) ? `${run.id}:${node.id}` : `${run.id}:${slot}:${node.id}`;

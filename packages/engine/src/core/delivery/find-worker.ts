@@ -1,4 +1,4 @@
-// The worker that a command names, and where it sits on this fleet. Reads only.
+// Finding the worker of a command, and its connection here. Reads only.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { WorkerDescription } from "../../interface/command.ts";
@@ -20,7 +20,7 @@ export function findOwnWorker(
 }
 
 /**
- * The live connected worker of a worker here; one from before the worker moved on is nobody's any more. One that this very turn makes or changes is not
+ * The worker's live connection here; null for one from before the worker moved on. One that this turn makes or changes is not in the fleet
  * on the fleet as it will be: the command waits for the next turn.
  */
 export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, row: WorkerRow): ConnectedWorker | null {
@@ -29,7 +29,7 @@ export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, 
   return connected !== undefined && connected.epoch === row.epoch && row.phase === "online" ? connected : null;
 }
 
-/** The connected worker of the session that said something about its worker: one it has here, or has left. Null: the worker has gone on elsewhere since. */
+/** The connection of the session that sent a report: a present one, or one that has left. Null: the worker has a newer session since. */
 export function findReportingWorker(
   work: UnitOfWork,
   context: DecisionContext,
@@ -41,8 +41,8 @@ export function findReportingWorker(
 }
 
 /**
- * The connected worker of a session that has left and that nobody has followed, as its worker's row knows it: what it said before it left may be decided after,
- * and is as true as before. It holds nothing and is given nothing.
+ * The connection of a session that has left without a successor, as the worker's row shows it: its reports from before may be decided
+ * afterwards and still count. It holds nothing and gets nothing.
  */
 export function findDisconnectedWorker(work: UnitOfWork, worker: WorkerId, session: string): ConnectedWorker | null {
   const row = work.worker(worker);

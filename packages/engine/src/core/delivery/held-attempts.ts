@@ -1,4 +1,4 @@
-// Who holds an attempt on this fleet, and how the hold is dropped when the attempt is over. What becomes of the task is decided elsewhere.
+// Releasing an attempt when it is over. What becomes of the task is decided elsewhere.
 
 import type { TaskRow } from "../../storage/rows.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
@@ -8,10 +8,10 @@ import { type StopReason, sendStop } from "./send-stop.ts";
 import { dropAttempt } from "./waiting-attempts.ts";
 import { mailStop } from "./worker-mail.ts";
 
-/** The task's holder has no more say: its slot is free, its session is told when it does not know. */
+/** Takes the attempt from its holder: its slot is free, and its session is told to stop unless it ended the attempt itself. */
 export function releaseAttempt(work: UnitOfWork, context: DecisionContext, task: TaskRow, stop: StopReason | null): void {
   if (task.worker === null) return;
-  // First the answers it waits for, then the stop: a worker that cannot be told to stop must not wait for ever.
+  // First the answers it waits for, then the stop: a worker that cannot be stopped must not wait for ever.
   if (stop !== null && task.state !== null) refuseOpenCalls(work, context, task, stop);
   const connected = context.fleet.workers.get(task.worker);
   const attempt = connected?.attempts.get(task.id);

@@ -1,5 +1,5 @@
-// What a middleware asked of the next of its chain, as its row keeps it, and how it hears the answer: at its session here, or by mail
-// where another scheduler holds its socket. Who calls whom, and what an end means for the chain, is chain.ts.
+// Calls of a middleware to the next node of its chain, as its row stores them, and how the answer is delivered: to its session here, or
+// by mail where another scheduler holds its socket. What calls and ends mean for the chain is in progress/middleware-chain.ts.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
@@ -14,7 +14,7 @@ import type { StopReason } from "./send-stop.ts";
 import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
 import { mailNextAnswer } from "./worker-mail.ts";
 
-/** Calls that one attempt may have open at once. As many answered ones are kept: no more can have been lost on the way to its worker. */
+/** Calls that one attempt may have open at once. As many answered ones are stored: no more can have been lost on the way to its worker. */
 export const openCallsMax = 64;
 
 const isOpen = (call: MiddlewareCall): boolean => call.answer === undefined;
@@ -53,11 +53,11 @@ export function attemptDeadline(context: DecisionContext, node: PlanNode, task: 
   return timeoutMs === null || task.grantedAt === null ? null : task.grantedAt + timeoutMs;
 }
 
-/** As people know it, where it sits here; else by its instance id. Its tenant is nobody's business on the wire. */
+/** The worker's name if it is connected here, otherwise its instance id. Never send the tenant part of the id. */
 const workerNameOf = (fleet: DecisionContext["fleet"], worker: string): string =>
   fleet.workers.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
 
-/** The answer as its words: what the target left, or why there is nothing. */
+/** The answer: the result of the target, or why there is none. */
 export function buildNextAnswer(
   { fleet }: DecisionContext,
   call: MiddlewareCall,
@@ -82,7 +82,7 @@ export function buildNextAnswer(
   };
 }
 
-/** One open call of a leased caller is answered: stored in its row, told in the log, sent. */
+/** Answers one open call of a leased caller: stores it in the row, records it, sends it. */
 export function answerCall(
   work: UnitOfWork,
   context: DecisionContext,
@@ -122,7 +122,7 @@ export function answerCall(
   return answered;
 }
 
-/** True when a session of this fleet is told; else it goes by mail, and the row must remember that it is owed. */
+/** True when a session of this fleet gets it; otherwise it goes by mail, and the row must remember that it is owed. */
 function deliverNextAnswer(
   work: UnitOfWork,
   context: DecisionContext,
@@ -140,7 +140,7 @@ function deliverNextAnswer(
   return false;
 }
 
-/** The attempt is taken from its worker, who may wait for answers that will never come. The rows are the caller's business. */
+/** The attempt is taken from its worker, which may wait for answers that will never come. The caller of this writes the rows. */
 export function refuseOpenCalls(work: UnitOfWork, context: DecisionContext, task: TaskRow, why: StopReason): void {
   const open = openCalls(task);
   if (open.length === 0) return;
@@ -151,7 +151,7 @@ export function refuseOpenCalls(work: UnitOfWork, context: DecisionContext, task
     deliverNextAnswer(work, context, task, id, buildNextAnswer(context, call, null, "next_cancelled", why.reason), false);
 }
 
-/** Answers that no session has heard: the worker is back, and is told now. */
+/** Delivers answers that no session has received: the worker has joined again. */
 export function deliverPendingAnswers(
   work: UnitOfWork,
   context: DecisionContext,

@@ -1,4 +1,4 @@
-// The answer to a middleware's call as words for its session. When it is given is calls.ts, how it gets to another scheduler is worker-mail.ts.
+// The answer to a middleware's call as an effect for its session. middleware-calls.ts decides when, worker-mail.ts delivers to another scheduler.
 
 import type { SendNextAnswer } from "../../interface/effect.ts";
 import type { TaskRow } from "../../storage/rows.ts";

@@ -1,5 +1,5 @@
-// Workers that run short of memory or disk get nothing new until they have room again, and hear that they drain. An operator's drain is
-// another matter: neither undoes the other, and a worker hears of the end only when neither holds.
+// Workers that run short of memory or disk get no new tasks until that is over, and are told to drain. An operator's drain is independent:
+// neither ends the other, and a worker is undrained only when neither holds.
 
 import type { RecordHeartbeat, WorkerDescription } from "../../interface/command.ts";
 import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";
@@ -9,7 +9,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type ReportedUsage = Pick<RecordHeartbeat, "memPct" | "diskPct">;
 
-/** What a worker has too little of after this beat. One that no longer says how much it uses stays as it was. */
+/** What a worker runs short of after this heartbeat. One that no longer reports its use stays as it was. */
 export function pressureAfter(pressure: string | null, usage: ReportedUsage, limits: TenantSettings): string | null {
   const was = pressure === null ? [] : pressure.split(" ");
   const isShort = (cause: string, pct: number | undefined, limit: number): boolean => {
@@ -22,7 +22,7 @@ export function pressureAfter(pressure: string | null, usage: ReportedUsage, lim
   return now.length === 0 ? null : now.join(" ");
 }
 
-/** What keeps a worker from new work, as its connected worker will stand after what this turn has decided so far. */
+/** What keeps a worker from new tasks, including what this turn has decided so far. */
 export function drainStateAfterTurn(
   work: UnitOfWork,
   connected: ConnectedWorker,
@@ -37,8 +37,8 @@ export function drainStateAfterTurn(
 }
 
 /**
- * After a beat: the log hears of a strain that came or went, the worker of a drain that came or went, whoever wanted it. True: a drain that
- * was ended elsewhere, of which the worker hears nothing because its strain keeps it from work.
+ * After a heartbeat: records a pressure that began or ended, and tells the worker of a drain that began or ended, whatever caused it. True:
+ * a drain was ended elsewhere, and the worker is not told because its pressure keeps it from work anyway.
  */
 export function recordPressureChange(
   work: UnitOfWork,
@@ -59,7 +59,7 @@ export function recordPressureChange(
     });
   if (before.pressure !== null && pressure === null)
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.relieved", { memPct, diskPct });
-  // Drained or undrained through another scheduler: the row says so, this fleet does not know yet.
+  // Drained or undrained through another scheduler: the row shows it, this fleet does not yet.
   if (row.draining !== before.draining) work.changeFleet({ type: "drain", worker: connected.worker, on: row.draining });
   if (wasKept === isKept) return pressure !== null && before.draining && !row.draining;
   const reason =
@@ -72,11 +72,11 @@ export function recordPressureChange(
   return false;
 }
 
-/** Only those that know the end of a drain acknowledge either word. */
+/** Only workers that know the end of a drain acknowledge either message. */
 export const acknowledgesDrains = ({ dialect, features }: Pick<WorkerDescription, "dialect" | "features">): boolean =>
   dialect === "v2" && features.includes("undrain");
 
-/** An operator's drain came or went: a worker that is kept from work by its strain anyway hears nothing new. */
+/** An operator's drain began or ended: a worker that is kept from work by its pressure is not told. */
 export function sendDrain(work: UnitOfWork, connected: ConnectedWorker, on: boolean, reason: string): void {
   if (drainStateAfterTurn(work, connected).pressure === null)
     work.emit({ type: "drain", session: connected.session, worker: connected.worker, on, reason });

@@ -1,4 +1,4 @@
-// Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
+// Attempts that wait for their calls through a chain, as they will be after this turn: while they wait they take no slot.
 
 import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
 import type { ConnectedWorker, LeasedAttempt } from "../fleet/connected-worker.ts";
@@ -6,14 +6,14 @@ import type { FleetChange } from "../fleet/fleet.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** The attempt begins to wait, or goes on; nothing where its connected worker is not on this fleet. */
+/** The attempt begins to wait, or goes on; no effect where its worker is not connected here. */
 export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, task: TaskRow, isWaiting: boolean): void {
   const connected = task.worker === null ? null : connectedAfterTurn(work, context, task.worker);
   const attempt = connected?.attempts.get(task.id);
   if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
 }
 
-/** The worker's connected worker as it will be: one that joins in this very turn is told at its new session. */
+/** The worker's connection after this turn: one that joins in this very turn is reached at its new session. */
 export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
   if (work.changedWorkers.has(worker))
     for (const change of work.fleetChanges.toReversed()) {
@@ -36,7 +36,7 @@ export function waitingChange(
   return { type: "wait", worker, task, fence, nodeType, isWaiting };
 }
 
-/** The hold is over. One that waited had given its slot back already. */
+/** The attempt is over. If it waited, its slot was free already. */
 export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt): void {
   const { task, fence } = attempt;
   const change = { type: "release", worker: connected.worker, task, fence } as const;

@@ -58,7 +58,7 @@ function mailToHolder(work: UnitOfWork, context: DecisionContext, task: TaskRow,
   if (worker !== null && isConnectedElsewhere(context, worker)) mailToWorker(work, worker, task.run, id, message);
 }
 
-/** Asks for the addresses that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
+/** Requires the rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
 export function requireHolderAddresses(work: UnitOfWork, context: DecisionContext, tasks: readonly TaskRow[]): void {
   const workers = new Set<WorkerId>();
   for (const { phase, worker } of tasks)
@@ -114,7 +114,7 @@ function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string
 }
 
 /**
- * One message for a worker of this scheduler; one that is no longer connected here was told by its new join. What the message says was
+ * One message for a worker of this scheduler; one that is no longer connected here was informed by its new join. What the message says was
  * true when it was written: whether it still holds is read from the connected worker, and only effects follow from it.
  */
 export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mail): void {

@@ -1,4 +1,4 @@
-// Deadlines of what connected workers hold, kept in the order they pass: each list waits one constant span from an instant, so the oldest is always
+// Deadlines of the attempts that connected workers hold, in the order they pass: each list uses one constant delay, so the oldest is always
 // first and a turn never walks a whole list.
 
 import type { Millis, TaskId, WorkerId } from "../../storage/rows.ts";

@@ -15,9 +15,9 @@ export interface LeasedAttempt {
   acked: boolean;
   /** The ack is in the store too, or never needs to be. */
   stored: boolean;
-  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
+  /** When it was kept over the join of a worker that cannot report: its dispatch will be sent again. Null: no need to. */
   recheckFrom: Millis | null;
-  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
+  /** The worker reported that an attempt of this task still runs there; it may be one under an older fence. */
   isRunningOlder: boolean;
   /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
   isWaiting?: boolean;
@@ -37,11 +37,11 @@ export interface ConnectedWorker {
   resourcePressure: string | null;
   liveness: SessionLiveness;
   heartbeatAt: Millis;
-  /** Since when every look has found no free slot here; null when the last one found some. */
+  /** Since when every check has found no free slot here; null when the last one found some. */
   fullSince: Millis | null;
   isSaturated: boolean;
   readonly attempts: Map<TaskId, LeasedAttempt>;
-  /** How many of them wait in `next`; kept by the floor. */
+  /** How many of them wait in `next`; maintained by the fleet. */
   waitingCount?: number;
 }
 
@@ -74,7 +74,7 @@ export type WorkerChange =
       readonly stored: boolean;
       readonly isRunningOlder?: true;
     }
-  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
+  /** It need not be rechecked any more; `sentAt`: its dispatch was sent again then, and a new ack is awaited. */
   | {
       readonly type: "recheck";
       readonly worker: WorkerId;
@@ -82,7 +82,7 @@ export type WorkerChange =
       readonly fence: number;
       readonly sentAt: Millis | null;
     }
-  /** A middleware begins to wait for what it called, or goes on: its slot is free meanwhile. */
+  /** A middleware begins to wait for its call, or goes on: its slot is free meanwhile. */
   | {
       readonly type: "wait";
       readonly worker: WorkerId;

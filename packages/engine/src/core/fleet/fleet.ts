@@ -1,6 +1,6 @@
-// Who sits on this replica's fleet: one connected worker per worker session, the attempts each holds, and which lines may have work.
-// All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
-// and made only after its commit, so a turn that fails leaves no trace here.
+// The workers connected to this replica, the attempts each holds, and which queues may have tasks. All of it is in memory only: after a
+// restart workers join again and report what they hold. Changes are recorded during a turn and applied only after its commit, so a turn
+// that fails leaves no trace here.
 
 import type { AttemptRef } from "../../interface/command.ts";
 import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";
@@ -12,16 +12,16 @@ export type FleetChange =
   | WorkerChange
   | { readonly type: "connect"; readonly connected: ConnectedWorker }
   | { readonly type: "disconnect"; readonly worker: WorkerId; readonly session: string }
-  /** The worker's row was looked at and agrees with its connected worker. */
+  /** The worker's row was read and agrees with the fleet. */
   | { readonly type: "verify"; readonly worker: WorkerId }
   | { readonly type: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
   | { readonly type: "activate" | "deactivate" | "stall"; readonly line: QueueName };
 
-/** Turns pending: their moves are not made yet, so what stands here about these workers may be behind the store. */
+/** Effects of turns that are decided and not applied yet: the fleet may be behind the store about these workers. */
 export interface PendingChanges {
   /** Whose connected workers they change, or whose own commands wait for them to land: these get no grants. */
   readonly unsettledWorkers: ReadonlySet<WorkerId>;
-  /** Whom they concern at all: nobody judges these by what they have not said. */
+  /** Workers they concern in any way: nobody is judged by reports that are not applied yet. */
   readonly concernedWorkers: ReadonlySet<WorkerId>;
   /** What they grant. */
   readonly grantedAttempts: ReadonlyMap<WorkerId, readonly LeasedAttempt[]>;
@@ -36,19 +36,19 @@ export const noPendingChanges: PendingChanges = {
 export class Fleet {
   readonly workers = new Map<WorkerId, ConnectedWorker>();
   readonly routes = new Map<RouteId, TaskRequirements>();
-  /** Lines that may have tasks in the store; a line leaves when a claim finds its end. */
+  /** Queues that may have tasks in the store; a queue leaves when a claim finds its end. */
   readonly activeQueues = new Set<QueueName>();
-  /** Hot lines whose head could not be placed although there was room; looked at again when a connected worker changes. */
+  /** Active queues whose head could not be placed although there were free slots; tried again when a worker changes. */
   readonly stalledQueues = new Set<QueueName>();
-  /** What turns that are decided and not yet heard of mean for the others. */
+  /** What turns that are decided and not yet finished mean for the others. */
   pendingChanges: PendingChanges = noPendingChanges;
-  /** Workers whose row was not what their connected worker says: looked at before they get anything. */
+  /** Workers whose row was not as the fleet shows them: verified before they get another task. */
   readonly unverifiedWorkers = new Set<WorkerId>();
   readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
   readonly #queueNames = new Map<RouteId, QueueName>();
   /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
   readonly #roundRobin = new Map<RouteId, number>();
-  /** All three are a constant span after a grant or a join. A hold that was sent again has another timer, and the first is over. */
+  /** All three are a constant delay after a grant or a join. A dispatch that is sent again starts a new timer and ends the first. */
   readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
   readonly #unstored = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.stored === false);
   readonly #rechecks = new AttemptDeadlines((timer) => this.#attemptOf(timer)?.recheckFrom === timer.at);
@@ -58,7 +58,7 @@ export class Fleet {
     return connected !== undefined && connected.session === session ? connected : null;
   }
 
-  /** Connected workers whose worker can run this route, in the order they came. */
+  /** Connected workers that can run this route, in the order they joined. */
   matchingWorkers(route: RouteId): readonly ConnectedWorker[] {
     let matching = this.#matchingWorkers.get(route);
     if (matching === undefined) {
@@ -72,7 +72,7 @@ export class Fleet {
     return matching;
   }
 
-  /** The line of a route. One text for all its tasks, so that looking a line up needs no new hash; known routes bound how many there are. */
+  /** The queue of a route. One string for all its tasks, so that lookups need no new hash; the number of routes limits it. */
   queueFor(route: RouteId, pin: WorkerId | null): QueueName {
     const known = pin === null ? this.#queueNames.get(route) : undefined;
     if (known !== undefined) return known;
@@ -114,7 +114,7 @@ export class Fleet {
         this.#matchingWorkers.delete(change.route);
         break;
       case "activate": {
-        // A line of a worker that does not sit here is no business of this fleet; when it comes, its lines are hot.
+        // Ignore queues pinned to a worker connected elsewhere; when it connects here its queues are activated.
         const pin = parseQueueName(change.line)?.pin ?? null;
         if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
         break;
@@ -147,7 +147,7 @@ export class Fleet {
     if (recheckFrom !== null) this.#rechecks.push({ worker, task, fence, at: recheckFrom });
   }
 
-  /** A new or changed connected worker may serve lines nobody here could serve before. */
+  /** A new or changed worker may serve queues that no other worker here could serve before. */
   #workerChanged(connected: ConnectedWorker): void {
     this.#matchingWorkers.clear();
     for (const [route, requirements] of this.routes) {
@@ -157,13 +157,13 @@ export class Fleet {
     }
   }
 
-  /** Every line that a connected worker here could serve may have work. */
+  /** Every queue that a worker here can serve may have tasks. */
   activateServedQueues(): void {
     for (const route of this.routes.keys())
       if (this.matchingWorkers(route).length > 0) this.apply({ type: "activate", line: `r|${route}` });
   }
 
-  /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
+  /** Claimed queues go behind the others, so that more queues than fit into a turn take turns. */
   moveToBack(queues: readonly QueueName[]): void {
     for (const queue of queues) {
       this.activeQueues.delete(queue);
@@ -171,7 +171,7 @@ export class Fleet {
     }
   }
 
-  /** Grants older than `ms` that nobody acked. */
+  /** Grants older than `ms` without an ack. */
   unackedGrants(now: Millis, ms: number): AttemptTimer[] {
     return this.#unacked.startedUntil(now - ms);
   }
@@ -181,12 +181,12 @@ export class Fleet {
     return this.#unstored.startedUntil(now - ms).filter((timer) => this.#attemptOfGrant(timer)?.acked === true);
   }
 
-  /** Attempts kept `ms` ago over the join of a worker that cannot report, about which it has not been asked. */
+  /** Attempts kept `ms` ago over the join of a worker that cannot report, and not rechecked since. */
   attemptsToRecheck(now: Millis, ms: number): AttemptTimer[] {
     return this.#rechecks.startedUntil(now - ms);
   }
 
-  /** When the next of these deadlines passes; a recheck that has passed waits for the next look. */
+  /** When the next of these deadlines passes; a recheck that is overdue waits for the next turn. */
   nextDeadline(now: Millis, ackMs: number, recheckMs: number): Millis | null {
     const [ack, asked] = [this.#unacked.oldestStart, this.#rechecks.oldestStart];
     const recheckAt = asked === null || asked + recheckMs <= now ? null : asked + recheckMs;
@@ -199,7 +199,7 @@ export class Fleet {
     return attempt?.fence === timer.fence ? attempt : undefined;
   }
 
-  /** The hold of a grant's timer: one that was sent again since has another. */
+  /** The attempt of a grant's timer: a dispatch that was sent again has a newer timer. */
   #attemptOfGrant(timer: AttemptTimer): LeasedAttempt | undefined {
     const attempt = this.#attemptOf(timer);
     return attempt?.grantedAt === timer.at ? attempt : undefined;
@@ -219,6 +219,6 @@ export class Fleet {
   }
 }
 
-/** Moves after which no connected worker can take more than before. */
+/** Changes after which no worker has more free slots than before. */
 const freesNoSlot = ({ type }: FleetChange): boolean =>
   type === "stall" || type === "ack" || type === "recheck" || type === "load";

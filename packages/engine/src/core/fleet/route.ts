@@ -11,7 +11,7 @@ export interface TaskRequirements {
   readonly packageVersion: string;
   /** Any installed version from this one on will do; absent: exactly `packageVersion`. */
   readonly minVersion?: string;
-  /** Part of the route because a worker may limit one node type: such tasks must not stand before others that could run. */
+  /** Part of the route because a worker may limit one node type: such tasks must not block others that could run. */
   readonly nodeType: string;
   readonly pool: string | null;
   readonly tags: Readonly<Record<string, string>>;
@@ -35,7 +35,7 @@ export const requirementsText = (requirements: TaskRequirements): string => cano
 
 export const queueName = (route: RouteId, pin: WorkerId | null): QueueName => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
 
-/** The route of a line of ready tasks; null for a line that waits for a concurrency key. */
+/** The route of a queue of ready tasks; null for a queue that waits for a concurrency key. */
 export function parseQueueName(queue: QueueName): { route: RouteId; pin: WorkerId | null } | null {
   if (!queue.startsWith("r|")) return null;
   const bar = queue.indexOf("|", 2);
@@ -49,7 +49,7 @@ export interface RouteMismatch {
   readonly needs: string;
 }
 
-/** A row that was made before its worker announced anything. */
+/** For a row that was made before its worker announced anything. */
 const emptyDescription: WorkerDescription = {
   slots: 0,
   packages: [],
@@ -72,7 +72,7 @@ const descriptionColumn = parsedColumn<WorkerRow, WorkerDescription>(
 /** What a stored worker announced. */
 export const readDescription = descriptionColumn.read;
 
-/** The first rule this worker fails, or null when it can run the route. Capacity and health are not looked at here: they change. */
+/** The first rule this worker fails, or null when it can run the route. Capacity and health change and are not checked here. */
 export function findMismatch(
   requirements: TaskRequirements,
   worker: { readonly tenant: Tenant; readonly about: WorkerDescription },
@@ -103,7 +103,7 @@ const isVersionAccepted = (
   version: string,
 ): boolean => (minVersion === undefined ? version === packageVersion : compareVersions(version, minVersion) >= 0);
 
-/** Which version a worker that fits runs the node with: the one authored where it is installed and late enough, else the latest there is. */
+/** Which version a matching worker runs: the authored one where it is installed and new enough, otherwise the latest. */
 export function versionFor(
   node: Pick<PlanNode, "packageName" | "packageVersion" | "minVersion">,
   description: WorkerDescription,

@@ -1,4 +1,4 @@
-// Affinity keys: which worker a key belongs to, for how long. A document each: acquired with the first grant under the key, kept fresh by
+// Affinity keys: which worker owns a key, and for how long. A document each: acquired with the first grant under the key, renewed by
 // use, void once its worker is lost. What a key means for a waiting task is in pins.ts.
 
 import type { PlanNode } from "@astraflow/graph";
@@ -20,7 +20,7 @@ export const preferenceMs = 2_000;
 const affinityTtlOf = ({ ttlSeconds }: Affinity): number => (ttlSeconds === undefined ? affinityTtlMs : ttlSeconds * 1_000);
 const readOwner = (doc: DocRow): WorkerId => (JSON.parse(doc.body) as AffinityBody).worker;
 
-/** The worker a key belongs to; null when it is nobody's, its time is over, or its worker is lost (`lost`: in this very turn). */
+/** The owner of a key; null when it has none, its time is over, or its worker is lost (`lostWorker`: in this very turn). */
 export function affinityOwner(
   work: UnitOfWork,
   tenant: Tenant,
@@ -50,7 +50,7 @@ export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinit
   return due;
 }
 
-/** A task ended well under its key: whoever did it keeps the key, unless it has gone to another meanwhile. */
+/** A task succeeded under its key: its worker keeps the key, unless another has acquired it meanwhile. */
 export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
   const { affinity } = node.policy;
   if (affinity === undefined || task.worker === null) return;

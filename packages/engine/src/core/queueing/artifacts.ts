@@ -29,12 +29,12 @@ export interface ArtifactBody {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** How long it lives after its last use. */
   readonly ttlMs: number;
-  /** Its worker keeps it no longer, and why. The document stays for a while, so that whoever refers to it hears the reason. */
+  /** Why its worker no longer has it. The document stays for a while, so that tasks that refer to it fail with the reason. */
   readonly removed?: string;
 }
 
 export const artifactTtlMs = 3_600_000;
-/** What one result may leave behind; the door counts too. */
+/** Artifacts of one result; the door checks this limit too. */
 const artifactsMax = 1_000;
 
 export const readArtifact = (doc: DocRow): ArtifactBody => JSON.parse(doc.body) as ArtifactBody;
@@ -42,13 +42,13 @@ export const readArtifact = (doc: DocRow): ArtifactBody => JSON.parse(doc.body) 
 /** The run that left it. */
 export const runOfArtifact = (doc: DocRow): RunId => readArtifact(doc).run;
 
-/** The document of a resource; one whose time is over counts as gone, although nobody has removed it yet. */
+/** The document of a resource; one whose time is over counts as gone, although it is not deleted yet. */
 export function findArtifact(work: UnitOfWork, tenant: string, resource: string): DocRow | null {
   const doc = work.doc(docId(tenant, "artifact", resource));
   return doc === null || (doc.due !== null && doc.due <= work.now) ? null : doc;
 }
 
-/** A result says what stays with its worker. What came inline is in the result itself and pins nobody, so nothing is kept of it. */
+/** Records what stays with the worker after a result. Inline artifacts are in the result itself and pin no task, so they are not stored. */
 export function recordArtifacts(
   work: UnitOfWork,
   context: DecisionContext,
@@ -81,7 +81,7 @@ export function recordArtifacts(
 
 type ArtifactSource = Pick<ArtifactBody, "task" | "node" | "worker" | "workerName">;
 
-/** Of two that name one resource the later is right: it is the worker's own word about what it has. */
+/** If two reports name one resource, the later one counts: the worker knows what it has. */
 function storeArtifact(work: UnitOfWork, run: RunRow, artifact: ReportedArtifact, keeper: ArtifactSource): Millis {
   const due = artifact.expiresAt ?? work.now + artifactTtlMs;
   const body: ArtifactBody = {

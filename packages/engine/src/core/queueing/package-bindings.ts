@@ -1,4 +1,4 @@
-// Which worker last did work of which package for a run: what follows goes there again while it has room, because what it has loaded is
+// Which worker last ran a package for a run: later tasks go there again while it has a free slot, because what it has loaded is
 // warm. A preference, never a promise. The only reader and writer of `RunRow.bindings`.
 
 import type { PlanNode } from "@astraflow/graph";

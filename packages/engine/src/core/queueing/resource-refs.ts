@@ -45,7 +45,7 @@ function collectRefs(found: Map<string, RequestedResource>, params: unknown): vo
   }
 }
 
-/** Both spellings of the wire are read: frames say `resource_id`, workflows `resourceIdParam`. */
+/** Both spellings are read: the wire has `resource_id`, workflows have `resourceId`. */
 function addRef(found: Map<string, RequestedResource>, value: unknown): void {
   if (typeof value !== "object" || value === null) return;
   const raw = value as Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
-// How a task comes to stand in a line: ready for any fitting worker, parked behind a concurrency key, or parked until its time.
-// A task takes its key before it enters a line of ready tasks, and the release readies the next in the same unit.
+// How a task enters a queue: ready for any matching worker, parked behind a concurrency key, or parked until its time.
+// A task takes its key before it becomes ready, and a released key readies the next task in the same change set.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { ConcurrencyKeyRow, Millis, RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
@@ -10,7 +10,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 const keyQueueName = (key: string): string => `k|${key}`;
 
-/** `<tenant>/<key>`: two tenants that choose one word never share a key. */
+/** `<tenant>/<key>`: two tenants never share a key. */
 export const concurrencyKeyOf = (run: RunRow, node: PlanNode): string | null =>
   node.policy.concurrency === undefined ? null : `${run.tenant}/${node.policy.concurrency.key}`;
 
@@ -19,7 +19,7 @@ export function queueDeadline(context: DecisionContext, node: PlanNode, now: Mil
   return ms === null ? null : now + ms;
 }
 
-/** A waiting, parked or newly made task gets in line: takes its key first, or parks behind it. */
+/** A waiting, parked or new task enters its queue: it takes its key first, or parks behind it. */
 export function enqueueTask(
   work: UnitOfWork,
   context: DecisionContext,
@@ -52,12 +52,12 @@ function acquireKey(work: UnitOfWork, id: string, node: PlanNode, task: TaskRow)
   const key = work.concurrencyKey(id) ?? ({ kind: "key", id, limit, holders: [], due: null } satisfies ConcurrencyKeyRow);
   if (key.holders.includes(task.id)) return true;
   if (key.holders.length >= limit) return false;
-  // The limit of the task that came last counts: a lowered limit takes effect as holders leave.
+  // The limit of the last task counts: a lowered limit takes effect as holders leave.
   work.put({ ...key, limit, holders: [...key.holders, task.id] });
   return true;
 }
 
-/** A task that ends, or waits for its retry, gives its key back; the next in line becomes ready in the same unit. */
+/** A task that ends, or waits for its retry, releases its key; the next one in the queue becomes ready in the same change set. */
 export function releaseKey(work: UnitOfWork, context: DecisionContext, task: TaskRow): void {
   if (task.key === null) return;
   const key = work.concurrencyKey(task.key);
@@ -67,7 +67,7 @@ export function releaseKey(work: UnitOfWork, context: DecisionContext, task: Tas
   admitKeyWaiters(work, context, released, 1);
 }
 
-/** Readies waiters while the key has room. A waiter whose run is busy elsewhere makes the key due at once, so nobody is forgotten. */
+/** Readies tasks while the key is below its limit. A task whose run is busy makes the key due at once, so that it is not forgotten. */
 export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key: ConcurrencyKeyRow, most: number): void {
   let now = key.due === null ? key : { ...key, due: null };
   const undecided = new Set<TaskId>();
@@ -102,7 +102,7 @@ export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key:
         now = { ...now, due: work.now };
         break;
       }
-      // A waiter whose run cannot be read keeps its place and never the key: those behind it, and whoever releases, go on.
+      // A task whose run cannot be read keeps its place and never gets the key; those behind it go on.
       if (problem instanceof RowsMissing || waiter === null) throw problem;
       undecided.add(waiter.id);
     }
@@ -110,7 +110,7 @@ export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key:
   work.put(now);
 }
 
-/** A task taken back from its holder without a verdict stands in line again, under a new fence, its key kept. */
+/** A task taken back from its holder without a verdict is queued again, under a new fence, and keeps its key. */
 export function requeueTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, task: TaskRow): TaskRow {
   const due = queueDeadline(context, node, work.now);
   const moved = applyTaskTransition(task, { type: "requeue", line: context.fleet.queueFor(task.route, task.pin), due }, work.now);

@@ -1,8 +1,8 @@
-// A task as it is born: waiting, in no line, with nobody. The one place that lists every field of a new row.
+// A new task: waiting, in no queue, without a worker. The one place that lists every field of a new row.
 
 import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
 
-/** Arguments one by one and no object to hold them, because this is called for every task there is. */
+/** Separate arguments instead of an object, because this is called for every task. */
 export function newTaskRow(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): TaskRow {
   return {
     kind: "task",

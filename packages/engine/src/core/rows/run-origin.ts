@@ -1,4 +1,4 @@
-// How a run came to be: who asked, which version of the workflow, of which run it is a repeat. Written once, at its start; shown and
+// The origin of a run: who started it, which version of the workflow, which run it repeats. Written once, at its start; shown and
 // searched, never decided upon.
 
 import type { RunId, RunRow } from "../../storage/rows.ts";
@@ -7,16 +7,16 @@ import { parsedColumn } from "./parsed-column.ts";
 export interface RunOrigin {
   readonly by?: string;
   readonly corr?: string;
-  /** Of the workflow: its published version, or null for a draft or a definition that came with the request. */
+  /** Published version of the workflow, or null for a draft or a definition that came with the request. */
   readonly version?: number | string | null;
-  /** Digest of that version as it was published; what runs may say more, by the manifests of its packages. */
+  /** Digest of that version as it was published; the stored plan may hold more, from the manifests of its packages. */
   readonly versionHash?: string;
   /** The run that this one repeats, and from which node on. */
   readonly replayOf?: RunId;
   readonly from?: string;
   readonly to?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** What else the caller wants to find again. */
+  /** Further fields of the caller. */
   readonly [more: string]: unknown;
 }
 

@@ -1,5 +1,5 @@
 // The life of a run: a table and a function. A run ends when its last task has; one that must end early is `ending` until every task
-// has been told, so that work larger than a turn is a cursor and not a long transaction.
+// is cancelled, so that work larger than a turn is a cursor and not a long transaction.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
@@ -36,7 +36,7 @@ export function stepRun(run: RunRow, event: RunTransition, now: Millis): RunRow 
     case "succeed":
       return { ...run, phase: "succeeded", open: 0, due: null, endedAt: now };
     case "condemn":
-      // Older than every deadline of its own tasks: those wait for the sweep, and must never stand before it among what is due.
+      // Before every deadline of its own tasks: those must not be due before the sweep that ends them.
       return { ...run, phase: "ending", verdict: event.verdict, error: event.error, cursor: null, due: run.createdAt };
     case "sweep":
       return { ...run, cursor: event.cursor, open: run.open - event.ended, due: run.createdAt };

@@ -1,9 +1,9 @@
-// Slots: the part of a task's id that says which node of its run it is, and in which frame and call. Pure text; what a slot means for a
-// run is decided by whoever has its plan.
+// Slots: the part of a task's id that names its node, iteration and call within the run. Pure text; what a slot means is decided with the
+// plan of the run.
 //
 //   4          node 4 of the top level
-//   4*2        frame 2 of the container 4
-//   4*2/7      node 7 inside that frame
+//   4*2        iteration 2 of the container 4
+//   4*2/7      node 7 inside that iteration
 //   5~3        third call of node 5 through a chain of middlewares
 
 import type { Plan, PlanNode } from "@astraflow/graph";
@@ -11,21 +11,21 @@ import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
 
 export type Slot = string;
 
-/** The top level of a run. Any other scope is the slot of a frame. */
+/** The top level of a run. Any other scope is the slot of an iteration. */
 export const topLevel: Slot = "";
 
 export interface SlotStep {
   readonly ordinal: number;
   /** From 1; null where the node is not called through a chain. */
   readonly call: number | null;
-  /** Null unless this step is a frame of a container. */
+  /** Null unless this step is an iteration of a container. */
   readonly iteration: number | null;
 }
 
 export const slotOf = (task: Pick<TaskRow, "id" | "run">): Slot => task.id.slice(task.run.length + 1);
 export const taskIdAt = (run: RunId, slot: Slot): TaskId => `${run}.${slot}`;
 
-/** Whether a slot is a node of the top level and no more: nothing stands around it, and it is nobody's frame or call. Most are. */
+/** Whether a slot is just a node of the top level, outside of any iteration and not a call. Most are. */
 export function isTopLevelNode(slot: Slot): boolean {
   for (let at = 0; at < slot.length; at++) {
     const character = slot.charCodeAt(at);
@@ -39,7 +39,7 @@ export const nodeSlot = (scope: Slot, ordinal: number): Slot => (scope === topLe
 export const callSlot = (slot: Slot, call: number): Slot => `${slot}~${call}`;
 export const iterationSlot = (slot: Slot, frame: number): Slot => `${slot}*${frame}`;
 
-/** The frame that a slot stands in. */
+/** The iteration that contains a slot. */
 export function scopeOf(slot: Slot): Slot {
   const slash = slot.lastIndexOf("/");
   return slash < 0 ? topLevel : slot.slice(0, slash);
@@ -49,7 +49,7 @@ export function lastStep(slot: Slot): SlotStep {
   return parseStep(slot.slice(slot.lastIndexOf("/") + 1));
 }
 
-/** The slot without its frame: the container that a frame belongs to. */
+/** The slot without its iteration: the container that an iteration belongs to. */
 export function containerSlot(frame: Slot): Slot {
   return frame.slice(0, frame.lastIndexOf("*"));
 }
@@ -60,7 +60,7 @@ export function logicalSlot(slot: Slot): Slot {
   return tilde < 0 ? slot : slot.slice(0, tilde);
 }
 
-/** The frames and containers that a slot stands in, innermost first; for a frame its container is the first of them. */
+/** The iterations and containers around a slot, innermost first; for an iteration its container is the first of them. */
 export function enclosingSlots(slot: Slot): Slot[] {
   const found: Slot[] = [];
   let at = slot;
@@ -71,7 +71,7 @@ export function enclosingSlots(slot: Slot): Slot[] {
   }
 }
 
-/** Everything inside a frame or a container has an id after `after` and up to `last`: in id order it stands together. */
+/** Everything inside an iteration or a container has an id after `after` and up to `last`: it is contiguous in id order. */
 export function slotRangeInside(slot: Slot): { readonly after: Slot; readonly last: Slot } {
   const inside = lastStep(slot).iteration === null ? `${slot}*` : `${slot}/`;
   // What follows is a digit; the colon is the character behind the last of them.
@@ -97,7 +97,7 @@ export function planOfScope(plan: Plan, scope: Slot): Plan | null {
   return at;
 }
 
-/** The node that a slot is about: for a frame its container. */
+/** The node of a slot; for an iteration its container. */
 export function nodeAt(plan: Plan, slot: Slot): PlanNode | null {
   if (isTopLevelNode(slot)) return plan.nodes[Number(slot)] ?? null;
   return planOfScope(plan, scopeOf(slot))?.nodes[lastStep(slot).ordinal] ?? null;

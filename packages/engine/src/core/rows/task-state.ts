@@ -1,4 +1,4 @@
-// What a task's row knows besides its phase, as data: what the node said of itself, what it waits for, whom it carries. The only reader and
+// What a task's row holds besides its phase, as data: reported progress, open calls, iterations and so on. The only reader and
 // writer of `TaskRow.state`.
 
 import type { ReportedArtifact } from "../../interface/command.ts";
@@ -8,19 +8,19 @@ import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
 import { parsedColumn } from "./parsed-column.ts";
 
 export interface TaskState {
-  /** The last words of the node about itself. */
+  /** What the node last reported about itself. */
   readonly said?: ReportedProgress;
   /** Results as feedback has merged them so far; the result itself takes their place. */
   readonly results?: Readonly<Record<string, unknown>>;
-  /** Next chunk of this attempt, and its next line; `fence` says of which attempt. `openPhaseSet`: the last text did not end its line. */
+  /** Next chunk of this attempt, and its next line; `fence` names the attempt. `isOpen`: the last text did not end its line. */
   readonly printed?: PrintProgress;
   /** What the result left with the worker. */
   readonly artifacts?: readonly StoredArtifact[];
-  /** What the node said of its result. */
+  /** Metadata of the result. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** Of a middleware's attempt: what it asked of the next. */
+  /** Of a middleware's attempt: its calls of the next node in the chain. */
   readonly calls?: readonly MiddlewareCall[];
-  /** Of a task that was called through a chain: who waits for it. */
+  /** Of a task that was called through a chain: its caller. */
   readonly caller?: { readonly task: TaskId; readonly fence: number; readonly request: string };
   /** Of a host behind a chain: how often each of the chain was called so far, by ordinal. */
   readonly called?: Readonly<Record<number, number>>;
@@ -30,9 +30,9 @@ export interface TaskState {
   readonly ran?: Readonly<Record<number, number>>;
   /** Of such a host: the middleware that ended as skipped after the last success of the host. */
   readonly skippedBy?: string;
-  /** Of a container: where it stands. */
+  /** Of a container: the state of its loop. */
   readonly loop?: LoopState;
-  /** Of a frame. */
+  /** Of an iteration. */
   readonly frame?: IterationState;
   /** Being ended with all inside: what it will be once nothing inside is open. */
   readonly ending?: HostEnding;
@@ -42,7 +42,7 @@ export interface TaskState {
   readonly version?: string;
   /** Why it was not run: `pin`, `reuse`, `excluded`, or an operator's reason. */
   readonly why?: string;
-  /** Outcomes that came too late and were told as refused. */
+  /** Outcomes that came too late and were recorded as refused. */
   readonly refused?: number;
 }
 
@@ -75,23 +75,23 @@ export interface MiddlewareCall {
   readonly target: TaskId;
   readonly askedAt: Millis;
   readonly due: Millis | null;
-  /** Set once answered: the code of its failure, or null. `isOwed`: no session that is here has been told; the next join is. */
+  /** Set once answered: the code of its failure, or null. `isOwed`: not delivered to any session; the next join gets it. */
   readonly answer?: { readonly code: string | null; readonly message?: string; readonly isOwed?: true };
 }
 
-/** A container goes through its iterations; one without a loop has a single one. Each try of an iteration is a frame of its own. */
+/** A container goes through its iterations; one without a loop has a single one. Each try of an iteration has its own number and row. */
 export interface LoopState {
   /** Iterations known so far: all of a list, one more than have ended of a while loop. */
   readonly count: number;
-  /** Next iteration to open for the first time, next frame number, frames open now. */
+  /** Next iteration to open for the first time, next row number, rows open now. */
   readonly next: number;
   readonly frames: number;
   readonly open: number;
   /** Iterations that wait to be tried again. */
   readonly again?: readonly { readonly index: number; readonly tries: number; readonly at: Millis }[];
-  /** The frame that last ended well, where iterations follow each other. */
+  /** The row number of the last success, where iterations follow each other. */
   readonly lastFrame?: number;
-  /** Gathering: so many frames have been looked at, and the outputs found in them as JSON texts, by iteration. */
+  /** While collecting outputs: rows read so far, and the outputs found in them as JSON texts, by iteration. */
   readonly gathered?: number;
   readonly items?: readonly (string | null)[];
   /** Until when it must be over. */
@@ -101,13 +101,13 @@ export interface LoopState {
 export interface IterationState {
   /** Of its iteration, from 0. */
   readonly index: number;
-  /** Frames of this iteration that failed before. */
+  /** Tries of this iteration that failed before. */
   readonly tries: number;
   /** Successors that are still to be reached, where they are too many for a turn. */
   readonly reach?: readonly FanOutCursor[];
 }
 
-/** A fan-out under way: the successors of `from` (null: the nodes that wait for nobody) are reached up to place `at`. */
+/** A fan-out under way: the successors of `from` (null: the start nodes) are reached up to index `at`. */
 export interface FanOutCursor {
   readonly from: number | null;
   readonly at: number;
@@ -116,7 +116,7 @@ export interface FanOutCursor {
 export interface HostEnding {
   readonly verdict: "failed" | "cancelled" | "skipped";
   readonly error: FaultData | null;
-  /** How far this pass over what is inside has come, where that is more than a turn may hold; absent at its start. */
+  /** How far this pass over the tasks inside has come, where one turn is not enough; absent at its start. */
   readonly cursor?: TaskId;
   /** Whether this pass has found anything open. */
   readonly isBusy?: boolean;
@@ -135,7 +135,7 @@ export function withTaskState(task: TaskRow, change: { readonly [K in keyof Task
   );
   if (Object.keys(state).length === 0) return task.state === null ? task : { ...task, state: null };
   const row = { ...task, state: JSON.stringify(state) };
-  // Kept as it is: a chatty task changes its state many times in a turn, and reading it back each time would cost more than the change.
+  // Remember the parsed state: a task that reports often changes it many times in a turn, and parsing it each time would cost more.
   stateColumn.remember(row, state);
   return row;
 }

@@ -1,5 +1,5 @@
-// The life of a task: one table of moves, one function that makes them. An attempt is the part of a task's life between grant and end.
-// Nothing here reads or writes; what follows from a move (successors, keys, frames) is decided elsewhere.
+// The state machine of a task: one table of moves and one function that makes them. An attempt lasts from a grant to its end.
+// Nothing here reads or writes; what follows from a move (successors, keys, iterations) is decided elsewhere.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../storage/rows.ts";
@@ -7,11 +7,11 @@ import { requireLegalMove } from "./invariant-broken.ts";
 
 export type TaskTransition =
   | { readonly type: "arrive" }
-  /** Other tasks carry it out. */
+  /** Other tasks carry it out: a container or a host with middlewares. */
   | { readonly type: "host"; readonly params: string | null }
   | { readonly type: "ready"; readonly line: QueueName; readonly due: Millis | null; readonly params: string | null }
   | { readonly type: "park"; readonly line: QueueName | null; readonly due: Millis | null; readonly params: string | null }
-  /** It stands elsewhere from now on: for another worker, or for any. A task behind a concurrency key keeps its line until it has the key. */
+  /** It waits for another worker from now on, or for any. A task that waits for a concurrency key stays in that queue. */
   | { readonly type: "repin"; readonly pin: WorkerId | null; readonly line: QueueName | null; readonly due: Millis | null }
   | {
       readonly type: "grant";
@@ -21,7 +21,7 @@ export type TaskTransition =
       readonly due: Millis | null;
     }
   | { readonly type: "ack" }
-  /** Kept over a join. `acked: false`: a resumed session still owes the ack of its dispatch. */
+  /** Kept over a join. `acked: false`: a resumed session has not acked its dispatch yet. */
   | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
   | { readonly type: "requeue"; readonly line: QueueName; readonly due: Millis | null }
   | { readonly type: "retry"; readonly line: QueueName | null; readonly due: Millis | null; readonly key: string | null }
@@ -29,7 +29,7 @@ export type TaskTransition =
   | { readonly type: "fail"; readonly error: string; readonly result: string | null }
   | { readonly type: "cancel"; readonly error: string | null };
 
-/** Every move a task can make; a move that is not here does not exist. docs/architecture.md draws this table. */
+/** Every move a task can make; any other is refused. docs/architecture.md draws this table. */
 export const taskMoves = {
   waiting: {
     arrive: ["waiting"],
@@ -88,7 +88,7 @@ export const attemptMoves = {
 
 export type TaskAttemptPhase = keyof typeof attemptMoves;
 
-/** Where the attempt that a task's row tells of stands; a task that nobody holds has had its last one revoked, or none yet. */
+/** The phase of a task's last attempt; a task without a worker has had its last one revoked, or none yet. */
 export function attemptPhase(task: TaskRow): TaskAttemptPhase {
   if (task.phase === "leased") return task.acked ? "acked" : "granted";
   return isEnded(task) && task.worker !== null ? "ended" : "revoked";
@@ -172,7 +172,7 @@ export function stepTask(task: TaskRow, event: TaskTransition, now: Millis): Tas
   }
 }
 
-/** A task taken from its holder: the fence rises in the same write, so nothing the old holder says counts any more. */
+/** A task taken from its holder: the fence rises in the same write, so reports of the old holder are refused. */
 function withoutHolder(task: TaskRow, now: Millis): TaskRow {
   return { ...task, fence: nextFence(task.fence, now), worker: null, boot: null, epoch: 0, acked: false };
 }

@@ -1,5 +1,5 @@
-// How a worker is, beyond its lease: one JSON text in its row, written with joins and beats. It shows operators the worker's last words,
-// and tells any replica what the next join is judged by: its session and the boots it had before. This is the one place that reads it.
+// The condition of a worker beyond its lease: one JSON text in its row, written with joins and heartbeats. It shows operators the last
+// heartbeat, and holds what the next join is compared with: the session and the former boots. This is the only reader and writer.
 
 import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
 import type { Millis } from "../../storage/rows.ts";
@@ -11,20 +11,20 @@ export interface OpenCommand {
 }
 
 export interface WorkerCondition {
-  /** As it last said itself. */
+  /** As it last reported. */
   readonly healthy: boolean;
   /** What it has too little of (`memory`, `disk`, `memory disk`), so that it gets nothing new; null when nothing. */
   readonly strain: string | null;
-  /** Since when it has had no free slot, once that has been said; null while it has one. */
+  /** Since when it has had no free slot, once that was recorded; null while it has one. */
   readonly saturatedAt: Millis | null;
   /** The numbers of its last heartbeat, as it sent them. */
   readonly vitals: Readonly<Record<string, unknown>> | null;
   readonly beatAt: Millis | null;
-  /** The session of its last join; null when it was kicked, so that nobody resumes it. */
+  /** The session of its last join; null after a kick, so that it cannot be resumed. */
   readonly session: string | null;
   /** Boots before the present one, the last ones first. */
   readonly formerBoots: readonly string[];
-  /** Those of them that came back while the present one was live, and of which that has been said. */
+  /** Former boots that joined again while the present one was live, and were recorded as clones. */
   readonly clones: readonly string[];
   /** Commands it was sent and has not answered, oldest first; absent when there is none. */
   readonly orders?: readonly OpenCommand[];
@@ -41,11 +41,11 @@ const emptyCondition: WorkerCondition = {
   clones: [],
 };
 
-/** A row must not grow with what a worker says of itself. */
+/** A row must not grow with what a worker reports. */
 export const conditionBytesMax = 8 * 1024;
 const formerBootsMax = 4;
 
-/** Rows of older versions hold `{}`; whatever cannot be read is as if it had never been said. */
+/** Rows of older versions contain `{}`; text that cannot be parsed counts as empty. */
 export function readCondition(text: string): WorkerCondition {
   if (text === "{}") return emptyCondition;
   const parsed = parseObject(text);
@@ -63,11 +63,11 @@ export function readCondition(text: string): WorkerCondition {
   };
 }
 
-/** As text within its bound. Too much of it: the vitals go first, then the oldest boots, at last the oldest orders; what decides about a session stays. */
+/** As text within its limit. If it is too long, the vitals are dropped first, then the oldest boots, then the oldest commands; the session stays. */
 export function writeCondition(condition: WorkerCondition): string {
   let text = JSON.stringify(condition);
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;
-  // Of which clones was said stays while it can: it would be said again with every dial.
+  // Keep the recorded clones as long as possible: each would be recorded again with every attempt to join.
   text = JSON.stringify({ ...condition, vitals: null });
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;
   for (let boots = condition.formerBoots.length; boots >= 0; boots--) {
@@ -89,10 +89,10 @@ export function writeCondition(condition: WorkerCondition): string {
   return text;
 }
 
-/** A heartbeat's numbers; a text that holds no object says nothing. */
+/** A heartbeat's numbers; null unless the text is an object. */
 export const readVitals = (text: string): WorkerCondition["vitals"] => parseObject(text);
 
-/** The last boots before `boot`. One that comes back is present again and no longer former. */
+/** The last boots before `boot`. One that joins again is the present one and no longer former. */
 export function formerBootsAtJoin(condition: WorkerCondition, former: string | null, boot: string): string[] {
   const boots = former === null ? condition.formerBoots : [former, ...condition.formerBoots];
   return [...new Set(boots)].filter((one) => one !== boot).slice(0, formerBootsMax);

@@ -1,4 +1,4 @@
-// A worker's boot and its lease, and how alive its session looks: two tables. One lease row per boot covers every attempt the boot holds.
+// The state machines of a worker's lease and of its session's liveness. One lease per boot covers every attempt the boot holds.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Millis, Tenant, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
@@ -19,13 +19,13 @@ export type WorkerTransition =
   /** Something about its condition is to be remembered. */
   | { readonly type: "note"; readonly condition: string }
   | { readonly type: "describe"; readonly about: string }
-  /** Known again, by its word over REST. */
+  /** Registered again over REST. */
   | { readonly type: "enrol"; readonly name: string }
   | { readonly type: "drain"; readonly on: boolean }
   | { readonly type: "leave" }
   /** The lease was not renewed in time. */
   | { readonly type: "expire"; readonly again: Millis | null }
-  /** The scheduler itself was away: nobody could have renewed. */
+  /** The scheduler itself was away: no lease could have been renewed. */
   | { readonly type: "forgive"; readonly until: Millis };
 
 /** online: session up; away: session gone, lease running; lost: lease over, its attempts are taken back. */
@@ -115,7 +115,7 @@ export function applyWorkerTransition(worker: WorkerRow, event: WorkerTransition
   return requireLegalMove(stepWorker(worker, event, now));
 }
 
-/** How a session looks from outside, by heartbeats missed in a row: seed thresholds 1x, 2x, 3x. */
+/** The liveness of a session by heartbeats missed in a row: thresholds 1x, 2x, 3x. */
 export type SessionLiveness = "fresh" | "warn" | "degraded" | "unhealthy";
 
 export const livenessMoves = {

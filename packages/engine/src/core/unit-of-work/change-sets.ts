@@ -110,7 +110,7 @@ class ChangeSetBuilder {
   readonly #tenantOf: (run: RunId) => Tenant;
   readonly #byGroup = new Map<RootRef, MutableChangeSet>();
   readonly #logEntries = new Map<RootRef, MutableChangeSet["logEntries"][number]>();
-  /** The root that was last asked for: nearly always the next one, too. */
+  /** The root of the last call: most often the next one is the same. */
   lastRoot: RootRef = "";
   #lastChangeSet: MutableChangeSet | null = null;
 

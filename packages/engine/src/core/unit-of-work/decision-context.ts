@@ -1,4 +1,4 @@
-// What every decision may use besides its board: settings, the floor, dice, ids, and two caches of immutable things.
+// What every decision may use besides its unit of work: settings, the fleet, randomness, ids, and the cache of compiled plans.
 
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import { LruMap, type Workflow } from "@astraflow/protocol";
@@ -41,14 +41,14 @@ export class PlanCache {
     return this.#compile(work, run.workflow).plan;
   }
 
-  /** The node that a task is about; for a frame its container. */
+  /** The node of a task; for an iteration its container. */
   nodeOf(work: UnitOfWork, run: RunRow, task: Pick<TaskRow, "id" | "run">): PlanNode {
     const node = nodeAt(this.planOf(work, run), slotOf(task));
     if (node === null) throw new Error(`run ${run.id} has no node for ${task.id}`);
     return node;
   }
 
-  /** The route of a node; a new one is interned as a row and told to the fleet. */
+  /** The route of a node; a new one is stored as a row and added to the fleet. */
   routeIdOf(work: UnitOfWork, fleet: Fleet, run: RunRow, node: PlanNode): RouteId {
     const compiled = this.#compile(work, run.workflow);
     const known = compiled.routes.get(node);

@@ -1,4 +1,4 @@
-// How long results took, gathered over a turn and said once: hot, so no effect is made for each.
+// How long results took, collected over a turn and emitted once, so that no effect is made for each.
 
 import type { MetricSamples } from "../../interface/effect.ts";
 import type { Tenant } from "../../storage/rows.ts";

@@ -7,7 +7,7 @@ export class RootGroups {
   readonly #links = new Map<RootRef, RootRef>();
   #touched: RootRef | null = null;
 
-  /** The root whose unit the present command belongs to; null when it changed nothing. */
+  /** The root of the present command's change set; null when it changed nothing. */
   get touched(): RootRef | null {
     return this.#touched;
   }
@@ -17,13 +17,13 @@ export class RootGroups {
     this.#touched = null;
   }
 
-  /** Roots that one command changes must commit or fail together: remember that they belong to one unit. */
+  /** Roots that one command changes must commit or fail together: put them into one group. */
   touch(root: RootRef): void {
     if (this.#touched === null) this.#touched = root;
     else if (this.#touched !== root) this.#link(root, this.#touched);
   }
 
-  /** The root that stands for the whole group of this one. */
+  /** The root that represents the whole group. */
   groupOf(root: RootRef): RootRef {
     if (this.#links.size === 0) return root;
     let at = root;

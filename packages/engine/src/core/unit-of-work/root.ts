@@ -1,4 +1,4 @@
-// Roots, the grain of locking and failure, and how a decision says that it lacks rows or must wait for another turn.
+// Roots, the unit of locking and failure, and the errors for rows that are not loaded or are locked by another turn.
 
 import type { TaskListQuery } from "../../storage/port.ts";
 import { type RowKey, type RunId, runKey, type WorkerId } from "../../storage/rows.ts";
@@ -16,7 +16,7 @@ export class RowsMissing extends Error {
   }
 }
 
-/** Thrown by a read of something another turn holds: the command waits for the next turn. */
+/** Thrown by a read of something another turn has locked: the command waits for the next turn. */
 export class RootBusy extends Error {
   readonly root: RowKey;
   constructor(root: RowKey) {
@@ -30,5 +30,5 @@ export type RootRef = RunId | RowKey;
 
 export const rootKey = (root: RootRef): RowKey => (root.includes("/") ? (root as RowKey) : runKey(root));
 
-/** Decides one thing that no command asked for (a timer, a grant) under its own mark; `root` is to blame when it throws. */
+/** Decides one thing that no command asked for (a timer, a grant) after its own savepoint; `root` is suspected when it throws. */
 export type IsolateFailure = (root: RootRef, work: () => void) => void;

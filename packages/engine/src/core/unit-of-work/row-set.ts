@@ -1,5 +1,5 @@
-// The rows of one turn as it sees them: loaded when first looked at, changed in place, written once at its end, and put back where the
-// command that changed them is undone. It reads what the turn holds and knows nothing of facts, effects or the floor.
+// Rows of one turn: loaded on first read, changed in memory, written once at the end, rolled back with their command. It knows nothing of
+// facts, effects or the fleet.
 
 import type { TaskListQuery, TurnTransaction } from "../../storage/port.ts";
 import {
@@ -32,7 +32,7 @@ import { checkWrite } from "./invariants.ts";
 import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
 import { RootGroups } from "./root-groups.ts";
 
-/** What a sheet asks of the turn's transaction. */
+/** What is used of the turn's transaction. */
 export type TurnRows = Pick<TurnTransaction, "row" | "tasks" | "peekWorker" | "now">;
 
 /** How far the rows were when a command began. */
@@ -42,7 +42,7 @@ export interface RowSavepoint {
   readonly deletions: number;
 }
 
-/** A sheet by itself does nothing for a turn; the unit of work is one that also speaks. */
+/** Base of UnitOfWork: rows only. */
 export abstract class RowSet {
   readonly now: Millis;
   protected readonly rootGroups = new RootGroups();
@@ -124,21 +124,21 @@ export abstract class RowSet {
     return row;
   }
 
-  /** What this command sees was perhaps made in this turn: if that unit is refused, this one must not go alone. */
+  /** The row may have been written in this turn: if that change set is refused, this command must not be stored without it. */
   #readTracked<R extends Row>(tracked: TrackedRow<R>): R | null {
     if (tracked.isWritten) this.rootGroups.touch(tracked.root);
     return tracked.row;
   }
 
   /**
-   * Tasks of a run that have not ended, as they stand on this board: the store's, with this turn's changes laid over. `last` is how far
-   * the store was read, null when to its end: what this turn has ended makes the list shorter and says nothing about the rest.
+   * Open tasks of a run as this turn sees them: those of the store, with this turn's changes. `last` is how far the store was read, null
+   * when to its end: tasks that this turn has ended make the list shorter, which does not mean that there are no more.
    */
   openTasks(run: RunId, after: TaskId | "", limit: number): { tasks: TaskRow[]; last: TaskId | null } {
     return this.#openAmong({ of: "open", run, after, limit });
   }
 
-  /** The same of a stretch of ids, `after` < id <= `end`: its cost is that of the stretch, whatever else the run has. */
+  /** The same for a range of ids, `after` < id <= `end`: it costs as much as the range, however large the run is. */
   openTasksIn(run: RunId, after: TaskId, end: TaskId, limit: number): { tasks: TaskRow[]; last: TaskId | null } {
     return this.#openAmong({ of: "range", run, after, last: end, limit });
   }
@@ -156,12 +156,12 @@ export abstract class RowSet {
     return { tasks: tasks.sort((a, b) => (a.id < b.id ? -1 : 1)), last };
   }
 
-  /** Ids of tasks leased to a worker. A look without locks: whoever changes one reads it first. */
+  /** Ids of tasks leased to a worker. Not locked: each is read again before it is changed. */
   tasksHeldBy(worker: WorkerId, limit: number): TaskId[] {
     return this.#loadedTasks({ of: "held", worker, limit }).map((task) => task.id);
   }
 
-  /** Ids of tasks at the heads of these lines, at most so many. A look without locks, like `heldBy`. */
+  /** Ids of tasks at the heads of these queues, at most `limit`. Not locked, like `tasksHeldBy`. */
   tasksQueuedIn(queues: readonly QueueName[], limit: number): TaskId[] {
     const lists = queues.map((queue): TaskListQuery => ({ of: "line", line: queue, limit }));
     const missing = lists.filter((list) => this.#tx.tasks(list) === undefined);
@@ -169,7 +169,7 @@ export abstract class RowSet {
     return lists.flatMap((list) => this.#loadedTasks(list).map((task) => task.id)).slice(0, limit);
   }
 
-  /** The task at the head of a line; null when nobody waits there. */
+  /** The task at the head of a queue; null when it is empty. */
   queueHead(queue: QueueName, except: ReadonlySet<TaskId>): TaskRow | null {
     const limit = 64;
     const loaded = this.#loadedTasks({ of: "line", line: queue, limit });
@@ -177,7 +177,7 @@ export abstract class RowSet {
       const task = except.has(seen.id) ? null : this.task(seen.id);
       if (task !== null && task.line === queue) return task;
     }
-    // All that were looked at have left in this turn; there may be more behind them.
+    // All tasks that were loaded have left the queue in this turn; there may be more behind them.
     if (loaded.length === limit) throw new RootBusy(`key/${queue.slice(2)}`);
     for (const { row } of this.written) if (row?.kind === "task" && row.line === queue && !except.has(row.id)) return row;
     return null;
@@ -195,7 +195,7 @@ export abstract class RowSet {
     if (missing.length > 0) throw new RowsMissing([], [], missing);
   }
 
-  /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
+  /** Requires many rows at once, so that a remote store is asked once and not once per row. */
   requireRows(keys: readonly RowKey[]): void {
     const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
     if (missing.length > 0) throw new RowsMissing(missing, []);
@@ -250,7 +250,7 @@ export abstract class RowSet {
     if (row === null || tracked === undefined) return;
     this.#undo.push({ seen: tracked, before: row, wasWritten: tracked.isWritten });
     if (!tracked.isWritten) this.written.push(tracked);
-    // Whoever looks later in this turn finds nothing, and may write it anew.
+    // Later reads in this turn find nothing, and may write it anew.
     tracked.row = null;
     tracked.isWritten = true;
     this.deletions.push({ root: tracked.root, key });
@@ -276,7 +276,7 @@ export abstract class RowSet {
     return this.#undo.length;
   }
 
-  /** Rows as they were at the mark. */
+  /** Restores the rows of the savepoint. */
   protected rollBackRows(savepoint: RowSavepoint): void {
     while (this.#undo.length > savepoint.undoSteps) {
       const {
@@ -300,13 +300,13 @@ export abstract class RowSet {
   }
 }
 
-/** The root of a row that is neither run nor task, spelled as the unit of work spells roots. */
+/** The root of a row that is neither run nor task, as a RootRef. */
 function rootOfKey(key: RowKey): RootRef {
   const root = key.startsWith("doc/") ? rootOf(key) : key;
   return root.startsWith("run/") ? root.slice(4) : root;
 }
 
-/** One row on the unit of work: its present image, and whether this turn writes it. */
+/** One row of the turn: its present image, and whether this turn writes it. */
 interface TrackedRow<R extends Row> {
   row: R | null;
   readonly root: RootRef;

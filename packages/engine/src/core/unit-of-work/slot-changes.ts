@@ -1,4 +1,4 @@
-// What the floor's moves of a turn come to before the floor has made them: slots, waits, and workers that get nothing until it has.
+// What the fleet changes of a turn mean before they are applied: freed slots, waiting attempts, and workers that get no tasks until then.
 
 import type { TaskId, WorkerId } from "../../storage/rows.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
@@ -6,9 +6,9 @@ import type { FleetChange } from "../fleet/fleet.ts";
 export class SlotChanges {
   /** Slots freed (+) and used (-) in this turn, by worker. */
   readonly freedSlots = new Map<WorkerId, number>();
-  /** Workers whose connected worker this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
+  /** Workers that this turn changes: the fleet does not show it yet, so they get no tasks before the next turn. */
   readonly changedWorkers = new Set<WorkerId>();
-  /** Attempts that began to wait for what they called in this turn, or went on: the floor does not show it yet. */
+  /** Attempts that began to wait for their calls in this turn, or went on: the fleet does not show it yet. */
   readonly waitingAttempts = new Map<TaskId, boolean>();
 
   add(change: FleetChange): void {
@@ -20,7 +20,7 @@ export class SlotChanges {
     if (change.type === "heartbeat" && !change.healthy) this.changedWorkers.add(change.worker);
   }
 
-  /** Takes back the moves from an index on. Whose connected worker they changed stays out for this turn: it only waits for the next. */
+  /** Reverts the changes from an index on. Changed workers stay excluded for this turn; that only delays them. */
   revertFrom(changes: readonly FleetChange[], from: number): void {
     let wasWaiting = false;
     for (let at = from; at < changes.length; at++) {
@@ -33,7 +33,7 @@ export class SlotChanges {
     for (let at = 0; at < from; at++) this.#noteWait(changes[at] as FleetChange);
   }
 
-  /** `times` is 1 for a move that is made and -1 for one that is taken back. */
+  /** `times` is 1 for a change that is applied and -1 for one that is reverted. */
   #countSlots(change: FleetChange, times: 1 | -1): void {
     if (change.type === "grant") this.#addSlots(change.worker, -times);
     else if (change.type === "release" && change.wasWaiting !== true) this.#addSlots(change.worker, times);

@@ -1,5 +1,5 @@
-// The working copy of one turn: its sheet of rows, and the facts, mail, effects and moves of the fleet that will follow from them.
-// A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store.
+// The working copy of one turn: its rows, and the facts, mail, effects and fleet changes that follow from them. A command that fails is
+// rolled back to its savepoint, so that the others of the turn are not affected. Nothing here calls the store.
 
 import type { Effect } from "../../interface/effect.ts";
 import type { EngineProblem } from "../../interface/world.ts";
@@ -44,7 +44,7 @@ export class UnitOfWork extends RowSet {
   readonly effects: Effect[] = [];
   readonly fleetChanges: FleetChange[] = [];
   readonly problems: EngineProblem[] = [];
-  /** Tasks that became ready in this turn; the placer may grant them before they ever enter the store's line. */
+  /** Tasks that became ready in this turn; they may be granted before they ever enter a queue of the store. */
   readonly newlyReady: TaskId[] = [];
   /** Workers whose row was found to agree with their connected worker; all commands are decided by then, so it stays true for the turn. */
   readonly verifiedWorkers = new Set<WorkerId>();
@@ -63,7 +63,7 @@ export class UnitOfWork extends RowSet {
   readonly #preconditions: RootPrecondition[] = [];
   readonly #chunks: PrintedChunks[] = [];
 
-  /** What a task printed, written with the unit of its run. */
+  /** What a task printed, written with the change set of its run. */
   storeChunks(chunks: ChunkRow): void {
     this.#chunks.push({ root: runOf(chunks.task), chunks });
     this.rootGroups.touch(runOf(chunks.task));
@@ -75,7 +75,7 @@ export class UnitOfWork extends RowSet {
     this.rootGroups.touch(run.id);
   }
 
-  /** A fact about anything else. */
+  /** A fact about anything but a run. */
   recordFact(tenant: Tenant, subject: RowKey, type: string, data: Fact["data"]): void {
     this.#facts.push({ tenant, subject, type, data });
     this.rootGroups.touch(subject);
@@ -87,13 +87,13 @@ export class UnitOfWork extends RowSet {
     this.effects.push(effect);
   }
 
-  /** A word for a socket that another scheduler holds. It is written with the unit of `root`, so it is sent if and only if that happened. */
+  /** A message for a socket that another scheduler holds. It is written with the change set of `root`, so it is sent exactly if that is stored. */
   sendMail(root: RootRef, mail: Mail): void {
     this.#mail.push({ root, mail });
     this.rootGroups.touch(root);
   }
 
-  /** The unit of `root` grants to this worker and is void if the worker is not what the floor says. */
+  /** The change set of `root` grants to this worker and is refused if the worker is not as the fleet shows it. */
   requireWorker(root: RootRef, worker: WorkerId, epoch: number): void {
     this.#preconditions.push({ root, worker, epoch });
   }
@@ -106,7 +106,7 @@ export class UnitOfWork extends RowSet {
     this.effects.push({ type: "count", name, labels, values: [value] });
   }
 
-  /** Something an operator should know though no caller hears of it; reported once the turn is on disk. */
+  /** Something an operator should know that is not part of any answer; reported once the turn is stored. */
   reportProblem(problem: EngineProblem): void {
     this.problems.push(problem);
   }
@@ -134,7 +134,7 @@ export class UnitOfWork extends RowSet {
     };
   }
 
-  /** As if the command had never come. */
+  /** Undoes everything since the savepoint. */
   rollbackTo(savepoint: Savepoint): void {
     this.rollBackRows(savepoint);
     this.#slotChanges.revertFrom(this.fleetChanges, savepoint.fleetChanges);
@@ -148,12 +148,12 @@ export class UnitOfWork extends RowSet {
     this.problems.length = savepoint.problems;
   }
 
-  /** The root whose unit the present command belongs to; null when it changed nothing. */
+  /** The root of the present command's change set; null when it changed nothing. */
   get touchedRoot(): RootRef | null {
     return this.rootGroups.touched;
   }
 
-  /** Which unit of `units()` holds this root, for tracing a refused unit back to its commands. */
+  /** The root that names the change set of this one, to find the commands of a refused change set. */
   changeSetRootOf(root: RootRef): RowKey {
     return rootKey(this.rootGroups.groupOf(root));
   }

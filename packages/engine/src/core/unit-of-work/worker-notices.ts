@@ -1,4 +1,4 @@
-// Which facts about workers are also news for whoever watches the scheduler's log. Joins, leaves, drains and kicks are told where they
+// Which facts about workers also go to the scheduler's log. Joins, leaves, drains and kicks are logged where they
 // happen, at the doors.
 
 import type { WorkerNotice } from "../../interface/effect.ts";
