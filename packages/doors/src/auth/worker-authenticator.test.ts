@@ -51,12 +51,12 @@ function createFixture(options: Partial<WorkerAuthenticatorOptions> = {}) {
     if (answer instanceof Fault) throw answer;
     return answer;
   };
-  return { gate: authenticator, tokens, outside: environment, shown, code, admitted: authenticated };
+  return { authenticator, tokens, environment, shown, code, authenticated };
 }
 
 describe("the gate and tokens", () => {
   it("[D87] lets a worker in by a token of its tenant, and nobody by none, a wrong one, another tenant's or one for readers", () => {
-    const { code, admitted: authenticated } = createFixture();
+    const { code, authenticated } = createFixture();
 
     expect(authenticated()).toMatchObject({ tenant: "acme", user: "ann", thumbprint: null });
     expect(code({ token: null })).toBe("E.AUTH.MISSING_TOKEN");
@@ -67,7 +67,7 @@ describe("the gate and tokens", () => {
   });
 
   it("[D88] tells its listeners of a change, and a session is good exactly as long as its own token is in the book", () => {
-    const { gate: authenticator, tokens, admitted: authenticated } = createFixture();
+    const { authenticator, tokens, authenticated } = createFixture();
     const heard: boolean[] = [];
     const before = authenticated();
     const stop = authenticator.onChange(() => heard.push(authenticator.isStillValid(before)));
@@ -89,7 +89,7 @@ describe("the gate and tokens", () => {
 
 describe("the gate and certificates", () => {
   it("[D86] in mode mtls a trusted certificate that names this worker or its tenant is proof, and its key is noted", () => {
-    const { admitted: authenticated, shown } = createFixture();
+    const { authenticated, shown } = createFixture();
 
     const one = authenticated({ mode: "mtls", token: null, certificate: shown() });
     expect(one).toMatchObject({ tenant: "acme", user: "spiffe://prod/tenant/acme/worker/w-1", thumbprint: "thumb" });
@@ -103,7 +103,7 @@ describe("the gate and certificates", () => {
   });
 
   it("[D86] in mode mtls no certificate, an untrusted or expired one, other names, and a token instead are refused", () => {
-    const { code, shown, outside: environment } = createFixture();
+    const { code, shown, environment } = createFixture();
     const mtls = (certificate: PeerCertificate | null, more: Partial<WorkerCredentials> = {}) =>
       code({ mode: "mtls", certificate, ...more });
 
@@ -137,7 +137,7 @@ describe("the gate and certificates", () => {
   });
 
   it("[D88] who came in by a certificate is good until it ends, or until its authority is no longer trusted", () => {
-    const { gate: authenticator, outside: environment, shown, admitted: authenticated } = createFixture();
+    const { authenticator, environment, shown, authenticated } = createFixture();
     let heard = 0;
     authenticator.onChange(() => (heard += 1));
     const byCertificate = authenticated({ mode: "mtls", token: null, certificate: shown() });
@@ -156,13 +156,7 @@ describe("the gate and certificates", () => {
   });
 
   it("[D88] with a token and a certificate that is demanded, both must stay good", () => {
-    const {
-      gate: authenticator,
-      tokens,
-      outside: environment,
-      shown,
-      admitted: authenticated,
-    } = createFixture({ isCertificateRequired: () => true });
+    const { authenticator, tokens, environment, shown, authenticated } = createFixture({ isCertificateRequired: () => true });
     const both = authenticated({ certificate: shown() });
     const shorter = authenticated({ certificate: shown({ expiresAt: environment.clock.now() + 10 }) });
 
@@ -173,7 +167,7 @@ describe("the gate and certificates", () => {
   });
 
   it("[D82] a session token is bound to the key that was shown, and read back under the gate's own keys only", () => {
-    const { gate: authenticator } = createFixture();
+    const { authenticator } = createFixture();
 
     const { token, jti } = authenticator.issueSessionToken({
       sid: "s",

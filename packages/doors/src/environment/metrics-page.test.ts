@@ -81,7 +81,7 @@ function openScrape() {
     expect(status).toBe(200);
     return body;
   };
-  return { engine, meters, outside: environment, reader, scrape, setAway: (to: boolean) => (isAway = to) };
+  return { engine, meters, environment, reader, scrape, setAway: (to: boolean) => (isAway = to) };
 }
 
 describe("what /metrics shows", () => {
@@ -161,7 +161,7 @@ describe("what /metrics shows", () => {
   });
 
   it("[A27] asks the store at most every 2 s, and leaves its numbers out while it does not answer", async () => {
-    const { outside: environment, reader, scrape, setAway } = openScrape();
+    const { environment, reader, scrape, setAway } = openScrape();
     await Promise.all([scrape(), scrape()]);
     await scrape();
     expect(reader.queries).toHaveLength(2);
@@ -179,7 +179,7 @@ describe("what /metrics shows", () => {
   });
 
   it("[A27] does not wait longer than 2 s for a store that hangs", async () => {
-    const { outside: environment, reader, scrape } = openScrape();
+    const { environment, reader, scrape } = openScrape();
     const { promise: never } = Promise.withResolvers<never>();
     Object.assign(reader, { page: () => never });
     const waiting = scrape();

@@ -95,7 +95,7 @@ describe("certificates", () => {
     expiresAt: now + 86_400_000,
     ...more,
   });
-  const openHall = () => {
+  const openServer = () => {
     const engine = createFakeEngine();
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
@@ -105,10 +105,10 @@ describe("certificates", () => {
       environment,
       metrics: createMetricsRegistry(),
     });
-    return { engine, outside: environment, gate: authenticator, hall: sessionServer };
+    return { engine, environment, authenticator, sessionServer };
   };
   const join = async (
-    sessionServer: ReturnType<typeof openHall>["hall"],
+    sessionServer: ReturnType<typeof openServer>["sessionServer"],
     certificate: PeerCertificate | null,
     hello = handshakePayload(),
   ) => {
@@ -123,7 +123,7 @@ describe("certificates", () => {
   };
 
   it("[D32] demanded by a tenant and not shown, or not trusted, end in E.AUTH.MTLS_REQUIRED, whatever the mode", async () => {
-    const { hall: sessionServer, gate: authenticator } = openHall();
+    const { sessionServer, authenticator } = openServer();
     authenticator.requireCertificate("default");
 
     const none = await join(sessionServer, null);
@@ -138,7 +138,7 @@ describe("certificates", () => {
   });
 
   it("[D32] bind the session token: a copy of it shown with another key, or with none, resumes nothing", async () => {
-    const { hall: sessionServer, engine } = openHall();
+    const { sessionServer, engine } = openServer();
     const { socket, ears: socketEvents } = await join(sessionServer, shown("mine"));
     const { session } = await engine.nextCommand("worker.join");
     expect(socket.types).toContain("control.session.accept");
@@ -158,7 +158,7 @@ describe("certificates", () => {
   });
 
   it("[D32] are looked at again when they run out", async () => {
-    const { hall: sessionServer, gate: authenticator, outside: environment } = openHall();
+    const { sessionServer, authenticator, environment } = openServer();
     let isOver = false;
     const isGood = authenticator.isStillValid;
     authenticator.isStillValid = (admitted) => isGood(admitted) && !isOver;

@@ -19,7 +19,7 @@ import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
 import { type SessionContext, windowSizesFor } from "./session-context.ts";
 
 /** State of the session's join, its resumes and its token; session-join.ts changes it. */
-export class JoinProgress {
+class JoinProgress {
   /** Id of the token that can resume the session; every accept replaces it. */
   jti: string | null = null;
   answer: Extract<AnswerBody, { of: "join" }> | null = null;

@@ -11,31 +11,31 @@ import { SessionServer } from "./session-server.ts";
 describe("turns of a crowd", () => {
   it("[D36] are given in order, at once while there is room and never more than the rate in any second", () => {
     const environment = createFakeEnvironment();
-    const pacer = new JoinRateLimiter(200, environment);
+    const limiter = new JoinRateLimiter(200, environment);
     const start = environment.clock.monotonic();
     const given: { n: number; at: number }[] = [];
     for (let n = 0; n < 1_000; n += 1)
-      pacer.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
+      limiter.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
 
     expect(given).toHaveLength(20);
     environment.advance(500);
     for (let n = 1_000; n < 1_100; n += 1)
-      pacer.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
+      limiter.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
     environment.advance(10_000);
 
     expect(given.map(({ n }) => n)).toEqual(Array.from({ length: 1_100 }, (_, n) => n));
     const most = Math.max(...given.map(({ at }) => given.filter((other) => other.at >= at && other.at < at + 1_000).length));
     expect(most).toBe(200);
     expect(given.at(-1)?.at).toBeLessThanOrEqual(5_500);
-    expect(pacer.waiting).toBe(0);
+    expect(limiter.waiting).toBe(0);
   });
 
   it("[D36] come one by one at a low rate, and cost no wait where nobody else is", () => {
     const environment = createFakeEnvironment();
-    const pacer = new JoinRateLimiter(2, environment);
+    const limiter = new JoinRateLimiter(2, environment);
     const start = environment.clock.monotonic();
     const given: number[] = [];
-    const ask = () => pacer.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
+    const ask = () => limiter.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
 
     ask();
     ask();
@@ -48,12 +48,12 @@ describe("turns of a crowd", () => {
 
   it("[D96] go from tenant to tenant: a crowd of one does not keep the others waiting", () => {
     const environment = createFakeEnvironment();
-    const pacer = new JoinRateLimiter(2, environment);
+    const limiter = new JoinRateLimiter(2, environment);
     const given: string[] = [];
-    for (let n = 0; n < 100; n += 1) pacer.schedule("a", () => given.push(`a${n}`) > 0);
-    for (const name of ["b0", "b1", "c0"]) pacer.schedule(name.slice(0, 1), () => given.push(name) > 0);
+    for (let n = 0; n < 100; n += 1) limiter.schedule("a", () => given.push(`a${n}`) > 0);
+    for (const name of ["b0", "b1", "c0"]) limiter.schedule(name.slice(0, 1), () => given.push(name) > 0);
 
-    expect([pacer.waiting, pacer.waitingOfTenant("a"), pacer.waitingOfTenant("b"), pacer.waitingOfTenant("d")]).toEqual([
+    expect([limiter.waiting, limiter.waitingOfTenant("a"), limiter.waitingOfTenant("b"), limiter.waitingOfTenant("d")]).toEqual([
       102, 99, 2, 0,
     ]);
     environment.advance(4_000);
@@ -63,17 +63,17 @@ describe("turns of a crowd", () => {
 
   it("[D92] that nobody needs any more cost no time: the next one has them", () => {
     const environment = createFakeEnvironment();
-    const pacer = new JoinRateLimiter(2, environment);
+    const limiter = new JoinRateLimiter(2, environment);
     const start = environment.clock.monotonic();
     const given: number[] = [];
-    pacer.schedule("a", () => given.push(0) > 0);
-    for (let n = 0; n < 100; n += 1) pacer.schedule("a", () => false);
-    pacer.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
+    limiter.schedule("a", () => given.push(0) > 0);
+    for (let n = 0; n < 100; n += 1) limiter.schedule("a", () => false);
+    limiter.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
 
     environment.advance(500);
 
     expect(given).toEqual([0, 500]);
-    expect(pacer.waiting).toBe(0);
+    expect(limiter.waiting).toBe(0);
   });
 });
 
@@ -82,14 +82,14 @@ describe("a storm of handshakes", () => {
   const turns = async (): Promise<void> => {
     for (let n = 0; n < 3; n += 1) await nextLoopTurn();
   };
-  const openHall = (limits: object) => {
+  const openServer = (limits: object) => {
     const engine = createFakeEngine();
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
     return {
       engine,
-      outside: environment,
-      hall: new SessionServer({
+      environment,
+      sessionServer: new SessionServer({
         engineClient: engine.client,
         authenticator,
         environment,
@@ -117,7 +117,7 @@ describe("a storm of handshakes", () => {
     );
 
   it("[D36] is acked late and in order, never reset; crowds of several tenants keep strangers out", async () => {
-    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10, unauthenticatedMax: 4 });
+    const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10, unauthenticatedMax: 4 });
     const sockets = Array.from({ length: 6 }, () => new RecordingSocket());
 
     sockets.forEach((socket, n) => {
@@ -135,7 +135,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D36] makes what follows the handshake on its socket wait behind its ack, and forgets those who hang up", async () => {
-    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
     const impatient = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(impatient);
@@ -158,7 +158,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D92] is no other than a storm of resumes: each is taken up in its turn", async () => {
-    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     const seats: { session: string; token: string }[] = [];
     for (let n = 0; n < 4; n += 1) {
       const socket = new RecordingSocket();
@@ -202,7 +202,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D92] leaves a resume nothing to take up once its session went on elsewhere or ended while it waited", async () => {
-    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     const first = sessionServer.acceptSocket(new RecordingSocket());
     first.message(greet("w-1"), false);
     first.message(encodeFrame("control.register", registerPayload()), false);
@@ -226,7 +226,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D96] of one tenant keeps no other out, and is sent back without a word where its own line is full", async () => {
-    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10, unauthenticatedMax: 2 });
+    const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10, unauthenticatedMax: 2 });
     const sockets = Array.from({ length: 5 }, () => new RecordingSocket());
     sockets.slice(0, 4).forEach((socket, n) => {
       expect(sessionServer.refusalReason()).toBe(null);
@@ -245,7 +245,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D96] leaves room for other tenants among the connections, and gives a place back when a socket is gone", async () => {
-    const { hall: sessionServer } = openHall({ connectionsPerTenantMax: 1 });
+    const { sessionServer } = openServer({ connectionsPerTenantMax: 1 });
     const [first, second, other, third] = [
       new RecordingSocket(),
       new RecordingSocket(),
@@ -266,7 +266,7 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D92] is not read on while much follows a handshake that waits for its turn, and is read again after it", async () => {
-    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10 });
+    const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10 });
     sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);

@@ -17,12 +17,12 @@ function openServer() {
     environment,
     metrics: createMetricsRegistry(),
   });
-  return { engine, outside: environment, hall: sessionServer };
+  return { engine, environment, sessionServer };
 }
 
 describe("the session server", () => {
   it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
-    const { engine, hall: sessionServer } = openServer();
+    const { engine, sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
 
@@ -40,7 +40,7 @@ describe("the session server", () => {
   });
 
   it("[D21] weighs a stranger's bytes, and ends a socket that stays silent for two pings", async () => {
-    const { outside: environment, hall: sessionServer } = openServer();
+    const { environment, sessionServer } = openServer();
     const flood = new RecordingSocket();
     const quiet = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(quiet);
@@ -59,7 +59,7 @@ describe("the session server", () => {
   });
 
   it("[D21] answers pings while the engine answers nothing, except to a peer that does not read", async () => {
-    const { hall: sessionServer } = openServer();
+    const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
 
@@ -72,7 +72,7 @@ describe("the session server", () => {
   });
 
   it("[D21] takes nobody new once it closes, and is closed when the last socket is gone", async () => {
-    const { hall: sessionServer } = openServer();
+    const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
     expect(sessionServer.refusalReason()).toBe(null);
@@ -86,7 +86,7 @@ describe("the session server", () => {
   });
 
   it("[D27] acks a handshake that a worker of the first generation still repeats from its last socket, before it registers", async () => {
-    const { hall: sessionServer } = openServer();
+    const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
     socketEvents.message(
