@@ -21,7 +21,6 @@ import type { Logger } from "pino";
 import { adviseOnConnectionFailure } from "./connection-advice.ts";
 import { readTlsFiles } from "./identity/tls-files.ts";
 import { TokenFile } from "./identity/token-file.ts";
-import { LogLevelPolicy } from "./log-level.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
 import { CgroupReader } from "./status/cgroup.ts";
@@ -42,7 +41,6 @@ export interface WorkerAppOptions {
 export class WorkerApp {
   readonly #options: WorkerAppOptions;
   readonly #boot = randomUUID();
-  readonly #logLevels = new LogLevelPolicy();
   readonly #metrics = new WorkerMetrics();
   readonly #health: WorkerHealthReader;
   readonly #token: TokenFile;
@@ -158,7 +156,7 @@ export class WorkerApp {
     const url = event.event === "lost" || event.event === "refused" ? { url: config.urls.join(",") } : {};
     const advice = adviseOnConnectionFailure(event, config);
     const details = { ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
-    log[this.#logLevels.levelOf(event)]({ event: event.event, ...details }, event.message);
+    log[event.level]({ event: event.event, ...details }, event.message);
     if (event.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;
       const metrics = this.#statusServer === undefined ? {} : { metrics: this.#statusServer.url };

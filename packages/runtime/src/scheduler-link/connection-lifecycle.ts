@@ -32,6 +32,7 @@ interface ConnectionLoss {
   readonly reason: string;
   readonly code?: string;
   readonly delayMs?: number;
+  readonly level?: "info" | "warn";
   /** Where a session that can go on is asked for first. */
   readonly dialTarget?: DialTarget;
   /** Whoever refused a resume is alive: it is no failure, and a new session is asked for there, at once. */
@@ -165,7 +166,9 @@ export class ConnectionLifecycle {
     ports.closeConnection(1000, "reset");
     // Two processes with one identity must not throw each other out in a loop.
     const pauseMs = retry_after_ms ?? (identityTakenCodes.has(code) ? settings.supersededDelayMs : 0);
-    this.#enterBackoff({ event, reason, code, delayMs: pauseMs, isRefusedResume });
+    // A scheduler that does not know undrain ends a drain by a fresh session: that was asked for, so it is no warning.
+    const isExpected = isRefusedResume || (this.#phase === "DRAINING" && code === "E.SESSION.UNKNOWN");
+    this.#enterBackoff({ event, reason, code, delayMs: pauseMs, isRefusedResume, level: isExpected ? "info" : "warn" });
   }
 
   /** The two ends do not mean the same session any more. */
@@ -229,7 +232,15 @@ export class ConnectionLifecycle {
   }
 
   #enterBackoff(loss: ConnectionLoss): void {
-    const { event, reason, code, delayMs: pauseMs = 0, dialTarget: target = "next", isRefusedResume = false } = loss;
+    const {
+      event,
+      reason,
+      code,
+      delayMs: pauseMs = 0,
+      dialTarget: target = "next",
+      isRefusedResume = false,
+      level = "warn",
+    } = loss;
     const { ports, settings, log } = this.#context;
     const { heartbeats, attempts, disconnected } = this.#parts;
     const isSessionKept = this.activeSession !== null;
@@ -246,7 +257,7 @@ export class ConnectionLifecycle {
     const delayMs = Math.max(pauseMs, backoff);
     this.#retryAt = now + delayMs;
     const details = { ...attempts.counts, retryInMs: Math.round(delayMs), ...(code !== undefined && { code }) };
-    log(isRefusedResume ? "info" : "warn", event, reason, details);
+    log(level, event, reason, details);
     disconnected();
   }
 }

@@ -215,6 +215,28 @@ describe("draining and leaving", () => {
     expect(harness.started).toHaveLength(1);
   });
 
+  it("[W10] the fresh session that ends a drain is news, not a warning; every other reset is one", () => {
+    const levelOfReset = (isDraining: boolean, code: string) => {
+      const harness = readyLinkHarness();
+      if (isDraining) harness.sendToLink("control.drain", {});
+      harness.sendToLink("control.reset", { code, reason: "over" });
+      return harness.eventsNamed("reset").map(({ level }) => level);
+    };
+
+    expect(levelOfReset(true, "E.SESSION.UNKNOWN")).toEqual(["info"]);
+    expect(levelOfReset(false, "E.SESSION.UNKNOWN")).toEqual(["warn"]);
+    expect(levelOfReset(true, "E.SESSION.SUPERSEDED")).toEqual(["warn"]);
+  });
+
+  it("[W10] a socket lost while draining is a warning", () => {
+    const harness = readyLinkHarness();
+    harness.sendToLink("control.drain", {});
+
+    harness.link.connectionLost("gone");
+
+    expect(harness.eventsNamed("lost")).toMatchObject([{ level: "warn" }]);
+  });
+
   it("[W92] takes work again when the drain is taken back, in the same session, and says so", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {}, { ack: { request: true } });
