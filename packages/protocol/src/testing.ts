@@ -1,6 +1,6 @@
-// What other rooms' tests need of the protocol: dice that fall the same on every run, and texts spoiled by them.
+// For the tests of other packages: seeded random numbers, and texts mutated with them.
 
-/** Small, seeded and good enough: numbers from 0 up to and without `sides`. */
+/** A small seeded generator: whole numbers from 0 to `sides` - 1. */
 export function createSeededRandom(seed: number): (limit: number) => number {
   let state = seed;
   return (limit) => {
@@ -9,7 +9,7 @@ export function createSeededRandom(seed: number): (limit: number) => number {
   };
 }
 
-/** What readers of JSON have stumbled over. */
+/** Texts that JSON parsers have failed on. */
 const hostileSnippets = [
   '"__proto__":{"polluted":1},',
   "\u0000",
@@ -35,7 +35,7 @@ const hostileSnippets = [
   "/",
 ];
 
-/** One of: a character changed, a part cut out, a part doubled, something put in, one value or some swapped for one of another kind. */
+/** One mutation: change a character, cut, repeat or insert a part, or replace values by values of another type. */
 export function mutateText(text: string, random: (limit: number) => number): string {
   const at = random(text.length);
   const length = 1 + random(24);
