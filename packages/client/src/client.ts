@@ -1,5 +1,5 @@
-// The client: every route of the scheduler's REST API as a typed method, and its events as an iterator. Nothing but fetch is needed, so it
-// runs in browsers, in Node and in workers alike.
+// The client: every route of the scheduler's REST API as a typed method, and its events as an iterator. It only needs fetch, so it runs in
+// browsers, in Node and in web workers.
 
 import type { ServerEvent } from "@astraflow/protocol";
 import { type ClientEventsOptions, streamEvents } from "./events.ts";
@@ -7,9 +7,9 @@ import { type ApiConnection, type ClientEnvironment, defaultEnvironment, type Re
 import { createRouteMethods, type RouteMethods } from "./methods.ts";
 
 export interface ClientOptions {
-  /** Where the scheduler is; in a browser the empty text means the page's own origin. */
+  /** URL of the scheduler; in a browser the empty string means the origin of the page. */
   readonly url: string;
-  /** Sent as a bearer; a function is asked before every request, so that a new token is used at once. */
+  /** Bearer token; a function is called before every request, so that a new token is used at once. */
   readonly token?: string | (() => string | null) | undefined;
   readonly waitMs?: number;
   readonly retry?: Partial<RetryLimits>;
@@ -18,7 +18,7 @@ export interface ClientOptions {
 
 export interface Client extends RouteMethods {
   readonly url: string;
-  /** What happens from now on, or after `after`, for as long as the caller listens. */
+  /** The events from now on, or after `after`, until the caller stops. */
   events(options?: ClientEventsOptions): AsyncGenerator<ServerEvent, void>;
 }
 

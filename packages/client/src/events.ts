@@ -1,5 +1,5 @@
-// The stream of events as an async iterator that outlives connections: it comes back with the id of the last event, so nothing is missed
-// and nothing is told twice. What events say is the protocol's; what is made of them the caller's.
+// The event stream as an async iterator that survives disconnects: it reconnects with the id of the last event, so nothing is missed or
+// repeated.
 
 import { type ErrorBody, type Route, type RouteInput, routes, type ServerEvent } from "@astraflow/protocol";
 import { ApiFault, NoAnswer } from "./fault.ts";
@@ -9,10 +9,10 @@ import { readSseMessages } from "./sse.ts";
 
 export interface ClientEventsOptions extends RouteInput<"streamEvents"> {
   readonly signal?: AbortSignal | undefined;
-  /** The stream is up, or it is lost and will be dialled again. */
+  /** The stream is open, or it is lost and will be reopened. */
   readonly onState?: (state: "open" | "lost", why: ApiFault | NoAnswer | null) => void;
   /**
-   * Events are missing before the next one, because they are no longer kept: what was derived from them must be read anew. Without this
+   * Events before the next one are missing, because they are no longer stored: read again what was derived from them. Without this
    * the iterator throws instead.
    */
   readonly onGap?: (fault: ApiFault) => void;
@@ -36,7 +36,7 @@ export async function* streamEvents(
         tries = 0;
         if (message.type === "stream.error") why = readStreamError(message.data, onGap);
         else if (message.data !== null) yield JSON.parse(message.data) as ServerEvent;
-        // After the event was taken, not before: whoever stops in between gets it again.
+        // After the event was consumed, not before: a caller that stops in between gets it again.
         if (message.id !== "" && message.id !== cursor) {
           cursor = message.id;
           onCursor?.(cursor);

@@ -1,8 +1,8 @@
-// One request and its answer over fetch, with the retries that are safe. What the routes are is calls.ts; streams are events.ts.
+// One request and its response over fetch, with the retries that are safe.
 
 import { NoAnswer, toApiFault } from "./fault.ts";
 
-/** What the client needs of the world; the defaults are those of browsers and Node. */
+/** What the client needs from its environment; the defaults work in browsers and Node. */
 export interface ClientEnvironment {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   /** Ends early, and rejects, when the signal is aborted. */
@@ -54,10 +54,10 @@ export interface ClientRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: RequestInit["body"];
-  /** Done twice it has the effect of once. */
+  /** Repeating it has no second effect. */
   readonly isRepeatable: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** A stream may stay open for as long as it likes; only its head must come in time. */
+  /** A stream may stay open; only its head must arrive in time. */
   readonly isStream?: boolean;
 }
 
@@ -65,11 +65,11 @@ const retryPauses = { firstMs: 200, msMax: 5_000, retryAfterMsMax: 30_000 } as c
 
 export interface ClientResponse {
   readonly response: Response;
-  /** Empty of a stream that has begun. */
+  /** Empty for a stream. */
   readonly text: string;
 }
 
-/** A good answer, or a fault; whatever may be tried again has been. */
+/** A successful response; throws after all safe retries. */
 export async function sendWithRetries(connection: ApiConnection, request: ClientRequest): Promise<ClientResponse> {
   const { busyMax, lostMax } = connection.retry;
   for (let busyTries = 0, lostTries = 0; ; ) {
@@ -90,13 +90,13 @@ export async function sendWithRetries(connection: ApiConnection, request: Client
   }
 }
 
-/** Refused with 429 nothing has begun; with 503 that is not known. */
+/** A 429 means that nothing was started; after a 503 that is unknown. */
 const isRetryAllowed = (status: number, { isRepeatable }: ClientRequest): boolean =>
   status === 429 || (status === 503 && isRepeatable);
 
 async function sendOnce(connection: ApiConnection, request: ClientRequest): Promise<ClientResponse> {
   const timeout = new AbortController();
-  // A timer of our own, and not AbortSignal.timeout: a stream's must end once its head has come.
+  // Not AbortSignal.timeout, because the timeout of a stream must end once its head has arrived.
   const answered = new AbortController();
   connection.environment.pause(connection.waitMs, answered.signal).then(
     () => timeout.abort(),

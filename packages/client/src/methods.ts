@@ -1,4 +1,4 @@
-// One method for every route of the table, typed by the table: nothing is written by hand, so nothing can be forgotten or go stale.
+// One method for every route, generated from the route table and typed by it.
 
 import { type RawBody, type Route, type RouteAnswer, type RouteInput, type RouteName, routes } from "@astraflow/protocol";
 import { NoAnswer } from "./fault.ts";
@@ -12,7 +12,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** An input that has nothing that must be there may be left out. */
+/** An input without required fields may be omitted. */
 type MethodArguments<I> = Record<never, never> extends I ? [input?: I, options?: CallOptions] : [input: I, options?: CallOptions];
 export type RouteMethods = { readonly [N in RouteName]: (...input: MethodArguments<RouteInput<N>>) => Promise<RouteAnswer<N>> };
 
@@ -37,7 +37,7 @@ export function buildRequest(
   { environment }: Pick<ApiConnection, "environment">,
 ): ClientRequest & { readonly headers: Record<string, string> } {
   const takesKey = route.headers !== undefined && "Idempotency-Key" in route.headers;
-  // One key for all tries of one call: a repeat whose first answer was lost must not act twice.
+  // One key for all tries of a call, so that a repeat has no second effect.
   const key = takesKey ? { "idempotency-key": options.key ?? environment.newIdempotencyKey() } : {};
   const { body } = input;
   const isJson = route.takes === undefined;
@@ -61,7 +61,7 @@ export function buildRequest(
 function buildPath(route: Route, input: CallInput): string {
   return route.path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = input[name];
-    // An empty part would make another path, and so another call.
+    // An empty segment would be another path, and so another route.
     if (value === undefined || value === null || value === "")
       throw new TypeError(`${route.method} ${route.path} needs ${name}; it is empty`);
     return encodeURIComponent(String(value));

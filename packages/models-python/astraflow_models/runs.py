@@ -616,7 +616,7 @@ class WorkflowNodesPolicyConcurrency(TypedDict):
 
 
 class WorkflowNodesPolicyAffinity(TypedDict):
-    # Tasks of one tenant under one key go to one worker.
+    # Tasks of one tenant with the same key go to one worker.
     key: str
     mode: NotRequired[Literal["sticky", "preferred"]]
     ttlSeconds: NotRequired[int]
@@ -642,7 +642,7 @@ class WorkflowNodesPolicy(TypedDict):
     maxDeliveries: NotRequired[int]
     affinity: NotRequired["WorkflowNodesPolicyAffinity"]
     resourceRefs: NotRequired[list["WorkflowNodesPolicyResourceRefs"]]
-    # Any installed version of the node's package from this one on will do.
+    # This version of the node's package or a newer one.
     minVersion: NotRequired[str]
 
 
@@ -771,7 +771,7 @@ class WorkflowNodesMiddlewaresPolicyConcurrency(TypedDict):
 
 
 class WorkflowNodesMiddlewaresPolicyAffinity(TypedDict):
-    # Tasks of one tenant under one key go to one worker.
+    # Tasks of one tenant with the same key go to one worker.
     key: str
     mode: NotRequired[Literal["sticky", "preferred"]]
     ttlSeconds: NotRequired[int]
@@ -797,7 +797,7 @@ class WorkflowNodesMiddlewaresPolicy(TypedDict):
     maxDeliveries: NotRequired[int]
     affinity: NotRequired["WorkflowNodesMiddlewaresPolicyAffinity"]
     resourceRefs: NotRequired[list["WorkflowNodesMiddlewaresPolicyResourceRefs"]]
-    # Any installed version of the node's package from this one on will do.
+    # This version of the node's package or a newer one.
     minVersion: NotRequired[str]
 
 

@@ -21,14 +21,14 @@ class Envelope(TypedDict):
     type: str
     # Message id; what an acknowledgement names.
     id: str
-    # When the sender made the frame; shown, never used for a decision.
+    # When the sender made the frame; displayed, never used for a decision.
     ts: str
     # Must be the tenant the connection is bound to.
     tenant: str
     sender: "EnvelopeSender"
     # Selected by type and checked in a second step.
     payload: dict[str, Any]
-    # What this frame is about: a task, a request, or the frame it answers.
+    # The subject of the frame: a task, a request, or the frame it answers.
     corr: NotRequired[str]
     ack: NotRequired["EnvelopeAck"]
     flags: NotRequired[list[str]]

@@ -21,14 +21,14 @@ class Envelope(TypedDict):
     type: str
     # Message id; what an acknowledgement names.
     id: str
-    # When the sender made the frame; shown, never used for a decision.
+    # When the sender made the frame; displayed, never used for a decision.
     ts: str
     # Must be the tenant the connection is bound to.
     tenant: str
     sender: "EnvelopeSender"
     # Selected by type and checked in a second step.
     payload: dict[str, Any]
-    # What this frame is about: a task, a request, or the frame it answers.
+    # The subject of the frame: a task, a request, or the frame it answers.
     corr: NotRequired[str]
     ack: NotRequired["EnvelopeAck"]
     flags: NotRequired[list[str]]
@@ -43,9 +43,9 @@ class HandshakeAuth(TypedDict):
 
 
 class HandshakeWorker(TypedDict):
-    # Label for people; may repeat.
+    # Display name; need not be unique.
     worker_name: str
-    # Lasting identity; also in sender.id.
+    # Permanent identity; also in sender.id.
     worker_instance_id: NotRequired[str]
     version: str
     hostname: str
@@ -100,7 +100,7 @@ class Register(TypedDict):
     # New with every start of the worker process.
     boot_id: NotRequired[str]
     running: NotRequired[list["RegisterRunning"]]
-    # Every resource that results of this worker have named and that it still keeps; absent: it does not say.
+    # Every resource that results of this worker have named and that it still keeps; absent: unknown.
     resources: NotRequired[list[str]]
 
 
@@ -117,7 +117,7 @@ class SessionAccept(TypedDict):
     # Frames the worker may keep in flight towards the scheduler.
     recv_window: NotRequired[int]
     features: NotRequired[list[str]]
-    # Memory from which on the scheduler gives this worker nothing new.
+    # Memory usage above which this worker gets no new work.
     drain_mem_pct: NotRequired[float]
     # The same for its disk.
     drain_disk_pct: NotRequired[float]

@@ -2,7 +2,7 @@
 
 export { type SseTestEvent, SseTestReader } from "./testing/sse-test-reader.ts";
 
-/** Small, seeded and good enough: numbers from 0 up to and without `sides`. */
+/** A small seeded generator: whole numbers from 0 to `sides` - 1. */
 export function createSeededRandom(seed: number): (limit: number) => number {
   let state = seed;
   return (limit) => {
@@ -11,7 +11,7 @@ export function createSeededRandom(seed: number): (limit: number) => number {
   };
 }
 
-/** What readers of JSON have stumbled over. */
+/** Texts that JSON parsers have failed on. */
 const hostileSnippets = [
   '"__proto__":{"polluted":1},',
   "\u0000",
@@ -37,7 +37,7 @@ const hostileSnippets = [
   "/",
 ];
 
-/** One of: a character changed, a part cut out, a part doubled, something put in, one value or some swapped for one of another kind. */
+/** One mutation: change a character, cut, repeat or insert a part, or replace values by values of another type. */
 export function mutateText(text: string, random: (limit: number) => number): string {
   const at = random(text.length);
   const length = 1 + random(24);

@@ -199,7 +199,7 @@ describe("checkWorkflow on values", () => {
     expect(messagesOf(testWorkflow([source(["object", "string"]), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
     expect(messagesOf(testWorkflow([source(undefined), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
     expect(messagesOf(testWorkflow([source("string"), target], [testEdge(0, "page", 1, "bad")]))[0]).toContain(
-      "edges write parameters alone",
+      "edges can only write parameters",
     );
   });
 

@@ -1,6 +1,6 @@
-// What is wrong with one node by itself: its ports, its role, and what a container says about its inside.
+// Checks one node by itself: its ports, its role, and the settings of a container.
 
-import { isContainer, readContainerSettings } from "../plan/container-settings.ts";
+import { isContainer } from "../plan/container-settings.ts";
 import {
   definitionPathOf,
   type IndexedGraph,
@@ -43,9 +43,8 @@ export function checkRole(graph: IndexedGraph, entry: NodeEntry, problems: Probl
 }
 
 export function checkContainer(workflowIndex: WorkflowIndex, graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
-  const { node } = entry;
-  if (entry.container === null) return;
-  const { settings, problems: containerProblems } = readContainerSettings(node);
+  const { node, container: settings, containerProblems } = entry;
+  if (settings === null) return;
   const report = (at: readonly (string | number)[], what: string) =>
     problems.error(
       graph,

@@ -1,37 +1,36 @@
-// Values against schemas, before anything runs: an edge between ports whose types cannot fit, and parameters that were authored wrongly.
-// What edges and frames bring is only known at run time and left to it.
+// Checks values before anything runs: edges between ports of incompatible types, and invalid authored parameters.
+// Values from edges and iterations are checked at run time.
 
-import type { ResolvedEdge } from "../plan/edge-resolution.ts";
+import type { ResolvedEdge, ResolvedEdges } from "../plan/edge-resolution.ts";
 import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";
 import { defaultsStepsMax } from "../plan/plan-compiler.ts";
 import { definitionPathOf, type IndexedGraph, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { findIgnoredRules } from "../schema/ignored-rules.ts";
 import { allowedTypesOf, findSubschema } from "../schema/schema-lookup.ts";
 import type { StepBudget } from "../schema/validator.ts";
-import { isObject } from "../values/binding-path.ts";
+import { isObject, parseJsonPointer } from "../values/binding-path.ts";
 import type { ProblemList } from "./problem-list.ts";
 
 /** Steps for all schemas of one workflow together: a definition has thousands of nodes. */
 const valueCheckStepsMax = 2_000_000;
 
-type EdgesByGraph = ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
-/** First steps under `parameters` that something other than the author writes; `*` stands for all of them. */
+/** First steps under `parameters` that edges or iterations write; `*` means all. */
 type FedKeys = ReadonlyMap<NodeEntry, ReadonlySet<string>>;
 
-export function checkValues(resolvedEdges: EdgesByGraph, fed: FedKeys, problems: ProblemList): void {
+export function checkValues(resolvedEdges: ResolvedEdges, fed: FedKeys, problems: ProblemList): void {
   const budget = { stepsLeft: valueCheckStepsMax };
   checkDefaults(resolvedEdges, problems);
   for (const [graph, edgesOfGraph] of resolvedEdges) {
     for (const [index, edge] of edgesOfGraph.entries()) checkPortTypes(graph, index, edge, problems);
     for (const entry of graph.entries) {
       checkAuthoredParameters(graph, entry, fed.get(entry), budget, problems);
-      if (budget.stepsLeft < 0) return; // said once, of the node whose schema went on and on
+      if (budget.stepsLeft < 0) return; // reported once, for the node that exceeded the budget
     }
   }
 }
 
-/** A plan fills in defaults within a budget; here it is seen whether that is enough. */
-function checkDefaults(resolvedEdges: EdgesByGraph, problems: ProblemList): void {
+/** A plan fills in defaults within a budget; this checks that it suffices. */
+function checkDefaults(resolvedEdges: ResolvedEdges, problems: ProblemList): void {
   const budget = { stepsLeft: defaultsStepsMax };
   for (const graph of resolvedEdges.keys())
     for (const entry of graph.entries) {
@@ -49,10 +48,9 @@ export function warnOfIgnoredRules(graph: IndexedGraph, budget: StepBudget, prob
     for (const root of ["parameters", "results"] as const) {
       const schema = entry.node.schema?.[root];
       if (!isObject(schema)) continue;
-      for (const { path, message } of findIgnoredRules(schema, budget)) {
-        const steps = path.split("/").slice(1).map(unescapePointerStep);
+      for (const { at, message } of findIgnoredRules(schema, budget)) {
         const sentence = `node ${entry.node.id} (${entry.node.label}): its schema of ${root} ${message}`;
-        problems.warning(graph, [...definitionPathOf(entry), "schema", root, ...steps], sentence, entry.node.id);
+        problems.warning(graph, [...definitionPathOf(entry), "schema", root, ...at], sentence, entry.node.id);
       }
     }
 }
@@ -81,25 +79,22 @@ function checkAuthoredParameters(
 ): void {
   const schema = entry.node.schema?.parameters;
   if (!isObject(schema) || fed?.has("*")) return;
-  // Rules over several properties are left to the run: an edge may bring the one that is missing.
+  // Rules over several properties are checked at run time: an edge may supply a missing one.
   const { type, properties, patternProperties, additionalProperties, $defs, definitions } = schema;
   const perPropertyRules = { type, properties, patternProperties, additionalProperties, $defs, definitions };
   for (const [key, value] of Object.entries(entry.node.parameters ?? {})) {
     if (fed?.has(key) || key.startsWith("__")) continue;
     const problem = findSchemaProblem(perPropertyRules, { [key]: value }, budget);
     if (problem === null) continue;
-    const steps = problem.path.split("/").slice(1);
-    const field = ["parameters", ...steps].join(".");
+    const field = `parameters${problem.path.replaceAll("/", ".")}`;
     const message = `node ${entry.node.id} (${entry.node.label}): ${field} ${problem.message}`;
-    problems.error(graph, [...definitionPathOf(entry), "parameters", ...steps.map(unescapePointerStep)], message, entry.node.id);
+    problems.error(graph, [...definitionPathOf(entry), "parameters", ...parseJsonPointer(problem.path)], message, entry.node.id);
     if (budget.stepsLeft < 0) return;
   }
 }
 
-const unescapePointerStep = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
-
-/** Which parameters edges and frames write, by place. */
-export function collectFedKeys(workflowIndex: WorkflowIndex, resolvedEdges: EdgesByGraph): FedKeys {
+/** Which parameters edges and iterations write, by node. */
+export function collectFedKeys(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges): FedKeys {
   const fed = new Map<NodeEntry, Set<string>>();
   const addKey = (entry: NodeEntry | undefined, to: readonly string[]) => {
     if (entry === undefined) return;

@@ -1,8 +1,8 @@
 // Checks of a workflow beyond its schema. Every problem names the node and field; a list without errors means the
-// engine can run it. The order of looking: each graph by itself, then how they contain each other, then what the catalogue knows.
+// engine can run it. The order: each graph by itself, then nesting, then the catalogue.
 
 import { limits, type Workflow } from "@astraflow/protocol";
-import { type ResolvedEdge, resolveEdge } from "../plan/edge-resolution.ts";
+import { type ResolvedEdge, resolveAllEdges } from "../plan/edge-resolution.ts";
 import {
   definitionPathOf,
   type IndexedGraph,
@@ -21,7 +21,7 @@ import {
 } from "./package-catalogue.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
-/** Nodes of a plan with every container opened once; loops open more, but one frame after the other is in sight at a time. */
+/** Nodes of a plan with every container opened once. */
 const planNodesMax = 100_000;
 
 /** Parts of schemas that are looked at for warnings. */
@@ -35,18 +35,15 @@ export function checkWorkflow(
 ): GraphProblem[] {
   const workflowIndex = indexWorkflow(workflow);
   const problems = new ProblemList();
-  const all = [workflowIndex.root, ...workflowIndex.subgraphs.values()];
-  const resolvedEdges = new Map(
-    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => resolveEdge(workflowIndex, graph, edge, index))]),
-  );
+  const resolvedEdges = resolveAllEdges(workflowIndex);
   checkSubgraphIds(workflow, workflowIndex, problems);
-  for (const graph of all) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
+  for (const graph of workflowIndex.graphs) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
   checkNesting(workflowIndex, problems);
   checkValues(resolvedEdges, collectFedKeys(workflowIndex, resolvedEdges), problems);
   if (catalogue === undefined) return problems.list;
   const catalogueCheck = startCatalogueCheck(workflowIndex, catalogue, problems, options);
   const budget = { stepsLeft: schemaStepsMax };
-  for (const graph of all) {
+  for (const graph of workflowIndex.graphs) {
     checkAgainstCatalogue(catalogueCheck, graph);
     warnOfIgnoredRules(graph, budget, problems);
   }

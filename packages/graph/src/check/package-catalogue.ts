@@ -80,7 +80,7 @@ export function checkPackages(
 ): GraphProblem[] {
   const workflowIndex = indexWorkflow(workflow);
   const check = startCatalogueCheck(workflowIndex, catalogue, new ProblemList(), options);
-  for (const graph of [workflowIndex.root, ...workflowIndex.subgraphs.values()])
+  for (const graph of workflowIndex.graphs)
     for (const entry of graph.entries) if (!isBuiltInNode(entry.node)) checkPackageKnown(check, graph, entry);
   return check.problems.list;
 }

@@ -2,7 +2,7 @@
 // They are applied here, read in read-edits.ts and compared in edit-conflicts.ts.
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
-import { isObject, withValueAt } from "../values/binding-path.ts";
+import { isObject, parseJsonPointer, withValueAt } from "../values/binding-path.ts";
 import { type GraphDraft, KeyedList, type Subgraph, WorkflowDraft } from "./workflow-draft.ts";
 
 /** The graph an edit is about: a subgraph by id; absent: the workflow itself. */
@@ -108,7 +108,7 @@ function applyGraphEdit(draft: WorkflowDraft, edit: GraphEdit): string | null {
       return null;
     case "setMeta": {
       const refusal = checkReservedField(edit.path, ["nodes", "edges", ...(edit.graph === undefined ? ["subgraphs"] : [])]);
-      if (refusal === null) graph.meta = setField(graph.meta, parsePointer(edit.path), edit) as GraphDraft["meta"];
+      if (refusal === null) graph.meta = setField(graph.meta, parseJsonPointer(edit.path), edit) as GraphDraft["meta"];
       return refusal;
     }
     default:
@@ -156,19 +156,12 @@ function setFieldById<T extends { readonly id: string }>(
 ): string | null {
   const item = list.get(id);
   if (item === undefined) return `there is no ${what} ${id}`;
-  list.replace(item, setField(item, parsePointer(fieldEdit.path), fieldEdit) as T);
+  list.replace(item, setField(item, parseJsonPointer(fieldEdit.path), fieldEdit) as T);
   return null;
 }
 
-/** Steps of a JSON pointer; of the empty one, none. */
-export const parsePointer = (pointer: string): readonly string[] =>
-  pointer
-    .split("/")
-    .slice(1)
-    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
-
 function checkReservedField(path: string, fields: readonly string[]): string | null {
-  const [first] = parsePointer(path);
+  const [first] = parseJsonPointer(path);
   if (first === undefined) return "path must name a field";
   return fields.includes(first) ? `field ${first} cannot be set; there are edits for it` : null;
 }

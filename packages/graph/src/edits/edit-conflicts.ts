@@ -1,8 +1,9 @@
 // Edits of two people on the same base: which of mine touch what theirs touch. Only the same field of the same thing is a conflict, or a
 // thing that one removes and the other needs. The same edit made by both is none.
 
+import { parseJsonPointer } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
-import { parsePointer, type WorkflowEdit } from "./apply-edits.ts";
+import type { WorkflowEdit } from "./apply-edits.ts";
 
 export interface EditConflict {
   /** Places in the two lists. */
@@ -84,13 +85,13 @@ function footprintOf(edit: WorkflowEdit): EditFootprint {
     case "removeNode":
       return removal([...graph, "nodes", edit.id]);
     case "setNode":
-      return write([...graph, "nodes", edit.id, ...parsePointer(edit.path)]);
+      return write([...graph, "nodes", edit.id, ...parseJsonPointer(edit.path)]);
     case "addMiddleware":
       return write([...graph, "nodes", edit.host, "middlewares", edit.middleware.id]);
     case "removeMiddleware":
       return removal([...graph, "nodes", edit.host, "middlewares", edit.id]);
     case "setMiddleware":
-      return write([...graph, "nodes", edit.host, "middlewares", edit.id, ...parsePointer(edit.path)]);
+      return write([...graph, "nodes", edit.host, "middlewares", edit.id, ...parseJsonPointer(edit.path)]);
     case "addEdge": {
       const ends = [edit.edge.source.node, edit.edge.target.node].map((id) => [...graph, "nodes", id]);
       return write([...graph, "edges", edit.edge.id], ends);
@@ -102,13 +103,13 @@ function footprintOf(edit: WorkflowEdit): EditFootprint {
     case "emptyList":
       return write([...graph, ...(edit.list === "middlewares" ? ["nodes", edit.host] : []), "empty", edit.list]);
     case "setMeta":
-      return write([...graph, "meta", ...parsePointer(edit.path)]);
+      return write([...graph, "meta", ...parseJsonPointer(edit.path)]);
     case "addSubgraph":
       return write([...graph, "subgraphs", edit.subgraph.id]);
     case "removeSubgraph":
       return removal([...graph, "subgraphs", edit.id]);
     case "setSubgraph":
-      return write([...graph, "subgraphs", edit.id, "entry", ...parsePointer(edit.path)]);
+      return write([...graph, "subgraphs", edit.id, "entry", ...parseJsonPointer(edit.path)]);
     case "setGraph":
       return write(graph);
   }

@@ -2,7 +2,7 @@
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isObject, toJsonPointer } from "../values/binding-path.ts";
-import { canonicalJson } from "../values/canonical-json.ts";
+import { canonicalJson, isEqualJson } from "../values/canonical-json.ts";
 import { applyEdits, type WorkflowEdit } from "./apply-edits.ts";
 import { type DiffLine, summarizeEdits } from "./diff-summary.ts";
 
@@ -23,8 +23,6 @@ function editsBetween(from: Workflow, to: Workflow): WorkflowEdit[] {
   // Fields or ids that no edit can name: then the whole is one edit.
   return typeof applied === "string" || !isEqualJson(applied, to) ? [{ op: "setGraph", value: to }] : edits;
 }
-
-const isEqualJson = (a: unknown, b: unknown): boolean => canonicalJson(a) === canonicalJson(b);
 
 /** Equal or not, by id; what is there twice makes the outcome wrong, and the caller sees that. */
 interface ListDiff<T> {

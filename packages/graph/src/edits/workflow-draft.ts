@@ -2,7 +2,7 @@
 // nodes stay quick. Nothing of the original is touched; what each edit means is apply-edits.ts.
 
 import type { Edge, Workflow, WorkflowNode } from "@astraflow/protocol";
-import { canonicalJson } from "../values/canonical-json.ts";
+import { isEqualJson } from "../values/canonical-json.ts";
 
 export type Subgraph = NonNullable<Workflow["subgraphs"]>[number];
 
@@ -27,7 +27,7 @@ export class KeyedList<T extends { readonly id: string }> {
   /** The same thing added twice is there once: two people may have made the same edit. False: another has its id. */
   add(item: T, at: number | undefined): boolean {
     const other = this.get(item.id);
-    if (other !== undefined) return canonicalJson(other) === canonicalJson(item);
+    if (other !== undefined) return isEqualJson(other, item);
     this.#items.splice(at ?? this.#items.length, 0, item);
     this.#addToIndex(item);
     return true;
@@ -135,7 +135,7 @@ export class WorkflowDraft {
   addSubgraph(subgraph: Subgraph, at: number | undefined): boolean {
     const subgraphs = this.#subgraphs ?? new KeyedList<Subgraph>([]);
     const existing = subgraphs.get(subgraph.id);
-    if (existing !== undefined) return canonicalJson(this.#finishSubgraph(existing)) === canonicalJson(subgraph);
+    if (existing !== undefined) return isEqualJson(this.#finishSubgraph(existing), subgraph);
     this.#subgraphs = subgraphs;
     return subgraphs.add(subgraph, at);
   }

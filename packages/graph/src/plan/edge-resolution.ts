@@ -1,5 +1,5 @@
-// What the edges of one graph mean once ports, middlewares and scopes are resolved: who waits for whom, and which value travels where.
-// Used by the compiler, which takes what resolves, and by the checker, which names what does not.
+// Resolves the ports, middlewares and scopes of edges: which node waits for which, and which value goes where.
+// The compiler uses what resolves, and the checker reports what does not.
 
 import type { Edge, NodePort } from "@astraflow/protocol";
 import { type BindingPath, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
@@ -48,18 +48,36 @@ export interface EdgeProblem {
   readonly message: string;
 }
 
-export function resolveEdge(workflowIndex: WorkflowIndex, graph: IndexedGraph, edge: Edge, index: number): ResolvedEdge {
+/** The edges of every graph, in their order. */
+export type ResolvedEdges = ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
+
+export const resolveAllEdges = (index: WorkflowIndex): ResolvedEdges =>
+  new Map(
+    index.graphs.map((graph) => [graph, graph.definition.edges.map((edge, at) => resolveEdge({ index, graph, edge, at }))]),
+  );
+
+/** An edge on its way through the functions below. */
+interface EdgeContext {
+  readonly index: WorkflowIndex;
+  readonly graph: IndexedGraph;
+  readonly edge: Edge;
+  /** Its place in the list of edges. */
+  readonly at: number;
+}
+
+function resolveEdge(context: EdgeContext): ResolvedEdge {
+  const { graph, edge } = context;
   const problems: EdgeProblem[] = [];
-  const source = resolveEdgeEnd(workflowIndex, graph, edge, "source", index, problems);
-  const target = resolveEdgeEnd(workflowIndex, graph, edge, "target", index, problems);
+  const source = resolveEdgeEnd(context, "source", problems);
+  const target = resolveEdgeEnd(context, "target", problems);
   if (source === null || target === null) return { dependencies: [], transfer: null, crossings: [], problems };
   const dependencies: [number, number][] = [[source.node, target.node]];
   const { bound: from } = source;
   const { bound: to } = target;
   if (from === null || to === null) return { dependencies, transfer: null, crossings: [], problems };
   if (to.path.root !== "parameters") {
-    const message = `edge ${edge.id} leads into ${to.port.binding.path} of node ${edge.target.node}; edges write parameters alone`;
-    problems.push({ at: ["edges", index, "target", "port"], node: edge.target.node, message });
+    const message = `edge ${edge.id} leads into ${to.port.binding.path} of node ${edge.target.node}; edges can only write parameters`;
+    problems.push({ at: ["edges", context.at, "target", "port"], node: edge.target.node, message });
     return { dependencies, transfer: null, crossings: [], problems };
   }
   // A port bound to another node moves the value, and with it the waiting: that node must have ended, or must not have begun.
@@ -82,31 +100,28 @@ interface BoundPort {
 
 /** One end of an edge: the node that is drawn, and where its port really reads or writes. Null: there is no such node. */
 function resolveEdgeEnd(
-  workflowIndex: WorkflowIndex,
-  graph: IndexedGraph,
-  edge: Edge,
+  { index, graph, edge, at }: EdgeContext,
   side: EdgeSide,
-  index: number,
   problems: EdgeProblem[],
 ): { readonly node: number; readonly bound: BoundPort | null } | null {
   const end = edge[side];
   const endNode = graph.byId.get(end.node);
   if (endNode === undefined || endNode.host !== null) {
     const message = `edge ${edge.id} names node ${end.node}, which ${graph.subgraphId === null ? "this workflow" : `subgraph ${graph.subgraphId}`} does not have`;
-    problems.push({ at: ["edges", index, side, "node"], node: null, message });
+    problems.push({ at: ["edges", at, side, "node"], node: null, message });
     return null;
   }
   const found = findPort(graph, endNode, end.port, side);
   if (typeof found === "string") {
     const message = `edge ${edge.id} uses ${found}`;
-    problems.push({ at: ["edges", index, side, "port"], node: end.node, message });
+    problems.push({ at: ["edges", at, side, "port"], node: end.node, message });
     return { node: endNode.ordinal, bound: null };
   }
   if (found === null) return { node: endNode.ordinal, bound: null };
-  const bound = bindPort(workflowIndex, graph, found.place, found.port, side);
+  const bound = bindPort(index, graph, found.place, found.port, side);
   if (typeof bound !== "string") return { node: endNode.ordinal, bound };
   const message = `node ${found.place.node.id}, port ${found.port.key}: ${bound}`;
-  problems.push({ at: ["edges", index, side, "port"], node: found.place.node.id, message });
+  problems.push({ at: ["edges", at, side, "port"], node: found.place.node.id, message });
   return { node: endNode.ordinal, bound: null };
 }
 
@@ -159,7 +174,7 @@ function bindPort(
   }
   const way = resolveContainerPath(workflowIndex, graph, owner, scope);
   if (typeof way === "string") return way;
-  if (side === "target" && path.root !== "parameters") return `leads into ${port.binding.path}; edges write parameters alone`;
+  if (side === "target" && path.root !== "parameters") return `leads into ${port.binding.path}; edges can only write parameters`;
   const crossing: ContainerCrossing = { side, container: way.container.ordinal, rest: way.rest, path };
   return { port, ordinal: way.container.ordinal, path: crossingPath(crossing, way.container), crossing };
 }

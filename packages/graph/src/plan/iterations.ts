@@ -1,13 +1,13 @@
 // The iterations of a container: the inputs of their nodes, their outputs, what a loop iterates over, and when it stops.
-// When frames are opened and ended is the engine's.
+// The engine decides when iterations start and end.
 
 import { isObject, valueAt, withValueAt } from "../values/binding-path.ts";
-import { canonicalJson } from "../values/canonical-json.ts";
+import { isEqualJson } from "../values/canonical-json.ts";
 import { valueOrRemoteRefAt } from "../values/remote-value.ts";
 import { applyInputs } from "./plan-compiler.ts";
 import type { ContainerLoop, ContainerPlan, IterationScope, LoopCondition, NodeOutcome, PlanNode } from "./plan-types.ts";
 
-/** The parameters of a node inside a frame: as authored, then what the frame hands in, then what its edges carry. */
+/** The parameters of a node in an iteration: as authored, then the inputs of the iteration, then the values of its edges. */
 export function resolveIterationParams(
   container: ContainerPlan,
   node: PlanNode,
@@ -23,7 +23,7 @@ export function resolveIterationParams(
   return applyInputs(params, node, outcome);
 }
 
-/** What leaves a frame once its nodes have ended. A node that did not run, or a value it does not have, leaves nothing. */
+/** The outputs of an iteration whose nodes have ended. Absent values and nodes that did not run are left out. */
 export function collectIterationOutputs(
   container: ContainerPlan,
   outcome: (ordinal: number) => NodeOutcome | null,
@@ -64,8 +64,6 @@ function evaluateCondition(condition: LoopCondition, found: unknown): boolean {
       return isInOrder(condition.op, found, condition.value);
   }
 }
-
-const isEqualJson = (a: unknown, b: unknown): boolean => canonicalJson(a) === canonicalJson(b);
 
 /** Two numbers or two texts have an order; anything else has none, and then nothing holds. */
 function isInOrder(op: "lt" | "le" | "gt" | "ge", a: unknown, b: unknown): boolean {

@@ -1,15 +1,16 @@
-// A workflow as the engine runs it: nodes by ordinal, who waits for whom, which values travel along the edges, what is inside a container.
-// Compiled once per definition and cached; checking a definition is check-workflow.ts, deciding what runs is the engine's.
+// Compiles a workflow into the plan that the engine runs: nodes by ordinal, dependencies, values along edges, containers.
+// Definitions are checked in check-workflow.ts; the engine decides what runs.
 
 import type { Workflow } from "@astraflow/protocol";
-import { type BindingPath, parseBindingPath, withValueAt } from "../values/binding-path.ts";
+import { type BindingPath, isObject, parseBindingPath, withValueAt } from "../values/binding-path.ts";
 import { valueOrRemoteRefAt } from "../values/remote-value.ts";
 import {
   type ContainerCrossing,
   crossingKey,
   crossingPath,
   type ResolvedEdge,
-  resolveEdge,
+  type ResolvedEdges,
+  resolveAllEdges,
   scopedKey,
 } from "./edge-resolution.ts";
 import { withDefaults } from "./node-schemas.ts";
@@ -23,20 +24,16 @@ import {
   type WorkflowIndex,
 } from "./workflow-index.ts";
 
-/** Never fails and always ends: what checkWorkflow would refuse is left out. */
+/** Never fails: what checkWorkflow would refuse is left out. */
 export function compilePlan(workflow: Workflow): Plan {
   const workflowIndex = indexWorkflow(workflow);
-  const all = [workflowIndex.root, ...workflowIndex.subgraphs.values()];
-  const resolvedEdges = new Map(
-    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => resolveEdge(workflowIndex, graph, edge, index))]),
-  );
-  return new PlanCompiler(workflowIndex, resolvedEdges).compile(workflowIndex.root);
+  return new PlanCompiler(workflowIndex).compile(workflowIndex.root);
 }
 
 /** Steps for the defaults of all nodes together; a workflow that needs more is refused by its check. */
 export const defaultsStepsMax = 500_000;
 
-/** What crosses the border of one container beside its authored inputs and outputs. */
+/** Inputs and outputs of a container that come from bound ports, in addition to the authored ones. */
 interface CrossingPorts {
   readonly inputs: IterationInput[];
   readonly outputs: IterationOutput[];
@@ -44,15 +41,15 @@ interface CrossingPorts {
 
 class PlanCompiler {
   readonly #workflowIndex: WorkflowIndex;
-  readonly #resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
+  readonly #resolvedEdges: ResolvedEdges;
   readonly #crossingPorts: ReadonlyMap<NodeEntry, CrossingPorts>;
   readonly #plans = new Map<IndexedGraph, Plan>();
   readonly #budget = { stepsLeft: defaultsStepsMax };
 
-  constructor(workflowIndex: WorkflowIndex, resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>) {
+  constructor(workflowIndex: WorkflowIndex) {
     this.#workflowIndex = workflowIndex;
-    this.#resolvedEdges = resolvedEdges;
-    this.#crossingPorts = collectCrossingPorts(workflowIndex, resolvedEdges);
+    this.#resolvedEdges = resolveAllEdges(workflowIndex);
+    this.#crossingPorts = collectCrossingPorts(workflowIndex, this.#resolvedEdges);
   }
 
   compile(graph: IndexedGraph): Plan {
@@ -123,7 +120,7 @@ class PlanCompiler {
   }
 }
 
-/** Where a middleware's output ports read in itself; a port bound elsewhere has nothing to say about the host. */
+/** Where the output ports of a middleware read in itself; ports bound elsewhere do not count. */
 function middlewareOutputPaths(entry: NodeEntry): BindingPath[] {
   return (entry.node.ui?.outputPorts ?? []).flatMap(({ binding }) => {
     const path = parseBindingPath(binding.path);
@@ -146,11 +143,8 @@ function collectDependencies(graph: IndexedGraph, resolvedEdges: readonly Resolv
   return { before, after, inputs };
 }
 
-/** Every crossing, followed inwards one container at a time. It ends, because each step leaves one id of the way behind. */
-function collectCrossingPorts(
-  workflowIndex: WorkflowIndex,
-  resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>,
-): Map<NodeEntry, CrossingPorts> {
+/** Follows every crossing inwards, one container at a time. It ends because each step shortens the path by one id. */
+function collectCrossingPorts(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges): Map<NodeEntry, CrossingPorts> {
   const ports = new Map<NodeEntry, CrossingPorts>();
   const seen = new Map<NodeEntry, Set<string>>();
   const open: { graph: IndexedGraph; crossing: ContainerCrossing }[] = [];
@@ -202,5 +196,5 @@ export function applyInputs(
     const value = valueOrRemoteRefAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
     if (value !== undefined) params = withValueAt(params, input.to, value);
   }
-  return typeof params === "object" && params !== null && !Array.isArray(params) ? (params as Record<string, unknown>) : {};
+  return isObject(params) ? params : {};
 }

@@ -1,5 +1,5 @@
 // A workflow as the engine runs it, as data: nodes by ordinal, who waits for whom, which values travel, what is inside a container.
-// Made by plan.ts, read by everyone; nothing here decides.
+// Made by plan-compiler.ts.
 
 import type { Workflow } from "@astraflow/protocol";
 import type { BindingPath } from "../values/binding-path.ts";
@@ -74,7 +74,7 @@ export interface ContainerLoop {
   /** What forEach and map go over: a list in the container's parameters, or one that was authored. Null for while. */
   readonly items: { readonly path: readonly string[] } | { readonly values: readonly unknown[] } | null;
   readonly maxIterations: number;
-  /** Frames open at once; 1 for forEach and while. */
+  /** Iterations open at once; 1 for forEach and while. */
   readonly parallelism: number;
   /** While: continues as long as it holds for the outputs of the last iteration. */
   readonly condition: LoopCondition | null;
@@ -88,7 +88,7 @@ export interface LoopCondition {
   readonly isNegated?: boolean;
 }
 
-/** A value that enters a frame. */
+/** A value that enters an iteration. */
 export interface IterationInput {
   readonly from: { readonly root: "parameters" | "item" | "index" | "last"; readonly steps: readonly string[] };
   /** Ordinal in the body. */
@@ -96,7 +96,7 @@ export interface IterationInput {
   readonly to: readonly string[];
 }
 
-/** A value that leaves a frame, into the outputs of its iteration. */
+/** A value that leaves an iteration, into its outputs. */
 export interface IterationOutput {
   readonly node: number;
   readonly from: BindingPath;
@@ -109,11 +109,11 @@ export interface NodeOutcome {
   readonly results: unknown;
 }
 
-/** What a frame offers to the nodes inside. */
+/** What an iteration offers to the nodes inside. */
 export interface IterationScope {
   readonly parameters: unknown;
   readonly item: unknown;
   readonly index: number;
-  /** Outputs of the iteration before; an empty object at first. */
+  /** Outputs of the previous iteration; an empty object at first. */
   readonly last: unknown;
 }

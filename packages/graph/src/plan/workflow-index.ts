@@ -1,8 +1,13 @@
-// All graphs of one workflow, by name: the root and its subgraphs, each with its nodes by id, and the way from an alias into a container.
-// Finding only; what edges mean is edge-resolution.ts, what is wrong with a graph is check-workflow.ts.
+// Indexes the graphs of a workflow: the root and its subgraphs by name, their nodes by id, and containers by alias.
 
 import type { PortBinding, Workflow } from "@astraflow/protocol";
-import { type AuthoredNode, type ContainerSettings, isContainer, readContainerSettings } from "./container-settings.ts";
+import {
+  type AuthoredNode,
+  type ContainerProblem,
+  type ContainerSettings,
+  isContainer,
+  readContainerSettings,
+} from "./container-settings.ts";
 import { minVersionHints } from "./version-hints.ts";
 
 /** A node's place in its plan: authored nodes first, in their order, then the middlewares of each, outermost first. */
@@ -13,6 +18,8 @@ export interface NodeEntry {
   readonly host: number | null;
   readonly chainIndex: number | null;
   readonly container: ContainerSettings | null;
+  /** What is wrong with the settings of the container. */
+  readonly containerProblems: readonly ContainerProblem[];
 }
 
 export interface IndexedGraph {
@@ -31,6 +38,8 @@ export interface IndexedGraph {
 
 export interface WorkflowIndex {
   readonly root: IndexedGraph;
+  /** The root, then its subgraphs. */
+  readonly graphs: readonly IndexedGraph[];
   /** Subgraphs of the root; those that a subgraph's own definition carries are never looked at. */
   readonly subgraphs: ReadonlyMap<string, IndexedGraph>;
   /** Containers of a graph by everything they may be called. */
@@ -43,10 +52,9 @@ export function indexWorkflow(workflow: Workflow): WorkflowIndex {
     if (!subgraphs.has(id))
       subgraphs.set(id, indexGraph(id, metadata?.label ?? null, ["subgraphs", index, "definition"], definition));
   const root = indexGraph(null, null, [], workflow);
-  const containersByAlias = new Map(
-    [root, ...subgraphs.values()].map((graph) => [graph, groupContainersByAlias(graph, subgraphs)]),
-  );
-  return { root, subgraphs, containersByAlias };
+  const graphs = [root, ...subgraphs.values()];
+  const containersByAlias = new Map(graphs.map((graph) => [graph, groupContainersByAlias(graph, subgraphs)]));
+  return { root, graphs, subgraphs, containersByAlias };
 }
 
 function groupContainersByAlias(graph: IndexedGraph, subgraphs: ReadonlyMap<string, IndexedGraph>): Map<string, NodeEntry[]> {
@@ -84,9 +92,9 @@ function indexGraph(
 }
 
 function createNodeEntry(node: AuthoredNode, ordinal: number, host: number | null, chainIndex: number | null): NodeEntry {
-  // A middleware is called and answers: it cannot be a container.
-  const container = host === null && isContainer(node) ? readContainerSettings(node).settings : null;
-  return { ordinal, node, host, chainIndex, container };
+  // A middleware cannot be a container.
+  const read = host === null && isContainer(node) ? readContainerSettings(node) : null;
+  return { ordinal, node, host, chainIndex, container: read?.settings ?? null, containerProblems: read?.problems ?? [] };
 }
 
 /** The least version that is enough for a node: as its policy says, else as its graph hints, else the workflow. Null: its own alone. */

@@ -1,14 +1,14 @@
 // Finds rules of a schema that validation ignores: unsupported keywords and patterns, references that do not resolve. The author gets a
 // warning; the rest of the schema still applies.
 
-import { isObject, toJsonPointer } from "../values/binding-path.ts";
+import { isObject } from "../values/binding-path.ts";
 import { compilePattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 import type { StepBudget } from "./validator.ts";
 
 export interface IgnoredRule {
-  /** JSON pointer into the schema. */
-  readonly path: string;
+  /** Steps into the schema. */
+  readonly at: readonly (string | number)[];
   readonly message: string;
 }
 
@@ -54,13 +54,12 @@ function ignoredRulesIn(root: unknown, schema: Record<string, unknown>, at: read
   const patterns = isObject(schema["patternProperties"]) ? Object.keys(schema["patternProperties"]) : [];
   for (const pattern of typeof schema["pattern"] === "string" ? [schema["pattern"], ...patterns] : patterns) {
     const read = compilePattern(pattern);
-    if (typeof read === "string")
-      found.push({ path: toJsonPointer(at), message: `has a pattern that is ${read} and is ignored` });
+    if (typeof read === "string") found.push({ at, message: `has a pattern that is ${read} and is ignored` });
   }
   for (const keyword of unsupportedKeywords)
-    if (schema[keyword] !== undefined) found.push({ path: toJsonPointer(at), message: `uses ${keyword}, which is ignored` });
+    if (schema[keyword] !== undefined) found.push({ at, message: `uses ${keyword}, which is ignored` });
   const ref = schema["$ref"];
   if (typeof ref === "string" && resolveLocalRef(root, ref) === undefined)
-    found.push({ path: toJsonPointer(at), message: "has a $ref that does not resolve inside the schema and is ignored" });
+    found.push({ at, message: "has a $ref that does not resolve inside the schema and is ignored" });
   return found;
 }

@@ -13,12 +13,7 @@ const forbiddenSteps = new Set(["__proto__", "constructor", "prototype"]);
 
 /** The steps of a path, root included; or what is wrong with it. */
 export function parsePathSteps(text: string): readonly string[] | string {
-  const steps = text.startsWith("/")
-    ? text
-        .slice(1)
-        .split("/")
-        .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    : text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
+  const steps = text.startsWith("/") ? parseJsonPointer(text) : text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
   for (const step of steps) {
     if (step === "") return `path "${text}" has an empty step`;
     if (forbiddenSteps.has(step)) return `path "${text}" names the reserved step "${step}"`;
@@ -34,7 +29,13 @@ export function parseBindingPath(text: string): BindingPath | string {
   return { root: first, steps: all.slice(1) };
 }
 
-/** Steps as a JSON pointer. */
+/** The steps of a JSON pointer; none for the empty one. */
+export const parseJsonPointer = (pointer: string): string[] =>
+  pointer
+    .split("/")
+    .slice(1)
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+
 export const toJsonPointer = (steps: readonly (string | number)[]): string =>
   steps.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 

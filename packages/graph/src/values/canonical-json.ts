@@ -1,4 +1,4 @@
-// One text per value: keys sorted, no blanks, absent fields left out. Equal definitions get equal digests.
+// Canonical JSON: keys sorted, no spaces, absent fields left out. Equal values have equal texts.
 
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item ?? null)).join(",")}]`;
@@ -11,3 +11,5 @@ export function canonicalJson(value: unknown): string {
   }
   return JSON.stringify(value ?? null);
 }
+
+export const isEqualJson = (a: unknown, b: unknown): boolean => canonicalJson(a) === canonicalJson(b);

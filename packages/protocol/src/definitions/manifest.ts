@@ -1,5 +1,5 @@
-// The package manifest, in the two forms in which packages exist, and the one normalised form everybody else sees.
-// The older form binds a node to code by runtime, the newer one by adapter and handler. Signatures are checked where bytes are.
+// The package manifest: the two forms that exist, and the normalised form that the rest of the code uses.
+// The older form binds a node to code by runtime, the newer one by adapter and handler.
 
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
@@ -15,7 +15,7 @@ const handlerName = () => Type.String({ pattern: "^[A-Za-z_$][A-Za-z0-9_$]*$", m
 
 const AdapterSchema = Type.Object({
   name: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
-  runtime: optional(nameString("Older form: nodes refer to this word.")),
+  runtime: optional(nameString("Older form: nodes refer to this name.")),
   entrypoint: Type.String({
     pattern: "^[A-Za-z0-9_@.][A-Za-z0-9_@./-]*(?::[A-Za-z_$][A-Za-z0-9_.$]*)?$",
     maxLength: 1_024,
@@ -86,7 +86,7 @@ export const ManifestSchema = Type.Object({
 type AuthoredManifest = Static<typeof ManifestSchema>;
 type AuthoredManifestNode = AuthoredManifest["nodes"][number];
 
-/** A node type as the rest of the house sees it: always bound to an adapter and a handler. */
+/** A normalised node type: always bound to an adapter and a handler. */
 export type ManifestNode = Omit<AuthoredManifestNode, "adapter" | "handler" | "config" | "role" | "schema"> & {
   role: (typeof nodeRoles)[number];
   adapter: string;
@@ -164,7 +164,7 @@ function isOutsidePackage(file: string): boolean {
   return file.startsWith("/") || /^[A-Za-z]:[\\/]/.test(file) || file.split("/").includes("..");
 }
 
-/** Finds the adapter and handler of a node, in whichever form the manifest says it. */
+/** Finds the adapter and handler of a node, in either form of manifest. */
 function resolveNodeHandler(node: AuthoredManifestNode, manifest: AuthoredManifest, at: string): ManifestNode | Fault {
   const { adapter, handler, config, role, schema, ...rest } = node;
   const resolved = {

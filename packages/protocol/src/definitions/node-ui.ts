@@ -1,5 +1,4 @@
-// How a node looks: ports, widgets and their bindings, in the one form that manifests and workflows share.
-// What a binding's path means while a run is under way belongs to the graph room.
+// The ports and widgets of a node and their bindings, as manifests and workflows share them.
 
 import Type, { type Static } from "typebox";
 import { anyJson, idString, listOf, nameString, oneOf, openObject, optional, textString } from "../schema/field-types.ts";

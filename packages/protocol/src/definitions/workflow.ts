@@ -1,5 +1,5 @@
 // The workflow definition: what the builder saves, the scheduler runs and the API returns. Shape only.
-// Whether the graph makes sense (ends of edges, cycles, chains) is decided by the graph room.
+// The graph package checks whether the graph makes sense (edges, cycles, chains).
 
 import Type, { type Static } from "typebox";
 import { type Fault, fault } from "../faults/fault.ts";
@@ -35,7 +35,7 @@ export const WorkflowNodeStateSchema = Type.Object(
 );
 export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
-/** How a node is to be run. Ours; absent means the defaults of the scheduler. */
+/** How a node is run; absent: the defaults of the scheduler. */
 export const NodePolicySchema = Type.Object({
   retry: optional(
     Type.Object({
@@ -54,7 +54,7 @@ export const NodePolicySchema = Type.Object({
   maxDeliveries: optional(integer(1, 1_000)),
   affinity: optional(
     Type.Object({
-      key: idString("Tasks of one tenant under one key go to one worker."),
+      key: idString("Tasks of one tenant with the same key go to one worker."),
       mode: optional(oneOf(["sticky", "preferred"])),
       ttlSeconds: optional(integer(1, 31_536_000)),
     }),
@@ -71,7 +71,7 @@ export const NodePolicySchema = Type.Object({
       256,
     ),
   ),
-  minVersion: optional(idString("Any installed version of the node's package from this one on will do.")),
+  minVersion: optional(idString("This version of the node's package or a newer one.")),
 });
 export type NodePolicy = Static<typeof NodePolicySchema>;
 
@@ -179,12 +179,12 @@ const workflowReader = createSchemaReader(WorkflowSchema, {
   unknownKeys: "drop",
 });
 
-/** A workflow from outside: known fields only, or a fault that names the field. */
+/** Reads a workflow: known fields only, or a fault that names the field. */
 export function readWorkflow(value: unknown): Workflow | Fault {
   return isNestedTooDeep(value, limits.subgraphDepthMax) ? nestingFault() : workflowReader.read(value);
 }
 
-/** All fields of a workflow from outside that are wrong, up to a number of them. */
+/** All invalid fields of a workflow, up to `max`. */
 export function findWorkflowFaults(value: unknown, max: number): Fault[] {
   return isNestedTooDeep(value, limits.subgraphDepthMax) ? [nestingFault()] : workflowReader.findFaults(value, max);
 }
@@ -194,7 +194,7 @@ const nestingFault = (): Fault =>
     path: "workflow.subgraphs",
   });
 
-/** Looked at before the check, which recurses into subgraphs. */
+/** Checked first, because the schema check recurses into subgraphs. */
 function isNestedTooDeep(value: unknown, depthLeft: number): boolean {
   if (depthLeft < 0) return true;
   const subgraphs = (value as { subgraphs?: unknown } | null)?.subgraphs;

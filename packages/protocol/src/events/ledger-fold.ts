@@ -56,10 +56,10 @@ export function foldLedger(before: LedgerState | null, facts: Iterable<LedgerFac
   return fold.finish();
 }
 
-/** A ledger that is fed page by page: its book is copied once, and not once a page. */
+/** A ledger over several pages of facts: its state is copied once, not once per page. */
 export interface LedgerFold {
   add(facts: Iterable<LedgerFact>): void;
-  /** The book after all that was added; nothing may be added afterwards. */
+  /** The ledger after all added facts; nothing may be added afterwards. */
   finish(): LedgerState;
 }
 

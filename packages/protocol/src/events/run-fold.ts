@@ -1,11 +1,11 @@
-// A run as its facts tell it: folded one after the other up to any position of the log, by whoever shows a run as it was. Pure, for doors,
-// console and command line alike. Results, parameters and printed text are not in the facts, and so not here.
+// Rebuilds a run from its facts up to any position of the log. Results, parameters and printed text are not in the facts, and so
+// not in the snapshot.
 
 import type { ResultError } from "../definitions/workflow.ts";
 import type { NodeStatus, RunStatus } from "../rest/bodies/run-bodies.ts";
 import type { EventData } from "./server-events.ts";
 
-/** One fact of a run as the log keeps it; `at` in ms. */
+/** One fact of a run as stored in the log; `at` in ms. */
 export interface RunFact {
   readonly position: number;
   readonly at: number;
@@ -13,7 +13,7 @@ export interface RunFact {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Where a task stands; `leased` is with a worker, `hosting` carried out by other tasks. */
+/** The phase of a task; `leased`: held by a worker, `hosting`: carried out by other tasks. */
 export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "hosting" | "succeeded" | "failed" | "cancelled" | "skipped";
 
 export const nodeStatusByPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
@@ -28,10 +28,10 @@ export const nodeStatusByPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
   skipped: "skipped",
 };
 
-/** What a node's stage is while it says none itself: why it waits, else its status. */
+/** The stage of a node that has reported none: why it waits, else its status. */
 export const defaultStageOfPhase = (phase: TaskPhase): string => (nodeStatusByPhase[phase] === "running" ? "running" : phase);
 
-/** What a fact makes of its task: its phase, and the status that events say of its node. Null: events say nothing of it. */
+/** The effect of a fact on its task: the new phase, and the node status to send as an event (null: no event). */
 export interface TaskStateChange {
   readonly phase: TaskPhase;
   readonly status: EventData<"node.status">["status"] | null;
@@ -53,10 +53,10 @@ const taskStateChanges: Readonly<Record<string, TaskStateChange>> = {
   "frame.opened": { phase: "hosting", status: null },
 };
 
-/** Null: the fact leaves its task where it is. */
+/** Null: the fact does not change the phase. */
 export function taskStateChangeOf({ type, data }: Pick<RunFact, "type" | "data">): TaskStateChange | null {
   if (type === "task.retrying") {
-    // A container that tries an iteration again stays what it is.
+    // A container that repeats an iteration keeps its phase.
     if (data["frame"] !== undefined) return { phase: "hosting", status: "running" };
     return { phase: readNumber(data, "delayMs") > 0 ? "parked" : "ready", status: "queued" };
   }
@@ -64,7 +64,7 @@ export function taskStateChangeOf({ type, data }: Pick<RunFact, "type" | "data">
   return Object.hasOwn(taskStateChanges, type) ? (taskStateChanges[type] ?? null) : null;
 }
 
-/** What a fact makes of its run; one that is ending still runs. */
+/** The run status after a fact; a run that is ending still runs. */
 export const runStatusByFact: Readonly<Record<string, RunStatus>> = {
   "run.created": "queued",
   "run.started": "running",
@@ -97,7 +97,7 @@ export interface TaskSnapshot {
   readonly phase: TaskPhase;
   readonly fence: number;
   readonly attempt: number;
-  /** Who has it, or had it when it ended. */
+  /** The worker that holds it, or held it when it ended. */
   readonly worker: string | null;
   /** Whether the ack of its dispatch was stored. */
   readonly isAcked: boolean;
@@ -105,9 +105,9 @@ export interface TaskSnapshot {
   readonly grantedAt: number | null;
   readonly endedAt: number | null;
   readonly error: ResultError | null;
-  /** What the present attempt has said of itself. */
+  /** What the current attempt has reported. */
   readonly feedback: TaskFeedback | null;
-  /** Of a frame: which iteration. */
+  /** The index, if the task is an iteration. */
   readonly iteration: number | null;
   readonly why: string | null;
   readonly artifacts: readonly ArtifactSnapshot[];
@@ -159,19 +159,19 @@ const initialTaskSnapshot: Omit<TaskSnapshot, "id"> = {
   artifacts: [],
 };
 
-/** The run after these facts, which follow those of `before` in the order of their positions. `before` stays as it was. */
+/** The run after these facts, which follow those of `before` in order of position. `before` is not changed. */
 export function foldRun(before: RunSnapshot | null, facts: Iterable<RunFact>): RunSnapshot {
   const fold = startRunFold(before);
   fold.add(facts);
   return fold.finish();
 }
 
-/** A fold that is fed page by page: a large run is copied once, and not once a page. */
+/** A fold over several pages of facts: a large run is copied once, not once per page. */
 export interface RunFold {
   add(facts: Iterable<RunFact>): void;
-  /** The run after all that was added; nothing may be added afterwards. */
+  /** The run after all added facts; nothing may be added afterwards. */
   finish(): RunSnapshot;
-  /** About how long the words are that its tasks have said of themselves and failed with: all else of a task is small. */
+  /** The approximate length of all feedback and errors of its tasks; everything else in a task is small. */
   readonly textChars: number;
 }
 
@@ -197,7 +197,7 @@ export function startRunFold(before: RunSnapshot | null): RunFold {
     tasks.set(id, task);
     chars += textCharsOf(task) - (known === undefined ? 0 : textCharsOf(known));
     if (known === undefined) open += 1;
-    // What has ended is never folded again, so it is counted once.
+    // An ended task is never folded again, so it is counted once.
     if (task.endedAt !== null) open -= 1;
   };
 
@@ -219,10 +219,10 @@ function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {
   return error === null ? chars : chars + JSON.stringify(error).length;
 }
 
-/** Of one artifact, names and all. */
+/** Estimated size of one artifact. */
 const artifactCharsEstimate = 200;
 
-/** What a fact says of the run itself. */
+/** Applies a fact to the run itself. */
 function applyRunFact(run: RunSnapshot, { type, at, data }: RunFact): RunSnapshot {
   const status = Object.hasOwn(runStatusByFact, type) ? (runStatusByFact[type] ?? null) : null;
   if (status === null) return run;
@@ -239,11 +239,11 @@ function applyRunFact(run: RunSnapshot, { type, at, data }: RunFact): RunSnapsho
   };
 }
 
-/** Null: the fact says nothing of what the task is. What is said after its end changes nothing any more. */
+/** Null: the fact does not concern the state of the task, or the task has ended. */
 function applyTaskFact(task: TaskSnapshot, fact: RunFact): TaskSnapshot | null {
   if (task.endedAt !== null) return null;
   const change = taskStateChangeOf(fact);
-  // Told again where it stands in another line, as after a rebind: it is ready since the first time.
+  // Recorded again when it moves to another queue, as after a rebind: it has been ready since the first time.
   if (fact.type === "task.ready" && task.phase === "ready") return task;
   if (change !== null) return applyStateChange({ ...task, phase: change.phase }, fact);
   if (fact.type === "task.feedback") return applyFeedback(task, fact);
@@ -264,7 +264,7 @@ function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): Task
         attempt: readNumber(data, "attempt"),
         worker: readString(data, "worker"),
         isAcked: false,
-        // Granted in the turn in which it became ready, it was never told as ready.
+        // A task that is granted in the turn in which it becomes ready has no task.ready fact.
         readyAt: task.readyAt ?? at,
         grantedAt: at,
       };
@@ -284,7 +284,7 @@ function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): Task
   }
 }
 
-/** Taken from its holder: the next attempt begins with nothing said. */
+/** Taken from its worker: the next attempt starts without feedback. */
 const releaseTask = (task: TaskSnapshot, fence: number, at: number): TaskSnapshot => ({
   ...task,
   fence: Math.max(fence, task.fence),
@@ -294,7 +294,7 @@ const releaseTask = (task: TaskSnapshot, fence: number, at: number): TaskSnapsho
   feedback: null,
 });
 
-/** What a node said while it ran; what a result has overtaken is told as late, and changes nothing. */
+/** Feedback of a running node; feedback that arrives after the result is marked late and changes nothing. */
 function applyFeedback(task: TaskSnapshot, { at, data }: RunFact): TaskSnapshot | null {
   if (data["isLate"] === true) return null;
   const { stage, progress, message, metrics, metadata } = data;
@@ -316,7 +316,7 @@ function applyFeedback(task: TaskSnapshot, { at, data }: RunFact): TaskSnapshot 
 
 type MetricValues = Readonly<Record<string, number>>;
 
-/** As many as the engine keeps. */
+/** The same bound as in the engine. */
 const metricsMax = 256;
 
 function mergeMetrics(before: MetricValues | undefined, more: MetricValues): MetricValues {

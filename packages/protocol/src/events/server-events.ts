@@ -1,5 +1,5 @@
 // Server-sent events: the envelope and what each type of event carries. Absent fields are left out.
-// Events without an id are volatile: they are not in the log. How a stream is resumed, filtered and kept alive is the REST door's business.
+// Events without an id are volatile: they are not in the log.
 
 import Type, { type Static, type TProperties } from "typebox";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "../definitions/workflow.ts";
@@ -20,8 +20,8 @@ import {
 const nodeFields = {
   runId: idString(),
   nodeId: idString(),
-  taskId: optional(idString("Which of several, where a node runs more than once.")),
-  hostNodeId: optional(idString("Of a middleware: the node around which it is.")),
+  taskId: optional(idString("The task, if the node runs more than once.")),
+  hostNodeId: optional(idString("Of a middleware: the node that it wraps.")),
   chainIndex: optional(integer(0)),
 };
 const artifactFields = {
@@ -33,7 +33,7 @@ const artifactFields = {
   sizeBytes: optional(integer(0)),
 };
 
-/** `data` of every type of event; `kind` repeats the type, so that data alone can be told apart. */
+/** `data` of every type of event; `kind` repeats the type, so that the data identifies itself. */
 const eventDataSchema = <const K extends string, P extends TProperties>(kind: K, properties: P) =>
   Type.Object({ kind: Type.Literal(kind), ...properties });
 
@@ -48,7 +48,7 @@ export const eventDataSchemas = {
   "run.snapshot": eventDataSchema("run.snapshot", {
     run: RunSchema,
     nodes: listOf(RunNodeStatusSchema),
-    asOf: optional(integer(0, undefined, "Position of the log at which it is true: events up to it change nothing more.")),
+    asOf: optional(integer(0, undefined, "Position of the log at which it is true; it includes all events up to there.")),
   }),
   "run.metrics": eventDataSchema("run.metrics", {
     runId: idString(),
@@ -113,7 +113,7 @@ export const eventDataSchemas = {
     workerName: nameString(),
     session: optional(idString("Absent before there is one.")),
     direction: oneOf(["in", "out"]),
-    type: idString("As the present protocol calls it, whichever the worker speaks."),
+    type: idString("The v2 name, whatever dialect the worker uses."),
     id: idString(),
     seq: optional(integer(0)),
     corr: optional(idString()),
@@ -121,7 +121,7 @@ export const eventDataSchemas = {
       Type.Object({
         request: optional(Type.Boolean()),
         for: optional(idString("The frame that is acknowledged.")),
-        seq: optional(Type.Integer({ description: "All frames up to this number are; below 0 none." })),
+        seq: optional(Type.Integer({ description: "All frames up to this number; below 0: none." })),
         ok: optional(Type.Boolean()),
       }),
     ),
@@ -162,7 +162,9 @@ export const EventSchema = Type.Object({
   meta: optional(
     Type.Object(
       {
-        volatile: optional(Type.Boolean({ description: "True: it is not in the log, moves no cursor and is never replayed." })),
+        volatile: optional(
+          Type.Boolean({ description: "True: it is not in the log, does not move the cursor and is never replayed." }),
+        ),
       },
       { additionalProperties: true },
     ),

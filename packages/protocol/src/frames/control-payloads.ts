@@ -1,5 +1,5 @@
 // Payloads of the control frames: handshake, register, accept, resume, reset, drain, ack, heartbeat.
-// The base schema of each is what the workers in the field know; ours adds optional fields to it, v1 differs in a few words.
+// The base schema of each is what existing workers know; ours adds optional fields, and v1 differs in a few fields.
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
@@ -26,15 +26,15 @@ export const HandshakeSchema = Type.Object({
   protocol: integer(1, undefined, "2 and above is this protocol; 1 is its first generation."),
   auth,
   worker: Type.Object({
-    worker_name: nameString("Label for people; may repeat."),
-    worker_instance_id: optional(idString("Lasting identity; also in sender.id.")),
+    worker_name: nameString("Display name; need not be unique."),
+    worker_instance_id: optional(idString("Permanent identity; also in sender.id.")),
     version: nameString(),
     hostname: nameString(),
   }),
 });
 export type HandshakePayload = Static<typeof HandshakeSchema>;
 
-/** v1 knows one id that is label and identity at once. */
+/** v1 has one id that is both display name and identity. */
 export const HandshakeV1Schema = Type.Object({
   protocol: integer(1),
   auth,
@@ -55,7 +55,7 @@ const packages = listOf(
 const manifests = listOf(Type.Object({ name: idString(), version: idString(), manifest: openObject() }), limits.packagesMax);
 
 const HeldTaskRefSchema = Type.Object({ task_id: idString(), fence: integer(0) });
-/** An attempt that a worker says it holds. */
+/** An attempt that a worker reports as held. */
 export type HeldTaskRef = Static<typeof HeldTaskRefSchema>;
 export const heldTaskList = listOf(HeldTaskRefSchema, limits.heldTasksMax);
 
@@ -87,17 +87,17 @@ export const RegisterSchema = Type.Object({
   resources: optional(
     Type.Array(idString(), {
       maxItems: limits.registeredResourcesMax,
-      description: "Every resource that results of this worker have named and that it still keeps; absent: it does not say.",
+      description: "Every resource that results of this worker have named and that it still keeps; absent: unknown.",
     }),
   ),
 });
 
-/** A register as everybody else sees it: runtimes and features sit in the capabilities and are never absent. */
+/** A normalised register: runtimes and features are in the capabilities and never absent. */
 export type RegisterPayload = Omit<Static<typeof RegisterSchema>, "capabilities" | "runtimes" | "features"> & {
   capabilities: Static<typeof RegisterSchema>["capabilities"] & { runtimes: string[]; features: string[] };
 };
 
-/** v1 demands the package list. Its own schema also demanded `queues`, which it forbade; that demand is left out. */
+/** v1 requires the package list. Its own schema also required `queues`, which it forbade; that requirement is left out. */
 export const RegisterV1Schema = Type.Object({
   capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
   packages,
@@ -123,7 +123,7 @@ export const SessionAcceptSchema = Type.Object({
   send_window: optional(integer(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
   recv_window: optional(integer(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
   features: optional(nameList),
-  drain_mem_pct: optional(percent("Memory from which on the scheduler gives this worker nothing new.")),
+  drain_mem_pct: optional(percent("Memory usage above which this worker gets no new work.")),
   drain_disk_pct: optional(percent("The same for its disk.")),
 });
 export type SessionAcceptPayload = Static<typeof SessionAcceptSchema>;
@@ -146,7 +146,7 @@ export type ResetPayload = Static<typeof ResetSchema>;
 export const DrainSchema = Type.Object({ reason: optional(textString()), deadline_ms: optional(integer(0)) });
 export type DrainPayload = Static<typeof DrainSchema>;
 
-/** Takes a drain back without a new session; only for workers that announce `undrain`. */
+/** Undoes a drain without a new session; only for workers that announce `undrain`. */
 export const UndrainSchema = Type.Object({ reason: optional(textString()) });
 export type UndrainPayload = Static<typeof UndrainSchema>;
 
@@ -171,7 +171,7 @@ export const AckSchema = Type.Object({
 });
 export type AckPayload = Static<typeof AckSchema>;
 
-/** v1 demands `ok`, yet its workers never sent it; absent reads as true. */
+/** v1 requires `ok`, but its workers never sent it; absent means true. */
 export const AckV1Schema = Type.Object({ ok: optional(Type.Boolean()), for: idString(), info: optional(textString()) });
 
 interface HeartbeatMetrics {
@@ -214,7 +214,7 @@ export const HeartbeatSchema = Type.Object({
 });
 export type HeartbeatPayload = Static<typeof HeartbeatSchema>;
 
-/** A register of any dialect in the words above. */
+/** A register of any dialect, normalised. */
 export function normaliseRegister(register: Static<typeof RegisterSchema>): RegisterPayload {
   const { runtimes, features, capabilities, ...rest } = register;
   return {
@@ -227,7 +227,7 @@ export function normaliseRegister(register: Static<typeof RegisterSchema>): Regi
   };
 }
 
-/** v1's single id serves as label and as identity. */
+/** The single id of v1 is display name and identity. */
 export function normaliseHandshakeV1(handshake: Static<typeof HandshakeV1Schema>): HandshakePayload {
   const { id: instance, ...worker } = handshake.worker;
   return { ...handshake, worker: { worker_name: instance, worker_instance_id: instance, ...worker } };

@@ -1,17 +1,17 @@
-// Outgoing frames as text: the dialect's spelling, absent fields left out, never a null in the envelope.
+// Writes outgoing frames: in the form of the dialect, absent fields left out, no null in the envelope.
 // Sequence numbers, windows and retries belong to the session package.
 
 import type { Dialect } from "./envelope.ts";
 import { type FrameType, frameDefinitions, toWireType } from "./frame-definitions.ts";
 
-/** One end of a connection: what is the same in every frame it sends, written once. */
+/** What is the same in every frame that one end of a connection sends. */
 export interface EnvelopeTemplate {
   readonly dialect: Dialect;
   readonly fixedFields: string;
 }
 
 export interface OutgoingFrame {
-  /** A v2 name or `ext.vendor.*`; the dialect's own spelling is put in its place. */
+  /** A v2 name or `ext.vendor.*`; it is replaced by the name in the dialect. */
   readonly type: FrameType | `ext.vendor.${string}`;
   readonly id: string;
   readonly ts: string;
@@ -35,7 +35,7 @@ export function createEnvelopeTemplate(template: {
   return { dialect: template.dialect, fixedFields };
 }
 
-/** The text of a frame. A type that the dialect does not have is a mistake of the caller, so it throws. */
+/** The text of a frame. Throws for a type that the dialect does not have. */
 export function encodeFrame(template: EnvelopeTemplate, frame: OutgoingFrame): string {
   const { dialect } = template;
   const type = toWireType(dialect, frame.type);
@@ -55,7 +55,7 @@ function encodePayload(dialect: Dialect, frame: OutgoingFrame): string {
   return JSON.stringify(toDialectPayload(dialect, frame.type, frame.payload));
 }
 
-/** A payload of ours in the words of the dialect. The older ones drop a frame with a field they do not know, so those go. */
+/** Our payload in the form of the dialect. Older workers drop frames with unknown fields, so those are removed. */
 export function toDialectPayload(dialect: Dialect, type: string, payload: object): object {
   if (dialect === "v2") return payload;
   const row = frameDefinitions[dialect][type as FrameType];
@@ -64,7 +64,7 @@ export function toDialectPayload(dialect: Dialect, type: string, payload: object
   return row.reader.dropUnknownFields(converted) as object;
 }
 
-/** Puts values that are JSON text already into an object's text, without parsing them: stored bodies leave as they came. */
+/** Inserts values that are JSON text into the text of an object without parsing them: stored bodies are sent unchanged. */
 export function insertRawJson(object: object, rawValues: Readonly<Record<string, string>>): string {
   const open = JSON.stringify(object).slice(0, -1);
   const rawFields = Object.entries(rawValues).map(([key, text]) => `${JSON.stringify(key)}:${text}`);

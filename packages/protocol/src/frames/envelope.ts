@@ -1,33 +1,32 @@
-// The envelope around every frame of the session door, in three dialects. It is read before anything inside it.
-// Payloads live in control-payloads.ts, execution-payloads.ts and package-payloads.ts; which payload belongs to which type in frames.ts.
+// The envelope of every frame, in three dialects. It is read before the payload inside it.
 
 import Type, { type Static } from "typebox";
 import type { Fault } from "../faults/fault.ts";
 import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../schema/field-types.ts";
 import { createSchemaReader, type SchemaReader } from "../schema/schema-reader.ts";
 
-/** v1: seed 000. v2: seed 001, ours. first: the workers in the field that speak v2 as it was first built. */
+/** v1: the first protocol. v2: ours. first: existing workers with v2 as it was first built. */
 export type Dialect = "v1" | "first" | "v2";
 
 const commonFields = {
   type: idString("Selects the payload: control.* session, biz.* first party, ext.vendor.* third party."),
   id: idString("Message id; what an acknowledgement names."),
-  ts: instantString("When the sender made the frame; shown, never used for a decision."),
+  ts: instantString("When the sender made the frame; displayed, never used for a decision."),
   tenant: idString("Must be the tenant the connection is bound to."),
   sender: Type.Object({ role: oneOf(["scheduler", "worker"]), id: idString("Instance id of a worker, not its display name.") }),
   payload: openObject("Selected by type and checked in a second step."),
-  corr: optional(idString("What this frame is about: a task, a request, or the frame it answers.")),
+  corr: optional(idString("The subject of the frame: a task, a request, or the frame it answers.")),
   ack: optional(Type.Object({ for: optional(idString()), request: optional(Type.Boolean()) })),
   flags: optional(listOf(nameString(), 64)),
 };
 
-/** Seed 000: `seq` counts dispatches of one run. */
+/** v1: `seq` counts dispatches of one run. */
 const EnvelopeV1Schema = Type.Object({ ...commonFields, seq: optional(integer(0, undefined, "Number within the run.")) });
 
-/** Seed 001: `seq` is the transport number, one counter per direction and session, from 0. */
+/** v2: `seq` is the transport number, one counter per direction and session, from 0. */
 const EnvelopeV2Schema = Type.Object({ ...commonFields, seq: optional(integer(0, undefined, "Transport number, from 0.")) });
 
-/** The field: the transport number is `session_seq`, from 1; `seq` counts dispatches of one run. */
+/** First generation: the transport number is `session_seq`, from 1; `seq` counts dispatches of one run. */
 const EnvelopeFirstGenSchema = Type.Object({
   ...commonFields,
   seq: optional(integer(0, undefined, "Number within the run.")),
@@ -47,7 +46,7 @@ export const envelopeReaders: Readonly<Record<Dialect | "any", SchemaReader<Enve
   any: createSchemaReader(EnvelopeFirstGenSchema, { ...envelopeReaderOptions, unknownKeys: "drop" }),
 };
 
-/** Step one of two: the envelope. The payload inside is still unread. */
+/** Reads the envelope; the payload inside is read in a second step. */
 export function readEnvelope(value: unknown, dialect: Dialect | "any" = "any"): Envelope | Fault {
   return envelopeReaders[dialect].read(value);
 }

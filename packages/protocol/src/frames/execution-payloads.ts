@@ -1,5 +1,5 @@
 // Payloads of the execution frames: dispatch, feedback, result, error, next, cancel, inventory and the two batches.
-// The base schema of each is what the workers in the field know; ours adds the fence, v1 says worker_id for worker_name.
+// The base schema of each is what existing workers know; ours adds the fence, and v1 has worker_id instead of worker_name.
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
@@ -190,7 +190,7 @@ export type ResultBatchPayload = Static<typeof ResultBatchSchema>;
 type WithResourceRefs<R> = { resource_refs?: R[] };
 type WithArtifacts<A> = { artifacts?: A[] };
 
-/** v1's worker_id is our worker_name, in refs and artifacts alike. */
+/** worker_id of v1 is our worker_name, in refs and artifacts. */
 const workerIdToName = <T extends { worker_id: string }>({ worker_id, ...rest }: T) => ({ ...rest, worker_name: worker_id });
 const workerNameToId = <T extends { worker_name: string }>({ worker_name, ...rest }: T) => ({ ...rest, worker_id: worker_name });
 

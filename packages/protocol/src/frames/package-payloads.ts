@@ -1,4 +1,4 @@
-// Payloads of the package frames. How a package is fetched, checked and unpacked is the worker's business.
+// Payloads of the package frames.
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
@@ -10,7 +10,7 @@ export const PkgInstallFirstGenSchema = Type.Object({
   url: optional(Type.String({ format: "uri", maxLength: 4_096 })),
   sha256: optional(Type.String({ maxLength: 128 })),
 });
-/** A digest alone proves nothing about who made the archive, so ours may carry a signature and the command's id. */
+/** A digest does not prove who made the archive, so ours may have a signature, and the id of the command. */
 export const PkgInstallSchema = Type.Object({
   ...PkgInstallFirstGenSchema.properties,
   signature: optional(

@@ -1,5 +1,4 @@
-// How much of anything a door takes, in one table. Crossing a limit is a fault, never a surprise.
-// The numbers that are a matter of policy per tenant or per worker are settings and do not live here.
+// All fixed limits of inputs; exceeding one is a fault. Limits per tenant or worker are settings and are not here.
 
 import type { FaultCode } from "../faults/fault-codes.ts";
 
@@ -12,7 +11,7 @@ export interface JsonLimits {
   readonly depthMax: number;
   /** Members of objects and arrays together: each costs memory far beyond its bytes. */
   readonly itemsMax: number;
-  /** Keys in all objects: an object of many unlike keys is the slowest thing a parser builds. */
+  /** Keys in all objects: objects with many different keys are the slowest to parse. */
   readonly keysMax: number;
   readonly stringCharsMax: number;
   readonly numberCharsMax: number;
@@ -24,7 +23,7 @@ export interface JsonLimits {
 const byteLimits = {
   /** From a peer that has not authenticated yet. */
   unauthenticatedFrameBytesMax: 64 * KiB,
-  /** From an authenticated worker; a field worker's register carries whole manifests. */
+  /** From an authenticated worker; a register may contain whole manifests. */
   frameBytesMax: 16 * MiB,
   /** To a worker of the older dialects: its library closes the socket above this. */
   legacyFrameBytesMax: 1 * MiB,
@@ -32,7 +31,7 @@ const byteLimits = {
   requestBytesMax: 8 * MiB,
   /** One feedback frame is cut at this size. */
   feedbackBytesMax: 64 * KiB,
-  /** A larger result travels as an artifact. */
+  /** A larger result is sent as an artifact. */
   resultInlineBytesMax: 256 * KiB,
   /** A manifest.json inside a package. */
   manifestBytesMax: 1 * MiB,
@@ -63,7 +62,7 @@ const jsonLimits = {
   request: {
     bytesMax: byteLimits.requestBytesMax,
     depthMax: 64,
-    // A workflow with as many nodes and edges as it may have is a request of half a million members, nearly all of them keys.
+    // A workflow with the most nodes and edges allowed has half a million members, nearly all of them keys.
     itemsMax: 1_000_000,
     keysMax: 1_000_000,
     stringCharsMax: byteLimits.requestBytesMax,

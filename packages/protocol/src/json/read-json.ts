@@ -147,11 +147,11 @@ interface ValueWalk {
   problem: string | undefined;
 }
 
-/** Depth is bounded by the scan, so recursion is safe. Returns the value, with halves of characters made whole. */
+/** Depth is bounded by the scan, so recursion is safe. Returns the value, with unpaired surrogates replaced. */
 function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
   if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed();
   if (typeof value === "number") {
-    if (!Number.isFinite(value)) walk.problem = "has a number that no double can hold";
+    if (!Number.isFinite(value)) walk.problem = "has a number that does not fit a double";
     return value === 0 ? 0 : value; // -0 is 0 everywhere else
   }
   if (typeof value !== "object" || value === null) return value;
@@ -180,12 +180,12 @@ function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
 
 /**
  * Keys through which a careless merge would reach the prototype of every object. `constructor` and `prototype` can do that only
- * by holding an object; as plain values they are data (a racing team is a constructor) and stay.
+ * with an object as value; with plain values they are data and allowed.
  */
 function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
   if (key === "__proto__") return "has the key __proto__";
   if ((key === "constructor" || key === "prototype") && typeof item === "object" && item !== null)
     return `has an object under the key ${key}`;
-  if (!key.isWellFormed() || key.includes("\u0000")) return "has a key with half a character or NUL in it";
+  if (!key.isWellFormed() || key.includes("\u0000")) return "has a key with an unpaired surrogate or NUL in it";
   return undefined;
 }
