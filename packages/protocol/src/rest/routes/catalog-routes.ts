@@ -3,33 +3,25 @@
 import Type from "typebox";
 import { idString } from "../../schema/field-types.ts";
 import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
-import { pagingQuery, type Route, readFaults } from "./route.ts";
+import { pagingQuery, type Route, readFaults, route } from "./route.ts";
 
 export const catalogRoutes = {
-  listPackages: {
-    method: "GET",
-    path: "/api/v1/packages",
+  listPackages: route("GET", "/api/v1/packages", {
     summary: "Node packages whose manifests are known here, by name.",
     query: pagingQuery,
     response: PackageListSchema,
-    status: 200,
     faults: readFaults,
     grant: "read",
-  },
-  getPackage: {
-    method: "GET",
-    path: "/api/v1/packages/{packageName}",
+  }),
+  getPackage: route("GET", "/api/v1/packages/{packageName}", {
     summary: "The manifest of a package, of its newest version unless one is named.",
     params: { packageName: idString() },
     query: { version: { schema: idString() } },
     response: PackageDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  searchNodes: {
-    method: "GET",
-    path: "/api/v1/catalog/nodes/search",
+  }),
+  searchNodes: route("GET", "/api/v1/catalog/nodes/search", {
     summary: "Node types with their versions, templates and the types of their ports.",
     query: {
       ...pagingQuery,
@@ -37,7 +29,6 @@ export const catalogRoutes = {
       package: { schema: idString() },
     },
     response: CatalogNodeListSchema,
-    status: 200,
     faults: readFaults,
-  },
+  }),
 } as const satisfies Record<string, Route>;

@@ -2,12 +2,10 @@
 
 import Type from "typebox";
 import { idString, integer, nameString, optional } from "../../schema/field-types.ts";
-import { type Route, readFaults } from "./route.ts";
+import { type Route, readFaults, route } from "./route.ts";
 
 export const eventRoutes = {
-  streamEvents: {
-    method: "GET",
-    path: "/api/v1/events",
+  streamEvents: route("GET", "/api/v1/events", {
     summary:
       "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
       "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
@@ -40,8 +38,7 @@ export const eventRoutes = {
       ),
     },
     media: "text/event-stream",
-    status: 200,
     faults: [...readFaults, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
     grant: "view",
-  },
+  }),
 } as const satisfies Record<string, Route>;

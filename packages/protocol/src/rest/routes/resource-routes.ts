@@ -12,7 +12,7 @@ import {
   ResourceUploadInitRequestSchema,
   ResourceUploadPartSchema,
 } from "../bodies/resource-bodies.ts";
-import { changeFaults, idempotencyKeyHeader, pagingQuery, type Route, readFaults } from "./route.ts";
+import { changeFaults, idempotencyKeyHeader, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
 const resourceIdParam = { resourceId: idString() };
 const uploadIdParam = { uploadId: idString() };
@@ -22,9 +22,7 @@ const removeFaults = [...readFaults, "E.NOT_FOUND", "E.CONFLICT", "E.STORE.BUSY"
 const multipartForm = "multipart/form-data";
 
 export const resourceRoutes = {
-  listResources: {
-    method: "GET",
-    path: "/api/v1/resources",
+  listResources: route("GET", "/api/v1/resources", {
     summary: "Resources that the caller may see, newest first. A page may be short although more follows.",
     query: {
       ...pagingQuery,
@@ -32,13 +30,10 @@ export const resourceRoutes = {
       ownerId: { schema: idString(), description: "me, or, for admins, anybody." },
     },
     response: ResourceListSchema,
-    status: 200,
     faults: readFaults,
     grant: "read",
-  },
-  createResource: {
-    method: "POST",
-    path: "/api/v1/resources",
+  }),
+  createResource: route("POST", "/api/v1/resources", {
     summary:
       "A file in one piece of at most 64 MiB: a form with the part file, and before it, where wanted, the fields provider, visibility, sha256, mimeType, filename.",
     headers: idempotencyKeyHeader,
@@ -47,40 +42,30 @@ export const resourceRoutes = {
     status: 201,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
     grant: "edit",
-  },
-  getResource: {
-    method: "GET",
-    path: "/api/v1/resources/{resourceId}",
+  }),
+  getResource: route("GET", "/api/v1/resources/{resourceId}", {
     summary: "All about a resource but its bytes.",
     params: resourceIdParam,
     response: ResourceDetailSchema,
-    status: 200,
     faults: lookupFaults,
     grant: "read",
-  },
-  deleteResource: {
-    method: "DELETE",
-    path: "/api/v1/resources/{resourceId}",
+  }),
+  deleteResource: route("DELETE", "/api/v1/resources/{resourceId}", {
     summary: "Remove a resource and its bytes; for its owner and admins.",
     params: resourceIdParam,
     status: 204,
     faults: removeFaults,
     grant: "edit",
-  },
-  downloadResource: {
-    method: "GET",
-    path: "/api/v1/resources/{resourceId}/download",
+  }),
+  downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", {
     summary: "The bytes, or with Range one stretch of them (206), as an attachment.",
     params: resourceIdParam,
     headers: { Range: optional(Type.String({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
     media: "application/octet-stream",
-    status: 200,
     faults: [...lookupFaults, "E.RESOURCE.RANGE"],
     grant: "read",
-  },
-  createUpload: {
-    method: "POST",
-    path: "/api/v1/resources/uploads",
+  }),
+  createUpload: route("POST", "/api/v1/resources/uploads", {
     summary:
       "Begin an upload in parts. Where a resource of the same provider, size and SHA-256 is there for the caller to read, the session is completed at once with its id.",
     headers: idempotencyKeyHeader,
@@ -89,52 +74,39 @@ export const resourceRoutes = {
     status: 201,
     faults: changeFaults,
     grant: "edit",
-  },
-  getUpload: {
-    method: "GET",
-    path: "/api/v1/resources/uploads/{uploadId}",
+  }),
+  getUpload: route("GET", "/api/v1/resources/uploads/{uploadId}", {
     summary: "How far an upload is.",
     params: uploadIdParam,
     response: ResourceUploadDetailSchema,
-    status: 200,
     faults: lookupFaults,
     grant: "read",
-  },
-  abortUpload: {
-    method: "DELETE",
-    path: "/api/v1/resources/uploads/{uploadId}",
+  }),
+  abortUpload: route("DELETE", "/api/v1/resources/uploads/{uploadId}", {
     summary: "Abort an upload and delete the parts received so far.",
     params: uploadIdParam,
     status: 204,
     faults: removeFaults,
     grant: "edit",
-  },
-  putUploadPart: {
-    method: "PUT",
-    path: "/api/v1/resources/uploads/{uploadId}/parts/{partNumber}",
+  }),
+  putUploadPart: route("PUT", "/api/v1/resources/uploads/{uploadId}/parts/{partNumber}", {
     summary:
       "One part, from 0, in any order: exactly chunkSize bytes, the last one what remains. As a form with the part file, or bare as application/octet-stream. A part that is there already stays as it is.",
     params: { ...uploadIdParam, partNumber: integer(0) },
     takes: multipartForm,
     response: ResourceUploadPartSchema,
-    status: 200,
     faults: changeFaults,
     grant: "edit",
-  },
-  completeUpload: {
-    method: "POST",
-    path: "/api/v1/resources/uploads/{uploadId}/complete",
+  }),
+  completeUpload: route("POST", "/api/v1/resources/uploads/{uploadId}/complete", {
     summary: "Make a resource of the parts. Asked again it answers with the same resource.",
     params: uploadIdParam,
     headers: idempotencyKeyHeader,
     response: ResourceDetailSchema,
-    status: 200,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
     grant: "edit",
-  },
-  listResourceGrants: {
-    method: "GET",
-    path: "/api/v1/resource-grants",
+  }),
+  listResourceGrants: route("GET", "/api/v1/resource-grants", {
     summary: "Grants that the caller has made; admins see all. A page may be short although more follows.",
     query: {
       ...pagingQuery,
@@ -146,13 +118,10 @@ export const resourceRoutes = {
       resourceId: { schema: idString() },
     },
     response: ResourceGrantListSchema,
-    status: 200,
     faults: readFaults,
     grant: "read",
-  },
-  createResourceGrant: {
-    method: "POST",
-    path: "/api/v1/resource-grants",
+  }),
+  createResourceGrant: route("POST", "/api/v1/resource-grants", {
     summary: "Let a package use a resource under a key, in one workflow or in all; for the resource's owner and admins.",
     headers: idempotencyKeyHeader,
     request: ResourceGrantCreateRequestSchema,
@@ -160,24 +129,19 @@ export const resourceRoutes = {
     status: 201,
     faults: changeFaults,
     grant: "edit",
-  },
-  getResourceGrant: {
-    method: "GET",
-    path: "/api/v1/resource-grants/{grantId}",
+  }),
+  getResourceGrant: route("GET", "/api/v1/resource-grants/{grantId}", {
     summary: "One grant; for its maker and admins.",
     params: grantIdParam,
     response: ResourceGrantDetailSchema,
-    status: 200,
     faults: lookupFaults,
     grant: "read",
-  },
-  deleteResourceGrant: {
-    method: "DELETE",
-    path: "/api/v1/resource-grants/{grantId}",
+  }),
+  deleteResourceGrant: route("DELETE", "/api/v1/resource-grants/{grantId}", {
     summary: "Revoke a grant; for its creator and admins. Runs that have started keep their resources.",
     params: grantIdParam,
     status: 204,
     faults: removeFaults,
     grant: "edit",
-  },
+  }),
 } as const satisfies Record<string, Route>;

@@ -41,6 +41,14 @@ export interface QueryParameter {
   readonly description?: string;
 }
 
+/** One row of the table; its status is 200 unless the row says otherwise. */
+export const route = <const M extends Route["method"], const R extends RouteRest>(
+  method: M,
+  path: string,
+  rest: R & Readonly<Record<Exclude<keyof R, keyof Route>, never>>,
+) => ({ method, path, status: 200, ...(rest as R) });
+type RouteRest = Omit<Route, "method" | "path" | "status"> & Partial<Pick<Route, "status">>;
+
 export const runIdParam = { runId: idString() };
 export const nodeIdParam = {
   ...runIdParam,

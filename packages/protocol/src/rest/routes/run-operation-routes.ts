@@ -15,7 +15,16 @@ import {
   SteeredSchema,
   SteerRequestSchema,
 } from "../bodies/run-operation-bodies.ts";
-import { idempotencyKeyHeader, nodeIdParam, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
+import {
+  idempotencyKeyHeader,
+  nodeIdParam,
+  pagingQuery,
+  type Route,
+  readFaults,
+  route,
+  runIdParam,
+  writeFaults,
+} from "./route.ts";
 
 const taskIdParam = { taskId: idString() };
 
@@ -94,19 +103,14 @@ export const runOperationRoutes = {
     request: SteerRequestSchema,
     response: SteeredSchema,
   },
-  getPlacement: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/nodes/{nodeId}/placement",
+  getPlacement: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}/placement", {
     summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
     params: nodeIdParam,
     response: PlacementSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  listDeadLetters: {
-    method: "GET",
-    path: "/api/v1/dead-letters",
+  }),
+  listDeadLetters: route("GET", "/api/v1/dead-letters", {
     summary: "Tasks that failed for good, newest first.",
     query: {
       ...pagingQuery,
@@ -115,10 +119,9 @@ export const runOperationRoutes = {
       runId: { schema: idString() },
     },
     response: DeadLetterListSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
+  }),
   requeueDeadLetter: {
     ...operationDefaults,
     ...optionalBody,
@@ -152,33 +155,24 @@ export const runOperationRoutes = {
     response: BulkSchema,
     also: { 200: BulkSchema },
   },
-  getBulk: {
-    method: "GET",
-    path: "/api/v1/bulk/{bulkId}",
+  getBulk: route("GET", "/api/v1/bulk/{bulkId}", {
     summary: "How far a change of many runs has come.",
     params: { bulkId: idString() },
     response: BulkSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  listQueues: {
-    method: "GET",
-    path: "/api/v1/queues",
+  }),
+  listQueues: route("GET", "/api/v1/queues", {
     summary: "What waits for which kind of worker, for how long, and who could take it.",
     response: QueueListSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
-  getKedaMetric: {
-    method: "GET",
-    path: "/api/v1/scaling/keda",
+  }),
+  getKedaMetric: route("GET", "/api/v1/scaling/keda", {
     summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
     query: { pool: { schema: nameString() }, package: { schema: nameString() } },
     response: KedaMetricSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
+  }),
 } as const satisfies Record<string, Route>;

@@ -21,7 +21,16 @@ import {
   RunNodeListSchema,
   RunNodeSchema,
 } from "../bodies/run-part-bodies.ts";
-import { idempotencyKeyHeader, nodeIdParam, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./route.ts";
+import {
+  idempotencyKeyHeader,
+  nodeIdParam,
+  pagingQuery,
+  type Route,
+  readFaults,
+  route,
+  runIdParam,
+  writeFaults,
+} from "./route.ts";
 
 /** A run, or a part of it, as it was. */
 const atQuery = {
@@ -31,9 +40,7 @@ const atQuery = {
 const snapshotFaults = ["E.NOT_FOUND", "E.CURSOR.EXPIRED", "E.REQUEST.TOO_LARGE"] as const;
 
 export const runRoutes = {
-  startRun: {
-    method: "POST",
-    path: "/api/v1/runs",
+  startRun: route("POST", "/api/v1/runs", {
     summary: "Start a run of a workflow. After the response the run survives the loss of any process.",
     headers: idempotencyKeyHeader,
     request: RunStartRequestSchema,
@@ -42,10 +49,8 @@ export const runRoutes = {
     also: { 200: RunPlanSchema },
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.WORKFLOW.INVALID"],
     grant: "edit",
-  },
-  listRuns: {
-    method: "GET",
-    path: "/api/v1/runs",
+  }),
+  listRuns: route("GET", "/api/v1/runs", {
     summary: "Runs, newest first, without their nodes.",
     query: {
       ...pagingQuery,
@@ -64,35 +69,26 @@ export const runRoutes = {
       q: { schema: textString(), description: "Words, or their beginnings, of its name, labels, client, id or error." },
     },
     response: RunListSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
-  getRun: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}",
+  }),
+  getRun: route("GET", "/api/v1/runs/{runId}", {
     summary: "A run with the state of each node, including dispatches that wait for their acknowledgement; now, or as it was.",
     params: runIdParam,
     query: { at: atQuery },
     response: RunSchema,
-    status: 200,
     faults: [...readFaults, ...snapshotFaults],
     grant: "view",
-  },
-  getRunDefinition: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/definition",
+  }),
+  getRunDefinition: route("GET", "/api/v1/runs/{runId}/definition", {
     summary: "The workflow as this run executes it, with the state of each node filled in.",
     params: runIdParam,
     response: RunDefinitionSchema,
-    status: 200,
     also: { 304: null },
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  cancelRun: {
-    method: "POST",
-    path: "/api/v1/runs/{runId}/cancel",
+  }),
+  cancelRun: route("POST", "/api/v1/runs/{runId}/cancel", {
     summary: "Cancel a run. A run that has ended is answered as it is.",
     params: runIdParam,
     headers: idempotencyKeyHeader,
@@ -100,21 +96,16 @@ export const runRoutes = {
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND", "E.RUN.TERMINAL"],
     grant: "edit",
-  },
-  listRunEvents: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/events",
+  }),
+  listRunEvents: route("GET", "/api/v1/runs/{runId}/events", {
     summary: "The facts of a run, oldest first; ask again with nextCursor to follow it.",
     params: runIdParam,
     query: pagingQuery,
     response: RunEventListSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND", "E.CURSOR.EXPIRED"],
     grant: "view",
-  },
-  listRunNodes: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/nodes",
+  }),
+  listRunNodes: route("GET", "/api/v1/runs/{runId}/nodes", {
     summary:
       "Nodes of a run that were reached, those inside containers and chains too, page by page. A page with filters may be short, or empty, although more follows.",
     params: runIdParam,
@@ -127,13 +118,10 @@ export const runRoutes = {
       middleware: { schema: idString(), description: "Only hosts that have this middleware in their chain." },
     },
     response: RunNodeListSchema,
-    status: 200,
     faults: [...readFaults, ...snapshotFaults],
     grant: "view",
-  },
-  getRunNode: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/nodes/{nodeId}",
+  }),
+  getRunNode: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}", {
     summary: "One node of a run with its parameters; with a path, the value there, whole or a stretch of it.",
     params: nodeIdParam,
     query: {
@@ -147,13 +135,10 @@ export const runRoutes = {
       at: atQuery,
     },
     response: RunNodeSchema,
-    status: 200,
     faults: [...readFaults, ...snapshotFaults],
     grant: "view",
-  },
-  getRunLogs: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/logs",
+  }),
+  getRunLogs: route("GET", "/api/v1/runs/{runId}/logs", {
     summary: "What the nodes printed, as lines; plain text for those who accept text/plain.",
     params: runIdParam,
     query: {
@@ -165,23 +150,17 @@ export const runRoutes = {
       cursor: pagingQuery.cursor,
     },
     response: RunLogSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  listRunBindings: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/bindings",
+  }),
+  listRunBindings: route("GET", "/api/v1/runs/{runId}/bindings", {
     summary: "Which worker last did work of which package for this run.",
     params: runIdParam,
     response: RunBindingListSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  listRunArtifacts: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/artifacts",
+  }),
+  listRunArtifacts: route("GET", "/api/v1/runs/{runId}/artifacts", {
     summary:
       "What the nodes of a run left with their workers and are still available, page by page; what one node left is on one page.",
     params: runIdParam,
@@ -190,23 +169,17 @@ export const runRoutes = {
       all: { schema: Type.Boolean(), default: false, description: "Also what has expired or was removed." },
     },
     response: RunArtifactListSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  getRunLedger: {
-    method: "GET",
-    path: "/api/v1/runs/{runId}/ledger",
+  }),
+  getRunLedger: route("GET", "/api/v1/runs/{runId}/ledger", {
     summary: "What was given to workers in a run, what came of it and what was refused, counted from the log.",
     params: runIdParam,
     response: RunLedgerSchema,
-    status: 200,
     faults: [...readFaults, ...snapshotFaults],
     grant: "view",
-  },
-  getLedger: {
-    method: "GET",
-    path: "/api/v1/ledger",
+  }),
+  getLedger: route("GET", "/api/v1/ledger", {
     summary:
       "The same over a stretch of the tenant's log. Figures of stretches that follow each other may be added, but for lost and twice, which see what lies in one stretch.",
     query: {
@@ -214,8 +187,7 @@ export const runRoutes = {
       limit: { schema: integer(1, 10_000), default: 10_000, description: "Facts to look at." },
     },
     response: LedgerSchema,
-    status: 200,
     faults: [...readFaults, "E.CURSOR.EXPIRED"],
     grant: "view",
-  },
+  }),
 } as const satisfies Record<string, Route>;

@@ -15,7 +15,7 @@ import {
   UserStatusRequestSchema,
   userRoles,
 } from "../bodies/user-bodies.ts";
-import { changeFaults, idempotencyKeyHeader, pagingQuery, type QueryParameter, type Route, readFaults } from "./route.ts";
+import { changeFaults, idempotencyKeyHeader, pagingQuery, type QueryParameter, type Route, readFaults, route } from "./route.ts";
 
 const userIdParam = { userId: idString() };
 
@@ -41,13 +41,10 @@ const auditRoute = {
 } as const;
 
 export const userRoutes = {
-  login: {
-    method: "POST",
-    path: "/api/v1/auth/login",
+  login: route("POST", "/api/v1/auth/login", {
     summary: "A token for a user's name and password.",
     request: AuthLoginRequestSchema,
     response: AuthLoginResponseSchema,
-    status: 200,
     faults: [
       "E.REQUEST.INVALID",
       "E.REQUEST.MEDIA",
@@ -60,28 +57,21 @@ export const userRoutes = {
       "E.INTERNAL",
     ],
     isOpen: true,
-  },
-  logout: {
-    method: "POST",
-    path: "/api/v1/auth/logout",
+  }),
+  logout: route("POST", "/api/v1/auth/logout", {
     summary: "Revokes the caller's token.",
     headers: idempotencyKeyHeader,
     status: 204,
     faults: [...readFaults, "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
-  },
-  listUsers: {
-    method: "GET",
-    path: "/api/v1/users",
+  }),
+  listUsers: route("GET", "/api/v1/users", {
     summary: "Users of the tenant by name.",
     query: { ...pagingQuery, search: { schema: nameString(), description: "Words of the user's names." } },
     response: UserListSchema,
-    status: 200,
     faults: readFaults,
     grant: "admin",
-  },
-  createUser: {
-    method: "POST",
-    path: "/api/v1/users",
+  }),
+  createUser: route("POST", "/api/v1/users", {
     summary: "A new user, with roles or none.",
     headers: idempotencyKeyHeader,
     request: UserCreateRequestSchema,
@@ -89,45 +79,32 @@ export const userRoutes = {
     status: 201,
     faults: changeFaults,
     grant: "admin",
-  },
-  getOwnUser: {
-    method: "GET",
-    path: "/api/v1/users/me",
+  }),
+  getOwnUser: route("GET", "/api/v1/users/me", {
     summary: "Who the caller is. A token from the configuration counts as a user of its name.",
     response: UserDetailSchema,
-    status: 200,
     faults: readFaults,
-  },
-  changeOwnUser: {
-    method: "PATCH",
-    path: "/api/v1/users/me",
+  }),
+  changeOwnUser: route("PATCH", "/api/v1/users/me", {
     summary: "Change the caller's display name.",
     request: UserChangeRequestSchema,
     response: UserDetailSchema,
-    status: 200,
     faults: changeFaults,
-  },
-  setOwnPassword: {
-    method: "PUT",
-    path: "/api/v1/users/me/password",
+  }),
+  setOwnPassword: route("PUT", "/api/v1/users/me/password", {
     summary: "Change the caller's own password; existing tokens stop working.",
     request: OwnPasswordRequestSchema,
     status: 204,
     faults: [...changeFaults, "E.AUTH.CREDENTIALS", "E.AUTH.THROTTLED"],
-  },
-  getUser: {
-    method: "GET",
-    path: "/api/v1/users/{userId}",
+  }),
+  getUser: route("GET", "/api/v1/users/{userId}", {
     summary: "One user.",
     params: userIdParam,
     response: UserDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "admin",
-  },
-  setUserPassword: {
-    method: "POST",
-    path: "/api/v1/users/{userId}/password",
+  }),
+  setUserPassword: route("POST", "/api/v1/users/{userId}/password", {
     summary: "Give a user a new password; existing tokens stop working.",
     params: userIdParam,
     headers: idempotencyKeyHeader,
@@ -135,10 +112,8 @@ export const userRoutes = {
     status: 204,
     faults: changeFaults,
     grant: "admin",
-  },
-  addUserRole: {
-    method: "POST",
-    path: "/api/v1/users/{userId}/roles",
+  }),
+  addUserRole: route("POST", "/api/v1/users/{userId}/roles", {
     summary: "Give a user a role; one it has already changes nothing.",
     params: userIdParam,
     headers: idempotencyKeyHeader,
@@ -146,26 +121,22 @@ export const userRoutes = {
     status: 204,
     faults: changeFaults,
     grant: "admin",
-  },
-  removeUserRole: {
-    method: "DELETE",
-    path: "/api/v1/users/{userId}/roles/{role}",
+  }),
+  removeUserRole: route("DELETE", "/api/v1/users/{userId}/roles/{role}", {
     summary: "Take a role from a user; one it does not have changes nothing. Nobody takes admin from themselves.",
     params: { ...userIdParam, role: oneOf(userRoles) },
     status: 204,
     faults: changeFaults,
     grant: "admin",
-  },
-  setUserStatus: {
-    method: "PATCH",
-    path: "/api/v1/users/{userId}/status",
+  }),
+  setUserStatus: route("PATCH", "/api/v1/users/{userId}/status", {
     summary: "Lock a user out, or let it in again. Nobody locks themselves out.",
     params: userIdParam,
     request: UserStatusRequestSchema,
     status: 204,
     faults: changeFaults,
     grant: "admin",
-  },
+  }),
   listAuditEvents: { ...auditRoute, path: "/api/v1/audit-events" },
   listAudit: { ...auditRoute, path: "/api/v1/audit", summary: "The same as /api/v1/audit-events." },
 } as const satisfies Record<string, Route>;

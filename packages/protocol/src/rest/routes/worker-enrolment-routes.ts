@@ -9,34 +9,26 @@ import {
   WorkerEnrolRequestSchema,
   WorkerSignRequestSchema,
 } from "../bodies/worker-enrolment-bodies.ts";
-import { idempotencyKeyHeader, type Route, readFaults, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 export const enrolmentRoutes = {
-  enrolWorker: {
-    method: "POST",
-    path: "/api/workers/register",
+  enrolWorker: route("POST", "/api/workers/register", {
     summary: "A worker registers, or updates its registration. It is listed, but gets no work until its socket is open.",
     headers: idempotencyKeyHeader,
     request: WorkerEnrolRequestSchema,
     response: WorkerEnrolmentSchema,
-    status: 200,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
     grant: "worker",
-  },
-  signWorker: {
-    method: "POST",
-    path: "/api/workers/heartbeat",
+  }),
+  signWorker: route("POST", "/api/workers/heartbeat", {
     summary: "Heartbeat of a registered worker, with its packages.",
     headers: idempotencyKeyHeader,
     request: WorkerSignRequestSchema,
     response: WorkerEnrolmentSchema,
-    status: 200,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
     grant: "worker",
-  },
-  commandWorker: {
-    method: "POST",
-    path: "/api/v1/workers/{workerName}/commands",
+  }),
+  commandWorker: route("POST", "/api/v1/workers/{workerName}/commands", {
     summary:
       "Tell a worker, by name or instance id, to drain, to install or remove a package, or to hand the remaining tasks of its runs to the worker of another queue.",
     params: { workerName: idString("Name or instance id; of several of one name, the one that is connected.") },
@@ -46,15 +38,12 @@ export const enrolmentRoutes = {
     status: 202,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
     grant: "operate",
-  },
-  getCommand: {
-    method: "GET",
-    path: "/api/v1/commands/{commandId}",
+  }),
+  getCommand: route("GET", "/api/v1/commands/{commandId}", {
     summary: "What became of a command.",
     params: { commandId: idString() },
     response: CommandDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
+  }),
 } as const satisfies Record<string, Route>;

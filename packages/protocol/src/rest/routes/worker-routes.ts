@@ -12,7 +12,7 @@ import {
   WorkerKickRequestSchema,
   WorkerListSchema,
 } from "../bodies/worker-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, workerIdParam, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, route, workerIdParam, writeFaults } from "./route.ts";
 
 const extensionTypeParam = {
   type: Type.String({
@@ -21,9 +21,7 @@ const extensionTypeParam = {
   }),
 };
 export const workerRoutes = {
-  listWorkers: {
-    method: "GET",
-    path: "/api/v1/workers",
+  listWorkers: route("GET", "/api/v1/workers", {
     summary: "Workers known to the scheduler. Filters that are named must all fit.",
     query: {
       ...pagingQuery,
@@ -39,33 +37,24 @@ export const workerRoutes = {
       maxLatencyMs: { schema: integer(0) },
     },
     response: WorkerListSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
-  getWorker: {
-    method: "GET",
-    path: "/api/v1/workers/{workerId}",
+  }),
+  getWorker: route("GET", "/api/v1/workers/{workerId}", {
     summary: "One worker, by its instance id or its name.",
     params: workerIdParam,
     response: WorkerDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  getWorkerDiagnostics: {
-    method: "GET",
-    path: "/api/v1/workers/{workerId}/diagnostics",
+  }),
+  getWorkerDiagnostics: route("GET", "/api/v1/workers/{workerId}/diagnostics", {
     summary: "All that is known of one worker: its session, what it holds, what it can do, its resources and its outbox.",
     params: workerIdParam,
     response: WorkerDiagnosticsSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
-  },
-  drainWorker: {
-    method: "POST",
-    path: "/api/v1/workers/{workerId}/drain",
+  }),
+  drainWorker: route("POST", "/api/v1/workers/{workerId}/drain", {
     summary: "Give this worker nothing new and let it finish what it holds.",
     params: workerIdParam,
     headers: idempotencyKeyHeader,
@@ -73,10 +62,8 @@ export const workerRoutes = {
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND"],
     grant: "operate",
-  },
-  undrainWorker: {
-    method: "POST",
-    path: "/api/v1/workers/{workerId}/undrain",
+  }),
+  undrainWorker: route("POST", "/api/v1/workers/{workerId}/undrain", {
     summary: "Give this worker work again.",
     params: workerIdParam,
     headers: idempotencyKeyHeader,
@@ -84,10 +71,8 @@ export const workerRoutes = {
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND"],
     grant: "operate",
-  },
-  kickWorker: {
-    method: "POST",
-    path: "/api/v1/workers/{workerId}/kick",
+  }),
+  kickWorker: route("POST", "/api/v1/workers/{workerId}/kick", {
     summary:
       "End this worker's session now, wherever its socket is. It keeps what it holds and may come back with a good credential.",
     params: workerIdParam,
@@ -98,19 +83,14 @@ export const workerRoutes = {
     status: 202,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
     grant: "operate",
-  },
-  getScaling: {
-    method: "GET",
-    path: "/api/v1/scaling",
+  }),
+  getScaling: route("GET", "/api/v1/scaling", {
     summary: "How much work waits and how much the workers can take: what an autoscaler needs to know.",
     response: ScalingSchema,
-    status: 200,
     faults: readFaults,
     grant: "view",
-  },
-  streamExtension: {
-    method: "GET",
-    path: "/api/v1/extensions/{type}",
+  }),
+  streamExtension: route("GET", "/api/v1/extensions/{type}", {
     summary:
       "Frames of this type that workers send, as server-sent events with the body ExtensionFrame, from the scheduler that holds the worker's socket. " +
       "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
@@ -121,13 +101,10 @@ export const workerRoutes = {
       ),
     },
     media: "text/event-stream",
-    status: 200,
     faults: [...readFaults, "E.SHUTTING_DOWN"],
     grant: "view",
-  },
-  tellWorker: {
-    method: "POST",
-    path: "/api/v1/extensions/{type}",
+  }),
+  tellWorker: route("POST", "/api/v1/extensions/{type}", {
     summary:
       "Hand a frame of this type to a worker that is online, wherever its socket is. The same key and body give the same frame id.",
     params: extensionTypeParam,
@@ -137,5 +114,5 @@ export const workerRoutes = {
     status: 202,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN"],
     grant: "edit",
-  },
+  }),
 } as const satisfies Record<string, Route>;

@@ -12,14 +12,12 @@ import {
   WorkflowPublishRequestSchema,
   WorkflowRefSchema,
 } from "../bodies/workflow-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, workflowIdParam, writeFaults } from "./route.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, route, workflowIdParam, writeFaults } from "./route.ts";
 
 const packageIdParam = { packageId: idString("Id of the workflow package.") };
 
 export const workflowPackageRoutes = {
-  publishWorkflow: {
-    method: "POST",
-    path: "/api/v1/workflows/{workflowId}/publish",
+  publishWorkflow: route("POST", "/api/v1/workflows/{workflowId}/publish", {
     summary: "Publish the workflow as a version of a package: the one named, or the workflow's own.",
     params: workflowIdParam,
     headers: idempotencyKeyHeader,
@@ -28,10 +26,8 @@ export const workflowPackageRoutes = {
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.VERSION.EXISTS", "E.WORKFLOW.INVALID"],
     grant: "edit",
-  },
-  listWorkflowPackages: {
-    method: "GET",
-    path: "/api/v1/workflow-packages",
+  }),
+  listWorkflowPackages: route("GET", "/api/v1/workflow-packages", {
     summary: "Packages that are public or internal, and the caller's own, changed last first.",
     query: {
       ...pagingQuery,
@@ -40,42 +36,31 @@ export const workflowPackageRoutes = {
       search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
     },
     response: WorkflowPackageListSchema,
-    status: 200,
     faults: readFaults,
     grant: "read",
-  },
-  getWorkflowPackage: {
-    method: "GET",
-    path: "/api/v1/workflow-packages/{packageId}",
+  }),
+  getWorkflowPackage: route("GET", "/api/v1/workflow-packages/{packageId}", {
     summary: "A package with its versions, newest first.",
     params: packageIdParam,
     response: WorkflowPackageDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  deleteWorkflowPackage: {
-    method: "DELETE",
-    path: "/api/v1/workflow-packages/{packageId}",
+  }),
+  deleteWorkflowPackage: route("DELETE", "/api/v1/workflow-packages/{packageId}", {
     summary: "Delete your own package. Clones of it stay; publishing to it restores it.",
     params: packageIdParam,
     status: 204,
     faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT"],
     grant: "edit",
-  },
-  listWorkflowPackageVersions: {
-    method: "GET",
-    path: "/api/v1/workflow-packages/{packageId}/versions",
+  }),
+  listWorkflowPackageVersions: route("GET", "/api/v1/workflow-packages/{packageId}/versions", {
     summary: "The versions of a package, newest first.",
     params: packageIdParam,
     response: WorkflowPackageVersionListSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  cloneWorkflowPackage: {
-    method: "POST",
-    path: "/api/v1/workflow-packages/{packageId}/clone",
+  }),
+  cloneWorkflowPackage: route("POST", "/api/v1/workflow-packages/{packageId}/clone", {
     summary: "Clone a version of a package into a workflow of your own; the newest version by default.",
     params: packageIdParam,
     headers: idempotencyKeyHeader,
@@ -85,5 +70,5 @@ export const workflowPackageRoutes = {
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.WORKFLOW.INVALID"],
     grant: "edit",
-  },
+  }),
 } as const satisfies Record<string, Route>;

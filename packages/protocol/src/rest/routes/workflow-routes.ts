@@ -28,6 +28,7 @@ import {
   pagingQuery,
   type Route,
   readFaults,
+  route,
   workflowIdParam,
   writeFaults,
 } from "./route.ts";
@@ -40,9 +41,7 @@ const versionOrDraft = (description: string) => ({
 });
 
 export const workflowRoutes = {
-  listWorkflows: {
-    method: "GET",
-    path: "/api/v1/workflows",
+  listWorkflows: route("GET", "/api/v1/workflows", {
     summary:
       "The caller's workflows, for an administrator all of them, changed last first. A page may be short where they are large.",
     query: {
@@ -50,13 +49,10 @@ export const workflowRoutes = {
       search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, description, tags, owner and id." },
     },
     response: WorkflowListSchema,
-    status: 200,
     faults: readFaults,
     grant: "read",
-  },
-  saveWorkflow: {
-    method: "POST",
-    path: "/api/v1/workflows",
+  }),
+  saveWorkflow: route("POST", "/api/v1/workflows", {
     summary: "Save a workflow as a draft: a new one, or a new revision of the one with this id, even if it was deleted.",
     headers: idempotencyKeyHeader,
     request: WorkflowSaveRequestSchema,
@@ -64,10 +60,8 @@ export const workflowRoutes = {
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
     grant: "edit",
-  },
-  importWorkflow: {
-    method: "POST",
-    path: "/api/v1/workflows/import",
+  }),
+  importWorkflow: route("POST", "/api/v1/workflows/import", {
     summary: "Take in a file with a workflow and its versions, under its own id or under a new one.",
     headers: idempotencyKeyHeader,
     query: { ids: { schema: oneOf(["keep", "renew"]), default: "keep" } },
@@ -76,95 +70,70 @@ export const workflowRoutes = {
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
     grant: "edit",
-  },
-  validateWorkflow: {
-    method: "POST",
-    path: "/api/v1/workflows/validate",
+  }),
+  validateWorkflow: route("POST", "/api/v1/workflows/validate", {
     summary: "What is wrong with a workflow, with node and field. Nothing is saved.",
     request: WorkflowSaveRequestSchema,
     response: WorkflowCheckSchema,
-    status: 200,
     faults: [...readFaults, "E.REQUEST.MEDIA", "E.REQUEST.TOO_LARGE"],
     grant: "read",
-  },
-  getWorkflow: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}",
+  }),
+  getWorkflow: route("GET", "/api/v1/workflows/{workflowId}", {
     summary: "A workflow as its draft has it, with the revision as ETag.",
     params: workflowIdParam,
     response: StoredWorkflowSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  replaceWorkflow: {
-    method: "PUT",
-    path: "/api/v1/workflows/{workflowId}",
+  }),
+  replaceWorkflow: route("PUT", "/api/v1/workflows/{workflowId}", {
     summary: "Replace the draft as a whole.",
     params: workflowIdParam,
     headers: ifMatchHeader,
     request: WorkflowSaveRequestSchema,
     response: WorkflowRefSchema,
-    status: 200,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.ETAG.STALE"],
     grant: "edit",
-  },
-  deleteWorkflow: {
-    method: "DELETE",
-    path: "/api/v1/workflows/{workflowId}",
+  }),
+  deleteWorkflow: route("DELETE", "/api/v1/workflows/{workflowId}", {
     summary: "Delete a workflow. Runs, versions and packages made of it stay; saving it again brings it back.",
     params: workflowIdParam,
     headers: ifMatchHeader,
     status: 204,
     faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
     grant: "edit",
-  },
-  getWorkflowPreview: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/preview",
+  }),
+  getWorkflowPreview: route("GET", "/api/v1/workflows/{workflowId}/preview", {
     summary: "The workflow's picture.",
     params: workflowIdParam,
     response: WorkflowPreviewSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  putWorkflowPreview: {
-    method: "PUT",
-    path: "/api/v1/workflows/{workflowId}/preview",
+  }),
+  putWorkflowPreview: route("PUT", "/api/v1/workflows/{workflowId}/preview", {
     summary: "Set or remove the workflow's picture; its revision stays.",
     params: workflowIdParam,
     request: WorkflowPreviewSchema,
     response: WorkflowPreviewSchema,
-    status: 200,
     faults: changeFaults,
     grant: "edit",
-  },
-  getDraft: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/draft",
+  }),
+  getDraft: route("GET", "/api/v1/workflows/{workflowId}/draft", {
     summary: "The draft with its revision and what is wrong with it.",
     params: workflowIdParam,
     response: WorkflowDraftSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  editDraft: {
-    method: "PATCH",
-    path: "/api/v1/workflows/{workflowId}/draft",
+  }),
+  editDraft: route("PATCH", "/api/v1/workflows/{workflowId}/draft", {
     summary:
       "Save edits made on a revision. Where others have saved since, they are put on top; where both touched the same fields, 409 names the edits in between.",
     params: workflowIdParam,
     request: DraftEditRequestSchema,
     response: DraftEditedSchema,
-    status: 200,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.DRAFT.CONFLICT"],
     grant: "edit",
-  },
-  publishVersion: {
-    method: "POST",
-    path: "/api/v1/workflows/{workflowId}/versions",
+  }),
+  publishVersion: route("POST", "/api/v1/workflows/{workflowId}/versions", {
     summary: "Make the draft a version under the next number. A version never changes.",
     params: workflowIdParam,
     headers: idempotencyKeyHeader,
@@ -174,60 +143,45 @@ export const workflowRoutes = {
     status: 201,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.ETAG.STALE"],
     grant: "edit",
-  },
-  listVersions: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/versions",
+  }),
+  listVersions: route("GET", "/api/v1/workflows/{workflowId}/versions", {
     summary: "Published versions, newest first.",
     params: workflowIdParam,
     query: pagingQuery,
     response: WorkflowVersionListSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  getVersion: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/versions/{version}",
+  }),
+  getVersion: route("GET", "/api/v1/workflows/{workflowId}/versions/{version}", {
     summary: "A published version with its workflow.",
     params: { ...workflowIdParam, version: integer(1) },
     response: WorkflowVersionDetailSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  diffWorkflow: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/diff",
+  }),
+  diffWorkflow: route("GET", "/api/v1/workflows/{workflowId}/diff", {
     summary: "What changed between two versions, or a version and the draft: as edits, and as text.",
     params: workflowIdParam,
     query: { from: versionOrDraft("The newest version unless given."), to: versionOrDraft("The draft unless given.") },
     response: WorkflowDiffSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
-  rollbackWorkflow: {
-    method: "POST",
-    path: "/api/v1/workflows/{workflowId}/rollback",
+  }),
+  rollbackWorkflow: route("POST", "/api/v1/workflows/{workflowId}/rollback", {
     summary: "Make the draft what a version is, as a new revision.",
     params: workflowIdParam,
     headers: idempotencyKeyHeader,
     request: RollbackRequestSchema,
     response: WorkflowRefSchema,
-    status: 200,
     faults: changeFaults,
     grant: "edit",
-  },
-  exportWorkflow: {
-    method: "GET",
-    path: "/api/v1/workflows/{workflowId}/export",
+  }),
+  exportWorkflow: route("GET", "/api/v1/workflows/{workflowId}/export", {
     summary: "The workflow and its versions as one file, the newest that fit into what an import takes.",
     params: workflowIdParam,
     response: WorkflowFileSchema,
-    status: 200,
     faults: [...readFaults, "E.NOT_FOUND"],
     grant: "read",
-  },
+  }),
   ...workflowPackageRoutes,
 } as const satisfies Record<string, Route>;
