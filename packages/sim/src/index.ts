@@ -1,5 +1,4 @@
-// A deterministic world in which the real engine, doors and worker run: one seed plays a whole bad simulated run in milliseconds.
-// This is the only entrance.
+// The simulator: runs the real engine, doors and worker in simulated time; a seed replays a run with faults exactly. This is the only entry point.
 
 export {
   type CampaignOptions,

@@ -1,4 +1,4 @@
-// Calls of the API as a caller far away makes them: requests and answers take time and may be lost; a scheduler that dies answers never.
+// API calls of a remote caller: requests and answers take time and may be lost; a scheduler that dies never answers.
 
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
@@ -103,7 +103,7 @@ export class SimulatedApi {
     this.#afterLatency(() => handleAnswer(answer));
   }
 
-  /** Who follows the log does so for the checkers: they should learn of a fact when it happens, not when an answer gets through. */
+  /** Calls that follow the log are never lost: the checkers need facts when they happen. */
   #isLost(share: number, caller: string): boolean {
     return this.#random.chance(share) && caller !== "tail";
   }

@@ -1,5 +1,5 @@
-// The people and programs that use the API: they start runs and try again, cancel, steer, drain, look, and follow the log. After the fault phase an
-// auditor reads everything once more. What they see is for the checkers; here nothing is judged.
+// The users of the API: they start runs and retry, cancel, skip, drain, read, and follow the log. After the fault phase everything is read once more. The
+// checkers evaluate the answers.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
@@ -136,7 +136,7 @@ export class SimulatedCallers {
       }
       await this.#callApi({ caller: "auditor", tenant, route: "listWorkers" });
       await this.#operator.readEverything(tenant, runs);
-      // Once more, for what was told while the books were read.
+      // Read the log again for facts committed during the reads above.
       await this.#readWholeLog(tenant, this.#random.pick(schedulers), printed);
     }
   }

@@ -1,5 +1,4 @@
-// The operators' books: orders to workers and what became of them, runs as they were at an earlier look, ledgers. Asks as the callers do,
-// and checkers nothing.
+// The operators: they send worker commands and follow them to their end, read runs at earlier positions, and read ledgers.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec } from "../observation/observation.ts";

@@ -1,4 +1,4 @@
-// What a campaign found, as words and as files: the figures, a violation with its schedule and story, and the regression that replays it for ever.
+// The findings of a campaign as text and as files: the figures, each violation with its schedule and trace, and the regression that replays it.
 
 import type { ScheduledFault } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
@@ -53,8 +53,8 @@ export function describeCampaign(report: CampaignReport, ms: number): string[] {
     `${formatInteger(events)} events, ${formatInteger(runs)} runs, ${formatInteger(tasks)} tasks, ${formatInteger(starts)} handlers started, ${formatInteger(judged)} things judged`,
     ...describeSessionCounts(report.sometimes),
     `${formatInteger(struck.reduce((sum, [, count]) => sum + count, 0))} faults: ${struck.map(([name, count]) => `${name} ${formatInteger(count)}`).join(", ") || "none"}`,
-    ...(neverStruck.length > 0 ? [`never struck: ${neverStruck.join(", ")}`] : []),
-    ...(sawNothing.length > 0 ? [`saw nothing: ${sawNothing.join(", ")}`] : []),
+    ...(neverStruck.length > 0 ? [`faults that never occurred: ${neverStruck.join(", ")}`] : []),
+    ...(sawNothing.length > 0 ? [`checkers with nothing to check: ${sawNothing.join(", ")}`] : []),
     ...(differing.length > 0 ? [`played differently the second time: ${differing.join(", ")}`] : []),
     violations.length === 0
       ? "no violations"

@@ -1,4 +1,4 @@
-// A thread of a campaign: gets seeds one by one, says what became of each. Started by campaign.ts, which ends it.
+// A thread of a campaign: gets seeds one by one and returns the outcome of each. campaign.ts starts and ends it.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { type CampaignOptions, runCampaignSeed } from "./campaign.ts";

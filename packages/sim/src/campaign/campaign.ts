@@ -1,5 +1,5 @@
-// Many seeds, one after the other or on several threads: sums of what happened, every violation with its seed and smallest schedule, seeds whose
-// second playing differs, kinds of faults that never struck. Saving and printing are for whoever asked.
+// Runs many seeds, in sequence or on several threads, and sums up: totals, every violation with its seed and smallest schedule, seeds whose second run
+// differs, kinds of faults that never occurred. The caller saves and prints.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -120,7 +120,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRep
   if (jobs === 1)
     for (let seed = take(); seed !== null; seed = take()) {
       handleOutcome(await runCampaignSeed(seed, plain));
-      // A seed waits for nothing real, so without this nobody would hear that the caller wants to stop.
+      // Seeds never yield to the event loop; without this an abort would not be seen.
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
   else await Promise.all(Array.from({ length: jobs }, () => feedThread(plain, take, handleOutcome)));

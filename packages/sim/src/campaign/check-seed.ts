@@ -1,4 +1,4 @@
-// One seed before the checkers: played, judged, told. What many seeds add up to is campaign.ts.
+// Runs one seed with all checkers, or formats its trace. Many seeds are campaign.ts.
 
 import { CheckerRunner } from "../checkers/checker-runner.ts";
 import type { Violation } from "../checking/checker.ts";

@@ -1,5 +1,5 @@
-// Makes a failing schedule as small as it gets: leaves out parts of it, coarse ones first, as long as the same checker still finds something.
-// Whether a schedule still fails is asked of the caller, so that this knows nothing of worlds.
+// Shrinks a failing schedule: leaves out parts, large ones first, as long as the same checker still reports a violation. The caller decides whether a
+// schedule still fails.
 
 /** Worlds a shrinking may play. Each is quick, and a schedule rarely has more than some dozens of events. */
 export const shrinkTriesMax = 400;

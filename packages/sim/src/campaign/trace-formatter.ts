@@ -1,5 +1,5 @@
-// A world told in lines that a person can follow: processes, faults, phases, sessions, what was sent and done, and the facts of the log as they
-// were first read. Reads, acks and heartbeats are left out unless something is wrong with them.
+// Formats a simulated run as readable lines: processes, faults, phases, sessions, frames, handlers, and the facts of the log as they were first read.
+// Reads, acks and heartbeats are left out unless something is wrong with them.
 
 import { MergedLog } from "../checking/merged-log.ts";
 import { dispatchesIn, FrameReader, taskReportsIn } from "../checking/observed-frame.ts";

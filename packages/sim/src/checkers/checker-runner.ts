@@ -1,5 +1,5 @@
-// Feeds one world's observations to all checkers: keeps the shared picture (scene, log, lives), turns observations into what checkers hear, and
-// keeps the first violation of each.
+// Feeds the observations of one simulated run to all checkers: maintains what they share (the world, the merged log, its projection), turns
+// observations into the inputs of checkers, and keeps the first violation of each.
 
 import type { Checker, CheckerContext, Violation } from "../checking/checker.ts";
 import { getOrCreate } from "../checking/get-or-create.ts";

@@ -1,4 +1,4 @@
-// Every checker by its name, with the invariant it checkers. A name is part of the file name of a regression, so it stays.
+// All checkers by name, with the invariant that each one checks. Names are part of the file names of regressions, so they never change.
 
 import type { Checker, CheckerContext } from "../checking/checker.ts";
 import { LedgerBalances } from "./log/ledger-balances.ts";

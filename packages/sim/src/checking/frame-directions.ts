@@ -1,5 +1,5 @@
-// Both directions of every session as the wire shows them: what left under which number, what reached the other end on a socket that still
-// counted there, which sockets a session has had. Follows and checkers nothing; each checker of sessions has one of its own.
+// Both directions of every session as seen on the wire: which items were sent under which number, which numbers arrived on the current socket, and
+// which sockets a session has had. It only records; each session checker has its own.
 
 import type { ObservedFrame } from "./observed-frame.ts";
 import { describeItems } from "./observed-frame.ts";
@@ -7,7 +7,7 @@ import { describeItems } from "./observed-frame.ts";
 /** One direction of one session. */
 export class FrameDirection {
   readonly name: string;
-  /** What each number carried when it left first. */
+  /** The items of each number when it was first sent. */
   readonly itemsByNumber = new Map<number, readonly string[]>();
   firstNumber = Number.POSITIVE_INFINITY;
   lastNumber = Number.NEGATIVE_INFINITY;
@@ -64,16 +64,16 @@ export class FrameDirections {
     return direction;
   }
 
-  /** A worker's process listens on the socket it dialled last. */
+  /** A worker process listens on the socket it dialled last. */
   recordDial(boot: string, connection: string): void {
     this.#newestSockets.set(`dialled ${boot}`, connection);
   }
 
-  /** False for what comes by a socket that another has taken the place of. */
+  /** False for frames of a socket that was replaced. */
   isFromCurrentSocket({ observation, sessionKey }: ObservedFrame): boolean {
     const at = observation.toward === "worker" ? `dialled ${observation.boot}` : `accepted ${sessionKey}`;
     const newest = this.#newestSockets.get(at) ?? observation.connection;
-    // A socket that asks to resume is heard once it is let in, with what it said meanwhile.
+    // Frames of a resuming socket count once it is accepted, including those sent before.
     return newest === observation.connection || connectionNumber(observation.connection) > connectionNumber(newest);
   }
 

@@ -1,5 +1,5 @@
-// Which session a frame on the wire is of. A session outlives its sockets, so its numbers must be followed over all of them: a socket
-// is of the session that its worker asked to resume, or that the scheduler accepted on it.
+// Finds the session that a frame belongs to. A session outlives its sockets, so its numbers are followed over all of them: a socket belongs to the
+// session that its worker asked to resume, or that the scheduler accepted on it.
 
 import type { FrameObservation } from "../observation/observation.ts";
 

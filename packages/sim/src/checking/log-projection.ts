@@ -1,4 +1,4 @@
-// The lives of runs, tasks and workers as the logs tell them. Folds facts and checkers nothing.
+// The state of runs, tasks and workers, computed from the facts of the logs. It only records.
 
 import type { TrueTime } from "../observation/observation.ts";
 import { getOrCreate } from "./get-or-create.ts";
@@ -142,7 +142,7 @@ export class LogProjection {
     if (fact.type === "run.succeeded" || fact.type === "run.failed" || fact.type === "run.cancelled")
       run.endStatus = fact.type.slice("run.".length);
     const { task } = fact.data;
-    // A word about a node that was not reached yet makes no task of it.
+    // A fact about a node that was not reached yet creates no task.
     if (typeof task === "string" && (changesTaskPhase(fact.type) || run.tasks.has(task)))
       this.#applyTaskFact(this.#getOrCreateTask(run, task), fact);
   }
@@ -236,7 +236,7 @@ export class LogProjection {
       worker.boot = String(data["boot"]);
       worker.slots = Number(data["slots"]);
       worker.joinCount++;
-      // The order of units within a turn is nobody's promise: what this join bound again may have been told before it.
+      // The order within a turn is not guaranteed: facts about attempts that this join rebound may precede it.
       for (const held of this.heldTasks.get(id) ?? []) {
         const task = this.task(held);
         if (task?.reboundAt === at) task.boot = worker.boot;

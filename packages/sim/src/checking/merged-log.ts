@@ -1,5 +1,5 @@
-// The tenants' logs as several readers have shown them, put together: every fact once, in the order of commits.
-// Whether the readers agree is judged by truth.ts; here the first to show a position is believed.
+// The tenants' logs, merged from the pages of several readers: every fact once, in commit order. log-has-no-gaps.ts checks that the readers agree;
+// here the first page that shows a position counts.
 
 import type { TenantLogPage, TrueTime } from "../observation/observation.ts";
 

@@ -1,5 +1,5 @@
-// Which session of a worker is its newest, as the wire shows it: the one that a register that reached a scheduler began, or that a resume asked
-// for. What an older one still says is heard by nobody. Checkers nothing.
+// The newest session of each worker as seen on the wire: the one of the last register that reached a scheduler, or of the last resume request.
+// Schedulers ignore what an older session sends.
 
 import type { ObservedFrame } from "./observed-frame.ts";
 

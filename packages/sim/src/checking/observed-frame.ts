@@ -1,5 +1,5 @@
-// Frames as a checker reads them: the text parsed once, and the few words inside that checkers ask about.
-// Read by hand and not with the protocol's readers: a checker that shares the reader of the judged shares its mistakes.
+// Frames as checkers read them: each text is parsed once, and the fields that checkers need are extracted. The protocol's own parser is not used:
+// sharing it would hide its bugs.
 
 import type { FrameObservation, TrueTime } from "../observation/observation.ts";
 import { FrameSessionKeys } from "./frame-session-keys.ts";
@@ -20,7 +20,7 @@ export interface ObservedFrame {
   readonly payload: JsonPayload;
 }
 
-/** A word of a worker about an attempt. */
+/** A worker's report about an attempt. */
 export interface ObservedTaskReport {
   readonly of: "result" | "error" | "feedback";
   readonly task: string;
@@ -41,7 +41,7 @@ const asObject = (value: unknown): JsonPayload =>
   typeof value === "object" && value !== null ? (value as JsonPayload) : emptyRecord;
 const asList = (value: unknown): readonly JsonPayload[] => (Array.isArray(value) ? value.map(asObject) : []);
 
-/** Parses each text once, however often its frame is seen, and says which session it is of. */
+/** Parses each text once, however often its frame is observed, and finds its session. */
 export class FrameReader {
   readonly #parsedFrames = new Map<number, Omit<ObservedFrame, "observation">>();
   readonly #sessionKeys = new FrameSessionKeys();
@@ -73,7 +73,7 @@ export class FrameReader {
   }
 }
 
-/** What the oldest dialect calls otherwise. */
+/** Frame types that have other names in the oldest dialect. */
 const v1FrameTypes: Readonly<Record<string, string>> = {
   handshake: "control.handshake",
   register: "control.register",
@@ -108,7 +108,7 @@ export function dispatchesIn({ type, id, payload }: ObservedFrame): ObservedDisp
 /** Where a dialect has no fences, the id of a dispatch holds its fence, and the answers to it name that id. */
 const fenceInDispatchId = (dispatch: string | null): number => Number(dispatch?.split("#")[1]);
 
-/** The words about attempts a frame carries. */
+/** The reports about attempts that a frame carries. */
 export function taskReportsIn({ type, payload, corr }: ObservedFrame): ObservedTaskReport[] {
   switch (type) {
     case "biz.exec.result":
@@ -137,7 +137,7 @@ function toTaskReport(of: ObservedTaskReport["of"], item: JsonPayload, corr: str
   };
 }
 
-/** What a register or a heartbeat says is held there; null for frames that say nothing about that. */
+/** The attempts that a register or a heartbeat lists as held; null for other frames. */
 export function heldAttemptsIn({ type, payload }: ObservedFrame): { readonly task: string; readonly fence: number }[] | null {
   const list = type === "control.register" ? payload["running"] : type === "control.heartbeat" ? payload["held"] : undefined;
   if (!Array.isArray(list)) return null;
@@ -150,7 +150,7 @@ export function ackCovers(frame: ObservedFrame, seq: number): boolean {
   return said !== null && (seq <= said.upTo || said.beyond.includes(seq));
 }
 
-/** What an ack says was received: everything up to a number, and these beyond it. Null for frames that say nothing about numbers. */
+/** What an ack covers: everything up to a number, and these beyond it. Null for other frames. */
 export function readAck({ type, payload }: ObservedFrame): { readonly upTo: number; readonly beyond: readonly number[] } | null {
   const { ack_seq: upTo, ack_bitmap: map } = payload;
   if (type !== "control.ack" || typeof upTo !== "number") return null;
@@ -161,10 +161,10 @@ export function readAck({ type, payload }: ObservedFrame): { readonly upTo: numb
   return { upTo, beyond };
 }
 
-/** The rest of what is left of a frame whose every item was taken back. */
+/** The type of a frame whose items were all withdrawn. */
 const emptiedFrameType = "ext.vendor.astraflow.void";
 
-/** What a numbered frame is about, one word an item: equal for every repeat of it. */
+/** A text for each item of a numbered frame, equal for every repeat of it. */
 export function describeItems(frame: ObservedFrame): string[] {
   if (frame.type === emptiedFrameType) return [];
   const dispatches = dispatchesIn(frame);

@@ -1,4 +1,4 @@
-// Where the world stands: its set-up, its phase, which processes live, which connections are open. Checkers nothing.
+// The state of the simulated world: its set-up, its phase, which processes run, which connections are open. It only records.
 
 import type { Observation, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
 import { getOrCreate } from "./get-or-create.ts";
@@ -26,12 +26,12 @@ export class ObservedWorld {
   faultsEndedAt: TrueTime = Number.POSITIVE_INFINITY;
   now: TrueTime = 0;
   #disturbedAt: TrueTime = 0;
-  /** Troubles of the store that go on. Two of a kind may overlap, so they are counted. */
+  /** Faults of the store that are active. Two of a kind may overlap, so they are counted. */
   #activeStoreFaults = 0;
   readonly processes = new Map<string, ObservedProcess>();
   readonly connections = new Map<string, ObservedConnection>();
 
-  /** The last moment at which a scheduler or the store was disturbed: now, while one is. Bounds that they keep begin anew then. */
+  /** When a scheduler or the store was last disturbed: now, while one is. Time limits start anew then. */
   get disturbedAt(): TrueTime {
     const isWell =
       this.#activeStoreFaults === 0 && (this.setup?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
@@ -64,7 +64,7 @@ export class ObservedWorld {
     }
   }
 
-  /** Only what strikes the store or a scheduler: a worker's troubles, and those of the ways to it, move no bound. */
+  /** Only faults of the store or a scheduler count: those of workers and of the network extend no time limit. */
   #observeFault({ at, name, target, event }: Extract<Observation, { kind: "fault" }>): void {
     if (!name.startsWith("store-") && target !== "store" && !this.processes.has(target)) return;
     if (this.setup?.workers.some(({ worker }) => worker === target) === true) return;
@@ -112,7 +112,7 @@ export class ObservedWorld {
     return observed?.isAlive === true && !observed.isPaused;
   }
 
-  /** Workers of older dialects cannot say what they hold, cannot be told to stop, and forget. By machine or by tenant and instance. */
+  /** Workers of older dialects do not list what they hold, cannot be cancelled, and lose results. By machine or by tenant and instance. */
   isLegacyWorker(worker: string): boolean {
     const spec = this.setup?.workers.find((one) => one.worker === worker || `${one.tenant}/${one.instance}` === worker);
     return spec?.dialect !== undefined;

@@ -1,5 +1,5 @@
-// What the callers asked for: the graphs of the runs, read from the bodies of the starts by hand. A run is found by its client's id,
-// which its first fact names, so that runs whose answers were lost are known as well. Where a task stands in its graph is read from its id.
+// What the callers requested: the graphs of the runs, read from the bodies of the start requests. A run is found by its client id, which its first
+// fact contains, so that runs whose answers were lost are known as well. The place of a task in the graph is read from its id.
 
 import type { ApiCallObservation } from "../observation/observation.ts";
 import { getOrCreate } from "./get-or-create.ts";

@@ -1,4 +1,4 @@
-// Numbered frames that were sent in a session and not acked yet, with what a checker wants to know of each.
+// Numbered frames that were sent in a session and not acked yet, each with the items that a checker stores for it.
 
 import { getOrCreate } from "./get-or-create.ts";
 import { ackCovers, type ObservedFrame } from "./observed-frame.ts";

@@ -1,5 +1,5 @@
-// How bad something is at the moment, when several faults make it so: the worst of them counts. Adding them up would soon make every
-// commit fail, and a world in which nothing works shows nothing.
+// The strength of a fault when several faults of one kind overlap: the strongest counts. Adding them up would soon make every commit fail, and a world
+// in which nothing works proves nothing.
 
 export class FaultIntensity {
   readonly #activeLevels: number[] = [];

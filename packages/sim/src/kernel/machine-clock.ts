@@ -1,4 +1,4 @@
-// The clocks of one machine: a monotonic one and a wall clock, both a little wrong in their own way. What runs by them is life.ts.
+// The clocks of one machine: a monotonic clock and a wall clock, each with its own error. Processes that use them are in process-event-loop.ts.
 
 import type { Timeline } from "./timeline.ts";
 

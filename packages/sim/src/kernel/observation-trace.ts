@@ -1,4 +1,4 @@
-// The record of a world: numbers every sight, folds it into one hash and passes it on to the checkers.
+// The trace of a simulated run: numbers every observation, folds it into one hash, and passes it on to the checkers.
 
 import { createHash } from "node:crypto";
 import type { Observation, ObservationListener, UnstampedObservation } from "../observation/observation.ts";

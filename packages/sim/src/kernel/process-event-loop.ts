@@ -1,5 +1,5 @@
-// One life of a process: what reaches it from outside, its timers, being held (SIGSTOP, a suspended machine) and its end (kill -9).
-// Whatever a program of the house gets from the world comes through here, so that a dead process never acts and a held one acts late.
+// One simulated process: its input, its timers, pauses (SIGSTOP, a suspended machine) and its end (kill -9). All input of a simulated process passes
+// through here: a killed process gets nothing, a paused one gets it after it resumes.
 
 import type { MachineClock } from "./machine-clock.ts";
 import type { Timeline } from "./timeline.ts";

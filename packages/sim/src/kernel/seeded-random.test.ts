@@ -39,6 +39,6 @@ describe("dice", () => {
       const scaled = random.logUniform(0.2, 20);
       expect(scaled >= 0.2 && scaled <= 20).toBe(true);
     }
-    expect(() => random.pick([])).toThrow("nothing to pick");
+    expect(() => random.pick([])).toThrow("cannot pick from an empty list");
   });
 });

@@ -1,5 +1,5 @@
-// Chance for the simulated world: one seed, many independent streams. A stream is known by its name, never by how much others drew,
-// so that one more draw in one place leaves every other place as it was.
+// Random numbers from a seed, in many independent streams. A stream is identified by its name and not by how much others have drawn, so that one more
+// draw in one place changes no other place.
 
 import { createHash } from "node:crypto";
 
@@ -66,7 +66,7 @@ export class SeededRandom {
 
   pick<T>(items: readonly T[]): T {
     const item = items[this.integerBelow(items.length)];
-    if (item === undefined && items.length === 0) throw new Error("there is nothing to pick from");
+    if (item === undefined && items.length === 0) throw new Error("cannot pick from an empty list");
     return item as T;
   }
 

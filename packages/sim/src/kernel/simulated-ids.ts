@@ -1,4 +1,4 @@
-// Names that look like the real ones: time-ordered ids as the engine makes them, and unguessable ones for sessions and requests.
+// Ids that look like real ones: time-ordered ids as the engine makes them, and random ones for sessions and requests.
 
 import type { SeededRandom } from "./seeded-random.ts";
 

@@ -1,5 +1,5 @@
-// True time: one queue of events for the whole world, ties in the order in which they were asked for. Clocks that people in the
-// world can read are machine-clock.ts.
+// True time: one queue of events for the whole world; events of the same instant run in the order they were scheduled. Clocks that processes can read
+// are in machine-clock.ts.
 
 import { nextTick } from "node:process";
 import type { TrueTime } from "../observation/observation.ts";

@@ -1,4 +1,4 @@
-// A machine with a scheduler's process on it: its way to the store, its named points of death, its stop in good order.
+// A machine that runs a scheduler process: its connection to the store, kills at named failpoints, graceful stops.
 
 import type { EngineFailpoint } from "@astraflow/engine";
 import type { MachineClock } from "../kernel/machine-clock.ts";

@@ -1,5 +1,5 @@
-// A machine that processes live and die on. It lasts: its clock, its disk, its name; the process on it is killed, held, stopped in good order and
-// started again. Which of that happens when is decided by others; what runs on it is scheduler-machine.ts and worker-machine.ts.
+// A machine that processes run on. Its clock, disk and name last; the process on it is started, killed, paused and stopped. fault-effects.ts decides
+// when; the two kinds are scheduler-machine.ts and worker-machine.ts.
 
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";

@@ -1,4 +1,4 @@
-// A machine with a worker's process on it: its disk, where it is sent, its end in good order. Which kind of worker runs there is in its shape.
+// A machine that runs a worker process: its disk, the scheduler it dials, graceful stops. Its spec says which kind of worker it runs.
 
 import type { LinkSettings } from "@astraflow/runtime";
 import type { MachineClock } from "../kernel/machine-clock.ts";

@@ -1,5 +1,5 @@
-// One direction of a connection: whole messages, in order, each after its latency; held while the path is clogged or the reader does
-// not read, silent for ever once it is dead. Who stands at the two ends is connection.ts.
+// One direction of a connection: delivers whole messages in order, each after its latency; holds them while the path is clogged or the reader is paused;
+// delivers nothing once it is dead. The two ends are in simulated-connection.ts.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
@@ -126,7 +126,7 @@ export class OneWayChannel {
   deliverReady(): void {
     while (this.#readyCount > 0 && this.#path.blockCount === 0 && !this.#isReadingStopped) {
       const item = this.#items.shift();
-      // After dropAll a timer may ring for nobody.
+      // After dropAll a delivery timer may find nothing to deliver.
       if (item === undefined) {
         this.#readyCount = 0;
         return;

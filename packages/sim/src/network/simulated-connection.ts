@@ -1,5 +1,5 @@
-// A connection between a worker's process and a scheduler's, as both ends see it: opened, texts, pings, the closing handshake, and the
-// ways in which a connection really ends. Which faults there are and when they strike is told from outside.
+// A connection between a worker process and a scheduler process as both ends see it: open, texts, pings, the closing handshake, and the ways in which
+// real connections end. Faults are applied from outside.
 
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";

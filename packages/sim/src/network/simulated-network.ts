@@ -1,5 +1,5 @@
-// The network between workers and schedulers: paths with their state, the connections on them, dialling. Faults are switched on and off
-// by name of path or worker; what they mean for one connection is connection.ts.
+// The network between workers and schedulers: the state of each path, the connections on it, dialling. Faults are switched on and off by path or worker;
+// simulated-connection.ts applies them to a connection.
 
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";

@@ -1,4 +1,4 @@
-// Who may speak in the simulated world: one token per tenant, good for everything.
+// Authentication in the simulated world: one token per tenant, valid for everything.
 
 import type { AuthenticateToken } from "@astraflow/doors";
 import { allGrants } from "@astraflow/services";

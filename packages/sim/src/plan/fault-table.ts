@@ -1,5 +1,4 @@
-// The faults that can strike, as data: what each needs to be drawn. What each does to the world is fault-effects.ts; the promises that
-// must hold meanwhile are the checkers'.
+// All kinds of faults as data: the group, weight and parameters of each. What each one does is in world/fault-effects.ts.
 
 import { engineFailpoints } from "@astraflow/engine";
 import type { SeededRandom } from "../kernel/seeded-random.ts";

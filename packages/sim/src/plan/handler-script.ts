@@ -1,5 +1,5 @@
-// How a node's handler will behave, as plain data inside the node's parameters: the seed decides it when the workflow is drawn, so that
-// it does not depend on which worker happens to get the task.
+// How a node's handler will behave, as plain data inside the node's parameters. The seed decides it when the workflow is generated, so it does not depend
+// on which worker gets the task.
 
 import type { JsonObject, JsonValue } from "@astraflow/protocol";
 
@@ -72,6 +72,6 @@ export function readHandlerScript(params: JsonObject): HandlerScript {
 
 export function behaviourOfAttempt(script: HandlerScript, attempt: number): HandlerBehaviour {
   const mood = script.moods[Math.min(attempt, script.moods.length) - 1];
-  if (mood === undefined) throw new Error("a node without a mood");
+  if (mood === undefined) throw new Error("node has no handler behaviour");
   return mood;
 }

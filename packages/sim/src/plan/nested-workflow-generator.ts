@@ -1,6 +1,6 @@
-// Random workflows of the whole grammar: nodes behind chains of middlewares, containers that run their body once, over a list, in parallel or
-// while a condition holds, inside one another, joins between them, things that are kept at a worker and used by a later node. What a node
-// returns is a function of its parameters (node-value.ts), so that what must come out can be known beforehand.
+// Random workflows with all features: nodes behind middleware chains; containers that run their body once, over a list, in parallel or while a condition
+// holds, also nested; joins between them; resources that are kept at a worker and used by a later node. What a node returns is a function of its
+// parameters (node-value.ts), so the expected results are known beforehand.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { type HandlerBehaviour, type MiddlewareScript, writeHandlerScript } from "./handler-script.ts";

@@ -1,5 +1,5 @@
-// What a simulated node makes of its parameters: a short text that depends on all of them and on nothing else, so that whoever knows the
-// workflow knows what every node must have returned.
+// The value that a simulated node returns: a short text that depends on all its parameters and on nothing else, so that the workflow alone determines what
+// every node must return.
 
 /** Parameters that say how a handler behaves, where something lies, or who called: no input of the value. */
 const isInputParameter = (name: string): boolean => name !== "sim" && name !== "kept" && !name.startsWith("__");

@@ -1,4 +1,4 @@
-// What callers will want, drawn up front: runs to start, to cancel and to steer, workers to drain. How they go about it is simulated-callers.ts.
+// The API calls of a simulated run, generated beforehand: runs to start, cancel, skip, retry and rebind, workers to drain. callers/ makes them.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";

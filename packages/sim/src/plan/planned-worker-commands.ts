@@ -1,5 +1,5 @@
-// What operators want besides, drawn on dice of its own so that older seeds keep the rest of their worlds: workers that are kicked, told of
-// packages or asked to leave what follows to another, and runs of a package that nobody brings.
+// More operator calls, generated from a random stream of their own so that older seeds keep the rest of their plans: workers that are kicked, get package
+// commands or hand their runs over to another worker, and runs of a package that no worker has.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";

@@ -11,7 +11,7 @@ export const withMiddlewareTypes = (types: readonly string[]): string[] => [...t
 export function createManifest(types: readonly string[]): JsonObject {
   return {
     schemaVersion: "1.0.0",
-    description: "Does what the mood of its node says.",
+    description: "Behaves as its node's script says.",
     ...simPackage,
     adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: withMiddlewareTypes(types) }],
     node: { requires: ">=22", lockfile: "package-lock.json" },

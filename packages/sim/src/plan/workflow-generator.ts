@@ -1,4 +1,4 @@
-// Random workflows: chains, fans, joins and anything else whose edges lead forward, with policies and with moods for their handlers.
+// Random flat workflows: chains, fans, joins and any other acyclic graph, with policies and handler scripts.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { type HandlerBehaviour, type HandlerBehaviourKind, writeHandlerScript } from "./handler-script.ts";

@@ -1,5 +1,5 @@
-// The plan of a world, drawn from its seed before anything happens: who is there, how they are set, what callers will want, which
-// faults strike when. Plain data, so that a plan can be printed, stored, and played with a part of its faults.
+// The plan of a simulated run, generated from its seed before anything runs: machines, settings, API calls and the schedule of faults. Plain data, so that
+// a plan can be printed, stored, and run with only some of its faults.
 
 import type { SessionLimits } from "@astraflow/doors";
 import { defaultSettings, type EngineSettings } from "@astraflow/engine";

@@ -1,5 +1,5 @@
-// A scheduler's process: the real engine, wire, session server and REST calls on the simulated outside. One object per life; what makes
-// it live, die and live again is scheduler-machine.ts.
+// A scheduler process: the real engine, session server and REST API in the simulated environment. One object for each process; scheduler-machine.ts
+// starts and kills it.
 
 import { createHash } from "node:crypto";
 import {

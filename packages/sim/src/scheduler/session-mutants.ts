@@ -1,5 +1,5 @@
-// Known bugs of the session door that can be switched on: each sits around the session server's sockets or its way to the engine and makes it look as if
-// the session server had that bug. A checker that does not find them is too weak.
+// Known bugs of the session server that can be switched on. Each one wraps the session server's sockets or its connection to the engine and imitates
+// that bug. A checker that misses it is too weak.
 
 import type { WorkerSocket, WorkerSocketEvents } from "@astraflow/doors";
 import type { CommandRequest } from "@astraflow/engine";

@@ -1,5 +1,5 @@
-// The gate of the simulated world: who may open a session, and tokens that are good for a while. What makes real tokens hard to forge is tested
-// elsewhere; here they only have to run out, and to be of the process that made them.
+// Authentication of sessions in the simulated world: who may open a session, and tokens that expire. Forgery of real tokens is tested elsewhere; here
+// tokens only have to expire and to belong to the process that made them.
 
 import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "@astraflow/doors";
 import { fault } from "@astraflow/protocol";
@@ -21,7 +21,7 @@ export function createSimulatedAuthenticator({
 }: SimulatedAuthenticatorOptions): WorkerAuthenticator {
   return {
     authenticate({ tenant, token }): AuthenticatedWorker | ReturnType<typeof fault> {
-      if (token !== tokenOfTenant(tenant)) return fault("E.AUTH.INVALID_TOKEN", "this token is none of this world's");
+      if (token !== tokenOfTenant(tenant)) return fault("E.AUTH.INVALID_TOKEN", "unknown token");
       return { tenant, user: `workers of ${tenant}`, credential: token, thumbprint: null };
     },
     isStillValid: () => true,
@@ -45,7 +45,7 @@ export function createSimulatedAuthenticator({
     readSessionToken(token) {
       const claims = JSON.parse(token) as SessionTokenClaims;
       if (claims.aud !== audience) return fault("E.SESSION.INVALID_TOKEN", "this token was made by another process");
-      return claims.exp * 1_000 >= now() ? claims : fault("E.SESSION.INVALID_TOKEN", "this token has run out");
+      return claims.exp * 1_000 >= now() ? claims : fault("E.SESSION.INVALID_TOKEN", "the token has expired");
     },
   };
 }

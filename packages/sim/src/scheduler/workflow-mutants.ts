@@ -1,5 +1,5 @@
-// Known bugs of the workflow engine that can be switched on: each sits between the engine and its store or its doors, or before the REST calls, and
-// makes it look as if the house had that bug. A checker that does not find them is too weak.
+// Known bugs of the workflow engine that can be switched on. Each one sits between the engine and its store or doors, or in front of the REST API, and
+// imitates that bug. A checker that misses it is too weak.
 
 import type { RestResponse } from "@astraflow/doors";
 import type { ChangeSet, Effect, Row, Store, TurnTransaction } from "@astraflow/engine";
@@ -91,7 +91,7 @@ export function mutateEffects(effects: readonly Effect[], mutant: WorkflowMutant
   return effects.flatMap((effect): readonly Effect[] => (effect.type === "next" ? [effect, effect] : [effect]));
 }
 
-/** Asks as if the bug were behind the call. */
+/** Makes the call with the bug switched on. */
 export async function mutateApiCall(
   request: ApiRequest,
   mutant: WorkflowMutant | null,

@@ -1,5 +1,5 @@
-// The store as a machine of its own: the weak memory store behind a clock, latencies and moods that faults switch on. One for the
-// whole world; how one scheduler reaches it is store-connection.ts.
+// The store as a machine of its own: the weak memory store with a clock, latencies and injected faults. There is one for the whole world; a scheduler
+// reaches it through store-connection.ts.
 
 import { createMemoryCluster, type MemoryCluster, type StoreMutant, type StorePausePoint } from "@astraflow/store";
 import { FaultIntensity } from "../kernel/fault-intensity.ts";

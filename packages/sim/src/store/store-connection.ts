@@ -1,5 +1,5 @@
-// One scheduler's way to the store: answers wait for a process that is held and never reach one that is dead, hints come late or not
-// at all, and a transaction that its owner leaves open too long is ended by the server.
+// One scheduler's connection to the store: answers wait for a paused process and never reach a dead one, hints arrive late or not at all, and the server
+// ends a transaction that its owner leaves open for too long.
 
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";

@@ -1,4 +1,4 @@
-// Finds an engine that chases its own tail: turn after turn in a moment in which nothing can have given it a reason.
+// Detects an engine that runs turn after turn without any reason.
 
 import type { Timeline } from "../kernel/timeline.ts";
 

@@ -1,4 +1,4 @@
-// The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
+// The handlers of the simulated package: each follows its node's script, by the clock of its process, and records what it does.
 
 import { readManifest } from "@astraflow/protocol";
 import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
@@ -95,8 +95,8 @@ export class SimulatedHandlers {
     if (context.signal.aborted) this.#record(about, "gone", "stopped");
     else this.#record(about, "ends", refusal === null ? (outcomeNames[behaviour.kind] ?? "done") : "threw");
     if (refusal !== null) throw refusal;
-    if (behaviour.kind === "throwing") throw new Error("the mood was bad");
-    if (behaviour.kind === "failing") return { status: "failed", outputs: { error: "the mood was bad" } };
+    if (behaviour.kind === "throwing") throw new Error("the handler was scripted to fail");
+    if (behaviour.kind === "failing") return { status: "failed", outputs: { error: "the handler was scripted to fail" } };
     if (behaviour.kind === "skipping") return { status: "skipped", outputs: {} };
     return this.#createResult(context, script);
   }
@@ -129,7 +129,7 @@ export class SimulatedHandlers {
 
   #sendFeedback({ feedback, taskId }: SimulatedHandlerCall, part: number, words: number): void {
     const text = `part ${part} of ${taskId}`;
-    // Every second word says more than text, where the worker can.
+    // Every second feedback has more than text, where the worker supports it.
     if (part % 2 === 1 || feedback.send === undefined) return feedback.emitText(text);
     feedback.send({ progress: part / (words + 1), chunks: [{ channel: "log", text }], metadata: { results: { part } } });
   }
@@ -139,7 +139,7 @@ export class SimulatedHandlers {
   }
 }
 
-/** A middleware runs what comes next as often as its sheet says. What the last refused call ended with, where that is not forgiven. */
+/** Calls `next` as often as the script says; returns the error of a failed call that is not forgiven. */
 async function callNext(
   context: SimulatedHandlerCall,
   behaviour: HandlerBehaviour,
@@ -153,7 +153,7 @@ async function callNext(
       const payload = middlewareScript.mark === null ? undefined : { [middlewareScript.mark]: call };
       await context.next(payload, { call }, undefined, middlewareScript.timeoutMs ?? undefined);
     } catch (refusal) {
-      // The attempt is over: whoever asked hears so by the signal.
+      // The attempt is over: the signal says so.
       if (context.signal.aborted) return null;
       if (!(refusal instanceof NextError)) throw refusal;
       if (!middlewareScript.isForgiving) return refusal;

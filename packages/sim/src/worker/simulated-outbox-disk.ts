@@ -1,6 +1,5 @@
-// The disk under a worker's outbox: one file whose last bytes are safe only after a sync. It lasts over the lives of the process and is
-// reached by each of them through its own opening, which ends with it. Bit rot is not played: that a flipped bit is found is tested
-// beside the journal.
+// The disk under a worker's outbox: one file whose last bytes are safe only after a sync. It outlasts the processes; each process opens it anew. Bit rot
+// is not simulated: the journal's own tests show that a flipped bit is found.
 
 import type { OutboxDisk } from "@astraflow/runtime";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";

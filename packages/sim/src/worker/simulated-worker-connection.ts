@@ -1,5 +1,5 @@
-// A worker's line to the schedulers: dials one after the other through the simulated network, as its WebSocket would. It also keeps the
-// dispatches that came over it, because a handler is not told the fence under which it runs.
+// A worker's connection to the schedulers: dials through the simulated network as its WebSocket would. It also remembers the fences of dispatches, because
+// a handler is not told the fence under which it runs.
 
 import type { DialerEvents, DialTarget, SchedulerDialer } from "@astraflow/runtime";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";

@@ -1,5 +1,5 @@
-// A worker's process: the real worker (link, executor, outbox) on the simulated outside. One object per life; what makes it live, die
-// and live again is worker-machine.ts.
+// A worker process: the real worker (link, executor, outbox) in the simulated environment. One object for each process; worker-machine.ts starts and
+// kills it.
 
 import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";

@@ -1,5 +1,5 @@
-// What each fault of the table does to the world, and how it ends. One row per kind; a row answers with what ends it, or null where the
-// fault is over as soon as it has struck, or undefined where it found nobody to strike.
+// What each kind of fault does to the world. A row returns the function that ends the fault, null where the fault has no duration, or undefined where it
+// found no target.
 
 import type { EngineFailpoint } from "@astraflow/engine";
 import type { SimulatedApi } from "../callers/simulated-api.ts";

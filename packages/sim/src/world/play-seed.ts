@@ -1,4 +1,4 @@
-// The entrance for whoever wants a seed lived through: draws its plan, plays it, reports.
+// Runs one seed: generates its plan, runs it, returns the report.
 
 import type { ObservationListener, ScheduledFault, WorldReport } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";

@@ -1,4 +1,4 @@
-// Counts of what happened to sessions, for the figures of a campaign: begun, resumed, renewed, reset. Checkers nothing.
+// Counts session events for the figures of a campaign: begun, resumed, renewed, reset.
 
 import type { Observation } from "../observation/observation.ts";
 

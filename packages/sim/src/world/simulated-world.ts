@@ -1,5 +1,5 @@
-// The world: machines, network, store, callers and faults on one timeline; a fault phase, then calm in which everything must end. It runs
-// until the last reads are done, or until it sees that it cannot go on, and checkers nothing.
+// A simulated run: machines, network, store, callers and faults on one timeline; first a fault phase, then a phase without faults in which everything must
+// end. It runs until the last reads are done, or until it cannot continue. Checkers are not known here.
 
 import { SimulatedApi } from "../callers/simulated-api.ts";
 import { SimulatedCallers } from "../callers/simulated-callers.ts";
@@ -27,7 +27,7 @@ import { TurnLoopDetector } from "../store/turn-loop-detector.ts";
 import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
 import { SessionEventCounter } from "./session-event-counter.ts";
 
-/** More events than any world should need: it goes round in circles. */
+/** A world with more events than this is looping. */
 const eventsMax = 1_500_000;
 const pollMs = 400;
 
@@ -55,7 +55,7 @@ export class SimulatedWorld {
     this.#trace = trace;
     const clockOf = (machine: string): MachineClock => {
       const shape = plan.clocks[machine];
-      if (shape === undefined) throw new Error(`no clock was drawn for ${machine}`);
+      if (shape === undefined) throw new Error(`the plan has no clock for machine ${machine}`);
       return new MachineClock(timeline, shape);
     };
     const storeClock = clockOf("store");
@@ -148,9 +148,11 @@ export class SimulatedWorld {
     this.#timeline.after(faultPhaseMs, () => void this.#endFaultPhase());
     this.#callers.startReaders();
     while (!this.#hasEnded) {
-      if (!this.#timeline.runNextEvent()) this.#reportDefect("stuck", "world", "nothing is left to happen");
+      if (!this.#timeline.runNextEvent())
+        this.#reportDefect("stuck", "world", "the event queue is empty and the world has not ended");
       await drainMicrotasks();
-      if (this.#timeline.eventCount > eventsMax) this.#reportDefect("stuck", "world", `${eventsMax} events and no end`);
+      if (this.#timeline.eventCount > eventsMax)
+        this.#reportDefect("stuck", "world", `the world has not ended after ${eventsMax} events`);
     }
     return this.#createReport();
   }
@@ -161,7 +163,7 @@ export class SimulatedWorld {
 
   #applyFault(fault: ScheduledFault): void {
     const { kind: name, target, detail } = fault;
-    if (!Object.hasOwn(faultTable, name)) throw new Error(`there is no fault called ${name}`);
+    if (!Object.hasOwn(faultTable, name)) throw new Error(`unknown fault kind ${name}`);
     const end = faultEffects[name as FaultKind](this.#faultable, fault);
     if (end === undefined) return;
     this.#count(this.#faultCounts, name);

@@ -1,5 +1,5 @@
-// I51: the books balance. Of a run that has ended everything that was given to a worker has come to its one end; the figures are those that
-// anybody counts in the log, no handler has started that they do not know, and stretches of the log add up to the sum of all runs.
+// I51: the ledger of a run balances. Once the run has ended, every task that was accepted has exactly one end. The figures are those that anyone
+// can count in the log, every handler that started is in them, and the ledgers of parts of the log add up to the ledger of the whole.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";

@@ -1,5 +1,5 @@
-// I42, the log itself: positions of a tenant's log are given without gaps, every reader on every scheduler sees the same fact at a position, and
-// nothing ever appears at or below a cursor that a reader has passed. The facts of one run, read apart, are those of the whole log.
+// I42, the log itself: the positions of a tenant's log have no gaps, every reader on every scheduler sees the same fact at a position, and no fact
+// ever appears at or below a cursor that a reader has passed. The facts of a single run are the same as in the whole log.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";

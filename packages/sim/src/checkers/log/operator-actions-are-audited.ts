@@ -1,5 +1,5 @@
-// I46: who steers leaves a trace. For every order of an operator that was answered there is an entry of the audit on what it was about, with the
-// outcome that was answered, also where it was refused; and there are no more entries than orders.
+// I46: every operator action is audited. For every answered operator request there is an audit entry about its target with the outcome that was
+// answered, also where the request was refused; and there are no more entries than requests.
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";

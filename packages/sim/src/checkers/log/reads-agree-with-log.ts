@@ -1,5 +1,5 @@
-// I42, reads and the log: what a run's page shows is what the log tells up to the position the page is true at: the run's state, and of each node
-// its state, fence, attempt and holder. Lists agree with it.
+// I42, reads and the log: the page of a run shows what the log contains up to the position of the page: the status of the run, and the status,
+// fence, attempt and worker of each node. Lists of runs agree with the log too.
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { LogProjection, type ProjectedRun } from "../../checking/log-projection.ts";

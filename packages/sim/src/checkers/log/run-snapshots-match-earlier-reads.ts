@@ -1,5 +1,4 @@
-// I50: a run as it was is the run as it was shown. What a detail read said, true at a position of the log, is what a later read of that moment
-// says, whoever answers it and whatever has happened since.
+// I50: reading a run at an earlier position returns what a read returned back then, on any scheduler and whatever has happened since.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 

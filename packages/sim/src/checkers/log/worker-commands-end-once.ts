@@ -1,5 +1,5 @@
-// I52: every order about a worker ends once. One that was accepted, whoever heard of it, comes to exactly one fact that says how, its document
-// says the same, and under one key there is one order.
+// I52: every worker command ends once. An accepted command leads to exactly one fact that records how it ended, its document says the same, and an
+// Idempotency-Key stands for one command.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";

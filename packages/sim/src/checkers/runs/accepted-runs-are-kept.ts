@@ -1,4 +1,4 @@
-// I1: a run that was accepted is there at every later look, whatever dies in between: by its id, in the list, and in the log.
+// I1: a run that was accepted is found by every later read, whichever process dies in between: by its id, in the list, and in the log.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 
@@ -8,9 +8,9 @@ interface RunListPage {
 }
 
 export class AcceptedRunsAreKept extends Checker {
-  /** Accepted runs and the observation at which their caller knew. */
+  /** Accepted runs and the observation of the answer. */
   readonly #accepted = new Map<string, { readonly tenant: string; readonly n: number }>();
-  /** The last run of the page that a cursor came with: a cursor says nothing itself. */
+  /** The last run of the page that returned a cursor. */
   readonly #lastOf = new Map<string, string>();
 
   override onExchange(exchange: ApiExchange): void {
@@ -27,7 +27,7 @@ export class AcceptedRunsAreKept extends Checker {
     for (const run of this.#accepted.keys()) {
       this.checkedCount++;
       if (this.projection.run(run) === undefined)
-        return this.reportViolation(`run ${run} was accepted and the log does not know it at the end`, [run]);
+        return this.reportViolation(`run ${run} was accepted and is not in the log at the end`, [run]);
     }
   }
 
@@ -40,7 +40,7 @@ export class AcceptedRunsAreKept extends Checker {
       this.reportViolation(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, [run]);
   }
 
-  /** A page shows every run between its cursor and the next one; those accepted before it was asked for must be among them. */
+  /** A page shows every run between its cursor and the next one; it must include all runs accepted before it was requested. */
   #checkListPage({ call, answer }: ApiExchange): void {
     if (answer.status !== 200 || call.query["status"] !== undefined || call.query["clientId"] !== undefined) return;
     const { items, nextCursor } = answer.body as RunListPage;

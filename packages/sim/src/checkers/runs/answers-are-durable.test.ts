@@ -9,7 +9,7 @@ describe("durable before said", () => {
   it("[X27] finds a start, a cancel or a drain that was answered and that a later reading of the log does not tell of", () => {
     expect(violationOf(new ObservationScript().start("r1").read(), "durable")).toContain("the start of run r1 was answered");
     const cancelled = () => grantedRun().exchange("cancelRun", { params: { runId: "r1" } }, { status: 202, body: {} });
-    expect(violationOf(cancelled().read(), "durable")).toContain("the cancelling of run r1 was answered");
+    expect(violationOf(cancelled().read(), "durable")).toContain("the cancellation of run r1 was answered");
     expect(passesChecker(cancelled().commit(["run/r1", "run.cancelling"]).read(), "durable")).toBe(true);
     const drained = () => grantedRun().exchange("drainWorker", { params: { workerId: "w1" } }, { status: 202, body: {} });
     expect(violationOf(drained().read(), "durable")).toContain("drainWorker of t1/w1 was answered");
@@ -26,12 +26,12 @@ describe("durable before said", () => {
 
     expect(passesChecker(accept(grantedRun()).read(), "durable")).toBe(true);
     expect(violationOf(accept(accept(grantedRun()), "c2").read(), "durable")).toContain(
-      "was accepted 2 times and the log tells of 1 joins",
+      "was accepted 2 times and the log records 1 joins",
     );
     // A renewed token needs no join.
     expect(passesChecker(accept(accept(grantedRun())).read(), "durable")).toBe(true);
     expect(passesChecker(dispatch(10).read(), "durable")).toBe(true);
-    expect(violationOf(dispatch(11).read(), "durable")).toContain("the log does not tell of that grant");
+    expect(violationOf(dispatch(11).read(), "durable")).toContain("the log has no such grant");
   });
 
   it("[X27] finds a result that was acked while the log still shows the attempt running", () => {

@@ -1,5 +1,5 @@
-// I8, as far as it can be seen from outside: what was answered, acked or sent is in the log as of any reading that begins later. An engine
-// that speaks before its commit is caught as soon as somebody reads in between, or when the commit then does not happen.
+// I8, as far as it can be seen from outside: whatever was answered, acked or sent is in the log for every read that begins later. An engine that
+// answers before its commit is caught when somebody reads in between, or when the commit then fails.
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -8,7 +8,7 @@ import { dispatchesIn, type ObservedFrame, type ObservedTaskReport, taskReportsI
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { Observation } from "../../observation/observation.ts";
 
-/** Something that was said, and what is wrong if the log does not bear it out. */
+/** Something that was answered or sent, and what is wrong if the log does not contain it. */
 interface ExpectedLogEffect {
   readonly n: number;
   readonly about: string;
@@ -20,9 +20,9 @@ export class AnswersAreDurable extends Checker {
   readonly #accepts = new Map<string, number>();
   readonly #accepted = new Set<string>();
   readonly #newestSessions = new NewestSessions();
-  /** Words that reached a scheduler and are not acked yet, by session and number. */
+  /** Reports that reached a scheduler and are not acked yet. */
   readonly #unackedReports = new UnackedFrames<ObservedTaskReport>();
-  /** Orders to drain or undrain a worker, and when their callers knew that they were done; one that got no answer may be done at any time. */
+  /** Drain and undrain requests, and when their callers got the answer; an unanswered one may take effect at any time. */
   readonly #asks = new Map<string, { readonly call: number; readonly isOn: boolean; doneAt: number }[]>();
 
   override onObservation(observation: Observation): void {
@@ -54,12 +54,12 @@ export class AnswersAreDurable extends Checker {
       add(run, () => {
         const projected = this.projection.run(run);
         const isTrue = projected !== undefined && (projected.isEndingEarly || projected.endStatus !== null);
-        return isTrue ? null : `the cancelling of run ${run} was answered and is not in the log`;
+        return isTrue ? null : `the cancellation of run ${run} was answered and is not in the log`;
       });
     } else if (route === "drainWorker" || route === "undrainWorker") {
       const worker = `${tenant}/${call.params["workerId"]}`;
       const isOn = route === "drainWorker";
-      // Another order about this worker that was under way at the same time, or came later, may have the last word.
+      // A concurrent or later request about this worker may override this one.
       const isContested = () => this.#asks.get(worker)?.some((one) => one.isOn !== isOn && one.doneAt > call.n) === true;
       add(worker, () =>
         isContested() || (this.projection.workers.get(worker)?.isDraining ?? false) === isOn
@@ -104,21 +104,21 @@ export class AnswersAreDurable extends Checker {
     const worker = frame.workerKey;
     const add = (about: string, problem: () => string | null) =>
       this.#expectInLog(observation.tenant, { n: observation.n, about, findProblem: problem });
-    // A renewed token is told by an accept of its own, without a join.
+    // A renewed token is sent in an accept of its own, without a join.
     if (frame.type === "control.session.accept" && !this.#accepted.has(observation.connection)) {
       this.#accepted.add(observation.connection);
       const count = (this.#accepts.get(worker) ?? 0) + 1;
       this.#accepts.set(worker, count);
       add(worker, () => {
         const { joinCount: joins = 0 } = this.projection.workers.get(worker) ?? {};
-        return joins >= count ? null : `${worker} was accepted ${count} times and the log tells of ${joins} joins`;
+        return joins >= count ? null : `${worker} was accepted ${count} times and the log records ${joins} joins`;
       });
     }
     for (const { task, fence } of dispatchesIn(frame))
       add(task, () =>
         this.projection.grants.get(`${task}#${fence}`)?.worker === worker
           ? null
-          : `${task} was sent to ${worker} under fence ${fence} and the log does not tell of that grant`,
+          : `${task} was sent to ${worker} under fence ${fence} and the log has no such grant`,
       );
     if (frame.type === "control.ack") this.#handleAck(frame, worker);
   }
@@ -142,7 +142,7 @@ export class AnswersAreDurable extends Checker {
     const projected = this.projection.task(task);
     if (projected === undefined || projected.worker !== worker || projected.fence !== fence || projected.run.isEndingEarly)
       return null;
-    // Of a worker that was lost nothing is heard, even before its attempts are swept up.
+    // Reports of a lost worker are ignored, even before its attempts are requeued.
     if (this.projection.workers.get(worker)?.presence !== "online") return null;
     return `${outcome} of ${task}#${fence} was acked to ${worker} and the log still shows it running there`;
   }

@@ -14,7 +14,7 @@ describe("cancel", () => {
     );
     expect(violationOf(cancelledRun().granted("r1.1", "w1", 11).read(), "cancel")).toContain("was being cancelled");
     expect(violationOf(cancelledRun().commit(["run/r1", "run.failed"]).read(), "cancel")).toContain(
-      "was cancelled and ends otherwise",
+      "was cancelled and ended otherwise",
     );
   });
 

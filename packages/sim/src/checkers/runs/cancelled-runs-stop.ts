@@ -1,11 +1,11 @@
-// I14: once a cancelling is in the log the run ends as cancelled, nothing of it is granted or succeeds any more, and no handler of an attempt
-// that is over runs on without having been told to stop.
+// I14: once the log says that a run is being cancelled, the run ends as cancelled, none of its tasks is granted or succeeds any more, and no handler
+// of an ended attempt keeps running without having been told to stop.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { HandlerObservation, Observation, TrueTime } from "../../observation/observation.ts";
 
-/** For the frame to travel, and for what waits at the door. */
+/** For latency and queued commands. */
 const slackMs = 15_000;
 
 interface Running {
@@ -25,7 +25,7 @@ export class CancelledRunsStop extends Checker {
     if (type === "task.granted" || type === "task.succeeded" || type === "task.skipped")
       return this.reportViolation(`${where}: run ${run.id} was being cancelled`, [run.id]);
     if (type === "run.succeeded" || type === "run.failed")
-      this.reportViolation(`${where}: run ${run.id} was cancelled and ends otherwise`, [run.id]);
+      this.reportViolation(`${where}: run ${run.id} was cancelled and ended otherwise`, [run.id]);
   }
 
   override onObservation(observation: Observation): void {
@@ -44,10 +44,10 @@ export class CancelledRunsStop extends Checker {
       if (!this.#isOver(observation)) continue;
       one.overSince = Math.min(one.overSince, at);
       this.checkedCount++;
-      // The next heartbeat names it, and whoever hears that tells the worker to stop; after the longest silence the worker stops by itself.
+      // The next heartbeat lists it, and the scheduler sends a cancel; after a long silence the worker stops by itself.
       if (at <= Math.max(one.overSince, this.world.faultsEndedAt) + leaseMs + 2 * heartbeatMs + slackMs) continue;
       return this.reportViolation(
-        `attempt ${observation.task}#${observation.fence} is over and its handler at ${observation.worker} was never told`,
+        `attempt ${observation.task}#${observation.fence} is over and its handler at ${observation.worker} was never told to stop`,
         [observation.task, observation.worker],
       );
     }

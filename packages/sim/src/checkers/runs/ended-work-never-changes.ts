@@ -1,10 +1,10 @@
-// I6: what has ended never changes again. Every look at an ended run or node, on any scheduler, shows the same as the first.
+// I6: what has ended never changes again. Every read of an ended run or node, on any scheduler, shows the same as the first one.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 
 const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
-/** Lists show runs without their nodes and artifacts, details name the position they are true at and where their nodes go on. */
+/** Fields that lists and details do not share. */
 const pageFields = ["asOf", "nodesNextCursor", "artifacts"] as const;
 
 interface RunView {
@@ -49,7 +49,7 @@ interface NodeView {
   readonly artifacts?: readonly { readonly removed?: string; readonly status?: string; readonly expiresAt?: string }[];
 }
 
-/** A node without its worker's name, as a worker may come back under another, and without the end of what it left there. */
+/** A node without its worker's name, which may change, and without the status of its artifacts. */
 function comparableNode({ state, artifacts = [], ...node }: object & NodeView): string {
   const { worker: _, ...words } = state ?? {};
   const left = artifacts.map(({ removed: _removed, status: _status, expiresAt: _expiresAt, ...artifact }) => artifact);

@@ -1,9 +1,9 @@
-// I39: when all faults have ended every run ends within the bound, and every call is answered. What hangs for ever is named here.
+// I39: after all faults have ended, every run ends within the time limit and every call is answered. The violation names what hangs.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { Observation } from "../../observation/observation.ts";
 
-/** A process that was just started may need this long before it answers. */
+/** A process that was just started may need this long to answer. */
 const startMs = 5_000;
 
 export class EverythingEndsAfterFaults extends Checker {
@@ -12,7 +12,7 @@ export class EverythingEndsAfterFaults extends Checker {
     const open = this.#openRuns();
     const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
     this.reportViolation(
-      `the bound is over and these go on: ${open.slice(0, 5).join("; ") || "no run, but perhaps an order about a worker"}`,
+      `the time limit has passed and these have not ended: ${open.slice(0, 5).join("; ") || "no run, but perhaps a worker command"}`,
       ids.slice(0, 5),
     );
   }
@@ -21,13 +21,15 @@ export class EverythingEndsAfterFaults extends Checker {
     if (call.at <= this.world.faultsEndedAt + startMs) return;
     this.checkedCount++;
     if (answer.status === 0)
-      this.reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered in calm`, [call.scheduler]);
+      this.reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered after the faults ended`, [
+        call.scheduler,
+      ]);
   }
 
   override onEnd(): void {
     this.checkedCount += this.projection.runs.size;
     const [first] = this.#openRuns();
-    if (first !== undefined) this.reportViolation(`at the end this goes on: ${first}`, [first.slice(0, first.indexOf(" "))]);
+    if (first !== undefined) this.reportViolation(`not ended at the end: ${first}`, [first.slice(0, first.indexOf(" "))]);
   }
 
   #openRuns(): string[] {

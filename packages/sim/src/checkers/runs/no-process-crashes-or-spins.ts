@@ -1,4 +1,4 @@
-// I37, seen from outside: no process of ours throws, spins, quarantines a unit or leaves the world unable to go on, whatever happens to it.
+// I37, as seen from outside: no process throws, loops without rest, quarantines a root or leaves the simulated run unable to continue.
 
 import { Checker } from "../../checking/checker.ts";
 import type { Observation } from "../../observation/observation.ts";

@@ -12,7 +12,7 @@ describe("conservation", () => {
   it("[X31] finds a run that is listed twice, listed unasked for, or listed under another state", () => {
     expect(passesChecker(listRuns([runView("r1"), runView("r2")]), "conservation")).toBe(true);
     expect(violationOf(listRuns([runView("r1"), runView("r1")]), "conservation")).toContain("shows a run twice");
-    expect(violationOf(listRuns([runView("r3")]), "conservation")).toContain("run r3 is listed and nobody asked for it");
+    expect(violationOf(listRuns([runView("r3")]), "conservation")).toContain("run r3 is listed and was never requested");
     expect(violationOf(listRuns([runView("r1", "failed")], { status: "queued" }), "conservation")).toContain(
       "is failed in the list of those queued",
     );
@@ -28,7 +28,7 @@ describe("conservation", () => {
 
     expect(passesChecker(run("running", "succeeded", "running"), "conservation")).toBe(true);
     expect(passesChecker(run("failed", "failed", "cancelled"), "conservation")).toBe(true);
-    expect(violationOf(run("running", "running"), "conservation")).toContain("was asked for");
+    expect(violationOf(run("running", "running"), "conservation")).toContain("was requested with");
     expect(violationOf(run("succeeded", "succeeded", "cancelled"), "conservation")).toContain("although not every node did");
     expect(violationOf(run("cancelled", "cancelled", "running"), "conservation")).toContain("is cancelled with 1 open, 1 ended");
     expect(violationOf(run("queued", "queued", "running"), "conservation")).toContain("although a node has moved");

@@ -1,5 +1,5 @@
-// I15: at every look the sums are right: a list shows every run once and no more than were asked for, a run shows every node of its definition
-// once, in exactly one state, then what runs inside them, each once, and its own state is the one its nodes make.
+// I15: every view of runs is consistent. A list shows each run once and only runs that were requested. A run shows each node of its definition once,
+// in exactly one status, then the tasks inside them, each once; and the status of the run follows from the status of its nodes.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { isRunByOtherTasks, nodeOfTask, parseTaskId } from "../../checking/requested-runs.ts";
@@ -37,7 +37,7 @@ export class RunViewsAddUp extends Checker {
     if (ids.size !== items.length) return this.reportViolation(`a list of ${call.scheduler} shows a run twice`, [...ids]);
     for (const { runId, clientId, status } of items) {
       if (this.requestedRuns.countRunsMax(call.tenant, clientId) === 0)
-        return this.reportViolation(`run ${runId} is listed and nobody asked for it`, [runId]);
+        return this.reportViolation(`run ${runId} is listed and was never requested`, [runId]);
       const asked = call.query["status"];
       if (asked !== undefined && asked !== status)
         return this.reportViolation(`run ${runId} is ${status} in the list of those ${asked}`, [runId]);
@@ -50,12 +50,14 @@ export class RunViewsAddUp extends Checker {
     this.checkedCount++;
     if (requested !== null) {
       const shown = nodes.map((node) => `${node.nodeId} ${node.taskId}`);
-      // Of a run larger than one answer nothing is said about what stands behind it.
+      // A run larger than one page shows only the nodes up to its cursor.
       const behind = run.nodesNextCursor ?? null;
       const told = requested.nodes.filter((node) => behind === null || `${runId}.${node.ordinal}` <= behind);
       const planned = told.map((node) => `${node.id} ${runId}.${node.ordinal}`);
       if (shown.slice(0, planned.length).join() !== planned.join())
-        return this.reportViolation(`run ${runId} shows the nodes ${shown.join()} and was asked for ${planned.join()}`, [runId]);
+        return this.reportViolation(`run ${runId} shows the nodes ${shown.join()} and was requested with ${planned.join()}`, [
+          runId,
+        ]);
       if (new Set(shown).size !== shown.length)
         return this.reportViolation(`run ${runId} shows a task twice: ${shown.join()}`, [runId]);
       const stray = nodes.find(({ taskId, nodeId }) => nodeOfTask(requested, taskId)?.id !== nodeId);
@@ -72,7 +74,7 @@ export class RunViewsAddUp extends Checker {
     const own = nodes.filter(({ taskId }) => isTopLevelNode(nodeOfTask(requested, taskId), taskId));
     if (status === "succeeded" && own.some((node) => node.status !== "succeeded" && node.status !== "skipped"))
       return this.reportViolation(`run ${runId} succeeded although not every node did`, [runId]);
-    // What an operator leaves out, and what ends with it, never moved.
+    // Nodes that an operator skipped never ran.
     const moved = nodes.find(
       ({ taskId, status: has, why }) =>
         (has === "running" || has === "succeeded") &&
@@ -84,7 +86,7 @@ export class RunViewsAddUp extends Checker {
   }
 }
 
-/** A node of the top level that is no middleware: what is inside may end badly and be tried again. */
+/** A node of the top level that is not a middleware; what is inside may fail and be retried. */
 function isTopLevelNode(node: { readonly host: number | null } | null, task: string): boolean {
   const { scope, call, iteration: frame } = parseTaskId(task);
   return scope === "" && call === null && frame === null && (node?.host ?? null) === null;

@@ -25,7 +25,7 @@ describe("once", () => {
       true,
     );
     expect(violationOf(script().granted("r1.0", "w1", 5).commitTaskFact("r1.0", "task.feedback", late).read(), "once")).toContain(
-      "is called late, and it has not ended",
+      "is marked late, and the task has not ended",
     );
   });
 
@@ -51,6 +51,6 @@ describe("once", () => {
     );
     const lost = new ObservationScript().start(null, [{}], { key: "k" }).start("r1", [{}], { key: "k" }).created("r1", "k");
     expect(passesChecker(lost.read(), "once")).toBe(true);
-    expect(violationOf(lost.created("r2", "k").read(), "once")).toContain("1 orders of client k became 2 runs");
+    expect(violationOf(lost.created("r2", "k").read(), "once")).toContain("1 start requests of client k became 2 runs");
   });
 });

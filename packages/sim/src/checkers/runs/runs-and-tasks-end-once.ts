@@ -1,4 +1,4 @@
-// I5: a task and a run end once, what follows from an end follows once and in order, and an Idempotency-Key gives one run.
+// I5: a task and a run end once; successors of an ended task start once and in order; and an Idempotency-Key stands for one run.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -12,7 +12,7 @@ const endedWell = (end: string | null | undefined): boolean => end === "succeede
 export class RunsAndTasksEndOnce extends Checker {
   readonly #runOfKey = new Map<string, string>();
   readonly #runsOfClient = new Map<string, Set<string>>();
-  /** Orders to try a node again, by run: of one that was over each may have become a run of the same client. */
+  /** Retry requests by run: each retry of an ended run may have become a new run of the same client. */
   readonly #again = new Map<string, number>();
 
   override onExchange({ call, answer }: ApiExchange): void {
@@ -44,12 +44,13 @@ export class RunsAndTasksEndOnce extends Checker {
         (sum, one) => sum + (this.#again.get(one) ?? 0),
         this.requestedRuns.countRunsMax(tenant, client),
       );
-      if (runs.size > asks) this.reportViolation(`${asks} orders of client ${client} became ${runs.size} runs`, [...runs]);
+      if (runs.size > asks)
+        this.reportViolation(`${asks} start requests of client ${client} became ${runs.size} runs`, [...runs]);
       return;
     }
     if (run === undefined)
-      return this.reportViolation(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
-    // What an operator asked of a run that was over is kept too, and outcomes that came too late; what it left with workers outlives it.
+      return this.reportViolation(`a fact of run ${id} precedes its creation, at position ${fact.position}`, [id]);
+    // Audit entries, late outcomes and removed artifacts may follow the end of a run.
     if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
     if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFact(run, String(data["task"]), fact);
     if (run.endStatus !== null)
@@ -69,14 +70,14 @@ export class RunsAndTasksEndOnce extends Checker {
     for (const before of node?.before ?? []) {
       const end = run.tasks.get(taskIdOf(run.id, parseTaskId(id).scope, before))?.endStatus;
       if (!endedWell(end))
-        return this.reportViolation(`${where}: ${id} goes on although node ${before} before it is ${end ?? "open"}`, [id]);
+        return this.reportViolation(`${where}: ${id} starts although node ${before} before it is ${end ?? "open"}`, [id]);
     }
   }
 
-  /** What a result has overtaken may follow the end of its task, and only that. */
+  /** Only feedback that the result overtook may follow the end of its task. */
   #checkLateFact(run: ProjectedRun, id: string, { position }: ObservedFact): void {
     if ((run.tasks.get(id)?.endStatus ?? null) === null)
-      this.reportViolation(`position ${position}: feedback of ${id} is called late, and it has not ended`, [id]);
+      this.reportViolation(`position ${position}: feedback of ${id} is marked late, and the task has not ended`, [id]);
   }
 
   #checkRunEnd(run: ProjectedRun, { type, position }: ObservedFact): void {
@@ -84,7 +85,7 @@ export class RunsAndTasksEndOnce extends Checker {
     for (const task of run.tasks.values())
       if (task.endStatus === null) return this.reportViolation(`${where}: ${task.id} of run ${run.id} had not ended`, [task.id]);
     if (type !== "run.succeeded" || run.requested === null) return;
-    // What became of a middleware is its chain's affair.
+    // Middlewares are checked with their chain.
     for (const { ordinal } of (nodesOfScope(run.requested, "") ?? []).filter(({ host }) => host === null)) {
       const end = run.tasks.get(`${run.id}.${ordinal}`)?.endStatus;
       if (!endedWell(end))

@@ -74,7 +74,7 @@ describe("acks", () => {
     expect(passesChecker(taken().sendToScheduler("w1", "c1", "control.heartbeat", heartbeat("r1.0")), "acks")).toBe(true);
     const begun = taken().handler("starts", "w1", "r1.0", 10);
     expect(violationOf(begun.sendToScheduler("w1", "c1", "control.heartbeat", heartbeat()), "acks")).toContain(
-      "does not name it as held",
+      "does not list it as held",
     );
     const ended = taken().sendToScheduler("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 0 });
     expect(passesChecker(ended.sendToScheduler("w1", "c1", "control.heartbeat", heartbeat()), "acks")).toBe(true);

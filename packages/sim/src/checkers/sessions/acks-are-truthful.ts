@@ -1,5 +1,5 @@
-// I21: what an end acknowledges never shrinks within a session, was sent, and had reached it on a socket that still counted. Whether the effect
-// of an acked word is durable is judged by answers-are-durable.ts; here: what a worker has acked it names as held until it is over.
+// I21: acks within a session never go back, and cover only frames that were sent and that arrived on the current socket. A dispatch that a worker
+// has acked appears in its list of held attempts until it ends. Whether an acked report is durable is checked by answers-are-durable.ts.
 
 import { Checker } from "../../checking/checker.ts";
 import { FrameDirections } from "../../checking/frame-directions.ts";
@@ -12,7 +12,7 @@ interface AckedAttempt {
   readonly task: string;
   readonly fence: number;
   readonly boot: string;
-  /** Since when it is not named. */
+  /** Since when it is not listed. */
   missedAt: TrueTime;
 }
 
@@ -24,11 +24,11 @@ export class AcksAreTruthful extends Checker {
   /** Dispatches in flight, by direction and number; then what was acked of them, by boot and `<task>#<fence>`. */
   readonly #unackedDispatches = new UnackedFrames<AckedAttempt>();
   readonly #held = new Map<string, Map<string, AckedAttempt>>();
-  /** Dispatches that have come once: a repeat may come long after the end. */
+  /** Dispatches that arrived once: a repeat may arrive long after the end. */
   readonly #known = new Set<string>();
-  /** The last fence of a task that is over, by boot and task: the word that ends an attempt may come before its ack. */
+  /** The last ended fence of a task, by boot and task: the report that ends an attempt may precede its ack. */
   readonly #over = new Map<string, number>();
-  /** Ids of a process's frames that have come by a socket that counted. */
+  /** Ids of a process's frames that arrived on a current socket. */
   readonly #arrivedFrames = new Set<string>();
   readonly #leaving = new Set<string>();
   readonly #started = new Set<string>();
@@ -37,11 +37,11 @@ export class AcksAreTruthful extends Checker {
   override onObservation(observation: Observation): void {
     if (observation.kind === "link" && observation.event === "dialled")
       this.#directions.recordDial(observation.boot, observation.connection);
-    // One that leaves gives back what it has not begun.
+    // A stopping worker hands back what it has not started.
     if (observation.kind === "process" && observation.event === "leaves") this.#leaving.add(observation.boot);
     if (observation.kind === "handler" && observation.event === "starts")
       this.#started.add(`${observation.boot} ${observation.task}#${observation.fence}`);
-    // Stopped, by word or by the worker's own clock: it need not say more.
+    // Stopped, by a frame or by the worker's own clock: no report is needed.
     if (observation.kind === "handler" && (observation.event === "told" || observation.event === "gone"))
       this.#release(observation.boot, observation.task, observation.fence);
   }
@@ -74,14 +74,14 @@ export class AcksAreTruthful extends Checker {
     );
   }
 
-  /** Frames of workers have names of their own; those of schedulers may repeat from socket to socket. */
+  /** Frame ids of workers are unique; those of schedulers may repeat from socket to socket. */
   #checkAckedName({ type, observation, payload }: ObservedFrame): void {
     const { for: id } = payload;
     if (type !== "control.ack" || observation.toward !== "worker" || typeof id !== "string") return;
     this.checkedCount++;
     if (!this.#arrivedFrames.has(`${observation.boot} ${id}`))
       this.reportViolation(
-        `${observation.connection}: the scheduler acked ${id} of ${observation.boot}, which has not come by a socket that counts`,
+        `${observation.connection}: the scheduler acked ${id} of ${observation.boot}, which has not arrived on a current socket`,
         [observation.worker, observation.connection],
       );
   }
@@ -116,7 +116,7 @@ export class AcksAreTruthful extends Checker {
     return hasNothingMissingBefore ? seq <= direction.arrivedUpTo : direction.hasArrived(seq);
   }
 
-  /** The worker has taken these dispatches on. */
+  /** The worker has acked these dispatches. */
   #recordTaken(frame: ObservedFrame): void {
     const { boot } = frame.observation;
     const held = getOrCreate(this.#held, boot, () => new Map<string, AckedAttempt>());
@@ -125,7 +125,7 @@ export class AcksAreTruthful extends Checker {
         held.set(`${one.task}#${one.fence}`, one);
   }
 
-  /** A worker that hears nothing for long stops by itself what it holds, and need not say so. */
+  /** A worker without contact stops what it holds by itself, and need not report it. */
   #forgetSilent(boot: string): void {
     const { leaseMs = 0 } = this.world.setup?.guarantees ?? {};
     if (this.world.now - (this.#lastFrameAt.get(boot) ?? this.world.now) > leaseMs / 2) this.#held.delete(boot);
@@ -140,11 +140,11 @@ export class AcksAreTruthful extends Checker {
       this.checkedCount++;
       if (names.has(name)) one.missedAt = Number.POSITIVE_INFINITY;
       else one.missedAt = Math.min(one.missedAt, frame.observation.at);
-      // One that it refused may wait for room to say so; one that it has begun may not be forgotten for a moment.
+      // The refusal of a dispatch may have to wait for the window; a started one must always be listed.
       const patienceMs = this.#started.has(`${one.boot} ${name}`) ? 0 : refusalWaitMs;
       if (frame.observation.at >= one.missedAt + patienceMs)
         return this.reportViolation(
-          `${frame.observation.boot} acked the dispatch of ${name}, never ended it, and does not name it as held`,
+          `${frame.observation.boot} acked the dispatch of ${name}, never ended it, and does not list it as held`,
           [one.task, frame.observation.worker],
         );
     }

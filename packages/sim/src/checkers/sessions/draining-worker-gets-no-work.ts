@@ -1,5 +1,5 @@
-// I24: a worker that has been told to drain gets nothing that was granted later, and its heartbeats go on. Told is who heard the frame; the
-// grant is judged by the log, because what was granted before may still be on its way.
+// I24: a worker that was told to drain gets no task that was granted later, and keeps sending heartbeats. It counts as told once the drain frame was
+// delivered; the log decides when a task was granted, because dispatches of earlier grants may still be on their way.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";

@@ -1,5 +1,5 @@
-// I20: no end has more numbered frames in flight than the windows that were announced to it allow. In flight is what it has sent and no ack
-// that reached it has covered; what an end may not know yet is not held against it.
+// I20: neither end has more numbered frames in flight than the window that was announced to it. A frame is in flight from when it is sent until an
+// ack that covers it has arrived; announcements and acks that have not arrived yet do not count.
 
 import { Checker } from "../../checking/checker.ts";
 import { type ObservedFrame, readAck } from "../../checking/observed-frame.ts";
@@ -8,7 +8,7 @@ interface WindowSender {
   readonly inFlight: Set<number>;
   /** The highest number it has used. */
   highestNumber: number;
-  /** What it was told by the accept, and by the last ack. */
+  /** Announced by the accept, and by the last ack. */
   acceptedWindow: number;
   announcedWindow: number;
 }
@@ -20,10 +20,10 @@ export class InFlightWindowIsKept extends Checker {
     const { observation, seq, type, payload } = frame;
     if (type === "control.session.accept") this.#handleAccept(frame);
     if (observation.event === "delivered" && type === "control.ack") this.#handleAck(frame);
-    // Asking to resume also says what was seen.
+    // A resume request also acks.
     if (observation.event === "delivered" && type === "control.resume" && typeof payload["last_seen_seq"] === "number")
       this.#releaseAcked(this.#senderOf(frame.sessionKey, "worker"), payload["last_seen_seq"], []);
-    // The first generation has a window of its own and reads no other.
+    // The first generation has a fixed window and ignores announcements.
     const isUnreachable = observation.toward === "scheduler" && this.world.isLegacyWorker(frame.workerKey);
     if (observation.event === "sent" && seq !== null && !isUnreachable) this.#check(frame, seq);
   }

@@ -12,7 +12,7 @@ describe("one session", () => {
 
     expect(passesChecker(taken().sendToWorker("w1", "c2", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toBe(true);
     expect(violationOf(taken().sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toContain(
-      "on c1, whose place c2 had taken",
+      "on c1, which c2 had replaced",
     );
     const reset = { code: "E.SESSION.SUPERSEDED", reason: "newer" };
     expect(passesChecker(taken().sendToWorker("w1", "c1", "control.reset", reset), "one-session")).toBe(true);
@@ -22,7 +22,7 @@ describe("one session", () => {
     const twice = () => sessionAccepted().wait(9_000).accepted("w1", "c2", "s-2", {}, { boot: "w1-b2" });
 
     expect(violationOf(twice().wait(9_000).accepted("w1", "c3", "s-3"), "one-session")).toContain(
-      "came back on c3 and threw out w1-b2",
+      "came back on c3 and replaced w1-b2",
     );
     const gone = twice().wait(9_000).link("w1", "c2", "closed");
     expect(passesChecker(gone.accepted("w1", "c3", "s-3"), "one-session")).toBe(true);

@@ -1,5 +1,5 @@
-// I22: a worker has one live session. Each accept is of a later epoch; once a scheduler has let a socket in, it says nothing more on an older one
-// but goodbye; and of two processes with one name the one that was replaced does not take the place back while the other lives.
+// I22: a worker has one live session. Each accept has a later epoch; once a scheduler has accepted a socket, it sends nothing but a reset on an older
+// one; and of two processes with the same instance id the replaced one does not take over again while the other is alive.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
@@ -14,14 +14,14 @@ interface AcceptedSession {
   readonly at: TrueTime;
 }
 
-/** A session that was let in so shortly ago may not be known everywhere. */
+/** A session that was just accepted may not be known to all schedulers yet. */
 const acceptSettleMs = 3_000;
 
 export class OneSessionPerWorker extends Checker {
   /** The newest accept of each worker, and the boots that were replaced by another. */
   readonly #acceptedSessions = new Map<string, AcceptedSession>();
   readonly #replaced = new Map<string, Set<string>>();
-  /** Sockets that a later one of the same scheduler has taken the place of. */
+  /** Sockets that a later one of the same scheduler has replaced. */
   readonly #over = new Map<string, { readonly by: string; readonly at: TrueTime }>();
   readonly #epochs = new Map<string, number>();
 
@@ -30,10 +30,10 @@ export class OneSessionPerWorker extends Checker {
     if (observation.toward !== "worker" || observation.event !== "sent") return;
     if (type === "control.session.accept") this.#handleAccept(frame);
     const taken = this.#over.get(observation.connection);
-    // Within one turn the order of what it says to two sockets is nobody's promise.
+    // The order of frames to two sockets within one turn is not guaranteed.
     if (taken !== undefined && observation.at > taken.at && type !== "control.reset")
       this.reportViolation(
-        `${type} was sent to ${observation.worker} on ${observation.connection}, whose place ${taken.by} had taken`,
+        `${type} was sent to ${observation.worker} on ${observation.connection}, which ${taken.by} had replaced`,
         [observation.worker],
       );
   }
@@ -59,7 +59,7 @@ export class OneSessionPerWorker extends Checker {
       const old = this.#replaced.get(workerKey) ?? new Set<string>();
       if (old.has(boot) && this.#isAlive(before))
         return this.reportViolation(
-          `${workerKey} (boot ${boot}) came back on ${connection} and threw out ${before.boot}, which had taken its place`,
+          `${workerKey} (boot ${boot}) came back on ${connection} and replaced ${before.boot}, which had replaced it`,
           [worker, before.worker],
         );
       this.#replaced.set(workerKey, old.add(before.boot));

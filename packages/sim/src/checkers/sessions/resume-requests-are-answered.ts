@@ -1,5 +1,5 @@
-// I19, the other way out: whoever asks to resume is told. A resume that reached a living scheduler is answered in time by an accept of that very
-// session or by a reset; nothing else begins on that socket, and nothing is said in a session after its reset.
+// I19, resuming: a resume request that reached a running scheduler is answered in time, by an accept of that session or by a reset. No other session
+// begins on that socket, and nothing is sent in a session after its reset.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
@@ -12,7 +12,7 @@ interface ResumeRequest {
   readonly at: TrueTime;
 }
 
-/** A verdict waits for one turn of the engine. */
+/** The answer waits for one turn of the engine. */
 const resumeAnswerMs = 15_000;
 
 export class ResumeRequestsAreAnswered extends Checker {

@@ -21,7 +21,7 @@ describe("binding", () => {
     expect(violationOf(registersWith().commit(workerJoined, taskRebound).read(), "binding")).toContain("which never reported it");
     expect(
       violationOf(registersWith({ task_id: "r1.0", fence: 9 }).commit(workerJoined, taskRebound).read(), "binding"),
-    ).toContain("r1.0 was bound again");
+    ).toContain("r1.0 was rebound");
   });
 
   it("[X47] finds an attempt that is taken from a worker as it comes back, although it reported it", () => {

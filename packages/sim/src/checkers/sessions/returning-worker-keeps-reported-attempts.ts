@@ -1,5 +1,5 @@
-// I23: a worker that comes back keeps exactly what it reports: nothing is bound again that its register did not name, and nothing that it named
-// under the current fence is taken from it by its coming back. One that resumes its session keeps all that was sent to it there.
+// I23: a worker that comes back keeps exactly the attempts it reports: nothing is bound to it that its register did not list, and nothing that it
+// listed under the current fence is taken away because it came back. A worker that resumes its session keeps everything sent to it there.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -7,7 +7,7 @@ import type { ObservedFact } from "../../checking/merged-log.ts";
 import { dispatchesIn, heldAttemptsIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-/** A register that was not answered by then leads to nothing any more. */
+/** A register that was not answered by then has no effect any more. */
 const answerMsMax = 60_000;
 
 export class ReturningWorkerKeepsReportedAttempts extends Checker {
@@ -38,7 +38,7 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     this.#checkReturningWorker(facts);
   }
 
-  /** Named by a register of any life, or sent in a session that was resumed. */
+  /** Listed by a register of any process, or sent in a session that was resumed. */
   #isReported(worker: string, attempt: string): boolean {
     return (
       this.#resumed.has(this.#sent.get(attempt)?.stream ?? "") ||
@@ -46,7 +46,7 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     );
   }
 
-  /** Since it left, nobody but a resumed session can have come back: every register was answered before, or will never be. */
+  /** Since it was sent, only a resumed session can have come back: every register was answered before, or never will be. */
   #isResumed(worker: string, attempt: string): boolean {
     const left = this.#sent.get(attempt);
     const ownEntries = [...(this.#registers.get(worker)?.values() ?? [])];
@@ -76,14 +76,14 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     const id = String(data["task"]);
     const worker = String(data["worker"]);
     this.checkedCount++;
-    // What is about to be swept stays where it is until the sweep.
+    // Tasks of an ending run stay with their worker until they are cancelled.
     if (
       this.world.isLegacyWorker(worker) ||
       this.#isReported(worker, `${id}#${Number(data["fence"])}`) ||
       this.projection.task(id)?.run.isEndingEarly === true
     )
       return;
-    this.reportViolation(`${id} was bound again to ${worker} at position ${position} of ${tenant}, which never reported it`, [
+    this.reportViolation(`${id} was rebound to ${worker} at position ${position} of ${tenant}, which never reported it`, [
       id,
       worker,
     ]);
@@ -104,12 +104,12 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
       const grant = this.projection.lastGrantFenceBelow(id, Number(data["fence"]));
       if (grant !== null && this.#isResumed(from, `${id}#${grant}`))
         return this.reportViolation(
-          `${id} was taken from ${from} at position ${position} of ${tenant} as it resumed its session`,
+          `${id} was requeued from ${from} at position ${position} of ${tenant} as it resumed its session`,
           [id, from],
         );
       if (grant !== null && this.#named.get(`${from} ${joined.get(from)}`)?.get(`${id}#${grant}`)?.isStill === true)
         return this.reportViolation(
-          `${id} was taken from ${from} at position ${position} of ${tenant} as it came back, although it reported it`,
+          `${id} was requeued from ${from} at position ${position} of ${tenant} as it came back, although it reported it`,
           [id, from],
         );
     }

@@ -1,6 +1,6 @@
-// I19: what an end's upper layer acts on is a prefix, without gaps and without repeats, of what the other end sent in that session. Seen from
-// outside: numbers are used one after the other and mean the same for ever; a handler that starts and a word that shows in the log came in a
-// frame before which nothing is missing; a piece of feedback that was stored was delivered, and is stored once however often it came.
+// I19, order: each end acts on a prefix, without gaps and repeats, of what the other end sent in the session. As seen from outside: sequence numbers
+// are used one after the other and never change their meaning; a handler that starts and a result in the log came in a frame before which none
+// is missing; and stored feedback was delivered, and is stored once however often it was delivered.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { type FrameDirection, FrameDirections } from "../../checking/frame-directions.ts";
@@ -14,16 +14,16 @@ interface FramePosition {
   readonly seq: number;
 }
 
-/** Facts that only the words of a worker can bring about. */
+/** Facts that only a worker's result can cause. */
 const resultByFact: Readonly<Record<string, string>> = { "task.succeeded": "SUCCEEDED", "task.skipped": "SKIPPED" };
 
 export class SessionFramesActInOrder extends Checker {
   readonly #directions = new FrameDirections();
   /** Where a dispatch arrived, by boot and `<task>#<fence>`; where a result did, by `<status> <task>#<fence>`. */
   readonly #arrived = new Map<string, FramePosition[]>();
-  /** Pieces of feedback that were delivered, as `<task>#<fence> "<text>"`; and those that a reading of the store has shown. */
+  /** Output chunks that were delivered, as `<task>#<fence> "<text>"`. */
   readonly #deliveredChunks = new Set<string>();
-  /** Frames of feedback that were delivered, and words of it that the log tells, by `<task>#<fence>`. */
+  /** Feedback frames that were delivered, and feedback facts in the log, by `<task>#<fence>`. */
   readonly #feedbackCounts = new Map<string, { readonly frames: Set<string>; told: number }>();
   /** The first generation uses up numbers without sending them. */
   readonly #workersSkippingNumbers = new Set<string>();
@@ -62,9 +62,9 @@ export class SessionFramesActInOrder extends Checker {
     const status = resultByFact[type];
     if (status === undefined || data["worker"] === null || data["why"] !== undefined) return;
     const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
-    // Without fences it may have been said of an earlier dispatch of the same task.
+    // Without fences the result may be of an earlier dispatch of the same task.
     if (this.world.isLegacyWorker(String(data["worker"]))) return;
-    this.#checkCause(name, `position ${position} of ${tenant} tells of ${name}`, [String(data["task"])]);
+    this.#checkCause(name, `position ${position} of ${tenant} records ${name}`, [String(data["task"])]);
   }
 
   #checkNumber(frame: ObservedFrame, seq: number): void {
@@ -82,7 +82,7 @@ export class SessionFramesActInOrder extends Checker {
         this.reportViolation(`${direction.name}: ${seq} was sent after ${direction.lastNumber}`, about);
       return;
     }
-    // Dispatches that were taken back are missing in a repeat; nothing is ever added.
+    // Withdrawn dispatches are missing in a repeat; nothing is ever added.
     const added = items.find((item) => !before.includes(item));
     if (added !== undefined && !this.#workersSkippingNumbers.has(direction.name))
       this.reportViolation(`${direction.name}: ${seq} was ${before.join(", ") || "empty"} and is now ${added}`, [
@@ -129,23 +129,24 @@ export class SessionFramesActInOrder extends Checker {
   #checkCause(name: string, what: string, about: readonly string[]): void {
     const places = this.#arrived.get(name) ?? [];
     this.checkedCount++;
-    if (places.length === 0) return this.reportViolation(`${what}, and no frame that says so has arrived`, about);
+    if (places.length === 0) return this.reportViolation(`${what}, and no such frame has arrived`, about);
     if (places.some(({ direction, seq }) => seq <= direction.arrivedUpTo)) return;
     const [{ direction, seq } = { direction: null, seq: 0 }] = places;
     this.reportViolation(
-      `${what} by frame ${seq} of ${direction?.name}, of which everything is there only up to ${direction?.arrivedUpTo}`,
+      `${what} in frame ${seq} of ${direction?.name}, which arrived without gaps only up to ${direction?.arrivedUpTo}`,
       about,
     );
   }
 
-  /** One reading of what an attempt printed: every piece came, and none is there twice. */
+  /** Stored output of an attempt: every chunk was delivered, and none is stored twice. */
   #checkPrinted(task: string, fence: number, { items }: OutputChunkPage): void {
     if (this.world.isLegacyWorker(this.projection.grants.get(`${task}#${fence}`)?.worker ?? "")) return;
     const shown = new Set<string>();
     for (const chunk of items.flatMap(({ chunks }) => describeChunks(task, fence, chunks))) {
       this.checkedCount++;
-      if (!this.#deliveredChunks.has(chunk)) return this.reportViolation(`feedback is stored that never came: ${chunk}`, [task]);
-      if (shown.has(chunk)) return this.reportViolation(`feedback is stored for the 2. time: ${chunk}`, [task]);
+      if (!this.#deliveredChunks.has(chunk))
+        return this.reportViolation(`feedback is stored that was never delivered: ${chunk}`, [task]);
+      if (shown.has(chunk)) return this.reportViolation(`feedback is stored twice: ${chunk}`, [task]);
       shown.add(chunk);
     }
   }

@@ -8,7 +8,7 @@ const resultSentUnacked = (hasDisk = false) =>
   new ObservationScript({ hasDisk }).sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0, lost: true });
 
 describe("kept", () => {
-  it("[X48] finds a register without a result that its worker has sent and never heard acked", () => {
+  it("[X48] finds a register without a result that its worker has sent and never received an ack for", () => {
     const acked = resultSentUnacked().sendToWorker("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
 
     expect(passesChecker(resultSentUnacked().sendToScheduler("w1", "c2", "control.register", registerNamingIt), "kept")).toBe(
@@ -20,7 +20,7 @@ describe("kept", () => {
     expect(acked.sendToScheduler("w1", "c2", "control.register", registerWithoutIt).runChecker("kept").violations).toEqual([]);
     const lost = resultSentUnacked().sendToWorker("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 0 }, { lost: true });
     expect(violationOf(lost.sendToScheduler("w1", "c2", "control.register", registerWithoutIt), "kept")).toContain(
-      "never heard acked",
+      "never received an ack for",
     );
   });
 

@@ -1,5 +1,5 @@
-// I9: a result that a worker has sent stays with it until it hears the ack: every later register names it, also that of a later process where
-// the outbox is on a disk, so that a kill between finish and ack leads to saying it again and not to doing it again.
+// I9: a worker keeps a result that it has sent until the ack arrives: every later register lists it, also the register of a later process if the outbox
+// is on a disk. A kill between finish and ack therefore leads to sending the result again, not to running the task again.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -9,14 +9,14 @@ import { UnackedFrames } from "../../checking/unacked-frames.ts";
 interface UnackedResult {
   readonly task: string;
   readonly fence: number;
-  /** The life that said it last. */
+  /** The process that sent it last. */
   boot: string;
 }
 
 export class UnackedResultsAreKept extends Checker {
-  /** By machine and `<task>#<fence>`: said, and no ack of it has come back. Of two machines with one name each keeps its own. */
+  /** By machine and `<task>#<fence>`: results that were sent and not acked. */
   readonly #unacked = new Map<string, Map<string, UnackedResult>>();
-  /** What left under which number, by session. */
+  /** Names of the results in each unacked frame. */
   readonly #unackedNames = new UnackedFrames<string>();
   /** The newest fence that came of each task, by machine. */
   readonly #newest = new Map<string, number>();
@@ -30,7 +30,7 @@ export class UnackedResultsAreKept extends Checker {
     }
     if (observation.toward !== "worker" || observation.event !== "delivered") return;
     if (frame.type === "control.ack") this.#handleAck(frame, worker);
-    // Of several attempts of one task a worker answers for the last alone.
+    // Of several attempts of one task a worker keeps only the last.
     for (const { task, fence } of dispatchesIn(frame)) {
       this.#newest.set(`${worker} ${task}`, Math.max(fence, this.#newest.get(`${worker} ${task}`) ?? 0));
       for (const [name, one] of this.#unacked.get(worker) ?? [])
@@ -47,7 +47,7 @@ export class UnackedResultsAreKept extends Checker {
       frame,
       results.map(({ task, fence }) => `${task}#${fence}`),
     );
-    // Said late, after a newer attempt of its task had come, it is of no interest any more.
+    // A result sent after a newer attempt of its task arrived need not be kept.
     for (const { task, fence } of results)
       if (fence >= (this.#newest.get(`${worker} ${task}`) ?? 0)) ownEntries.set(`${task}#${fence}`, { task, fence, boot });
   }
@@ -66,7 +66,7 @@ export class UnackedResultsAreKept extends Checker {
       this.checkedCount++;
       if (!named.has(name))
         return this.reportViolation(
-          `${worker} (boot ${frame.observation.boot}) comes back without ${name}, whose result it sent and never heard acked`,
+          `${worker} (boot ${frame.observation.boot}) comes back without ${name}, whose result it sent and never received an ack for`,
           [task, worker],
         );
     }

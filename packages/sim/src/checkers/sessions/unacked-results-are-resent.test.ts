@@ -15,7 +15,9 @@ describe("owed", () => {
   it("[X52] finds a result that was never acked and is not sent again in the session after the reset", () => {
     const anew = () => resultSentUnacked().accepted("w1", "c2", "s-2");
 
-    expect(violationOf(muchLater(anew()), "owed")).toContain("r1.0#10 in s-1, never heard it acked, and does not send it in s-2");
+    expect(violationOf(muchLater(anew()), "owed")).toContain(
+      "r1.0#10 in s-1, never received its ack, and does not send it in s-2",
+    );
     expect(passesChecker(muchLater(anew().sendToScheduler("w1", "c2", "biz.exec.result", result, { seq: 0 })), "owed")).toBe(
       true,
     );

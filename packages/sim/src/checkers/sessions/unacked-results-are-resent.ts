@@ -1,5 +1,5 @@
-// I19 across a reset: a session that cannot go on ends by a word, and what was sent in it and never acked is sent again in the next one.
-// A result may be given up only when its task has moved on: cancelled there, or granted to that worker anew.
+// I19, resets: results that were sent in a session and never acked are sent again in the next session. A result may be dropped only when its task has
+// moved on: it was cancelled there, or granted to that worker again.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -11,7 +11,7 @@ interface UnackedResult {
   readonly task: string;
   readonly fence: number;
   readonly name: string;
-  /** The life and the session that said it last. */
+  /** The process and the session that sent it last. */
   boot: string;
   stream: string;
 }
@@ -23,13 +23,13 @@ interface AcceptedSession {
   readonly at: TrueTime;
 }
 
-/** A worker that was accepted has so long to say again what nobody acked: the disk may have to be read, and the window may be small. */
+/** How long an accepted worker may take to resend unacked results: the disk may have to be read, and the window may be small. */
 const resendMsMax = 20_000;
 
 export class UnackedResultsAreResent extends Checker {
-  /** By machine: what it said and no ack has reached it for. */
+  /** By machine: results that were sent and not acked. */
   readonly #unacked = new Map<string, Map<string, UnackedResult>>();
-  /** By session: the names under each number. */
+  /** Names of the results in each unacked frame. */
   readonly #unackedNames = new UnackedFrames<string>();
   /** The last fence of each task, by machine, that is over there. */
   readonly #over = new Map<string, number>();
@@ -67,7 +67,7 @@ export class UnackedResultsAreResent extends Checker {
     );
     for (const { task, fence } of results) {
       const name = `${task}#${fence}`;
-      // Said late, after its task had moved on, it may be given up.
+      // A result sent after its task moved on may be dropped.
       if (fence <= (this.#over.get(`${observation.worker} ${task}`) ?? 0)) continue;
       if (ownEntries.get(name)?.stream !== sessionKey) this.checkedCount++;
       ownEntries.set(name, { task, fence, name, boot: observation.boot, stream: sessionKey });
@@ -94,7 +94,7 @@ export class UnackedResultsAreResent extends Checker {
       this.checkedCount++;
       if (then !== sessionKey)
         return this.reportViolation(
-          `${worker} sent the result ${name} in ${then}, never heard it acked, and does not send it in ${sessionKey}`,
+          `${worker} sent the result ${name} in ${then}, never received its ack, and does not send it in ${sessionKey}`,
           [task, worker],
         );
     }

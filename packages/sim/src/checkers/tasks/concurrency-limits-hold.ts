@@ -1,5 +1,5 @@
-// I16: of each concurrency key no more attempts are in force than its limit, and a grant is started once. Handlers are counted where they run:
-// once the log calls a worker lost and gives its attempt on, the handler there must have stopped by itself.
+// I16: a concurrency key never has more leased attempts than its limit, and a grant is started once. Handlers are counted where they run: once the log
+// has declared a worker lost and requeued its attempt, the handler there must have stopped by itself.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -7,14 +7,14 @@ import type { ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { HandlerObservation, Observation, TrueTime } from "../../observation/observation.ts";
 
-/** A process that was just woken may do its late work first. */
+/** A process that has just resumed may do its late work first. */
 const wakeMs = 2_000;
 
 export class ConcurrencyLimitsHold extends Checker {
   readonly #started = new Map<string, string>();
   /** Handlers that run and were not told to stop, by `<task>#<fence>`. */
   readonly #running = new Map<string, HandlerObservation>();
-  /** Machines that were suspended: their clocks stood still, so they cannot know that their lease is over. */
+  /** Machines that were suspended: their clocks stopped, so they cannot know that their lease has ended. */
   readonly #suspended = new Set<string>();
 
   override onObservation(observation: Observation): void {
@@ -40,7 +40,7 @@ export class ConcurrencyLimitsHold extends Checker {
     this.#started.set(grant, where);
     this.#running.set(grant, observation);
     this.checkedCount++;
-    // Asked again what became of it, a worker that cannot say so does it again.
+    // A worker that cannot report its state runs a repeated dispatch again.
     if (first !== undefined && !this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
       this.reportViolation(`${grant} was started twice: at ${first} and at ${where}`, [observation.task, observation.worker]);
   }
@@ -60,7 +60,7 @@ export class ConcurrencyLimitsHold extends Checker {
     )
       return;
     this.reportViolation(
-      `${task.id} was given on at position ${position} of ${tenant} because ${handler.worker} was lost, ` +
+      `${task.id} was requeued at position ${position} of ${tenant} because ${handler.worker} was lost, ` +
         `and its handler under fence ${task.fence} still runs there, not told to stop`,
       [task.id, handler.worker],
     );

@@ -1,5 +1,6 @@
-// I13: deadlines of runs, attempts and waits are kept by the store: none fires early, and each fires within a bound after it is due or the last
-// trouble of a scheduler or the store, whatever became of its worker; the lease of a silent worker too. Early is judged exactly, in store time; late in true time, with room for a store clock that catches up.
+// I13: the deadlines of runs, attempts and queued tasks never fire early, and fire within a time limit after they are due or after the last disturbance
+// of a scheduler or the store; so does the lease of a silent worker. Early is checked exactly, in store time; late is checked in true time, with
+// some slack for a store clock that is catching up.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ProjectedRun, ProjectedTask } from "../../checking/log-projection.ts";
@@ -27,7 +28,7 @@ interface FactError {
 export class DeadlinesFireOnTime extends Checker {
   readonly #notBefore = new Map<string, number>();
   readonly #failures = new Map<string, number>();
-  /** When a scheduler last heard a worker renew its lease. */
+  /** When a worker's last lease renewal reached a scheduler. */
   readonly #renewedAt = new Map<string, TrueTime>();
 
   override onFact(fact: ObservedFact): void {
@@ -36,7 +37,7 @@ export class DeadlinesFireOnTime extends Checker {
     if (fact.type === "run.failed") this.#checkRun(run, fact);
     if (typeof fact.data["task"] !== "string") return;
     const task = this.projection.task(fact.data["task"]);
-    // A container tries one of its iterations again, by a rule of its own.
+    // Containers retry iterations by a rule of their own.
     if (fact.type === "task.retrying" && fact.data["frame"] === undefined) this.#checkPause(fact.data["task"], task, fact);
     this.#checkEarly(fact.data["task"], task, fact);
   }
@@ -60,7 +61,7 @@ export class DeadlinesFireOnTime extends Checker {
     const error = (data["error"] ?? {}) as FactError;
     const where = `${type} at position ${position}`;
     const since = at - (task?.grantedAt ?? 0);
-    // The worker keeps the limit too, by its own clock; only the scheduler's words are judged in store time.
+    // The worker enforces the limit too, by its own clock; only the scheduler's timeouts are checked in store time.
     const isOurs =
       error.code === "E.TIMEOUT" && String(error.message).startsWith("attempt ") && !isRunByOtherTasks(task?.node ?? null, id);
     if (isOurs && (type === "task.failed" || type === "task.retrying") && task?.node) {
@@ -78,7 +79,7 @@ export class DeadlinesFireOnTime extends Checker {
         );
     }
     if (type === "task.retrying") this.#notBefore.set(id, at + Number(data["delayMs"] ?? 0));
-    // An operator may cut a pause short.
+    // An operator may end the backoff early.
     if (type === "task.steered") this.#notBefore.delete(id);
     if (type === "task.granted") {
       const due = this.#notBefore.get(id) ?? 0;
@@ -121,15 +122,17 @@ export class DeadlinesFireOnTime extends Checker {
   #checkLateFact(at: TrueTime, run: ProjectedRun): void {
     const limit = run.requested?.timeoutMs ?? null;
     if (limit !== null && this.#isLate(at, run.readAt, limit))
-      return this.reportViolation(`run ${run.id} has a limit of ${limit} ms and goes on`, [run.id]);
+      return this.reportViolation(`run ${run.id} has a limit of ${limit} ms and has not ended`, [run.id]);
     for (const task of run.tasks.values()) {
       if (task.endStatus !== null || task.node === null || run.isEndingEarly) continue;
       const granted = this.projection.grants.get(`${task.id}#${task.fence}`)?.fact.readAt ?? at;
       const { timeoutMs, queueTimeoutMs } = task.node;
       if (task.worker !== null && timeoutMs !== null && this.#isLate(at, granted, timeoutMs))
-        return this.reportViolation(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and goes on`, [task.id]);
+        return this.reportViolation(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and has not ended`, [
+          task.id,
+        ]);
       if (task.isReady && queueTimeoutMs !== null && this.#isLate(at, task.readAt, queueTimeoutMs))
-        return this.reportViolation(`${task.id} may wait ${queueTimeoutMs} ms and still does`, [task.id]);
+        return this.reportViolation(`${task.id} may wait ${queueTimeoutMs} ms and still waits`, [task.id]);
     }
   }
 
@@ -139,10 +142,10 @@ export class DeadlinesFireOnTime extends Checker {
     for (const [worker, held] of this.projection.heldTasks) {
       const leaseMs = (this.world.isLegacyWorker(worker) ? quiet : usual) * storeClockSlowestFactor;
       const at = this.projection.completeReadAt.get(worker.slice(0, worker.indexOf("/"))) ?? 0;
-      // After trouble nobody's lease ends before a whole period is over.
+      // After a disturbance no lease ends before a whole period has passed.
       const due = Math.max((this.#renewedAt.get(worker) ?? 0) + leaseMs, disturbedAt + 2 * leaseMs);
       if (held.size > 0 && at > due + firesWithinMs)
-        return this.reportViolation(`${worker} renews its lease no more and still holds ${[...held].join(", ")}`, [
+        return this.reportViolation(`${worker} no longer renews its lease and still holds ${[...held].join(", ")}`, [
           worker,
           ...held,
         ]);

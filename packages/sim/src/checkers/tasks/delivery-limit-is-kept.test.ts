@@ -12,12 +12,12 @@ const grantTimes = (times: number, code = "E.TIMEOUT") => {
 };
 
 describe("deliveries", () => {
-  it("[X28] finds a task that stands in line again after its last delivery, or fails too early or with another count", () => {
+  it("[X28] finds a task that is queued again after its last delivery, or fails too early or with another count", () => {
     const failed = (deliveries: number) => ({ error: { code: "E.WORKER.LOST", details: { deliveries } } });
     const last = () => grantTimes(2).granted("r1.0", "w1", 30, 3);
 
     expect(passesChecker(grantTimes(2).read(), "deliveries")).toBe(true);
-    expect(violationOf(grantTimes(3).read(), "deliveries")).toContain("stands in line again after 3 grants, 3 allowed");
+    expect(violationOf(grantTimes(3).read(), "deliveries")).toContain("is queued again after 3 grants, 3 allowed");
     expect(passesChecker(last().commitTaskFact("r1.0", "task.failed", failed(3)).read(), "deliveries")).toBe(true);
     expect(violationOf(last().commitTaskFact("r1.0", "task.failed", failed(2)).read(), "deliveries")).toContain(
       "failed after 2 grants",

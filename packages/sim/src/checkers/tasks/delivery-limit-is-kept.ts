@@ -1,12 +1,11 @@
-// I12: every grant is counted before it leaves. A task is given out at most `maxDeliveries` times in a row without a verdict, then it fails,
-// and not before; its attempts are numbered without a gap.
+// I12: a task is granted at most `maxDeliveries` times in a row without a result; then it fails, and not before. Its attempts are numbered without gaps.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 
-/** Between what and what the count must be: handing work back counts only where the worker was not leaving, which is not always seen. */
+/** The range of the count: a task handed back counts only where the worker was not stopping, which is not always visible. */
 interface DeliveryCountRange {
   least: number;
   most: number;
@@ -42,12 +41,12 @@ export class DeliveryLimitIsKept extends Checker {
     if (type === "task.requeued") {
       if (data["code"] === "E.RUNNER.CANCELLED") count.least = Math.max(0, count.least - 1);
       if (count.least >= limit)
-        return this.reportViolation(`${where}: ${id} stands in line again after ${count.least} grants, ${limit} allowed`, [id]);
+        return this.reportViolation(`${where}: ${id} is queued again after ${count.least} grants, ${limit} allowed`, [id]);
     }
     if (type === "task.retrying") this.#counts.delete(id);
     if (type === "task.failed") {
       const told = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
-      // A host that failed says what its middleware died of.
+      // A failed host reports the error of its middleware.
       if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(this.projection.run(run)?.requested ?? null, id), id)) return;
       this.checkedCount++;
       if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))

@@ -14,15 +14,15 @@ describe("letters", () => {
     const chain = () => new ObservationScript().startWorkflow("r1", middlewareWorkflow()).created("r1");
 
     expect(passesChecker(taskFailed(taskDead(runStarted())).read(), "letters")).toBe(true);
-    expect(violationOf(taskFailed(runStarted()).read(), "letters")).toContain("was not called dead");
+    expect(violationOf(taskFailed(runStarted()).read(), "letters")).toContain("without a task.dead fact");
     expect(passesChecker(taskFailed(chain(), "r1.0~1").read(), "letters")).toBe(true);
-    expect(violationOf(taskFailed(taskDead(chain(), "r1.0~1"), "r1.0~1").read(), "letters")).toContain("was called dead");
-    expect(violationOf(taskDead(taskDead(runStarted())).read(), "letters")).toContain("dead again");
+    expect(violationOf(taskFailed(taskDead(chain(), "r1.0~1"), "r1.0~1").read(), "letters")).toContain("with a task.dead fact");
+    expect(violationOf(taskDead(taskDead(runStarted())).read(), "letters")).toContain("records task.dead of r1.0 again");
   });
 
   it("[X68] finds a letter that is missing at the end, and one too many", () => {
     expect(passesChecker(showDeadLetters(taskFailed(taskDead(runStarted())), "r1.0"), "letters")).toBe(true);
-    expect(violationOf(showDeadLetters(taskFailed(taskDead(runStarted()))), "letters")).toContain("there is no letter of it");
+    expect(violationOf(showDeadLetters(taskFailed(taskDead(runStarted()))), "letters")).toContain("has no dead letter");
     expect(violationOf(showDeadLetters(runStarted(), "r1.0"), "letters")).toContain("which is not dead");
   });
 });

@@ -1,6 +1,5 @@
-// I48: what failed for good is kept for somebody to look at. Every task that fails for good by itself is called dead just before it fails, those
-// that a caller or a container answers for are not, and at the end there is a letter for each dead task and none beside. A container that
-// would try again answers for what is inside.
+// I48: permanent failures become dead letters. A task that fails permanently gets a task.dead fact just before task.failed, unless a middleware or a
+// retrying container handles its failure. At the end there is one dead letter for each such task, and no other.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -17,7 +16,7 @@ export class FailedTasksBecomeDeadLetters extends Checker {
       const all = this.#deadOf(fact.tenant);
       const task = String(fact.data["task"]);
       if (all.has(task))
-        return this.reportViolation(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
+        return this.reportViolation(`position ${fact.position} of ${fact.tenant} records task.dead of ${task} again`, [task]);
       all.add(task);
     }
     if (fact.type === "task.failed") this.#checkFailed(fact);
@@ -34,8 +33,8 @@ export class FailedTasksBecomeDeadLetters extends Checker {
       const expected = this.#deadOf(tenant);
       for (const task of new Set([...all, ...expected])) {
         this.checkedCount++;
-        if (!all.has(task)) return this.reportViolation(`${task} is dead and there is no letter of it`, [task]);
-        if (!expected.has(task)) return this.reportViolation(`there is a letter of ${task}, which is not dead`, [task]);
+        if (!all.has(task)) return this.reportViolation(`${task} is dead and has no dead letter`, [task]);
+        if (!expected.has(task)) return this.reportViolation(`there is a dead letter of ${task}, which is not dead`, [task]);
       }
     }
   }
@@ -60,7 +59,7 @@ export class FailedTasksBecomeDeadLetters extends Checker {
     this.checkedCount++;
     if (this.#deadOf(tenant).has(task) === isAnsweredFor)
       this.reportViolation(
-        `position ${position} of ${tenant}: ${task} failed for good and was ${isAnsweredFor ? "" : "not "}called dead`,
+        `position ${position} of ${tenant}: ${task} failed permanently ${isAnsweredFor ? "with" : "without"} a task.dead fact`,
         [task],
       );
   }

@@ -1,5 +1,5 @@
-// I7: of several results under one fence the first is kept. What a read shows as a task's result is what its holder sent under its last fence,
-// and once shown never another.
+// I7: of several results under one fence the first one counts. The result that a read shows was sent by the holder under the task's last fence, and it
+// never changes afterwards.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";

@@ -10,10 +10,12 @@ describe("eligibility", () => {
     const after = (type: string) => runWithWorker().commit([worker, type]).granted("r1.0", "w1", 10).read();
 
     expect(passesChecker(runWithWorker().granted("r1.0", "w1", 10).read(), "eligibility")).toBe(true);
-    expect(violationOf(after("worker.draining"), "eligibility")).toContain("to t1/w1, which drains");
+    expect(violationOf(after("worker.draining"), "eligibility")).toContain("to t1/w1, which is draining");
     expect(violationOf(after("worker.left"), "eligibility")).toContain("which is away");
     expect(violationOf(after("worker.lost"), "eligibility")).toContain("which is lost");
-    expect(violationOf(runWithWorker().granted("r1.0", "w9", 10).read(), "eligibility")).toContain("a stranger there");
+    expect(violationOf(runWithWorker().granted("r1.0", "w9", 10).read(), "eligibility")).toContain(
+      "which is not a worker of this tenant",
+    );
   });
 
   it("[X34] turns that share an instant are no order: a drain after a grant is fine", () => {

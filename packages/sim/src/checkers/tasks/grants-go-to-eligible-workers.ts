@@ -1,11 +1,12 @@
-// I18: work goes only to a worker of its tenant that fits, is online and does not drain, and never beyond its slots. Judged between turns, as the
-// order inside one is nobody's promise. Several turns may share an instant: a worker counts as draining or gone only if it was so before and after it.
+// I18: a task is granted only to a worker of its tenant that fits, is online, is not draining and has a free slot. This is checked between turns, because
+// the order within a turn is not guaranteed. Several turns may share an instant: a worker counts as draining or gone only if it was so before and
+// after it.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
 
-/** How long a word from scheduler to scheduler may take, beside a few looks of an idle engine. */
+/** How long a message between schedulers may take, beside a few polls of an idle engine. */
 const replicaMessageMsMax = 5_000;
 
 export class GrantsGoToEligibleWorkers extends Checker {
@@ -24,7 +25,7 @@ export class GrantsGoToEligibleWorkers extends Checker {
 
   override onFrame(frame: ObservedFrame): void {
     const { observation } = frame;
-    // The oldest dialect knows no accept: who has registered may be given work.
+    // The oldest dialect has no accept: a registered worker may get work.
     const isOldest = this.world.workerSpecOf(frame.workerKey)?.dialect === "v1";
     if (isOldest && frame.type === "control.register" && observation.event === "delivered")
       this.#accepted.add(observation.connection);
@@ -51,12 +52,12 @@ export class GrantsGoToEligibleWorkers extends Checker {
     const where = `${id} was granted at position ${position} of ${tenant} to ${worker}`;
     this.checkedCount++;
     if (now === undefined || !worker.startsWith(`${tenant}/`))
-      return this.reportViolation(`${where}, a stranger there`, [id, worker]);
+      return this.reportViolation(`${where}, which is not a worker of this tenant`, [id, worker]);
     const then = this.#before.get(worker) ?? { isOnline: false, isDraining: false };
     if (!then.isOnline && now.presence !== "online")
       return this.reportViolation(`${where}, which is ${now.presence}`, [id, worker]);
-    if (then.isDraining && now.isDraining) return this.reportViolation(`${where}, which drains`, [id, worker]);
-    // Whoever gives out work may not have heard yet that a middleware was answered elsewhere and takes its slot again.
+    if (then.isDraining && now.isDraining) return this.reportViolation(`${where}, which is draining`, [id, worker]);
+    // The granting scheduler may not know yet that a middleware was answered elsewhere and takes its slot again.
     const answeredSince = at - replicaMessageMsMax - 4 * (this.world.setup?.guarantees.idleMs ?? 0);
     const held = this.projection.countBusySlots(worker, { answeredSince });
     if (held > now.slots)

@@ -1,5 +1,5 @@
-// I17: once the world is calm, no slot stays free while a task that could run there waits, longer than a moment. Workers belong to one tenant, so
-// a tenant that starves shows here too: its own workers idle beside its own tasks.
+// I17: after the faults, no slot stays free for longer than a moment while a task that could run there is ready. Workers belong to one tenant, so a
+// starving tenant is found here too: its own workers are idle while its own tasks wait.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ProjectedTask } from "../../checking/log-projection.ts";
@@ -7,7 +7,7 @@ import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-/** Beside a few looks of an idle engine: a line whose head was busy waits for the next one. */
+/** Beside a few polls of an idle engine: a queue whose head was busy waits for the next one. */
 const slackMs = 2_000;
 
 interface AcceptedSession {
@@ -62,7 +62,7 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
       if (run.endStatus !== null || run.isEndingEarly) continue;
       const at = this.projection.completeReadAt.get(run.tenant) ?? 0;
       for (const task of run.tasks.values()) {
-        // Who may go to one worker only waits for that one.
+        // A task that may run at only one worker waits for that one.
         const isAimed = run.isRebound || task.node?.isPinned === true || (task.node?.affinity ?? null) !== null;
         if (!task.isReady || task.endStatus !== null || isAimed) continue;
         this.checkedCount++;

@@ -1,5 +1,5 @@
-// I3: at each version of the store at most one grant of a task is in force, and its fences rise strictly: with every grant, and with every
-// taking back in the very fact that tells of it. On the wire one fence of a task goes to one life of one worker.
+// I3: a task has at most one lease at a time, and its fence rises with every grant and every requeue, in the fact that records it. On the wire, one
+// fence of a task is sent to one process of one worker.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -36,7 +36,7 @@ export class OneLeasePerTask extends Checker {
       const to = `${frame.workerKey} (boot ${observation.boot})`;
       const first = getOrCreate(this.#sentTo, `${task}#${fence}`, () => to);
       this.checkedCount++;
-      // A process without a boot id is known by its first frame alone; where that one was lost, the next process passes for the last.
+      // A process without a boot id is recognized by its first frame; if that was lost, the next process looks like the last one.
       if (first !== to && !this.world.isLegacyWorker(frame.workerKey))
         return this.reportViolation(`${task} was sent under fence ${fence} to ${first} and to ${to}`, [task]);
     }

@@ -18,7 +18,7 @@ describe("fencing", () => {
       ),
     ).toBe(true);
     expect(violationOf(grantedRun().commitTaskFact("r1.0", "task.succeeded", done).read(), "fencing")).toContain(
-      "t1/w1 (boot w1-b1) never said so of r1.0#10",
+      "t1/w1 (boot w1-b1) never reported that for attempt r1.0#10",
     );
   });
 
@@ -38,7 +38,7 @@ describe("fencing", () => {
       ),
     ).toContain("t1/w1 held r1.0");
     const other = grantedRun().sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0, boot: "w1-b2" });
-    expect(violationOf(other.commitTaskFact("r1.0", "task.succeeded", done).read(), "fencing")).toContain("never said so");
+    expect(violationOf(other.commitTaskFact("r1.0", "task.succeeded", done).read(), "fencing")).toContain("never reported that");
   });
 
   it("[X23] takes feedback that a result overtook, and finds such that nobody said or that is of another attempt", () => {
@@ -52,7 +52,7 @@ describe("fencing", () => {
     );
     expect(
       violationOf(ended(grantedRun()).commitTaskFact("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing"),
-    ).toContain("nobody ever said so of r1.0#10");
+    ).toContain("no worker ever reported that for attempt r1.0#10");
     expect(violationOf(said().commitTaskFact("r1.0", "task.feedback", { fence: 9, isLate: true }).read(), "fencing")).toContain(
       "ended under fence 10, not 9",
     );

@@ -1,5 +1,5 @@
-// I4: only the holder's word under the current fence changes anything, and it is the word of the life it was granted to. A word that came too
-// late is answered with the stale code on the connection it came by.
+// I4: only reports of the holder under the current fence change a task, and only those of the process it was granted to. A stale report is answered
+// with the stale code on the connection it came by.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -9,14 +9,14 @@ import { ackCovers, type ObservedFrame, taskReportsIn } from "../../checking/obs
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-/** Facts that only a worker's word can bring about, and the words that can. */
+/** Facts that only a worker's report can cause, and those reports. */
 const reportsByFact: Readonly<Record<string, readonly string[]>> = {
   "task.succeeded": ["SUCCEEDED"],
   "task.skipped": ["SKIPPED"],
   "task.feedback": ["feedback"],
 };
 
-/** How long after its ack a stale word may wait for the order to stop. */
+/** How long after its ack a stale report may wait for the cancel frame. */
 const staleAnswerMs = 3_000;
 
 interface StaleReport {
@@ -29,7 +29,7 @@ interface StaleReport {
 }
 
 export class StaleReportsChangeNothing extends Checker {
-  /** Who has said what about an attempt, delivered at a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
+  /** Reports that were delivered to a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
   readonly #said = new Map<string, Set<string>>();
   readonly #newestSessions = new NewestSessions();
   readonly #announced = new Set<string>();
@@ -65,7 +65,9 @@ export class StaleReportsChangeNothing extends Checker {
       if (isUnreachable || this.#stopped.has(`${sessionKey} ${one.task}#${one.fence}`)) continue;
       if (at <= one.ackedAt + staleAnswerMs) waiting.push(one);
       else if (this.#newestSessions.isNewest(one.frame) && this.world.disturbedAt < one.ackedAt)
-        return this.reportViolation(`a late word about ${one.task}#${one.fence} was acked and not answered as stale`, [one.task]);
+        return this.reportViolation(`a stale report about ${one.task}#${one.fence} was acked and not answered as stale`, [
+          one.task,
+        ]);
     }
     this.#staleReports = waiting;
   }
@@ -78,14 +80,14 @@ export class StaleReportsChangeNothing extends Checker {
     this.checkedCount++;
     const where = `${type} at position ${position} of ${fact.tenant}`;
     if (data["isLate"] === true) return this.#checkLateFact(where, id, fence);
-    // Given, left out by an operator, or the sum of what others did: no worker's word.
+    // Pinned, skipped by an operator, or carried out by other tasks: no worker reports it.
     if (
       data["worker"] === null &&
       (data["why"] !== undefined || isRunByOtherTasks(nodeOfTask(this.projection.run(runIdOf(fact))?.requested ?? null, id), id))
     )
       return;
     if (type === "task.skipped" && data["why"] !== undefined) return;
-    if (task === undefined || task.worker === null) return this.reportViolation(`${where}: nobody held ${id}`, [id]);
+    if (task === undefined || task.worker === null) return this.reportViolation(`${where}: no worker held ${id}`, [id]);
     if (task.fence !== fence) return this.reportViolation(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
       return this.reportViolation(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, [id]);
@@ -99,15 +101,15 @@ export class StaleReportsChangeNothing extends Checker {
       this.world.isLegacyWorker(task.worker) &&
       (reportsByFact[type] ?? []).some((what) => this.#said.get(id)?.has(`${what} ${task.worker}`));
     if (!isReported && !isReportedForAnyFence)
-      this.reportViolation(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
+      this.reportViolation(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${id}#${fence}`, [id]);
   }
 
-  /** Overtaken by the result: nobody holds the task any more, but the attempt that ended it must have said this. */
+  /** The result overtook it: the task has no holder any more, but the attempt that ended it must have reported this. */
   #checkLateFact(where: string, id: string, fence: number): void {
     const last = this.projection.task(id)?.fence;
     if (last !== fence) return this.reportViolation(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, [id]);
     const isReported = [...(this.#said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
-    if (!isReported) this.reportViolation(`${where}: nobody ever said so of ${id}#${fence}`, [id]);
+    if (!isReported) this.reportViolation(`${where}: no worker ever reported that for attempt ${id}#${fence}`, [id]);
   }
 
   #handleWorkerFrame(frame: ObservedFrame): void {
@@ -118,7 +120,7 @@ export class StaleReportsChangeNothing extends Checker {
     for (const { of, task, fence, outcome } of taskReportsIn(frame)) {
       getOrCreate(this.#said, `${task}#${fence}`, () => new Set<string>()).add(`${outcome} ${worker} ${observation.boot}`);
       if (this.world.isLegacyWorker(worker)) getOrCreate(this.#said, task, () => new Set<string>()).add(`${outcome} ${worker}`);
-      // The log may lag behind, so what it calls stale surely is. A life that another has followed is not answered any more.
+      // The log may lag behind, so what is stale there is stale for certain. A process that was replaced gets no answer.
       const isStale = (this.projection.task(task)?.fence ?? 0) > fence;
       if (isStale && of !== "feedback" && frame.seq !== null && this.#newestSessions.isNewest(frame))
         this.#staleReports.push({ task, fence, frame, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });

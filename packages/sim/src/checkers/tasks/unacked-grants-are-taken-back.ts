@@ -1,6 +1,6 @@
-// I2: a grant of which no worker ever said a word is taken back, or found to be running, within a bound. Heartbeats that do not name it
-// are no word about it. While the holder's session lives the bound is the ack deadline, else its lease; it begins anew whenever a scheduler or
-// the store was disturbed, as no lease ends within one period after a scheduler was away.
+// I2: a grant that no worker ever reports on is requeued, or found to be running, within a time limit. A heartbeat that does not list the attempt is not
+// a report on it. While the holder's session is alive the limit is the ack deadline, otherwise its lease; it starts anew whenever a scheduler or
+// the store was disturbed, because no lease ends within one period after a scheduler was away.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
@@ -14,12 +14,12 @@ import {
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-/** For looks, latency and work that waits. */
+/** For polling, latency and queued work. */
 const slackMs = 1_000;
 const leaseSlackMs = 15_000;
 
 export class UnackedGrantsAreTakenBack extends Checker {
-  /** Grants without a word, by `<task>#<fence>`. */
+  /** Grants without a report, by `<task>#<fence>`. */
   readonly #unreportedGrants = new Map<
     string,
     { readonly tenant: string; readonly task: string; readonly fence: number; readonly since: TrueTime }
@@ -47,7 +47,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
     const { observation } = frame;
     if (observation.toward === "worker" && observation.event === "sent") {
       const workerKey = frame.workerKey;
-      // A renewed token seats nobody anew.
+      // A renewed token is not a new session.
       if (frame.type === "control.session.accept" && this.#acceptedSessions.get(workerKey)?.connection !== observation.connection)
         this.#acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
       this.#unackedDispatches.recordSent(frame, dispatchesIn(frame));
@@ -73,7 +73,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
   }
 
   #handleAck(frame: ObservedFrame): void {
-    // The oldest dialect acks by name, and the name of a dispatch says which it is.
+    // The oldest dialect acks by frame id, and the id of a dispatch names the task and the fence.
     const [task, fence] = String(frame.payload["for"]).split("#");
     if (task !== undefined && fence !== undefined && this.world.isLegacyWorker(frame.observation.worker))
       this.#recordReport(task, Number(fence));
@@ -83,11 +83,11 @@ export class UnackedGrantsAreTakenBack extends Checker {
   #boundFor(holder: string, since: TrueTime): number {
     const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = this.world.setup?.guarantees ?? {};
     const acceptedSession = this.#acceptedSessions.get(holder);
-    // Whoever joined after the grant has settled it by what it reports; the log is only read later.
-    const isSeated =
+    // A worker that joined after the grant has settled it with its register; the log is only read later.
+    const hasSession =
       acceptedSession !== undefined &&
       acceptedSession.at < since &&
       this.world.connections.get(acceptedSession.connection)?.isOpen === true;
-    return isSeated ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
+    return hasSession ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
   }
 }

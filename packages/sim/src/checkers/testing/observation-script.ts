@@ -1,4 +1,4 @@
-// Hand-made worlds for the checkers' own tests: each call adds what an onlooker would have seen, with numbers and times filled in.
+// Builds observations by hand for the checkers' own tests: each call adds what an observer would have seen, with numbers and times filled in.
 
 import type { Violation } from "../../checking/checker.ts";
 import type {

@@ -1,4 +1,4 @@
-// Small workflows with a container or a chain, as callers write them, for the checkers' own tests.
+// Small workflows with a container or a middleware chain, for the checkers' own tests.
 
 type Data = Readonly<Record<string, unknown>>;
 

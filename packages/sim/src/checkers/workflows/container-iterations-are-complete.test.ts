@@ -24,15 +24,15 @@ describe("frames", () => {
 
     expect(violationOf(endIteration(inside, 0, 0).read(), "frames")).toContain("ends as succeeded while r1.0*0/1 inside is open");
     expect(violationOf(endIteration(endNode(openIteration(containerStarted(), 0, 0), 0, 1), 0, 0).read(), "frames")).toContain(
-      "node 0 inside is not done",
+      "node 0 inside has not",
     );
     expect(passesChecker(completeIteration(containerStarted(), 0, 0).read(), "frames")).toBe(true);
   });
 
   it("[X63] finds frames out of their numbers, beyond what may be open at once, or tried more often than allowed", () => {
-    expect(violationOf(openIteration(containerStarted(), 1, 0).read(), "frames")).toContain("follows 0 frames");
+    expect(violationOf(openIteration(containerStarted(), 1, 0).read(), "frames")).toContain("follows 0 iterations");
     const two = openIteration(openIteration(containerStarted([1, 2], { parallelism: 1 }), 0, 0), 1, 1);
-    expect(violationOf(two.read(), "frames")).toContain("is the 2. open one, 1 allowed");
+    expect(violationOf(two.read(), "frames")).toContain("makes 2 open iterations, 1 allowed");
     const again = () =>
       openIteration(
         endIteration(openIteration(containerStarted([1], {}, { retry: { maxAttempts: 2 } }), 0, 0), 0, 0, "failed"),
@@ -48,10 +48,10 @@ describe("frames", () => {
   it("[X63] finds a container that ends without a good frame for each iteration, or with one open", () => {
     const over = (script: ObservationScript) => script.commitTaskFact("r1.0", "task.succeeded", { worker: null }).read();
 
-    expect(violationOf(over(completeIteration(containerStarted(), 0, 0)), "frames")).toContain("has 1 good frames of 2");
+    expect(violationOf(over(completeIteration(containerStarted(), 0, 0)), "frames")).toContain("succeeded for 1 iterations of 2");
     expect(passesChecker(over(completeIteration(completeIteration(containerStarted(), 0, 0), 1, 1)), "frames")).toBe(true);
     expect(violationOf(over(openIteration(completeIteration(containerStarted(), 0, 0), 1, 1)), "frames")).toContain(
-      "while a frame of it is open",
+      "while an iteration of it is open",
     );
   });
 
@@ -59,7 +59,7 @@ describe("frames", () => {
     const loop = { mode: "forEach" };
 
     expect(violationOf(openIteration(containerStarted([1, 2], loop), 0, 1).read(), "frames")).toContain(
-      "the one before it is not done",
+      "the one before it has not succeeded",
     );
     expect(violationOf(containerStarted().commitTaskFact("r1.0*0/0", "task.ready").read(), "frames")).toContain(
       "around it is not opened",

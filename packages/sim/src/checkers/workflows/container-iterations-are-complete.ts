@@ -1,6 +1,6 @@
-// I43: a container runs its body as often as it should and ends when that is done. Frames are numbered as they are opened, a list is gone through
-// in order and at most so many at once; nothing moves inside a frame before it is opened or after it has ended; a frame ends well
-// only when everything inside has, and its container only with one good frame for each iteration.
+// I43: a container runs its body once for each iteration and ends when all of them are done. Iterations are numbered as they are opened; a list is
+// processed in order and with limited parallelism; no task inside an iteration changes before it is opened or after it has ended; an iteration
+// succeeds only when everything inside has, and its container only with one succeeded attempt for each iteration.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -41,7 +41,7 @@ export class ContainerIterationsAreComplete extends Checker {
     this.checkedCount++;
     if (projected?.isHosting !== true)
       return this.reportViolation(`${where}, and its container is ${projected?.endStatus ?? "not under way"}`, [container]);
-    if (number !== all.length) return this.reportViolation(`${where} follows ${all.length} frames`, [container]);
+    if (number !== all.length) return this.reportViolation(`${where} follows ${all.length} iterations`, [container]);
     const again = all.filter((one) => one.index === index);
     if (again.some(({ status }) => status === null || status === "succeeded"))
       return this.reportViolation(`${where} is another try of iteration ${index}, which has not failed`, [container]);
@@ -54,14 +54,16 @@ export class ContainerIterationsAreComplete extends Checker {
     all.push({ index, status: null });
     const unended = all.filter(({ status }) => status === null).length;
     if (requestedContainer !== null && unended > requestedContainer.parallelism)
-      return this.reportViolation(`${where} is the ${unended}. open one, ${requestedContainer.parallelism} allowed`, [container]);
+      return this.reportViolation(`${where} makes ${unended} open iterations, ${requestedContainer.parallelism} allowed`, [
+        container,
+      ]);
     const isInTurn = index === 0 || all.some((one) => one.index === index - 1 && one.status === "succeeded");
     if (
       requestedContainer !== null &&
       (requestedContainer.mode === "forEach" || requestedContainer.mode === "while") &&
       !isInTurn
     )
-      this.reportViolation(`${where} is iteration ${index}, and the one before it is not done`, [container]);
+      this.reportViolation(`${where} is iteration ${index}, and the one before it has not succeeded`, [container]);
   }
 
   #end(run: ProjectedRun, frame: string, { data, position }: ObservedFact): void {
@@ -75,7 +77,7 @@ export class ContainerIterationsAreComplete extends Checker {
     if (one.index !== data["index"])
       return this.reportViolation(`${where} was iteration ${one.index} and is ${String(data["index"])}`, [frame]);
     one.status = status;
-    // A run that is ended is swept from the outside in.
+    // A cancelled run is swept from the outside in.
     const left = status === "cancelled" ? undefined : this.#tasksInside(run, `${frame}/`).find((task) => task.endStatus === null);
     if (left !== undefined)
       return this.reportViolation(`${where} ends as ${status} while ${left.id} inside is open`, [frame, left.id]);
@@ -83,24 +85,24 @@ export class ContainerIterationsAreComplete extends Checker {
     const slot = frame.slice(run.id.length + 1);
     for (const node of nodesOfScope(run.requested, slot) ?? [])
       if (node.host === null && !endedWell(run.tasks.get(taskIdOf(run.id, slot, node.ordinal))?.endStatus))
-        return this.reportViolation(`${where} ends well, and node ${node.ordinal} inside is not done`, [frame]);
+        return this.reportViolation(`${where} succeeded, and node ${node.ordinal} inside has not`, [frame]);
   }
 
   #tasksInside(run: ProjectedRun, prefix: string): ProjectedTask[] {
     return [...run.tasks.values()].filter(({ id }) => id.startsWith(prefix));
   }
 
-  /** Something moves: all frames and containers around it are open. */
+  /** A task changes: all iterations and containers around it must be open. */
   #checkAround(run: ProjectedRun, task: string, { type, position }: ObservedFact): void {
     const { scope } = parseTaskId(task);
     if (scope === "" || type === "task.cancelled") return;
     this.checkedCount++;
     const frame = `${run.id}.${scope}`;
     const projected = run.tasks.get(frame);
-    // A frame that is cancelled is swept after it was called so, some tasks a turn; until then its workers may still speak.
+    // A cancelled iteration is swept a few tasks a turn; until then its workers may still report.
     if (projected === undefined || (projected.endStatus !== null && projected.endStatus !== "cancelled"))
       this.reportViolation(
-        `${type} at position ${position}: ${task} moves, and ${frame} around it is ${projected?.endStatus ?? "not opened"}`,
+        `${type} at position ${position}: ${task} changes, and ${frame} around it is ${projected?.endStatus ?? "not opened"}`,
         [task],
       );
   }
@@ -110,13 +112,13 @@ export class ContainerIterationsAreComplete extends Checker {
     const where = `${type} at position ${position}: ${container}`;
     this.checkedCount++;
     if (all.some(({ status }) => status === null))
-      return this.reportViolation(`${where} ends while a frame of it is open`, [container]);
+      return this.reportViolation(`${where} ends while an iteration of it is open`, [container]);
     if (type !== "task.succeeded" || node.container === null || run.tasks.get(container)?.isHosting !== true) return;
     const good = all.filter(({ status }) => status === "succeeded").map(({ index }) => index);
     const ordered = good.toSorted((a, b) => a - b);
     if (ordered.some((index, at) => index !== at))
-      return this.reportViolation(`${where} has good frames for ${ordered.join()}`, [container]);
+      return this.reportViolation(`${where} succeeded for iterations ${ordered.join()}`, [container]);
     if (node.container.count !== null && good.length !== node.container.count)
-      this.reportViolation(`${where} has ${good.length} good frames of ${node.container.count}`, [container]);
+      this.reportViolation(`${where} succeeded for ${good.length} iterations of ${node.container.count}`, [container]);
   }
 }

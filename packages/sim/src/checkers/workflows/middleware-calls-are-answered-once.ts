@@ -1,6 +1,6 @@
-// I44: what a middleware asks for is run once and answered once. Only who holds its attempt asks; a call is the next of its chain, numbered as
-// asked; each request is answered once in the log, and on the wire once for each time it was asked; what was never called is skipped, and a
-// host ends as its outermost does.
+// I44: each `next` call of a middleware runs once and is answered once. Only the holder of the middleware's attempt may call; the call goes to the next
+// in the chain and calls are numbered in order; each request is answered once in the log, and on the wire once for each time it was sent;
+// a node that was never called is skipped, and a host ends as its outermost middleware does.
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -64,7 +64,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     for (const fact of facts) {
       const run = fact.run === null ? undefined : this.projection.run(fact.run);
       if (run !== undefined && /^run\.(succeeded|failed|cancelled)$/.test(fact.type))
-        // Whoever was cancelled with its run is told to stop, which is answer enough.
+        // A caller that was cancelled with its run gets a cancel instead of an answer.
         for (const task of run.tasks.values()) if (task.endStatus !== "cancelled") this.#checkNoOpenRequests(task.id, fact);
     }
   }
@@ -76,7 +76,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     const about = [caller, target];
     this.checkedCount++;
     if (projected === undefined || projected.worker === null || projected.endStatus !== null)
-      return this.reportViolation(`${where}, and nobody holds it`, about);
+      return this.reportViolation(`${where}, and no worker holds it`, about);
     const name = `${caller}#${projected.fence} ${request}`;
     if (this.#asked.has(name)) return this.reportViolation(`${where} twice by request ${request}`, about);
     this.#asked.add(name);
@@ -108,7 +108,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
       this.reportViolation(`${where} before it has ended`, [caller, target]);
   }
 
-  /** The attempt of a caller is over, or its task: nothing it asked for is open any more. */
+  /** The attempt or task of a caller has ended: none of its requests is open any more. */
   #checkNoOpenRequests(task: string, { type, position }: ObservedFact): void {
     for (const [name, { caller, target }] of this.#open)
       if (caller === task)
@@ -124,7 +124,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     const end = endStatusOf(type);
     const where = `${type} at position ${position}: ${task}`;
     this.checkedCount++;
-    // Given from the start, or left out before it was reached: its chain never came to be.
+    // Pinned, or skipped before it was reached: its chain never started.
     if (data["why"] !== undefined || run.tasks.get(task) === undefined) return;
     const outermost = endIn(host.chain[0] ?? -1);
     if (end === "succeeded" || end === "skipped" || end === "failed") {
@@ -134,21 +134,21 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
       for (const ordinal of host.chain.slice(1)) {
         const inner = endIn(ordinal);
         const called = this.#calls.get(taskIdOf(run.id, scope, ordinal)) ?? 0;
-        if (inner === null) return this.reportViolation(`${where} ends, and its middleware ${ordinal} is nothing`, [task]);
+        if (inner === null) return this.reportViolation(`${where} ends, and its middleware ${ordinal} has not ended`, [task]);
         if (called === 0 && inner !== "skipped")
           return this.reportViolation(`${where}: middleware ${ordinal} was never called and is ${inner}`, [task]);
       }
     }
     if (end === "succeeded" && (this.#calls.get(task) ?? 0) === 0)
-      this.reportViolation(`${where} ends well and was never called`, [task]);
+      this.reportViolation(`${where} succeeded and was never called`, [task]);
   }
 
   #checkAnswer({ observation, sessionKey, payload }: ObservedFrame, nextRequest: NextRequestTraffic, name: string): void {
     const times = nextRequest.answered.get(sessionKey)?.size ?? 0;
     const asks = nextRequest.asked.get(sessionKey)?.size ?? 0;
-    // What was asked in an earlier session may be answered in this one unasked, once.
+    // A request of an earlier session may be answered once in this one.
     const isOlder = [...nextRequest.asked.keys()].some((one) => one !== sessionKey);
-    // What went through another scheduler to the one that holds the socket is owed until the worker is back: it may be said once more then.
+    // An answer that came through another scheduler is kept until the worker is back: it may be sent once more then.
     const isRetold = this.#resumed.has(sessionKey) && (this.world.setup?.schedulers.length ?? 0) > 1;
     this.checkedCount++;
     if (times > asks + (isOlder ? 1 : 0) + (isRetold ? 1 : 0))

@@ -23,7 +23,7 @@ describe("printed", () => {
   it("[X65] finds chunks that are told twice, or left out within one session", () => {
     expect(passesChecker(recordFeedback(recordFeedback(grantedRun(), 0), 1, 2), "printed")).toBe(true);
     expect(violationOf(recordFeedback(recordFeedback(grantedRun(), 0, 2), 1), "printed")).toContain("after 1");
-    expect(violationOf(recordFeedback(recordFeedback(grantedRun(), 0), 2), "printed")).toContain("in one session only");
+    expect(violationOf(recordFeedback(recordFeedback(grantedRun(), 0), 2), "printed")).toContain("used only one session");
     expect(
       passesChecker(recordFeedback(recordFeedback(sendFeedback(sendFeedback(grantedRun(), "s-1"), "s-2"), 0), 2), "printed"),
     ).toBe(true);

@@ -1,5 +1,5 @@
-// I45: what an attempt prints is numbered without a gap and without a repeat, as far as its words came: the log points to chunks one after the
-// other, and the rows that a reader finds hold exactly those. A gap is a word that was lost with a session.
+// I45: the output chunks of an attempt are numbered without gaps and repeats: the log refers to them one after the other, and the stored rows hold
+// exactly those. A gap is allowed only where feedback was lost together with a session.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
@@ -41,7 +41,7 @@ export class OutputChunksHaveNoGaps extends Checker {
     this.checkedCount++;
     if (chunks.first < one.next) return this.reportViolation(`${where} after ${one.next - 1}`, [task]);
     if (chunks.first > one.next && (this.#sessions.get(name)?.size ?? 0) < 2)
-      return this.reportViolation(`${where} after ${one.next - 1}, and it has spoken in one session only`, [task]);
+      return this.reportViolation(`${where} after ${one.next - 1}, and its worker used only one session`, [task]);
     for (let at = 0; at < chunks.count; at++) one.numbers.add(chunks.first + at);
     one.next = chunks.first + chunks.count;
   }

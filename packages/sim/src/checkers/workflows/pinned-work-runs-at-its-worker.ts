@@ -1,5 +1,6 @@
-// I47: what lies with one worker is used there. An attempt that refers to a resource is granted to the worker that has it, as the log tells, and
-// to no other, and to nobody once that worker has said that it is gone; tasks under one sticky key go to one worker until that is lost, or an operator says otherwise.
+// I47: a resource kept at a worker is used there. An attempt that refers to one is granted only to the worker that has it according to the log, and to
+// no worker after that worker has reported it gone. Tasks with the same sticky key go to one worker until that worker is lost or an operator
+// moves them.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
@@ -10,7 +11,7 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
   readonly #ownerOfResource = new Map<string, string>();
   /** Who has each sticky key, by tenant and key. */
   readonly #keys = new Map<string, string>();
-  /** Sent to whom, by `<task>#<fence>`: judged once the log tells where the resource lies. */
+  /** Dispatches with a resource; checked once the log shows where the resource is. */
   readonly #sent: {
     readonly tenant: string;
     readonly worker: string;
@@ -18,7 +19,7 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
     readonly fence: number;
     readonly resource: string;
   }[] = [];
-  /** From which position on a worker's word says that a resource is gone, until one of that name is left again. */
+  /** From which position on a worker's report says that a resource is gone, until one of that name is stored again. */
   readonly #gone = new Map<string, { readonly from: number; to: number }[]>();
   /** Positions of grants, by `<task>#<fence>`. */
   readonly #grants = new Map<string, number>();

@@ -1,5 +1,5 @@
-// I49: what comes out is what was drawn. Where nothing was lost and nobody interfered a run ends as the drawing says; and whatever happens, a run
-// in which nothing can go another way returns, once it has succeeded, exactly what its drawing says: lists complete and in order.
+// I49: results match the workflow model. In a simulated run without faults and interference every run ends as the model predicts. With faults, a run whose
+// outcome does not depend on timing returns exactly the predicted results if it succeeds: lists complete and in order.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { StartRunBody, StartRunGraph, StartRunNode } from "../../checking/requested-runs.ts";

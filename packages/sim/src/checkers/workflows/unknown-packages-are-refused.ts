@@ -1,5 +1,5 @@
-// I53: a package that nobody brings is refused by name where the tenant's catalogue knows any; where that is allowed, or nobody has brought
-// anything yet, its run waits, is given to nobody, and ends when it is cancelled.
+// I53: a run that needs a package which no worker has is refused by name if the tenant's catalogue has any package. If it is allowed, or the catalogue is
+// empty, the run waits, is granted to no worker, and ends when it is cancelled.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";

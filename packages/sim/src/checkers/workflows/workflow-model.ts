@@ -1,5 +1,5 @@
-// What a workflow must come to by its drawing alone: how each node ends and what it returns, when nothing is lost and nobody interferes. A plain
-// walk over the authored graph; it knows no tasks, frames or calls, and shares nothing with the engine but the words of the drawing.
+// Predicts the outcome of a workflow from its definition alone: how each node ends and what it returns if nothing is lost and nobody interferes. It walks
+// over the authored graph, knows no tasks, iterations or calls, and shares no code with the engine.
 
 import {
   containerParameterOf,

@@ -49,7 +49,7 @@ export function readFirstGenerationFrame(text: string): LegacyFrame | string {
 
 function findFieldProblem(where: string, value: unknown, fields: FrameFields | null): string | null {
   if (fields === null) return null;
-  if (typeof value !== "object" || value === null) return `${where} is no object`;
+  if (typeof value !== "object" || value === null) return `${where} is not an object`;
   const names = Object.keys(value);
   const missing = fields.required.find((name) => !names.includes(name));
   if (missing !== undefined) return `${where} lacks ${missing}`;
