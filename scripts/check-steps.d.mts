@@ -14,7 +14,7 @@ export interface CheckEnvironment {
 
 export type ListSteps = (place: { root: string; node: string }) => CheckStep[];
 /** Runs steps, two at a time, and returns the names of those that failed. */
-export type RunSteps = (steps: readonly CheckStep[], place: CheckEnvironment, say: (line: string) => void) => Promise<string[]>;
+export type RunSteps = (steps: readonly CheckStep[], place: CheckEnvironment, print: (line: string) => void) => Promise<string[]>;
 
 export const listSteps: ListSteps;
 export const runSteps: RunSteps;

@@ -1,5 +1,5 @@
 // The client as a package that stands alone: `node scripts/gen-client.ts [folder]` compiles its sources, with the routes and types of the
-// OpenAPI document in place of the private protocol room, into packages/client/dist or another folder. `npm pack` of it is what is handed on.
+// OpenAPI document in place of the private protocol package, into packages/client/dist or another folder. `npm pack` of it is what is handed on.
 
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const renamedTypes: Readonly<Record<string, string>> = { Error: "ErrorBody", Eve
 const typeNameOf = (name: string): string =>
   renamedTypes[name] ?? name.replaceAll(/(?:^|\.)(\w)/g, (_, first: string) => first.toUpperCase());
 
-/** What the client imports of the protocol room, said again from the OpenAPI document. */
+/** What the client imports from the protocol package, written from the OpenAPI document. */
 function generateApiModule(): string {
   const { components, paths } = buildOpenapiDocument();
   const schemas = Object.entries(components.schemas) as [string, SchemaNode][];
@@ -115,7 +115,7 @@ function routeRow({ method, path, query, headers, response, media, takes }: Rout
 const faultTable = () =>
   Object.fromEntries(Object.entries(faultCodes).map(([code, { http, retry }]) => [code, { http, retry }] as const));
 
-/** The manifest of what is handed on; the room's own names its sources and is private. */
+/** The manifest of the published package; the one in the workspace names its sources and is private. */
 function packageManifest(): Record<string, unknown> {
   const read = (path: string) => JSON.parse(readFileSync(join(repositoryRoot, path), "utf8")) as Record<string, unknown>;
   const { name, version, license, type } = read("packages/client/package.json");
@@ -154,7 +154,7 @@ export function buildClient(folder: string): void {
   try {
     for (const file of readdirSync(sources).filter((name) => /(?<!\.test)\.ts$/.test(name))) {
       const text = readFileSync(join(sources, file), "utf8").replaceAll('"@astraflow/protocol"', '"./api.ts"');
-      // Who uses the package must be able to name the types; the workspace has them from the protocol room.
+      // Users of the package must be able to name the types, which the workspace has from the protocol package.
       writeFileSync(join(workFolder, file), file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text);
     }
     writeFileSync(join(workFolder, "api.ts"), generateApiModule());

@@ -1,6 +1,5 @@
 /**
- * The files of the repository as the checks of the house see them: which there are, which are tests, and how a check says
- * what it found. What is wrong with a file is for the checks to know.
+ * The files of the repository for the checks: which exist, which are tests, and how a check reports its problems.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

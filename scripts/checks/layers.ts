@@ -1,6 +1,6 @@
 /**
- * Which room may know which: compares every manifest and every import with the table of arrows. Arrows point one way, so
- * that a change to a room is felt only by those above it. What a room may do inside is for purity.ts and the linter.
+ * Which package may import which: compares every manifest and every import with the table. Imports go one way, so that a change of a
+ * package affects only those above it. The inside of packages is checked by folders.ts, purity.ts and the linter.
  */
 import { existsSync } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -10,7 +10,7 @@ import { type Import, readImports } from "./imports.ts";
 import { findProgramOnlyUses } from "./program-only-code.ts";
 import { tokenize } from "./tokens.ts";
 
-/** Every room and the rooms it may know; `*` is all packages. An arrow that is not here does not exist. */
+/** Every package and the packages it may import; `*` is all packages. An import that is not here is not allowed. */
 export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/protocol": [],
   "packages/session": ["protocol"],
@@ -29,7 +29,7 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   examples: ["runtime"],
 };
 
-/** The room that loads programs by name, when one is asked for; and the world for testing, which is as large as a program. */
+/** The package that loads programs and the simulator by name, when their command is used. */
 const lazyLoader = "apps/cli";
 const simulatorPackage = "packages/sim";
 const scope = "@astraflow/";
@@ -46,7 +46,7 @@ interface Manifest {
 }
 
 interface WorkspacePackage {
-  folder: string; // "" is the root: scripts, test and bench, which may know every room by its entrance
+  folder: string; // "" is the root: scripts, test and bench, which may import every package by its name
   manifest: Manifest | null;
   rootManifest: Manifest;
   problems: string[];
@@ -54,7 +54,7 @@ interface WorkspacePackage {
   usedByTests: Set<string>;
 }
 
-/** Every breach of the table below a root, one sentence each. */
+/** Every violation of the table below a root, one sentence each. */
 export function checkLayers(root: string): string[] {
   const problems: string[] = [];
   const rootManifest = readManifest(root, "") ?? {};
@@ -65,12 +65,12 @@ export function checkLayers(root: string): string[] {
   ];
   for (const folder of folders) {
     if (!allowedDependencies[folder]) {
-      problems.push(`${folder}: unknown room; give it a row in the table of scripts/checks/layers.ts`);
+      problems.push(`${folder}: unknown package; give it a row in the table of scripts/checks/layers.ts`);
       continue;
     }
     const manifest = readManifest(root, folder);
     if (!manifest && folder !== "examples") {
-      problems.push(`${folder}: a room without a package.json; it states what the room may know`);
+      problems.push(`${folder}: a package without a package.json, which states what it may import`);
       continue;
     }
     const pkg: WorkspacePackage = { folder, manifest, rootManifest, problems, usedBySources: new Set(), usedByTests: new Set() };
@@ -90,7 +90,7 @@ export function checkLayers(root: string): string[] {
   return problems;
 }
 
-/** A package of another language has neither a room's manifest nor its imports. */
+/** A package of another language has no package.json and no imports to check. */
 const isOtherLanguage = (root: string, folder: string): boolean =>
   existsSync(join(root, folder, "pyproject.toml")) && !existsSync(join(root, folder, "package.json"));
 
@@ -103,10 +103,10 @@ function checkManifest(pkg: WorkspacePackage, manifest: Manifest): void {
   const { folder, problems } = pkg;
   const expected = scope + basename(folder);
   if (folder !== "examples" && manifest.name !== expected)
-    problems.push(`${folder}/package.json: is named "${manifest.name}"; its room is ${expected}`);
-  for (const entrance of Object.keys(manifest.exports ?? {}))
-    if (entrance !== "." && entrance !== "./testing")
-      problems.push(`${folder}/package.json: opens "${entrance}"; a room has the entrances "." and "./testing"`);
+    problems.push(`${folder}/package.json: is named "${manifest.name}"; it must be ${expected}`);
+  for (const entry of Object.keys(manifest.exports ?? {}))
+    if (entry !== "." && entry !== "./testing")
+      problems.push(`${folder}/package.json: exports "${entry}"; a package has the entry points "." and "./testing"`);
   if (folder.startsWith("packages/") && (manifest.main !== undefined || manifest.bin !== undefined))
     problems.push(`${folder}/package.json: has a main or bin; packages are libraries, programs live in apps`);
   for (const name of Object.keys(manifest.dependencies ?? {}))
@@ -124,11 +124,8 @@ function checkFile(root: string, pkg: WorkspacePackage, file: string): void {
     if (specifier.startsWith(".")) {
       const target = posix.normalize(posix.join(posix.dirname(file), specifier));
       if (packageOf(target) !== folder)
-        report(
-          line,
-          `"${specifier}" leaves ${folder || "the root"} through the wall; import ${packageOf(target) || "it"} by its name`,
-        );
-      else if (isTestFile(target) && !isTest) report(line, `"${specifier}" is for tests only, and this file is no test`);
+        report(line, `"${specifier}" is a relative import into another package; import ${packageOf(target) || "it"} by its name`);
+      else if (isTestFile(target) && !isTest) report(line, `"${specifier}" is for tests only, and this file is not a test`);
     } else if (/^(\/|file:)/.test(specifier)) report(line, `"${specifier}" is a path of one machine; import by name`);
     else if (specifier.startsWith(scope)) for (const sentence of checkWorkspaceImport(pkg, found, isTest)) report(line, sentence);
     else if (!isBuiltin(specifier) && !specifier.startsWith("#"))
@@ -137,7 +134,7 @@ function checkFile(root: string, pkg: WorkspacePackage, file: string): void {
   if (/\/src\/(index|testing)\.ts$/.test(file))
     tokens.forEach((token, at) => {
       if (token.text === "export" && tokens[at + 1]?.text === "*" && tokens[at + 2]?.text !== "as")
-        report(token.line, "an entrance lists every export by name, not with a star");
+        report(token.line, "an entry point lists every export by name, not with a star");
     });
   if (folder.startsWith("packages/") && !isTest)
     for (const habit of findProgramOnlyUses(tokens)) report(habit.line, habit.sentence);
@@ -147,24 +144,24 @@ function* checkWorkspaceImport(pkg: WorkspacePackage, { specifier, isLazy }: Imp
   const { folder } = pkg;
   const [, short = "", ...rest] = specifier.split("/");
   const name = scope + short;
-  const entrance = rest.join("/");
+  const entry = rest.join("/");
   (isTest ? pkg.usedByTests : pkg.usedBySources).add(name);
   const isKnown = Object.keys(allowedDependencies).some((known) => basename(known) === short);
-  if (!isKnown) return yield `"${specifier}" names a room that is not in the table`;
-  if (entrance !== "" && entrance !== "testing") return yield `"${specifier}" is a deep import; ${name} has one entrance`;
-  // The world plants known bugs, to see whether its judges find them: it is test support as a whole.
-  if (entrance === "testing" && !isTest && folder !== simulatorPackage)
-    return yield `"${specifier}" is for tests only, and this file is no test`;
-  if (folder === "") return; // the root sees the whole house, and npm links every room into its node_modules
+  if (!isKnown) return yield `"${specifier}" names a package that is not in the table`;
+  if (entry !== "" && entry !== "testing") return yield `"${specifier}" is a deep import; import ${name}`;
+  // The simulator enables known bugs to test its checkers: all of it is test support.
+  if (entry === "testing" && !isTest && folder !== simulatorPackage)
+    return yield `"${specifier}" is for tests only, and this file is not a test`;
+  if (folder === "") return; // npm links every package into the node_modules of the root
   if (short === basename(folder)) {
-    if (!isTest) yield `"${specifier}" is this room itself; import the file`;
+    if (!isTest) yield `"${specifier}" is this package itself; import the file`;
     return;
   }
-  if (entrance === "" && !mayImport(folder, name)) {
+  if (entry === "" && !mayImport(folder, name)) {
     if (!mayLoadLazily(folder, name)) return yield `uses ${describeDependency(folder, name)}`;
     if (!isLazy)
       return yield `"${specifier}" is loaded at once; ${folder} loads other apps with import() when they are asked for`;
-    return; // by name, so that the command line works where that app is not installed
+    return; // by name, so that the CLI works where that app is not installed
   }
   yield* checkDeclared(pkg, name, isTest);
 }
@@ -214,14 +211,14 @@ function mayLoadLazily(folder: string, name: string): boolean {
 
 function describeDependency(folder: string, name: string): string {
   const allowed = allowedDependencies[folder] ?? [];
-  const may = allowed.length === 0 ? "no other room" : allowed.join(", ");
-  return `the arrow ${basename(folder)} -> ${name.slice(scope.length)}, which is not in the table (${basename(folder)} may know ${may})`;
+  const may = allowed.length === 0 ? "no other package" : allowed.join(", ");
+  return `${basename(folder)} -> ${name.slice(scope.length)}, which is not in the table (${basename(folder)} may import ${may})`;
 }
 
 function packageOf(path: string): string {
-  const [floor = "", pkg = ""] = path.split("/");
-  if (floor === "packages" || floor === "apps") return `${floor}/${pkg}`;
-  return floor === "examples" ? floor : "";
+  const [parent = "", pkg = ""] = path.split("/");
+  if (parent === "packages" || parent === "apps") return `${parent}/${pkg}`;
+  return parent === "examples" ? parent : "";
 }
 
 if (import.meta.main) reportProblems("layers", checkLayers(repositoryRoot));

@@ -1,4 +1,4 @@
-/** What only a program may do: read its environment, ask whether it is the main one. Libraries are handed such things. */
+/** Finds what only a program may do: read its environment, or ask whether it is the main module. Libraries get such things as arguments. */
 import type { Token } from "./tokens.ts";
 
 export interface ProgramOnlyUse {
@@ -16,7 +16,7 @@ export function findProgramOnlyUses(tokens: readonly Token[]): ProgramOnlyUse[] 
       token.text === "process" &&
       ((isMember && text(2) === "env") || (text(1) === "[" && text(2) === "env") || destructuresEnv(tokens, at))
     )
-      habits.push({ line: token.line, sentence: "reads process.env; packages are libraries, the app reads it and hands it in" });
+      habits.push({ line: token.line, sentence: "reads process.env; packages are libraries, the app reads it and passes it in" });
     if (token.text === "import" && isMember && text(2) === "meta" && text(3) === "." && text(4) === "main")
       habits.push({
         line: token.line,
@@ -26,7 +26,7 @@ export function findProgramOnlyUses(tokens: readonly Token[]): ProgramOnlyUse[] 
   tokens.forEach((token, at) => {
     if (token.kind !== "string" || !/^(node:)?process$/.test(token.text) || tokens[at - 1]?.text !== "from") return;
     if (bindsEnvBefore(tokens, at - 1))
-      habits.push({ line: token.line, sentence: "imports env; packages are libraries, the app reads it and hands it in" });
+      habits.push({ line: token.line, sentence: "imports env; packages are libraries, the app reads it and passes it in" });
   });
   return habits;
 }

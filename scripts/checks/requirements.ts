@@ -1,6 +1,5 @@
 /**
- * The rows of docs/requirements.md: what was asked for, and where it is kept. A row that says `met` names a rule and a
- * test; both must exist, or the document would promise more than the code holds.
+ * The rows of docs/requirements.md. A row that says `met` names a rule and a test, and both must exist.
  */
 import type { SpecRule } from "./spec-rules.ts";
 import { matchesTitle, type TestTitle } from "./test-titles.ts";
@@ -22,7 +21,7 @@ function splitRow(text: string): string[] {
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-/** Rows of the tables that have our columns; other tables (counts, words) are no business of this check. */
+/** Rows of the tables with these columns; other tables are not checked. */
 function readRows(text: string): { rows: RequirementRow[]; problems: string[] } {
   const rows: RequirementRow[] = [];
   const problems: string[] = [];
@@ -75,7 +74,7 @@ export function checkRequirements(text: string, rules: readonly SpecRule[], titl
   return problems;
 }
 
-/** One or more titles in a cell, parted by <br>; quotes or backticks around one are dress. */
+/** One or more titles in a cell, separated by <br>; quotes or backticks around a title are dropped. */
 function readTestNames(cell: string): string[] {
   const names = cell.split(/<br\s*\/?>/).map((name) => name.trim().replace(/^(`|")(.*)\1$/s, "$2"));
   return names.filter((name) => name !== "");

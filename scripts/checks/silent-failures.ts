@@ -1,6 +1,6 @@
 /**
- * Finds failures that are swallowed and tests that are switched off. The linter sees an empty block, but a comment is
- * enough to calm it; here a catch without code is silent whatever stands beside it.
+ * Finds failures that are swallowed and tests that are switched off. The linter accepts an empty block with a comment; here a catch without
+ * code is always a problem.
  */
 
 import { listSources, readText, reportProblems, repositoryRoot } from "../repository-files.ts";
@@ -21,11 +21,11 @@ function findSilentFailure(tokens: readonly Token[], token: Token, at: number): 
   if (token.kind !== "word") return null;
   const isMember = tokens[at - 1]?.text === "." || tokens[at - 1]?.text === "?.";
   if (token.text === "catch" && !isMember && isEmptyBlock(tokens, skipParentheses(tokens, at + 1)))
-    return "a catch without code; handle it, answer with a fault, or let it rise";
-  // The promise of a Promise.withResolvers() record is heard by those it is handed to; this only keeps an early end quiet.
+    return "a catch without code; handle it, answer with a fault, or rethrow it";
+  // The promise of a Promise.withResolvers() record is awaited elsewhere; the empty handler only avoids an early unhandled rejection.
   const isOfRecord = tokens[at - 2]?.text === "promise" && tokens[at - 3]?.text === ".";
   if (token.text === "catch" && isMember && !isOfRecord && isEmptyHandler(tokens, at + 1))
-    return ".catch with an empty handler; handle it, answer with a fault, or let it rise";
+    return ".catch with an empty handler; handle it, answer with a fault, or rethrow it";
   if (
     isMember &&
     ["skip", "skipIf", "runIf", "only", "todo"].includes(token.text) &&

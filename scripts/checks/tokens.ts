@@ -1,6 +1,6 @@
 /**
- * Cuts TypeScript into tokens, so that the checks of the house see code and not the words of comments and strings. It is
- * no parser: it knows where comments, strings, templates and regular expressions begin and end, and nothing of grammar.
+ * Cuts TypeScript into tokens, so that the checks read code and not the text of comments and strings. It is not a parser: it knows where
+ * comments, strings, templates and regular expressions begin and end, and no grammar.
  */
 
 export interface Token {

@@ -57,7 +57,7 @@ describe("the steps of the check", () => {
     expect(failed).toEqual([]);
   });
 
-  it("[H7] checks the types of every room that has a configuration of its own", () => {
+  it("[H7] checks the types of every package that has a configuration of its own", () => {
     const root = writeTemporaryTree({ "tsconfig.json": "{}", "apps/console/tsconfig.json": "{}", "apps/cli/package.json": "{}" });
 
     const names = listSteps({ root, node: "node" }).map(({ name }) => name);

@@ -5,7 +5,7 @@ import { writeTemporaryTree } from "./temporary-tree.ts";
 const manifest = (name: string, more: Record<string, unknown> = {}) => JSON.stringify({ name: `@astraflow/${name}`, ...more });
 const dependencies = (...names: string[]) => Object.fromEntries(names.map((name) => [name, "0.1.0"]));
 
-/** A small house in which everything is as it should be. */
+/** A small repository without problems. */
 const validFiles = {
   "package.json": JSON.stringify({ devDependencies: dependencies("vitest") }),
   "packages/protocol/package.json": manifest("protocol", {
@@ -30,11 +30,11 @@ const validFiles = {
   "test/whole.test.ts": 'import { it } from "vitest"; import { word } from "@astraflow/engine"; it("a", () => word);',
 };
 
-/** What the check says about the clean house with some files changed. */
+/** The problems of that repository with some files changed. */
 const checkWithFiles = (files: Record<string, string>) => checkLayers(writeTemporaryTree({ ...validFiles, ...files }));
 
 describe("layers", () => {
-  it("[H9] finds nothing in a clean house", () => {
+  it("[H9] finds nothing in a clean repository", () => {
     expect(checkWithFiles({})).toEqual([]);
   });
 
@@ -45,40 +45,40 @@ describe("layers", () => {
     });
 
     expect(problems).toEqual([
-      "packages/protocol/package.json: declares the arrow protocol -> engine, which is not in the table (protocol may know no other room)",
-      "packages/protocol/src/index.ts:2: uses the arrow protocol -> engine, which is not in the table (protocol may know no other room)",
+      "packages/protocol/package.json: declares protocol -> engine, which is not in the table (protocol may import no other package)",
+      "packages/protocol/src/index.ts:2: uses protocol -> engine, which is not in the table (protocol may import no other package)",
     ]);
   });
 
-  it("[H9] holds tests to the arrows too, except for the testing entrances", () => {
+  it("[H9] applies to tests too, except for the testing entry points", () => {
     const problems = checkWithFiles({ "packages/engine/src/b.test.ts": 'import { open } from "@astraflow/doors";' });
 
-    expect(problems).toEqual([expect.stringContaining("packages/engine/src/b.test.ts:1: uses the arrow engine -> doors")]);
+    expect(problems).toEqual([expect.stringContaining("packages/engine/src/b.test.ts:1: uses engine -> doors")]);
   });
 
-  it("[H9] refuses a room that is not in the table, and one without a manifest", () => {
+  it("[H9] refuses a package that is not in the table, and one without a manifest", () => {
     const problems = checkWithFiles({ "packages/utils/package.json": manifest("utils"), "packages/graph/src/index.ts": "" });
 
     expect(problems).toEqual([
-      expect.stringContaining("packages/graph: a room without a package.json"),
-      expect.stringContaining("packages/utils: unknown room"),
+      expect.stringContaining("packages/graph: a package without a package.json"),
+      expect.stringContaining("packages/utils: unknown package"),
     ]);
   });
 
-  it("[H9] leaves a package of another language alone, and no room that only says it is one", () => {
+  it("[H9] skips a package of another language, but not one that only has its manifest too", () => {
     const python = { "packages/models-python/pyproject.toml": "", "packages/models-python/tests/a.py": "import json" };
 
     expect(checkWithFiles(python)).toEqual([]);
     expect(checkWithFiles({ ...python, "packages/models-python/package.json": manifest("models-python") })).toHaveLength(1);
   });
 
-  it("[H9] refuses an import of a room that does not exist", () => {
+  it("[H9] refuses an import of a package that does not exist", () => {
     expect(checkWithFiles({ "test/b.test.ts": 'import "@astraflow/attic";' })).toEqual([
       expect.stringContaining("not in the table"),
     ]);
   });
 
-  it("[H10] refuses deep imports and relative imports that leave a room", () => {
+  it("[H10] refuses deep imports and relative imports into another package", () => {
     const problems = checkWithFiles({
       "packages/store/src/deep.ts": 'import { a } from "@astraflow/engine/src/a.ts";',
       "packages/store/src/wall.ts": 'import { a } from "../../engine/src/a.ts";',
@@ -87,14 +87,14 @@ describe("layers", () => {
     });
 
     expect(problems).toEqual([
-      'packages/store/src/deep.ts:1: "@astraflow/engine/src/a.ts" is a deep import; @astraflow/engine has one entrance',
+      'packages/store/src/deep.ts:1: "@astraflow/engine/src/a.ts" is a deep import; import @astraflow/engine',
       'packages/store/src/machine.ts:1: "/opt/a.ts" is a path of one machine; import by name',
-      'packages/store/src/wall.ts:1: "../../engine/src/a.ts" leaves packages/store through the wall; import packages/engine by its name',
-      'test/wall.test.ts:1: "../packages/engine/src/a.ts" leaves the root through the wall; import packages/engine by its name',
+      'packages/store/src/wall.ts:1: "../../engine/src/a.ts" is a relative import into another package; import packages/engine by its name',
+      'test/wall.test.ts:1: "../packages/engine/src/a.ts" is a relative import into another package; import packages/engine by its name',
     ]);
   });
 
-  it("[H10] opens testing entrances to tests only, and test support to tests only", () => {
+  it("[H10] allows testing entry points and test support in tests only", () => {
     const problems = checkWithFiles({
       "packages/store/src/a.ts": 'import { open } from "@astraflow/engine/testing";',
       "packages/store/src/b.ts": 'import { suite } from "./contract/suite.ts";',
@@ -102,12 +102,12 @@ describe("layers", () => {
     });
 
     expect(problems).toEqual([
-      'packages/store/src/a.ts:1: "@astraflow/engine/testing" is for tests only, and this file is no test',
-      'packages/store/src/b.ts:1: "./contract/suite.ts" is for tests only, and this file is no test',
+      'packages/store/src/a.ts:1: "@astraflow/engine/testing" is for tests only, and this file is not a test',
+      'packages/store/src/b.ts:1: "./contract/suite.ts" is for tests only, and this file is not a test',
     ]);
   });
 
-  it("[H10] refuses further entrances, and an entrance that exports with a star", () => {
+  it("[H10] refuses further entry points, and an entry point that exports with a star", () => {
     const problems = checkWithFiles({
       "packages/store/package.json": manifest("store", {
         exports: { ".": "./src/index.ts", "./sqlite": "./src/sqlite.ts" },
@@ -118,7 +118,7 @@ describe("layers", () => {
 
     expect(problems).toEqual([
       expect.stringContaining("lists every export by name"),
-      'packages/store/package.json: opens "./sqlite"; a room has the entrances "." and "./testing"',
+      'packages/store/package.json: exports "./sqlite"; a package has the entry points "." and "./testing"',
     ]);
   });
 
@@ -139,7 +139,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H9] lets the command line load other apps lazily, and no other room", () => {
+  it("[H9] lets the CLI load other apps lazily, and no other package", () => {
     const problems = checkWithFiles({
       "apps/cli/src/b.ts": 'import { main } from "@astraflow/scheduler";',
       "apps/worker/package.json": manifest("worker"),
@@ -148,7 +148,7 @@ describe("layers", () => {
 
     expect(problems).toEqual([
       expect.stringContaining('apps/cli/src/b.ts:1: "@astraflow/scheduler" is loaded at once'),
-      expect.stringContaining("apps/worker/src/index.ts:1: uses the arrow worker -> scheduler"),
+      expect.stringContaining("apps/worker/src/index.ts:1: uses worker -> scheduler"),
     ]);
   });
 

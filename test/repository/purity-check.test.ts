@@ -60,9 +60,9 @@ describe("purity", () => {
     expect(checkSource("process.nextTick(f);", turn)).toHaveLength(1);
   });
 
-  it("[H13] watches protocol, graph and session, and leaves tests and other rooms alone", () => {
-    for (const room of ["protocol", "graph", "session"])
-      expect(checkSource("Date.now();", `packages/${room}/src/deep/a.ts`)).toHaveLength(1);
+  it("[H13] watches protocol, graph and session, and leaves tests and other packages alone", () => {
+    for (const name of ["protocol", "graph", "session"])
+      expect(checkSource("Date.now();", `packages/${name}/src/deep/a.ts`)).toHaveLength(1);
     for (const file of [
       "packages/graph/src/a.test.ts",
       "packages/session/src/testing.ts",

@@ -1,4 +1,4 @@
-/** Plants small trees of files for the checks of the house to find fault with; each tree lives as long as its test. */
+/** Writes small trees of files for the tests of the checks; each tree is removed after its test. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 
 /** Writes the files (programs, which begin with `#!`, executable) into a new folder and returns it. */
 export function writeTemporaryTree(files: Record<string, string>): string {
-  const root = mkdtempSync(join(tmpdir(), "astra-house-"));
+  const root = mkdtempSync(join(tmpdir(), "astra-tree-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   for (const [path, text] of Object.entries(files)) {
     const file = join(root, path);

@@ -1,6 +1,5 @@
-// `astra scheduler`: reads the settings, starts a scheduler and prints the ready line. SIGTERM stops it in order; a second signal, one
-// before the ready line, or the end of --grace stop it at once. An engine that dies or is replaced ends the process. SIGHUP reads the
-// files of tokens and certificates again.
+// `astra scheduler`: reads the settings, starts a scheduler and prints the ready line. SIGTERM shuts down gracefully; a second one, one before
+// the ready line, or the end of --grace exits at once, and so does an engine that dies or is replaced. SIGHUP reloads tokens and certificates.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
@@ -13,9 +12,9 @@ import { settingTable } from "./settings/setting-table.ts";
 
 export interface SchedulerCommand {
   readonly name: "scheduler";
-  /** With the only values there are, where they can be counted. */
+  /** With the allowed values, if there are few. */
   readonly flags: readonly { readonly flag: string; readonly help: string; readonly values?: readonly string[] }[];
-  /** Runs until it is told to end; answers the exit code. */
+  /** Runs until it is stopped; returns the exit code. */
   run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
 }
 
@@ -47,7 +46,7 @@ export const schedulerCommand: SchedulerCommand = {
 
 async function runScheduler(config: SchedulerConfig): Promise<number> {
   const log = openLog(config);
-  // Whatever nobody caught has left some promise or callback in an unknown state: better to start again from the store.
+  // After an uncaught error the state is unknown: better to restart from the store.
   process.on("uncaughtException", (cause) => {
     log.fatal({ err: cause }, "scheduler.crashed");
     process.exit(exitCodes.failed);
@@ -73,12 +72,12 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
   }
   if (why instanceof Error) {
     log.fatal({ err: why }, "scheduler.died");
-    process.exit(exitCodes.failed); // doors without an engine or a store would only collect what they cannot keep
+    process.exit(exitCodes.failed); // doors without an engine or a store could only collect what they cannot store
   }
   log.info({ signal: why, graceMs: config.graceMs }, "scheduler.stopping");
   const isLate = await Promise.race([scheduler.stop().then(() => false), pause(config.graceMs, true, { ref: false })]);
   if (isLate) {
-    // Nothing is lost: what is not in the store was never answered.
+    // Nothing is lost: what is not in the store was never confirmed.
     log.warn({ graceMs: config.graceMs }, "scheduler.grace.over");
     process.exit(exitCodes.ok);
   }
@@ -86,24 +85,24 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
 }
 
 function describeReplacement(fault: Fault): string {
-  return `another scheduler has started under this one's name (${fault.message}); this one can write nothing any more and ends. Give each scheduler its own --replica or --data-dir.`;
+  return `another scheduler has started under this one's name (${fault.message}); this one can no longer write and exits. Give each scheduler its own --replica or --data-dir.`;
 }
 
-/** What was written on the command line is read by everyone who can list processes: an address with a password does not stay there. */
+/** Everyone who can list processes can read a command line, so an address with a password is removed from it. */
 function hidePasswordFromProcessList(argv: readonly string[]): void {
   if (argv.some((word) => /:\/\/[^/]*:[^/]*@/.test(word))) process.title = "astra scheduler";
 }
 
 interface SignalHandlers {
-  /** From here on there is something to end in order. */
+  /** From now on a signal shuts down gracefully. */
   markReady(): void;
-  /** From here on SIGHUP means something; before, whoever sent it has what they want, for nothing was read yet. */
+  /** Sets what SIGHUP does; before that it is ignored, because nothing has been read yet. */
   setReloadHandler(reload: () => Promise<void>): void;
-  /** The first wish to end after that; the second ends at once. */
+  /** Resolves with the first signal after that; the second one exits at once. */
   readonly stopRequested: Promise<NodeJS.Signals>;
 }
 
-/** Before the ready line nobody was promised anything, and a start that hangs must not outlive a wish to end. */
+/** Before the ready line nothing was accepted, so a signal exits at once, also from a start that hangs. */
 function installSignalHandlers(): SignalHandlers {
   const stopRequest = Promise.withResolvers<NodeJS.Signals>();
   let isReady = false;

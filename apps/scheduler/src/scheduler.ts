@@ -1,5 +1,5 @@
-// One running scheduler: the socket, the engine in its host, the doors between them, and the order in which they start and end.
-// Signals, exit codes and the ready line are the command's business (command.ts).
+// One running scheduler: the server, the engine in its host, the doors between them, and the order in which they start and stop. Signals, exit
+// codes and the ready line are in command.ts.
 
 import { hostname } from "node:os";
 import { createDoors, createMetricsRegistry, type SessionLimits, sessionPath } from "@astraflow/doors";
@@ -31,15 +31,15 @@ import { startupRetryPolicy, waitForStore } from "./store/store-retry.ts";
 export interface Scheduler {
   readonly http: string;
   readonly ws: string;
-  /** Settles only when the engine dies on its own, its store is taken away, or another took its name: with the reason. */
+  /** Resolves with the reason when the engine dies, its store disappears, or another scheduler takes its name. */
   readonly died: Promise<Error>;
-  /** Reads the files of tokens and certificates again, at once; what is missing there is revoked. */
+  /** Reads the files of tokens and certificates again; missing tokens are revoked at once. */
   reload(): Promise<void>;
-  /** Takes no new work, waits for the running turn, says goodbye to the workers. */
+  /** Takes no new work, waits for the running turn, closes the sessions of the workers. */
   stop(): Promise<void>;
 }
 
-/** Throws a StartupError, with nothing written, where it cannot run as configured. */
+/** Throws a StartupError, without writing anything, if it cannot run as configured. */
 export async function startScheduler(config: SchedulerConfig, log: Log = openLog(config)): Promise<Scheduler> {
   const material = config.tls === null ? null : await readTlsOrRefuse(config.tls);
   const server = await bindServer(config.listen, material);
@@ -133,7 +133,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     async stop() {
       readiness.markStopping();
       filePoller.stop();
-      // The engine first: while its last turn ends, /readyz can still say that no more work is wanted.
+      // The engine first: during its last turn /readyz can still report that no more work is accepted.
       await host.stop();
       stopMonitor();
       storeWatch.stop();
@@ -146,7 +146,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   };
 }
 
-/** After the store is ours, so that a start that was refused leaves no keys behind; an engine without credentials is ended again. */
+/** Called after the store is open, so that a refused start leaves no keys behind; stops the engine on failure. */
 async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {
   try {
     return openCredentials(options);
@@ -156,7 +156,7 @@ async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHo
   }
 }
 
-/** From now on what changes in the files of tokens and certificates counts. */
+/** Watches the files of tokens and certificates for changes. */
 function watchCredentials(
   { workerAuthenticator, reloadTokens, rotateKeys }: Credentials,
   server: BoundServer,
@@ -184,12 +184,12 @@ function watchCredentials(
   );
 }
 
-/** What single tenants have of their own, as the engine takes it. */
+/** The thresholds of single tenants, as the engine takes them. */
 function thresholdsByTenant({ tenants }: SchedulerConfig): Readonly<Record<string, Partial<TenantSettings>>> {
   return Object.fromEntries(Object.entries(tenants).map(([tenant, { thresholds }]) => [tenant, thresholds]));
 }
 
-/** A window that was set is everybody's, also that of workers that could do with more. */
+/** A configured window applies to all workers, also to those that could use a wider one. */
 function windowLimits({ sendWindow, recvWindow }: SchedulerConfig): Partial<SessionLimits> {
   return {
     ...(sendWindow !== null && { sendWindow, wideSendWindow: sendWindow }),
@@ -202,7 +202,7 @@ function describeError(problem: unknown): string | undefined {
   return problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
 }
 
-/** A fault of the store as a sentence with a way out, where its own words have none. The secret of its address is in neither. */
+/** The message of a store fault with a way out, and without the password of the address. */
 function explainStoreFault(cause: Fault, { store }: SchedulerConfig): string {
   const fix = suggestFix(cause, store);
   const text = cause.message.replace(/[.]$/, "") + (fix === null ? "" : `; ${fix}`);
@@ -211,7 +211,7 @@ function explainStoreFault(cause: Fault, { store }: SchedulerConfig): string {
 
 function suggestFix({ code, details }: Fault, store: SchedulerConfig["store"]): string | null {
   if ((code !== "E.STORE.OPEN" && code !== "E.STORE.BUSY") || details?.["isExplained"] === true) return null;
-  const other = store.of === "sqlite" ? "choose another place with --data-dir or --store" : "correct --store";
-  if (details?.["cluster"] !== undefined) return `say that name with --cluster, or ${other}`;
-  return store.of === "sqlite" ? other : `look at the server, or ${other}`;
+  const other = store.of === "sqlite" ? "choose another location with --data-dir or --store" : "correct --store";
+  if (details?.["cluster"] !== undefined) return `use that name with --cluster, or ${other}`;
+  return store.of === "sqlite" ? other : `check the server, or ${other}`;
 }

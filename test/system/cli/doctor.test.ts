@@ -32,7 +32,7 @@ it("[L13] the doctor looks at the server that the scheduler's own setting names,
     expect(found["schedulers"]).toContain("first (epoch 1");
     expect(refused).toMatchObject({
       code: 1,
-      server: { isGood: false, found: expect.stringContaining("does not let this user in with this password") },
+      server: { isGood: false, found: expect.stringContaining("rejects this user and password") },
     });
     expect(away).toMatchObject({ code: 1, server: { isGood: false, found: expect.stringContaining("ECONNREFUSED") } });
     for (const { stdout, stderr } of [there, refused, away])

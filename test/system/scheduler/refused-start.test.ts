@@ -130,7 +130,7 @@ describe("a scheduler that cannot start as it was told", () => {
     const end = await startWithDataDir(first.dataDir, "--cluster", "tokyo");
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
-    expect(end.stderr).toMatch(/belongs to cluster berlin, not to tokyo; say that name with --cluster/);
+    expect(end.stderr).toMatch(/belongs to cluster berlin, not to tokyo; use that name with --cluster/);
   });
 
   it("[O6] says which failpoint does not exist and ends with 2", async () => {

@@ -135,6 +135,6 @@ describe("session keys that change under a running scheduler", () => {
     const end = await runAstra(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir, "--log-level", "error"]);
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
-    expect(end.stderr).toMatch(/^error E\.CONFIG\.INVALID: .*session-keys\.json cannot be kept .*--data-dir\.\ndocs: .*\n$/);
+    expect(end.stderr).toMatch(/^error E\.CONFIG\.INVALID: .*session-keys\.json cannot be written .*--data-dir\.\ndocs: .*\n$/);
   });
 });

@@ -158,7 +158,7 @@ describe("a scheduler with TLS", () => {
     const empty = await start("--tls-cert", own.keyFile, "--tls-key", own.keyFile);
     expect(empty.stderr).toContain("contains no PEM certificate");
     const leaf = await start(...tls, "--client-ca", other.certFile, "--trust-domain", domain);
-    expect(leaf.stderr).toContain("which is no authority");
+    expect(leaf.stderr).toContain("which is not a CA certificate");
     expect([mixed, empty, leaf].map(({ stderr }) => stderr.includes("PRIVATE KEY"))).toEqual([false, false, false]);
   });
 });

@@ -209,7 +209,7 @@ describe("a scheduler on PostgreSQL", () => {
         const response = await fetch(`${http}/readyz`);
         return response.status === 503 ? response.json() : null;
       });
-      expect(readyz).toMatchObject({ error: "E.STORE.BUSY", message: expect.stringContaining("the store is away") });
+      expect(readyz).toMatchObject({ error: "E.STORE.BUSY", message: expect.stringContaining("the store is unavailable") });
       expect((await fetch(`${http}/healthz`)).status).toBe(200);
       expect((await api.send("GET", "/api/v1/runs")).status).toBe(503);
     } finally {
@@ -278,7 +278,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect(scheduler.stderr()).toContain("scheduler.started");
     expect(listed + scheduler.stdout() + scheduler.stderr()).not.toContain(server.password);
     expect(refused).toMatchObject({ code: 2, stdout: "" });
-    expect(refused.stderr).toMatch(/does not let this user in with this password; correct .* in --store/);
+    expect(refused.stderr).toMatch(/rejects this user and password; correct .* in --store/);
     expect(refused.stderr).not.toContain("a-wrong-guess");
   });
 });

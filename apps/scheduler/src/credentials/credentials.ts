@@ -1,5 +1,4 @@
-// All credentials of a running scheduler: tokens, session keys, the gate made of them, and the looking again at what may change on
-// disk. What each means is in the files it is made of; the order in which things start and end is in scheduler.ts.
+// All credentials of a running scheduler: tokens, session keys and the authenticators made of them, and reloading the token files.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,9 +19,9 @@ export interface Credentials {
   readonly authenticate: AuthenticateToken;
   /** For workers. */
   readonly workerAuthenticator: RefreshableAuthenticator;
-  /** Looks at the files. `isSure`: they are as they should be, so that what is missing is revoked at once. */
+  /** Reads the token files again. If the user asked for it explicitly, missing tokens are revoked at once. */
   reloadTokens(isExplicit: boolean): Promise<void>;
-  /** Turns the ring of session keys if it is time. */
+  /** Rotates the session keys if it is time. */
   rotateKeys(): void;
 }
 
@@ -33,7 +32,7 @@ export interface CredentialsOptions {
   readonly log: Log;
 }
 
-/** Throws a StartupError where the session keys cannot be kept. */
+/** Throws a StartupError if the session keys cannot be written. */
 export function openCredentials({ config, replica, environment, log }: CredentialsOptions): Credentials {
   const tokenRegistry = createTokenRegistry(toTokenEntries(config.tokens));
   const zero = environment.clock.now() - environment.clock.monotonic();
@@ -84,7 +83,7 @@ export function openCredentials({ config, replica, environment, log }: Credentia
 const toTokenEntries = (tokens: readonly AccessToken[]) =>
   tokens.map(({ secret, name, tenant, grants }) => ({ token: secret, user: name, tenant, grants }));
 
-/** Texts of the token files as they were read last. One that is gone is empty; one that cannot be read just now stays as it was. */
+/** The last texts of the token files. A deleted file is empty; one that cannot be read keeps its last text. */
 function createTokenFileReader(files: readonly string[], log: Log) {
   const texts = new Map<string, string>();
   const failing = new Set<string>();
@@ -100,7 +99,7 @@ function createTokenFileReader(files: readonly string[], log: Log) {
     }
   };
   return {
-    /** False while one of them could never be read: then nothing can be said about its tokens. */
+    /** False while one of them has never been read: then its tokens are unknown. */
     async readAll(): Promise<boolean> {
       await Promise.all(files.map(read));
       return files.every((path) => texts.has(path));

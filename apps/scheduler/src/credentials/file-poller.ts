@@ -1,16 +1,15 @@
-// Looks again and again at what may change on disk, one look at a time. Looking is the truth here, not being told by the system:
-// folders that are mounted, linked or written elsewhere tell nobody. What is looked at is the caller's business.
+// Checks files periodically, one check at a time. Polling instead of file events, because mounted and linked folders do not send events.
 
-/** Well below the five seconds within which a revoked credential must be worth nothing. */
+/** Well below the five seconds within which a revoked credential must stop working. */
 const pollMs = 1_000;
 
 export interface FilePoller {
-  /** Looks at once and takes what it sees for sure; resolves when that is done. */
+  /** Checks at once, as an explicit request; resolves when that is done. */
   pollNow(): Promise<void>;
   stop(): void;
 }
 
-/** `look` gets whether somebody has said that the files are as they should be. A look that throws is told of, and the next one comes. */
+/** `check` gets whether the user asked for it explicitly. A check that throws is reported, and polling goes on. */
 export function startFilePoller(
   check: (isExplicit: boolean) => Promise<void>,
   report: (problem: unknown) => void,
@@ -32,7 +31,7 @@ export function startFilePoller(
   timer.unref();
   return {
     async pollNow() {
-      // One that is under way may have read a file before it was changed.
+      // A running check may have read a file before it was changed.
       while (running !== null) await running;
       await start(true);
     },

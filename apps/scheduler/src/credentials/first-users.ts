@@ -1,12 +1,12 @@
-// What a scheduler does at its start for people and their files: the first user of a tenant without any, and a folder without the remains
-// of a crash. Neither keeps it from starting: the log says what could not be done.
+// Prepares users and blobs at the start: creates the first user of a tenant without any, and removes unfinished blobs of a crash. Failures are
+// logged and do not prevent the start.
 
 import type { DoorEnvironment } from "@astraflow/doors";
 import { type BlobStore, createFolderBlobStore, removeUnfinishedBlobs, type UserAccounts } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { AdminPassword } from "../settings/admin-passwords.ts";
 
-/** Older than any write that can still be under way, also of another scheduler that shares the folder. */
+/** Older than any write in progress, also of another scheduler that shares the folder. */
 const leftoverAgeMs = 86_400_000;
 
 export async function createFirstUsers(

@@ -1,5 +1,5 @@
-// The keys that sign session tokens, kept in a file of the data folder that only this user may read. When a key is due and when an
-// old one has had its time is decided by the ring (doors); here it is turned, written and read.
+// The keys that sign session tokens, in a file of the data folder that only this user may read. When keys are created and dropped is decided
+// by rotateKeys (doors); here they are rotated, written and read.
 
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
@@ -15,17 +15,17 @@ export interface SessionKeysOptions {
   readonly file: string;
   readonly ageMs: number;
   readonly lifeMs: number;
-  /** Wall time that goes on evenly. */
+  /** Wall time without jumps. */
   readonly now: () => number;
   readonly log: Log;
 }
 
 export interface SessionKeys extends KeyRing {
-  /** Makes a new key if it is time for one, and forgets those whose time is over. */
+  /** Creates a new key if one is due, and drops expired ones. */
   rotate(): void;
 }
 
-/** Throws a StartupError where the keys cannot be kept. */
+/** Throws a StartupError if the keys cannot be written. */
 export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
   const rotated = (keys: readonly SigningKey[]): readonly SigningKey[] =>
     rotateKeys(keys, now(), { ageMs, lifeMs, make: generateKey });
@@ -34,7 +34,7 @@ export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOp
     writeKeys(file, keys);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartupError(`${file} cannot be kept (${why}); choose another folder with --data-dir.`, cause);
+    throw new StartupError(`${file} cannot be written (${why}); choose another folder with --data-dir.`, cause);
   }
   return {
     keys: () => keys,
@@ -44,7 +44,7 @@ export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOp
       try {
         writeKeys(file, newKeys);
       } catch (cause) {
-        // A key that is not on disk signs nothing: the old ones go on until there is room again.
+        // A key that is not on disk must not sign anything: the old keys stay in use until a write succeeds.
         log.error({ file, problem: cause instanceof Error ? cause.message : String(cause) }, "session.keys.unwritten");
         return;
       }
@@ -59,7 +59,7 @@ const generateKey = (): Omit<SigningKey, "madeAt"> => ({
   secret: randomBytes(32),
 });
 
-/** Keys that others may have read, or that cannot be read, are worth nothing; without them sessions start afresh and nothing is lost. */
+/** Drops keys that others may have read, and a damaged file; then sessions start again and nothing is lost. */
 function readKeys(file: string, log: Log): readonly SigningKey[] {
   let text: string;
   try {
@@ -73,7 +73,7 @@ function readKeys(file: string, log: Log): readonly SigningKey[] {
     return [];
   }
   const keys = parseKeys(text);
-  if (keys === null) log.warn({ file, problem: "it does not hold keys" }, "session.keys.unread");
+  if (keys === null) log.warn({ file, problem: "it contains no keys" }, "session.keys.unread");
   return keys ?? [];
 }
 
@@ -98,11 +98,11 @@ function parseKey(value: unknown): SigningKey | null {
   return bytes.length === 32 ? { kid, secret: bytes, madeAt: madeAt as number } : null;
 }
 
-/** Written aside, flushed, then put in its place: a crash leaves the old file or the new one. */
+/** Writes aside, syncs, then renames: a crash leaves the old file or the new one. */
 function writeKeys(file: string, keys: readonly SigningKey[]): void {
   mkdirSync(dirname(file), { recursive: true });
   const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
-  // A new file each time: one that lies there from a crash may have other rights.
+  // A new file each time: one that a crash has left may have other permissions.
   const temporaryFile = `${file}.new`;
   rmSync(temporaryFile, { force: true });
   writeAndSync(temporaryFile, "wx", (handle) => writeSync(handle, `${JSON.stringify({ version: 1, keys: list })}\n`));

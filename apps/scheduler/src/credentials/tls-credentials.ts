@@ -1,23 +1,23 @@
-// The files of TLS: read, judged before they are used, and turned into what Node's servers take. Who is asked for a certificate, and
-// what is accepted of the protocol, is decided here; when the files are looked at again is in tls-reloader.ts.
+// Reads and validates the TLS files and turns them into options for Node's servers, with the accepted protocol versions and ciphers. Reloading
+// is in tls-reloader.ts.
 
 import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from "node:tls";
 import type { TlsFilePaths } from "../settings/config.ts";
 
-/** Files that were read and fit together. */
+/** Files that were read and belong together. */
 export interface ServerTlsCredentials {
   readonly cert: string;
   readonly key: string;
   readonly ca: string | null;
-  /** Wall time in ms at which the server's certificate ends. */
+  /** Wall time in ms at which the server's certificate expires. */
   readonly expiresAt: number;
-  /** Thumbprints of the authorities. */
+  /** Fingerprints of the client CAs. */
   readonly authorities: readonly string[];
 }
 
-/** The files cannot be used; the message is a sentence with the way out. */
+/** The files cannot be used; the message says what to do. */
 export class TlsFileError extends Error {}
 
 export async function readTlsCredentials(paths: TlsFilePaths): Promise<ServerTlsCredentials> {
@@ -31,7 +31,7 @@ export async function readTlsCredentials(paths: TlsFilePaths): Promise<ServerTls
   const other = authorities.find((one) => !one.ca);
   if (other !== undefined)
     throw new TlsFileError(
-      `--client-ca ${paths.clientCaFile} holds "${joinLines(other.subject)}", which is no authority; leave it out.`,
+      `--client-ca ${paths.clientCaFile} contains "${joinLines(other.subject)}", which is not a CA certificate; remove it.`,
     );
   const material = {
     cert,
@@ -43,7 +43,7 @@ export async function readTlsCredentials(paths: TlsFilePaths): Promise<ServerTls
   try {
     createSecureContext(secureContextOptions(material));
   } catch (cause) {
-    // What OpenSSL says of a key is about its form and never holds a part of it.
+    // OpenSSL describes the form of a key and never quotes a part of it.
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new TlsFileError(
       `--tls-cert ${paths.certFile} and --tls-key ${paths.keyFile} cannot be used together (${why}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
@@ -66,19 +66,19 @@ const certificatePattern = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE
 
 function parseCertificates(text: string, name: string): readonly X509Certificate[] {
   const blocks = text.match(certificatePattern) ?? [];
-  if (blocks.length === 0) throw new TlsFileError(`${name} holds no certificate; it must be PEM.`);
+  if (blocks.length === 0) throw new TlsFileError(`${name} contains no PEM certificate.`);
   return blocks.map((block) => {
     try {
       return new X509Certificate(block);
     } catch (cause) {
-      throw new TlsFileError(`${name} holds a certificate that cannot be read; write it again.`, { cause });
+      throw new TlsFileError(`${name} contains a damaged certificate; replace it.`, { cause });
     }
   });
 }
 
 const joinLines = (subject: string): string => subject.replaceAll("\n", ", ");
 
-/** Of TLS 1.2 only what keeps the past secret and is authenticated; TLS 1.3 has nothing else. */
+/** Of TLS 1.2 only authenticated ciphers with forward secrecy; TLS 1.3 has no others. */
 const ciphers = [
   "TLS_AES_256_GCM_SHA384",
   "TLS_CHACHA20_POLY1305_SHA256",
@@ -91,9 +91,9 @@ const ciphers = [
   "ECDHE-RSA-AES128-GCM-SHA256",
 ].join(":");
 
-/** What changes with the files. */
+/** The options that depend on the files. */
 export function secureContextOptions({ cert, key, ca }: Pick<ServerTlsCredentials, "cert" | "key" | "ca">): SecureContextOptions {
-  // A resumed TLS session is not asked for its certificate again: with workers' certificates every connection is judged anew.
+  // A resumed TLS session does not present its certificate again, so with client certificates every connection makes a full handshake.
   const noTickets = ca === null ? 0 : constants.SSL_OP_NO_TICKET;
   return {
     cert,
@@ -105,10 +105,10 @@ export function secureContextOptions({ cert, key, ca }: Pick<ServerTlsCredential
   };
 }
 
-/** What a stranger may cost before TLS stands. */
+/** How long a TLS handshake may take. */
 const tlsHandshakeTimeoutMs = 10_000;
 
-/** What is fixed with the server. A certificate is asked for and not demanded: callers of REST have none, and workers hear why not. */
+/** The options of the server. A client certificate is requested, not required: REST callers have none, and workers get a reason when refused. */
 export function tlsServerOptions(material: ServerTlsCredentials): TlsOptions {
   return {
     ...secureContextOptions(material),

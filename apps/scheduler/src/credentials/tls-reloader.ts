@@ -1,21 +1,21 @@
-// Looks at the files of TLS again: good new ones are taken into use, broken ones are told of and the old ones kept. Live connections
-// go on with what they have. How files are judged is in tls-credentials.ts.
+// Reloads the TLS files: valid new ones are used for new connections, broken ones are logged and the old ones stay in use. How files are
+// validated is in tls-credentials.ts.
 
 import type { Log } from "../platform/log.ts";
 import { type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";
 
-/** A certificate that ends within this is told of, once. */
+/** A certificate that expires within this time is logged, once. */
 const warnBeforeMs = 7 * 86_400_000;
 
 export interface TlsReloaderOptions {
   readonly first: ServerTlsCredentials;
-  /** Throws a TlsFileError where the files cannot be used. */
+  /** Throws a TlsFileError if the files cannot be used. */
   read(): Promise<ServerTlsCredentials>;
   readonly log: Log;
   readonly now: () => number;
-  /** From now on new connections use these. */
+  /** Uses these for new connections. */
   apply(material: ServerTlsCredentials): void;
-  /** An authority that was trusted is so no longer. */
+  /** A CA that was trusted no longer is. */
   onAuthorityRemoved(): void;
 }
 
@@ -28,7 +28,7 @@ export function createTlsReloader({ first, read, log, now, apply, onAuthorityRem
   let lastProblem = "";
   let lastAge = "";
 
-  /** Once for each certificate and each word. */
+  /** Logs each certificate once as expiring and once as expired. */
   const warnOfExpiry = (): void => {
     const event = used.expiresAt <= now() ? "tls.expired" : used.expiresAt - now() <= warnBeforeMs ? "tls.expiring" : "";
     const age = `${event} ${used.expiresAt}`;

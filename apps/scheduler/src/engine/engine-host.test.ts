@@ -87,6 +87,6 @@ it("[O13] an engine thread that dies is noticed, with the reason", async () => {
 
   host.push([cancelCommand(1)]);
 
-  expect((await host.died).message).toContain("failpoint turn.begun was told to throw");
+  expect((await host.died).message).toContain("failpoint turn.begun throws at pass");
   hosts.splice(0);
 });

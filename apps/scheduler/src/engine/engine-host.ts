@@ -1,8 +1,8 @@
-// Where the engine lives: in this thread, or in one of its own. Both hosts take batches of plain commands and give back batches of
-// plain effects, so that doors cannot tell them apart. What the engine is made of is in engine-start.ts.
+// Runs the engine in this thread or in a worker thread. Both hosts take batches of commands and return batches of effects, all plain data,
+// so that the doors need not know which one it is. How the engine is built is in engine-start.ts.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { releasePausedThreads } from "../platform/failpoints.ts";
@@ -10,30 +10,30 @@ import { type EngineHostGauge, type EngineListeners, type EngineStartOptions, st
 
 export interface EngineHost {
   push(items: readonly CommandRequest[]): void;
-  /** The engine's last word about itself; with a thread up to `gaugeIntervalMs` old. */
+  /** The engine's last gauge; from a thread it is up to `gaugeIntervalMs` old. */
   gauge(): EngineHostGauge;
   stop(): Promise<void>;
-  /** Settles only when the engine dies on its own, or is replaced: with the reason. Nothing can be done then but to end the process. */
+  /** Resolves with the reason when the engine dies or is replaced. Then the process has to end. */
   readonly died: Promise<Error>;
 }
 
-/** What the doors hear of the engine; its end is `died` of the host. */
+/** What the engine reports to the doors; its end is reported by `died`. */
 export type EngineHostListeners = Omit<EngineListeners, "onReplaced">;
 
 export interface EngineHostOptions extends EngineStartOptions {
   readonly threads: number;
 }
 
-/** How often the thread says how it is. Readiness is judged from these words, so it must be well below that limit. */
+/** How often the thread sends its gauge. Readiness is derived from it, so it must be well below the limit there. */
 export const gaugeIntervalMs = 250;
 
-/** How long a thread that has said its last word may take to end by itself. Ended from outside while it closes, it may take us along. */
+/** How long a stopped thread may take to exit. Terminated while it closes, it may crash the process. */
 const threadExitMs = 2_000;
 
-/** Into the thread. */
+/** Messages to the thread. */
 export type MessageToEngine = { readonly type: "push"; readonly items: readonly CommandRequest[] } | { readonly type: "stop" };
 
-/** Out of the thread. Errors do not cross threads whole, so they travel as data. */
+/** Messages from the thread. Errors do not survive the transfer, so they are sent as data. */
 export type MessageFromEngine =
   | { readonly type: "started"; readonly gauge: EngineHostGauge }
   | {
@@ -48,14 +48,14 @@ export type MessageFromEngine =
   | { readonly type: "stopped" };
 
 export function startEngineHost(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
-  return options.threads === 0 ? startInMainThread(options, listeners) : startInWorkerThread(options, listeners);
+  return options.threads === 0 ? startInMainThread(options, listeners) : new EngineThread(options, listeners).start();
 }
 
 async function startInMainThread(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
   const died = Promise.withResolvers<Error>();
   const engine = await startEngine(options, { ...listeners, onReplaced: died.resolve }, null);
   let batch: CommandRequest[] = [];
-  // Everything the sockets bring in one round of the event loop makes one batch: a turn, and its fsync, serves them all.
+  // Everything that arrives in one round of the event loop becomes one batch: one turn, with one fsync, handles all of it.
   const flush = () => {
     const items = batch;
     batch = [];
@@ -71,7 +71,7 @@ async function startInMainThread(options: EngineHostOptions, listeners: EngineHo
       flush();
       return engine.stop();
     },
-    // Without a thread an engine that breaks takes the process with it by itself: the error is nobody's.
+    // Without a thread an error of the engine is uncaught and ends the process by itself.
     died: died.promise,
   };
 }
@@ -80,88 +80,111 @@ function toError({ code, message, details }: Extract<MessageFromEngine, { type: 
   return code === null ? new Error(message) : new Fault(code as FaultCode, message, details);
 }
 
-async function startInWorkerThread(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
-  const pauseFlag = new Int32Array(new SharedArrayBuffer(4));
-  if (options.failpoints.some((point) => point.action === "pause")) process.on("SIGCONT", () => releasePausedThreads(pauseFlag));
-  const { port1: hostPort, port2: threadPort } = new MessageChannel();
-  const thread = new Worker(new URL("./engine-thread.ts", import.meta.url), {
-    workerData: { options, gate: pauseFlag, port: threadPort },
-    transferList: [threadPort],
-    name: "engine",
-    // With the usual young generation a thread keeps some fifty megabytes of garbage it need not; it is no faster for it.
-    resourceLimits: { maxYoungGenerationSizeMb: 24 },
-    // What the thread prints must not wait for this thread's event loop.
-    stdout: false,
-    stderr: false,
-  });
+/** The engine in a worker thread. Started by `start`, which rejects if the engine refuses to start. */
+class EngineThread implements EngineHost {
+  readonly #listeners: EngineHostListeners;
+  readonly #thread: Worker;
+  readonly #port: MessagePort;
+  readonly #started = Promise.withResolvers<void>();
+  readonly #stopped = Promise.withResolvers<void>();
+  readonly #exited = Promise.withResolvers<void>();
+  readonly #died = Promise.withResolvers<Error>();
+  #gauge: EngineHostGauge | null = null;
+  #isStopping = false;
 
-  let gauge: EngineHostGauge | undefined;
-  let isStopping = false;
-  const stopped = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  const died = Promise.withResolvers<Error>();
-  const exited = Promise.withResolvers<void>();
-  const sendToThread = (message: MessageToEngine) => hostPort.postMessage(message);
+  constructor(options: EngineHostOptions, listeners: EngineHostListeners) {
+    this.#listeners = listeners;
+    const pauseFlag = new Int32Array(new SharedArrayBuffer(4));
+    if (options.failpoints.some((point) => point.action === "pause"))
+      process.on("SIGCONT", () => releasePausedThreads(pauseFlag));
+    const { port1: hostPort, port2: threadPort } = new MessageChannel();
+    this.#port = hostPort;
+    this.#thread = new Worker(new URL("./engine-thread.ts", import.meta.url), {
+      workerData: { options, gate: pauseFlag, port: threadPort },
+      transferList: [threadPort],
+      name: "engine",
+      // With the default young generation a thread keeps some fifty megabytes of garbage and is no faster for it.
+      resourceLimits: { maxYoungGenerationSizeMb: 24 },
+      // What the thread prints must not wait for the event loop of this thread.
+      stdout: false,
+      stderr: false,
+    });
+    let crash: Error | undefined;
+    hostPort.on("message", (message: MessageFromEngine) => this.#handleMessage(message));
+    this.#thread.on("error", (cause) => {
+      crash = cause instanceof Error ? cause : new Error(String(cause));
+    });
+    this.#thread.on("exit", (code) => this.#handleExit(crash ?? new Error(`the engine's thread ended with code ${code}`)));
+  }
 
-  const handleMessage = (message: MessageFromEngine) => {
+  get died(): Promise<Error> {
+    return this.#died.promise;
+  }
+
+  async start(): Promise<EngineHost> {
+    try {
+      await this.#started.promise;
+      return this;
+    } catch (cause) {
+      await this.#endThread();
+      throw cause;
+    }
+  }
+
+  push(items: readonly CommandRequest[]): void {
+    this.#send({ type: "push", items });
+  }
+
+  gauge(): EngineHostGauge {
+    if (this.#gauge === null) throw new Error("the engine's thread has started without a gauge");
+    return this.#gauge;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#send({ type: "stop" });
+    await this.#stopped.promise;
+    await this.#endThread();
+  }
+
+  #send(message: MessageToEngine): void {
+    this.#port.postMessage(message);
+  }
+
+  #handleMessage(message: MessageFromEngine): void {
     switch (message.type) {
       case "effects":
-        return listeners.onEffects(message.effects);
-      case "gauge":
-        gauge = message.gauge;
-        return;
+        return this.#listeners.onEffects(message.effects);
       case "problem":
-        return listeners.onProblem(message.problem);
+        return this.#listeners.onProblem(message.problem);
+      case "gauge":
+        this.#gauge = message.gauge;
+        return;
       case "started":
-        gauge = message.gauge;
-        return started.resolve();
+        this.#gauge = message.gauge;
+        return this.#started.resolve();
       case "refused":
-        return started.reject(toError(message));
+        return this.#started.reject(toError(message));
       case "replaced":
-        return died.resolve(toError(message));
+        return this.#died.resolve(toError(message));
       case "stopped":
-        return stopped.resolve();
+        return this.#stopped.resolve();
     }
-  };
-  hostPort.on("message", handleMessage);
-  let crash: Error | undefined;
-  thread.on("error", (cause) => {
-    crash = cause instanceof Error ? cause : new Error(String(cause));
-  });
-  thread.on("exit", (code) => {
-    // Its end may overtake its last words, which say why.
-    for (let last = receiveMessageOnPort(hostPort); last; last = receiveMessageOnPort(hostPort))
-      handleMessage(last.message as MessageFromEngine);
-    hostPort.close();
-    exited.resolve();
-    const end = crash ?? new Error(`the engine's thread ended with code ${code}`);
-    started.reject(end);
-    if (isStopping) stopped.resolve();
-    else died.resolve(end);
-  });
-
-  const endThread = async () => {
-    await Promise.race([exited.promise, pause(threadExitMs, undefined, { ref: false })]);
-    await thread.terminate();
-  };
-  try {
-    await started.promise;
-  } catch (cause) {
-    await endThread();
-    throw cause;
   }
-  return {
-    push: (items) => sendToThread({ type: "push", items }),
-    gauge() {
-      if (!gauge) throw new Error("the engine's thread has started without saying how it is");
-      return gauge;
-    },
-    async stop() {
-      isStopping = true;
-      sendToThread({ type: "stop" });
-      await stopped.promise;
-      await endThread();
-    },
-    died: died.promise,
-  };
+
+  #handleExit(reason: Error): void {
+    // The exit may overtake the last messages, which say why.
+    for (let last = receiveMessageOnPort(this.#port); last; last = receiveMessageOnPort(this.#port))
+      this.#handleMessage(last.message as MessageFromEngine);
+    this.#port.close();
+    this.#exited.resolve();
+    this.#started.reject(reason);
+    if (this.#isStopping) this.#stopped.resolve();
+    else this.#died.resolve(reason);
+  }
+
+  async #endThread(): Promise<void> {
+    await Promise.race([this.#exited.promise, pause(threadExitMs, undefined, { ref: false })]);
+    await this.#thread.terminate();
+  }
 }

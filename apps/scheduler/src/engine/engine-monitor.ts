@@ -1,4 +1,4 @@
-// Feels the engine's pulse: readiness learns how it is, the log when its store goes away, comes back, or stops being trusted.
+// Reads the engine's gauge periodically: updates readiness, and logs when the store becomes unavailable, returns, or is not durable.
 
 import type { Log } from "../platform/log.ts";
 import { type EngineHost, gaugeIntervalMs } from "./engine-host.ts";
@@ -8,11 +8,11 @@ export interface EngineMonitorOptions {
   readonly host: Pick<EngineHost, "gauge">;
   readonly readiness: Pick<Readiness, "update">;
   readonly log: Log;
-  /** The store's name in the log. */
+  /** The store as the log names it. */
   readonly store: string;
 }
 
-/** The returned function ends it. */
+/** Returns the function that stops it. */
 export function startEngineMonitor({ host, readiness, log, store }: EngineMonitorOptions): () => void {
   readiness.update(host.gauge());
   let wasUnavailable = false;

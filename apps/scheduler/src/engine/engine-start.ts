@@ -1,5 +1,4 @@
-// Puts the engine into the real world: store, clock, names, dice, timers and crash points. The same for an engine in this thread
-// and in one of its own; how commands and effects travel is the business of the hosts.
+// Builds the engine with the real store, clock, ids, random numbers, timers and failpoints, for both hosts of engine-host.ts.
 
 import {
   type CommandRequest,
@@ -22,7 +21,7 @@ import { openStore } from "../store/store-factory.ts";
 import { monitorStore } from "../store/store-monitor.ts";
 import { toUnavailableFault } from "../store/store-retry.ts";
 
-/** Plain data, so that it can cross into a thread. */
+/** Plain data, so that it can be sent to a thread. */
 export interface EngineStartOptions {
   readonly store: StoreAddress;
   readonly cluster: string;
@@ -36,17 +35,17 @@ export interface EngineStartOptions {
 }
 
 export interface EngineListeners {
-  /** Effects of a turn that is on disk. */
+  /** Effects of a committed turn. */
   onEffects(effects: readonly Effect[]): void;
   onProblem(problem: EngineProblem): void;
-  /** Another process has taken this replica's name: nothing can be written from here any more. */
+  /** Another process has taken over this replica's name, so this one can no longer write. */
   onReplaced(fault: Fault): void;
 }
 
 export interface EngineHostGauge extends EngineGauge {
-  /** Turns cannot begin because the store does not answer. */
+  /** The store does not answer, so turns cannot begin. */
   readonly isStoreUnavailable: boolean;
-  /** Why the store is not trusted with commits at this moment; null when it is. */
+  /** Why commits are not durable at the moment; null when they are. */
   readonly storeDurabilityProblem: string | null;
 }
 
@@ -57,14 +56,14 @@ export interface RunningEngine {
   stop(): Promise<void>;
 }
 
-/** Refuses with the store's Fault when the store cannot be used; nothing is left open then. */
+/** Rejects with the Fault of the store if it cannot be used; then nothing is left open. */
 export async function startEngine(
   options: EngineStartOptions,
   listeners: EngineListeners,
   pauseFlag: Int32Array<SharedArrayBuffer> | null,
 ): Promise<RunningEngine> {
   const settings = buildEngineSettings(options);
-  // The configuration has said this in its own words already; no other way in may give the engine times that take work from the living.
+  // The configuration has been checked already; this also covers other callers, because wrong times would take tasks from live workers.
   const problems = settingsProblems(settings);
   if (problems.length > 0) throw fault("E.CONFIG.INVALID", problems.join(" "));
   const clock = createScaledClock(options.timeScale);
@@ -74,7 +73,7 @@ export async function startEngine(
       clock,
       timeScale: options.timeScale,
       turnsInFlight: options.turnsInFlight,
-      // Without armed points the store is not even told to pass them: that would cost a call per statement.
+      // Without armed failpoints the store gets none: they would cost a call per statement.
       ...(options.failpoints.length > 0 && { failpoint }),
     }),
     { onReplaced: listeners.onReplaced, now: () => performance.now() },
@@ -93,7 +92,7 @@ export async function startEngine(
           : (effects) => listeners.onEffects(effects.map((effect) => toRealTimeEffect(effect, clock))),
       scheduleWake(wakeAt, now) {
         clearTimeout(timer);
-        // At least one real millisecond: a deadline that has just passed must not spin the loop.
+        // At least one real millisecond, or a deadline that has just passed would spin the loop.
         if (!isStopped) timer = setTimeout(() => engine.wake(), Math.max(1, clock.toReal(wakeAt - now)));
       },
       failpoint,
@@ -128,12 +127,12 @@ export function buildEngineSettings(
     tenants: options.tenants,
     ackDeadlineMs: options.ackDeadlineMs,
     turnsInFlight: options.turnsInFlight,
-    // How often the engine looks is a matter of real time: a stall of the machine must not look longer because time is bent.
+    // The idle interval is real time: scaled, a stall of the machine would look longer than it is.
     idleMs: defaultSettings.idleMs * options.timeScale,
   };
 }
 
-/** Workers live in real time: what they are told of durations is turned back from the store's faster clock. */
+/** Workers run in real time, so the durations that they get are converted back from the scaled clock. */
 export function toRealTimeEffect(effect: Effect, clock: Pick<ScaledClock, "toReal">): Effect {
   if (effect.type === "answer" && effect.body?.of === "join") {
     const { leaseMs, heartbeatMs } = effect.body;

@@ -1,4 +1,4 @@
-// The entry of the engine's own thread: turns messages into calls and calls into messages, nothing else. Started by engine-host.ts.
+// The entry point of the engine's thread: turns messages into calls and calls into messages. Started by engine-host.ts.
 
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
@@ -15,17 +15,14 @@ interface EngineThreadData {
 const { options, gate: pauseFlag, port } = workerData as EngineThreadData;
 const sendToHost = (message: MessageFromEngine) => port.postMessage(message);
 
-/** A cause may hold anything, functions included, which no message can carry. */
+/** A cause may hold anything, also functions, which a message cannot carry. */
 function toPlainProblem(problem: EngineProblem): EngineProblem {
   const { code, message, details, cause } = problem;
   const why = cause instanceof Error ? (cause.stack ?? cause.message) : cause === undefined ? undefined : String(cause);
   return { code, message, details: JSON.parse(JSON.stringify(details)), ...(why !== undefined && { cause: why }) };
 }
 
-/**
- * All messages that wait are taken at once. Delivered one by one, each would start a turn of its own before the next could be seen,
- * and every turn costs an fsync.
- */
+/** Takes all waiting messages at once. Delivered one by one, each would start a turn of its own, and every turn costs an fsync. */
 function drainMessages(first: MessageToEngine): { items: CommandRequest[]; isStop: boolean } {
   const items: CommandRequest[] = [];
   let isStop = false;
@@ -58,7 +55,7 @@ try {
     if (items.length > 0) engine.push(items);
     if (!isStop) return;
     clearInterval(pulse);
-    // A rejection is nobody's and ends the thread, which is how the host hears of it.
+    // A rejection is uncaught and ends the thread, which the host notices.
     void stopEngine(engine);
   });
   sendToHost({ type: "started", gauge: engine.gauge() });

@@ -1,9 +1,9 @@
-// Whether this scheduler may be sent work: only while its store answers and its engine is known to be making turns. An engine that
-// hangs on its disk is not ready although its process lives.
+// Whether this scheduler is ready for work: its store answers and its engine makes turns. An engine that hangs on its disk is not ready,
+// although its process is alive.
 
 import type { EngineHostGauge } from "./engine-start.ts";
 
-/** The engine looks at its store every second even when nothing happens; this many of those may be missed. */
+/** The engine makes a turn every second even when it is idle; a few of them may be missed. */
 export const stalledMs = 5_000;
 
 export interface NotReadyReason {
@@ -12,11 +12,11 @@ export interface NotReadyReason {
 }
 
 export interface Readiness {
-  /** Takes note of the engine's state; called on a beat of the caller's. */
+  /** Called periodically with the gauge of the engine. */
   update(gauge: EngineHostGauge): void;
-  /** Why no work should be sent here now; null when it may. */
+  /** Why no work should be sent here now; null when ready. */
   notReadyReason(): NotReadyReason | null;
-  /** From now on: not ready, whatever the engine does. */
+  /** From now on not ready, whatever the engine does. */
   markStopping(): void;
 }
 
@@ -38,9 +38,8 @@ export function createReadiness(mono: () => number): Readiness {
       const silentMs = mono() - progressedAt;
       if (isStopping) return { code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" };
       if (silentMs === Number.POSITIVE_INFINITY) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
-      if (isStoreUndurable)
-        return { code: "E.STORE.DURABILITY", reason: "the store does not promise to keep what it is given; the log says why" };
-      if (isStoreUnavailable) return { code: "E.STORE.BUSY", reason: "the store is away; everything waits until it is back" };
+      if (isStoreUndurable) return { code: "E.STORE.DURABILITY", reason: "the store is not durable; see the log" };
+      if (isStoreUnavailable) return { code: "E.STORE.BUSY", reason: "the store is unavailable; work waits until it returns" };
       if (silentMs > stalledMs)
         return { code: "E.STORE.BUSY", reason: `the engine has not made a turn for ${Math.round(silentMs / 1_000)} s` };
       return null;

@@ -1,4 +1,4 @@
-// The real outside of the doors: the machine's clocks and timers, unguessable names, the log.
+// The environment of the doors in production: real clocks and timers, unguessable ids, the log.
 
 import { randomBytes } from "node:crypto";
 import type { DoorEnvironment } from "@astraflow/doors";
@@ -17,7 +17,7 @@ export function createDoorEnvironment(log: Log, isDebug = false): DoorEnvironmen
         return () => clearTimeout(timer);
       },
     },
-    // 144 bits: a session's name opens that session.
+    // 144 bits, because the id of a session gives access to it.
     ids: { next: () => randomBytes(18).toString("base64url") },
     isDebug,
     log: ({ level, event, ...fields }) => log[level](fields, event),

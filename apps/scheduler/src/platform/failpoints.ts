@@ -1,12 +1,11 @@
-// Named crash points: ASTRA_FAILPOINTS=name=action[@n],… makes the n-th pass of a point (the first by default) kill, end, throw or
-// pause the process. For tests and for people who want to see that a crash at the worst moment loses nothing. The points
-// themselves are called by the engine and the store.
+// Failpoints: ASTRA_FAILPOINTS=name=action[@n],… makes the n-th pass of a failpoint (the first by default) kill, exit, throw or pause. For
+// tests, and to see that a crash at the worst moment loses nothing. The engine and the store call them.
 
 import { writeSync } from "node:fs";
 import { engineFailpoints } from "@astraflow/engine";
 import { postgresFailpoints, sqliteFailpoints } from "@astraflow/store";
 
-/** What a point can do. `pause` holds the thread that passes it until the process gets SIGCONT. */
+/** The actions, with their help. */
 export const failpointActions = {
   kill: "ends the process at once, as kill -9 does",
   exit: "ends that thread, and with it the process, with code 1",
@@ -20,7 +19,7 @@ export const failpointNames: readonly string[] = [...engineFailpoints, ...sqlite
 export interface Failpoint {
   readonly name: string;
   readonly action: FailpointAction;
-  /** Acts at this pass, counted from 1, and never again. */
+  /** Acts at this pass only, counted from 1. */
   readonly pass: number;
 }
 
@@ -35,22 +34,24 @@ export function parseFailpoints(text: string): { points: readonly Failpoint[]; p
     if (!match)
       problems.push(`ASTRA_FAILPOINTS has "${part}", which is not NAME=ACTION or NAME=ACTION@N; see astra doctor --failpoints.`);
     else if (!failpointNames.includes(name)) {
-      problems.push(`ASTRA_FAILPOINTS names "${name}", which does not exist; there are ${failpointNames.join(", ")}.`);
+      problems.push(`Unknown failpoint "${name}" in ASTRA_FAILPOINTS; use one of ${failpointNames.join(", ")}.`);
     } else if (!action) {
-      problems.push(`ASTRA_FAILPOINTS wants "${actionName}" at ${name}; it can ${Object.keys(failpointActions).join(", ")}.`);
+      problems.push(
+        `Unknown failpoint action "${actionName}" for ${name} in ASTRA_FAILPOINTS; use one of ${Object.keys(failpointActions).join(", ")}.`,
+      );
     } else points.push({ name, action, pass: Number(pass) });
   }
   return { points, problems };
 }
 
-/** What the actions need of the process they act on. */
+/** What the actions do to the process. */
 export interface ProcessControl {
   kill(): void;
   exit(): void;
   pause(): void;
 }
 
-/** The function the engine and the store call; it only counts where something is armed. */
+/** The function that the engine and the store call at each failpoint. */
 export function armFailpoints(points: readonly Failpoint[], control: ProcessControl): (name: string) => void {
   if (points.length === 0) return () => undefined;
   const passes = new Map<string, number>();
@@ -59,21 +60,21 @@ export function armFailpoints(points: readonly Failpoint[], control: ProcessCont
     passes.set(name, pass);
     const point = points.find((one) => one.name === name && one.pass === pass);
     if (!point) return;
-    if (point.action === "throw") throw new Error(`failpoint ${name} was told to throw at pass ${pass}`);
+    if (point.action === "throw") throw new Error(`failpoint ${name} throws at pass ${pass}`);
     control[point.action]();
   };
 }
 
 /**
- * The hands of a real process. With a gate the passing thread alone waits and the others go on, so that a stalled engine can be
- * watched from outside; without one (a single thread) the whole process stops. SIGCONT ends both.
+ * The actions on the real process. With a pause flag only the thread at the failpoint waits, so that a stalled engine can be observed from
+ * outside; without one (a single thread) the whole process stops. SIGCONT resumes both.
  */
 export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | null): ProcessControl {
   return {
     kill: () => void process.kill(process.pid, "SIGKILL"),
     exit: () => process.exit(1),
     pause: () => {
-      // Written past the log, which may live in another thread: whoever paused us wants to know when we stand.
+      // Written directly, because the log may live in another thread: tests wait for this line.
       writeSync(2, `${JSON.stringify({ level: 40, pid: process.pid, msg: "failpoint.paused" })}\n`);
       if (pauseFlag) Atomics.wait(pauseFlag, 0, 0);
       else process.kill(process.pid, "SIGSTOP");
@@ -81,7 +82,7 @@ export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | 
   };
 }
 
-/** Lets every thread that waits at the gate go on, and none wait again. */
+/** Resumes every paused thread; later pauses do not wait. */
 export function releasePausedThreads(pauseFlag: Int32Array<SharedArrayBuffer>): void {
   Atomics.store(pauseFlag, 0, 1);
   Atomics.notify(pauseFlag, 0);

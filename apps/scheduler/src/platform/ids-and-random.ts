@@ -1,4 +1,4 @@
-// Names, dice and digests of the real world, as the engine asks for them. The simulator brings its own.
+// Ids, random numbers and digests for the engine in production. The simulator has its own.
 
 import { createHash, randomFillSync } from "node:crypto";
 
@@ -9,7 +9,7 @@ export function digestText(text: string): string {
   return createHash("sha256").update(text).digest("base64url").slice(0, digestChars);
 }
 
-/** 0 <= n < 1, from 32 random bits at a time out of a pool, because one call to the system per roll is slow. */
+/** 0 <= n < 1, from a pool of 32-bit numbers, because one system call per number is slow. */
 export function createRandom(fill: (into: Uint32Array) => void = randomFillSync): { next(): number } {
   const pool = new Uint32Array(1_024);
   let left = 0;
@@ -27,7 +27,7 @@ export function createRandom(fill: (into: Uint32Array) => void = randomFillSync)
 
 /**
  * UUIDv7: 48 bits of time, then a 12-bit counter, then 62 random bits. Ids made later sort later, also within one millisecond and
- * when the given time stands still or goes back: then the last instant is kept and the counter raised.
+ * when the time stands still or goes back: then the last instant is used and the counter is raised.
  */
 export function createIdGenerator(fill: (into: Uint8Array) => void = randomFillSync): { next(now: number): string } {
   const random = new Uint8Array(8 * 256);

@@ -16,15 +16,19 @@ it("[O30] a certificate that cannot be trusted is refused at once, with the way 
   for (const code of ["DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE"])
     expect(openFault(errorWithCode(code))).toMatchObject({
       code: "E.STORE.OPEN",
-      message: expect.stringMatching(/^db:5432\/astra shows a certificate .*sslmode=verify-full&sslrootcert=FILE.*no-verify/),
+      message: expect.stringMatching(/^db:5432\/astra presents a certificate .*sslmode=verify-full&sslrootcert=FILE.*no-verify/),
     });
   expect(openFault(errorWithCode("CERT_HAS_EXPIRED")).message).toMatch(/has expired; renew it/);
   expect(openFault(errorWithCode("ERR_TLS_CERT_ALTNAME_INVALID")).message).toMatch(/for another name/);
 });
 
 it("[O30] a server that denies user, password or database has answered, and the sentence says what to correct", () => {
-  expect(openFault(errorWithCode("28P01", { severity: "FATAL" })).message).toMatch(/with this password; correct .*# as %23/);
-  expect(openFault(errorWithCode("3D000", { severity: "FATAL" })).message).toMatch(/has no such database; make it with createdb/);
+  expect(openFault(errorWithCode("28P01", { severity: "FATAL" })).message).toMatch(
+    /rejects this user and password; correct .*# as %23/,
+  );
+  expect(openFault(errorWithCode("3D000", { severity: "FATAL" })).message).toMatch(
+    /has no such database; create it with createdb/,
+  );
   expect(explainConnectionRefusal(errorWithCode("ECONNREFUSED"))).toBeNull();
   expect(explainConnectionRefusal("no error at all")).toBeNull();
 });
@@ -41,6 +45,6 @@ it("[O30] a server without TLS is refused at once where TLS was asked for", asyn
 
   expect(refused).toMatchObject({
     code: "E.STORE.OPEN",
-    message: expect.stringMatching(/does not speak TLS; .*sslmode=disable/),
+    message: expect.stringMatching(/does not support TLS; .*sslmode=disable/),
   });
 });

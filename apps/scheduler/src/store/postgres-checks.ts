@@ -1,27 +1,26 @@
-// What `astra doctor` says about a PostgreSQL server: whether schedulers can share it without losing what they promise. Pure; who
-// looked at the server is the store.
+// Rates a PostgreSQL server for `astra doctor`: whether it is a safe store for schedulers. Pure; the inspection is made by the store.
 
 import type { PostgresInspection } from "@astraflow/store";
 
-/** One line of the doctor; the CLI prints it as it is. */
+/** One line of `astra doctor`. */
 export interface StoreCheck {
   readonly name: string;
   readonly isGood: boolean;
   readonly found: string;
-  /** What to do; only where it is not good, or could be better. */
+  /** What to do, where something should be improved. */
   readonly advice?: string;
 }
 
-/** What was seen of a server, with our own clock at the moment its clock was read, and how long the reading took. */
+/** The inspection of a server, with this machine's clock at that moment, and how long the inspection took. */
 export interface ServerInspection extends PostgresInspection {
   readonly ownClockMs: number;
   readonly tookMs: number;
 }
 
 const versionMin = 14;
-/** Anything weaker answers before the commit is on disk here and, where there is one, at the synchronous standby. */
+/** Weaker modes answer before the commit is on disk here and at the synchronous standby, if there is one. */
 const durableCommitModes = ["on", "remote_apply"];
-/** Deadlines follow the server's clock; further off than this, instants in logs and pages mislead. */
+/** Deadlines follow the server's clock; with a larger difference, times in logs and pages mislead. */
 const clockLagMsMax = 2_000;
 
 export function checkServer(inspection: ServerInspection, address: string): StoreCheck[] {
@@ -41,7 +40,7 @@ function checkVersion({ version, isReplica }: ServerInspection, address: string)
       name: "postgres",
       isGood: false,
       found: `${found}, a standby`,
-      advice: "Name the server that takes writes with --store",
+      advice: "Use the primary server with --store",
     };
   const isGood = Number.parseInt(version, 10) >= versionMin;
   return { name: "postgres", isGood, found, ...(!isGood && { advice: `Version ${versionMin} or newer is needed` }) };
@@ -57,20 +56,20 @@ function checkDurability({ fsync, fullPageWrites, synchronousCommit }: ServerIns
     name: "postgres durability",
     isGood: weak.length === 0,
     found: `fsync ${fsync}, full_page_writes ${fullPageWrites}, synchronous_commit ${synchronousCommit}`,
-    ...(weak.length > 0 && { advice: `What is answered may be lost in a crash; set ${weak.join(" and ")}` }),
+    ...(weak.length > 0 && { advice: `Confirmed work may be lost in a crash; set ${weak.join(" and ")}` }),
   };
 }
 
 function checkSchema({ schema, schemaKnown, cluster }: ServerInspection): StoreCheck {
   const name = "postgres schema";
-  if (schema === null) return { name, isGood: true, found: "none yet; the first scheduler makes it" };
+  if (schema === null) return { name, isGood: true, found: "none yet; the first scheduler creates it" };
   const found = `version ${schema}, cluster ${cluster ?? "unknown"}`;
   if (schema > schemaKnown)
     return { name, isGood: false, found, advice: `This program knows up to ${schemaKnown}; install the newer one` };
   return { name, isGood: true, found, ...(schema < schemaKnown && { advice: `The next start brings it to ${schemaKnown}` }) };
 }
 
-/** Half of the reading's length is nobody's lag. */
+/** The server's clock is read halfway through the request. */
 function checkClock({ clockMs, ownClockMs, tookMs }: ServerInspection): StoreCheck {
   const lag = Math.round(clockMs - (ownClockMs - tookMs / 2));
   const isGood = Math.abs(lag) <= clockLagMsMax;
@@ -79,7 +78,7 @@ function checkClock({ clockMs, ownClockMs, tookMs }: ServerInspection): StoreChe
     name: "postgres clock",
     isGood,
     found,
-    ...(!isGood && { advice: "Set both by the network's time; deadlines follow the server's clock" }),
+    ...(!isGood && { advice: "Synchronise both clocks with NTP; deadlines follow the server's clock" }),
   };
 }
 
@@ -88,5 +87,5 @@ function listReplicas({ replicas, clockMs }: ServerInspection): StoreCheck {
     const seen = seenAt === null ? "never seen" : `seen ${Math.max(0, Math.round((clockMs - seenAt) / 1_000))} s ago`;
     return `${name} (epoch ${epoch}, ${seen})`;
   };
-  return { name: "schedulers", isGood: true, found: replicas.length === 0 ? "none has been here" : replicas.map(one).join(", ") };
+  return { name: "schedulers", isGood: true, found: replicas.length === 0 ? "none so far" : replicas.map(one).join(", ") };
 }

@@ -37,6 +37,6 @@ it("[O22] a folder that cannot keep the name, and a file that holds none, are re
   writeFileSync(join(folder, "replica_name"), "two words\n");
   writeFileSync(join(folder, "file"), "");
 
-  expect(() => loadOrCreateReplicaName(folder, "h")).toThrow("holds no name; remove it to get a new one");
+  expect(() => loadOrCreateReplicaName(folder, "h")).toThrow("contains no name; delete it to get a new one");
   expect(() => loadOrCreateReplicaName(join(folder, "file", "below"), "h")).toThrow("name this scheduler with --replica");
 });

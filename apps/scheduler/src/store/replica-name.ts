@@ -21,11 +21,11 @@ export function loadOrCreateReplicaName(dataDir: string, host: string): string {
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new StartupError(
-      `${file} cannot be kept (${why}); choose another folder with --data-dir, or name this scheduler with --replica.`,
+      `${file} cannot be written (${why}); choose another folder with --data-dir, or name this scheduler with --replica.`,
       cause,
     );
   }
-  throw new StartupError(`${file} holds no name; remove it to get a new one, or put the old one back.`, undefined);
+  throw new StartupError(`${file} contains no name; delete it to get a new one, or restore the old one.`, undefined);
 }
 
 function generateReplicaName(host: string): string {
@@ -33,7 +33,7 @@ function generateReplicaName(host: string): string {
   return `${safeHost.slice(0, hostCharsMax) || "scheduler"}-${randomBytes(4).toString("hex")}`;
 }
 
-/** Part by part: the recursive `mkdirSync` of Node never returns where the system answers a mkdir with ENOENT, as below /proc. */
+/** One folder at a time: the recursive `mkdirSync` of Node never returns where mkdir fails with ENOENT, as below /proc. */
 function createFolder(dir: string): void {
   if (existsSync(dir)) return;
   createFolder(dirname(dir));
@@ -44,7 +44,7 @@ function createFolder(dir: string): void {
   }
 }
 
-/** Written aside, flushed, then given its name: a crash leaves no half a name, and the first of two writers wins. */
+/** Writes aside, syncs, then links: a crash never leaves half a file, and the first of two writers wins. */
 function createFileOnce(file: string, text: string): void {
   const temporaryFile = `${file}.${process.pid}`;
   const handle = openSync(temporaryFile, "w", 0o600);

@@ -1,5 +1,4 @@
-// Opens the store that was chosen, for the engine and, read-only, for the doors. The only file that knows both kinds; which one it
-// is to be is in the config.
+// Opens the configured store, for the engine and, read-only, for the doors.
 
 import type { Store, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
@@ -8,7 +7,7 @@ import type { StoreAddress } from "../settings/store-address.ts";
 import { type StoreFileWatch, watchStoreFile } from "./store-file-watch.ts";
 
 export interface OpenStoreOptions {
-  /** A file's clock is this process's; a server brings its own. */
+  /** For SQLite; a PostgreSQL server has its own clock. */
   readonly clock: ClockPair;
   readonly timeScale: number;
   readonly turnsInFlight: number;
@@ -25,7 +24,7 @@ export function openStoreReader(address: StoreAddress): StoreReader {
   return address.of === "sqlite" ? openSqliteReader({ file: address.file }) : openPostgresReader({ url: address.url });
 }
 
-/** Only a file can be taken away under its scheduler; a server that goes away comes back. */
+/** Only a file can be deleted under its scheduler; a server that is away comes back. */
 export async function watchForStoreLoss(address: StoreAddress): Promise<StoreFileWatch> {
   if (address.of === "sqlite") return watchStoreFile(address.file);
   return { gone: new Promise(() => undefined), stop: () => undefined };

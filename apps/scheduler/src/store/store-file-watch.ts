@@ -1,12 +1,12 @@
-// Notices that the store's file was deleted or replaced under a running scheduler. SQLite would go on writing into a file that has no
-// name any more, and everything accepted from then on would be gone with the process: better to stop and say so.
+// Detects that the store's file was deleted or replaced while the scheduler runs. SQLite would keep writing into a file without a name, and
+// everything accepted from then on would be lost, so the scheduler stops instead.
 
 import { stat } from "node:fs/promises";
 
 const checkMs = 1_000;
 
 export interface StoreFileWatch {
-  /** Settles only when the file is no longer the one that was opened. */
+  /** Resolves when the file is no longer the one that was opened. */
   readonly gone: Promise<Error>;
   stop(): void;
 }
@@ -20,7 +20,7 @@ export async function watchStoreFile(file: string): Promise<StoreFileWatch> {
       (cause: NodeJS.ErrnoException) => (cause.code === "ENOENT" || cause.code === "ENOTDIR" ? "was deleted" : null),
     );
     if (why !== null)
-      gone.resolve(new Error(`the store ${file} ${why} while it was in use; put it back, or start again with what is there now`));
+      gone.resolve(new Error(`the store ${file} ${why} while it was in use; put it back, or restart with the present file`));
   };
   const timer = setInterval(() => void checkFile(), checkMs);
   return { gone: gone.promise, stop: () => clearInterval(timer) };

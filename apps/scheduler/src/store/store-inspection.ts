@@ -1,4 +1,4 @@
-// Looks at the store that an address names, for `astra doctor`: reads, and changes nothing. What it means is judged in postgres-checks.ts.
+// Inspects a store for `astra doctor`, read-only. The findings are rated in postgres-checks.ts.
 
 import { Fault } from "@astraflow/protocol";
 import { SettingProblem } from "@astraflow/settings";

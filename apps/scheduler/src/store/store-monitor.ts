@@ -1,28 +1,27 @@
-// Stands between engine and store and notices three things the engine only waits out: that the store is away, and that it does not
-// promise to keep what it is given, which make this scheduler unready, and that another process has taken over this replica's name,
-// which must end it. Passes every call on unchanged.
+// Wraps the store and detects what the engine only retries: that the store is unavailable or not durable, which makes this scheduler not
+// ready, and that another process has taken over this replica's name, which must end it. Every call is passed on unchanged.
 
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 
 export interface MonitoredStore {
   readonly store: Store;
-  /** Whether the last turn could not even begin. */
+  /** Whether the last turn could not begin. */
   isUnavailable(): boolean;
-  /** Why commits are refused to be trusted, in the store's own words; null when they are not. */
+  /** Why commits are not durable, as the store reports it; null when they are. */
   durabilityProblem(): string | null;
 }
 
 export interface StoreMonitorOptions {
-  /** Called once, with the store's own words. */
+  /** Called once, with the fault of the store. */
   onReplaced(fault: Fault): void;
   /** Monotonic, milliseconds. */
   now(): number;
 }
 
 /**
- * A store that was too weak is so until a commit succeeds, or until nothing was refused for this long: a scheduler that gets no work
- * because it is unready commits nothing, and would never find out.
+ * A durability problem lasts until a commit succeeds, or until none was refused for this long: a scheduler that is not ready gets no work,
+ * so it commits nothing and would never notice that the problem is gone.
  */
 export const durabilityProblemMs = 30_000;
 
@@ -37,7 +36,7 @@ export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOpti
   };
   const watchCommit = (tx: TurnTransaction): TurnTransaction => {
     const commit = tx.commit.bind(tx);
-    // Laid over the turn itself: its rows are read thousands of times, and a detour would be paid for each.
+    // Patched on the transaction itself: its rows are read thousands of times, and a wrapper would cost each read.
     tx.commit = async (turn, units): Promise<CommitOutcome> => {
       const committed = await commit(turn, units);
       if (committed.outcome === "committed") durabilityProblem = null;
@@ -63,7 +62,7 @@ export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOpti
   };
   return {
     store: {
-      // A name that is in use at the start is a refusal to start, not the end of something that ran.
+      // A name that is in use at the start is a refusal to start, not a replacement.
       open: (me) => inner.open(me),
       begin: (want) => trackAvailability(inner.begin(want)).then(watchCommit),
       settle: (turn) => trackAvailability(inner.settle(turn)),

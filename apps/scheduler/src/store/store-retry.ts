@@ -1,5 +1,5 @@
-// A scheduler and its database are often started together, and the database takes longer. A start that only meets a store that is
-// away is tried again for a while, with a word in the log; what time cannot mend is refused at once.
+// A scheduler and its database are often started together, and the database takes longer. A store that does not answer at the start is tried
+// again for a while, with a line in the log; every other problem ends the start at once.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { Fault } from "@astraflow/protocol";
@@ -10,13 +10,13 @@ export interface StoreRetryPolicy {
   readonly retryDelayMs: number;
   /** Monotonic, milliseconds. */
   now(): number;
-  /** Told once, when the waiting begins. */
+  /** Called once, when the waiting begins. */
   onFirstFailure(cause: Fault): void;
 }
 
 export const startupRetryPolicy = { giveUpAfterMs: 60_000, retryDelayMs: 250, now: () => performance.now() } as const;
 
-/** The server's own codes for "not now": it is starting, ending, or full. */
+/** PostgreSQL codes for a server that is starting, stopping or full. */
 const temporaryErrorCodes = /^(57P0|53)/;
 
 /**
