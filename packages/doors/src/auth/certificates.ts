@@ -57,7 +57,7 @@ export function parseUriNames(names: string): readonly string[] {
 }
 
 /** The worker, or all workers of the tenant, that a certificate proves. */
-export interface CertificateSubject {
+interface CertificateSubject {
   readonly tenant: string;
   /** Null: any worker of the tenant. */
   readonly instance: string | null;

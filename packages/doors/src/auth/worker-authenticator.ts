@@ -2,7 +2,7 @@
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
-import { type CertificateSubject, type PeerCertificate, parseCertificateSubject } from "./certificates.ts";
+import { type PeerCertificate, parseCertificateSubject } from "./certificates.ts";
 import {
   type IssuedSessionToken,
   type KeyRing,
@@ -75,41 +75,18 @@ export function createWorkerAuthenticator(options: WorkerAuthenticatorOptions): 
     for (const listener of [...listeners]) listener();
   };
 
-  /** The certificate, if it proves that the peer is this worker. */
-  const verifyCertificate = ({ tenant, instance, certificate }: WorkerCredentials): PeerCertificate | Fault => {
-    if (trustDomain === null)
-      return fault("E.AUTH.MTLS_REQUIRED", "a client certificate is required, but this address does not accept one");
-    if (certificate === null) return fault("E.AUTH.MTLS_REQUIRED", "a client certificate is required on the TLS connection");
-    const problem = certificate.problem ?? (certificate.expiresAt <= environment.clock.now() ? "it has expired" : null);
-    const name = problem ?? parseCertificateSubject(certificate, trustDomain);
-    if (typeof name === "string") return fault("E.AUTH.MTLS_REQUIRED", `the client certificate cannot be used: ${name}`);
-    return isSubjectOf(name, tenant, instance)
-      ? certificate
-      : fault("E.SESSION.DENIED", "the client certificate belongs to another tenant or worker");
-  };
-
-  const authenticateByToken = ({
-    token,
-    tenant,
-  }: WorkerCredentials): Pick<AuthenticatedWorker, "user" | "credential"> | Fault => {
-    if (token === null || token === "") return fault("E.AUTH.MISSING_TOKEN", "auth.token is missing");
-    const found = tokens.find(token, tenant);
-    // The same answer for a valid token of another tenant: it must not reveal what exists.
-    if (found === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
-    const { identity, credential } = found;
-    if (!identity.grants.includes("worker")) return fault("E.SESSION.DENIED", "this token may not open worker sessions");
-    return { user: identity.user, credential };
-  };
-
   return {
     authenticate(credentials) {
       const { tenant, mode, certificate } = credentials;
       if (mode === "mtls" && trustDomain === null && !isCertificateRequired(tenant))
         return fault("E.AUTH.MODE_UNSUPPORTED", "auth mode mtls is not offered here; use token");
       // Checked first: a peer without a certificate must not learn whether its token is valid.
-      const certified = mode === "mtls" || isCertificateRequired(tenant) ? verifyCertificate(credentials) : null;
+      const certified =
+        mode === "mtls" || isCertificateRequired(tenant)
+          ? verifyCertificate(credentials, trustDomain, environment.clock.now())
+          : null;
       if (certified instanceof Fault) return certified;
-      const proof = mode === "token" ? authenticateByToken(credentials) : null;
+      const proof = mode === "token" ? authenticateByToken(credentials, tokens) : null;
       if (proof instanceof Fault) return proof;
       return {
         tenant,
@@ -143,8 +120,34 @@ export function createWorkerAuthenticator(options: WorkerAuthenticatorOptions): 
   };
 }
 
-const isSubjectOf = (name: CertificateSubject, tenant: string, instance: string): boolean =>
-  name.tenant === tenant && (name.instance === null || name.instance === instance);
+/** The certificate, if it proves that the peer is this worker. */
+function verifyCertificate(
+  { tenant, instance, certificate }: WorkerCredentials,
+  trustDomain: string | null,
+  now: number,
+): PeerCertificate | Fault {
+  if (trustDomain === null)
+    return fault("E.AUTH.MTLS_REQUIRED", "a client certificate is required, but this address does not accept one");
+  if (certificate === null) return fault("E.AUTH.MTLS_REQUIRED", "a client certificate is required on the TLS connection");
+  const problem = certificate.problem ?? (certificate.expiresAt <= now ? "it has expired" : null);
+  const subject = problem ?? parseCertificateSubject(certificate, trustDomain);
+  if (typeof subject === "string") return fault("E.AUTH.MTLS_REQUIRED", `the client certificate cannot be used: ${subject}`);
+  const isOwn = subject.tenant === tenant && (subject.instance === null || subject.instance === instance);
+  return isOwn ? certificate : fault("E.SESSION.DENIED", "the client certificate belongs to another tenant or worker");
+}
+
+function authenticateByToken(
+  { token, tenant }: WorkerCredentials,
+  tokens: TokenRegistry,
+): Pick<AuthenticatedWorker, "user" | "credential"> | Fault {
+  if (token === null || token === "") return fault("E.AUTH.MISSING_TOKEN", "auth.token is missing");
+  const found = tokens.find(token, tenant);
+  // The same answer for a valid token of another tenant: it must not reveal what exists.
+  if (found === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
+  const { identity, credential } = found;
+  if (!identity.grants.includes("worker")) return fault("E.SESSION.DENIED", "this token may not open worker sessions");
+  return { user: identity.user, credential };
+}
 
 /** What must stay valid: the token, and the expiry and the trust of the certificate if one was needed. */
 function formatCredential(token: string | null, certificate: PeerCertificate | null, trustEpoch: number): string {

@@ -1,5 +1,7 @@
 // The sessions of this process: by id, at most one per worker, and the detached ones, which end when they are not resumed in time.
 
+import type { SessionLimits } from "../connection/session-limits.ts";
+
 /** A session as far as the registry knows it. */
 export interface RegisteredSession {
   readonly id: string;
@@ -8,11 +10,7 @@ export interface RegisteredSession {
   end(reason: string): void;
 }
 
-export interface SessionRegistryLimits {
-  readonly resumeTimeoutMs: number;
-  readonly detachedMax: number;
-  readonly detachedBytesTotalMax: number;
-}
+type RegistryLimits = Pick<SessionLimits, "resumeTimeoutMs" | "detachedMax" | "detachedBytesTotalMax">;
 
 interface DetachedSession {
   readonly since: number;
@@ -20,7 +18,7 @@ interface DetachedSession {
 }
 
 export class SessionRegistry<S extends RegisteredSession> {
-  readonly #limits: SessionRegistryLimits;
+  readonly #limits: RegistryLimits;
   readonly #byId = new Map<string, S>();
   /** The session that was accepted last. */
   readonly #byWorker = new Map<string, S>();
@@ -28,7 +26,7 @@ export class SessionRegistry<S extends RegisteredSession> {
   readonly #detached = new Map<S, DetachedSession>();
   #detachedBytes = 0;
 
-  constructor(limits: SessionRegistryLimits) {
+  constructor(limits: RegistryLimits) {
     this.#limits = limits;
   }
 
