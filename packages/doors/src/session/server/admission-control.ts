@@ -88,7 +88,7 @@ const intervalsPerSecond = 10;
 const startsRememberedMax = 10_000;
 
 /** False when the join is not needed any more: then the next one gets its turn. */
-export type QueuedJoin = () => boolean;
+type QueuedJoin = () => boolean;
 
 /** Starts so many joins in any tenth of a second; the others wait, in one queue per tenant, and the queues take turns. */
 export class JoinRateLimiter {
