@@ -1,5 +1,4 @@
-// What an operator can do about a session that did not come up: from what the link noted and how the worker was started to one
-// sentence for the log. The runtime knows the reason, not the flags.
+// Advice for the operator when a session does not come up: one sentence for the log, from the link's event and the worker's settings.
 
 import type { LinkLogEvent, WorkerLogEvent } from "@astraflow/runtime";
 import type { WorkerConfig } from "./settings/config.ts";
@@ -29,7 +28,7 @@ const adviceByReason: readonly { readonly when: RegExp; readonly advice: (contex
   { when: /Unexpected server response: 404/, advice: () => "the address of the session door ends with /ws/worker" },
 ];
 
-/** Undefined where the reason says it all. */
+/** Undefined where the reason needs no advice. */
 export function adviseOnConnectionFailure(event: LinkLogEvent | WorkerLogEvent, context: AdviceContext): string | undefined {
   if (event.event === "lost") return adviceByReason.find(({ when }) => when.test(event.message))?.advice(context);
   if (event.event !== "refused") return undefined;

@@ -1,4 +1,4 @@
-// Signals from the operator, heard from the first moment on: one that comes while packages are still loading must not be lost.
+// Signals from the operator, handled from the start: one that comes while packages are loading must not be lost.
 
 export class ShutdownSignals {
   #count = 0;

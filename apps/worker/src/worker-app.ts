@@ -173,9 +173,9 @@ export class WorkerApp {
     }
   }
 
-  #failWith(code: ExitCode, words: FaultSummary): void {
+  #failWith(code: ExitCode, summary: FaultSummary): void {
     this.#exitCode = code;
-    process.stderr.write(formatFault(words));
+    process.stderr.write(formatFault(summary));
   }
 
   /** The process ends by itself once nothing holds it, and by force where something does. */

@@ -55,9 +55,9 @@ interface SharedWorkerOptions {
   /** Numbers for the heartbeat, and what is wrong with this worker. Cheap, and never throws. */
   readonly readHealth?: (thresholds: DrainThresholds) => WorkerHealth;
   readonly incrementCounter?: (name: LinkCounter) => void;
-  /** The outcome of an attempt is known, so many milliseconds after its handler was to be called. */
+  /** The outcome of an attempt is known, and how long after its handler was called. */
   readonly attemptEnded?: (nodeType: string, durationMs: number) => void;
-  /** Every note of the link, and problems of runner and outbox. Must not throw. */
+  /** Log events of the link, and problems of runner and outbox. Must not throw. */
   readonly log: (event: LinkLogEvent | WorkerLogEvent) => void;
 }
 
@@ -130,7 +130,7 @@ function buildHandlerSettings({ workRoot, identity, resources, resourceDir = pat
 }
 
 export class SessionWorker {
-  /** Resolves once the link is closed for good, its socket is gone and its handlers were told to let go. */
+  /** Resolves once the link is closed for good, its socket is gone and its handlers were asked to stop. */
   readonly closed: Promise<void>;
   readonly #options: SharedWorkerOptions;
   readonly #runner: HandlerRunner;

@@ -99,7 +99,7 @@ describe("a handler that blocks its thread", () => {
       code: null,
       signal: "SIGKILL",
     });
-    expect(worker.stderr()).toContain("the process kills itself");
+    expect(worker.stderr()).toContain("killing the process");
     await pollUntil("the task to be given back", async () => (await factTypes(api, runId)).includes("task.requeued"));
   });
 });

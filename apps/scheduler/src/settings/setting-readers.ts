@@ -35,7 +35,7 @@ export function readAddress(text: string): Address | SettingProblem {
   const cut = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text.trim());
   const port = Number(cut?.[3]);
   if (!cut || port > 65_535)
-    return new SettingProblem(`is "${text}", which is no HOST:PORT; write it like 127.0.0.1:8080, port 0 picks a free one`);
+    return new SettingProblem(`is "${text}", which is not HOST:PORT; write it like 127.0.0.1:8080, port 0 picks a free one`);
   return { host: cut[1] ?? cut[2] ?? "", port };
 }
 
@@ -85,15 +85,15 @@ export function readToken(text: string, origin: SettingOrigin): readonly TokenSe
   const cut = /^([^=/:]+)(?:\/([^=/:]+))?(?::([^=/:]*))?=(.+)$/s.exec(text);
   // The value may be a secret: it is never repeated in the message.
   if (!cut) return new SettingProblem("has a value that is not NAME=@FILE, NAME/TENANT=@FILE or NAME/TENANT:GRANTS=@FILE");
-  const [, name = "", tenant = "default", words, value = ""] = cut;
+  const [, name = "", tenant = "default", grantNames, value = ""] = cut;
   if (!namePattern.test(name) || !namePattern.test(tenant)) {
     return new SettingProblem("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
   }
-  const grants = words === undefined ? tenantGrants : readGrants(words);
+  const grants = grantNames === undefined ? tenantGrants : readGrants(grantNames);
   if (grants === null) {
     const roles = userRoles.filter((role) => role !== "admin");
     return new SettingProblem(
-      `gives "${name}" the grants "${words}"; there are ${allGrants.join(", ")} and the roles ${roles.join(", ")}, joined by +`,
+      `gives "${name}" the grants "${grantNames}"; there are ${allGrants.join(", ")} and the roles ${roles.join(", ")}, joined by +`,
     );
   }
   if (value.startsWith("@")) return [{ name, tenant, grants, secret: null, file: value.slice(1) }];
@@ -105,9 +105,9 @@ export function readToken(text: string, origin: SettingOrigin): readonly TokenSe
   return [{ name, tenant, grants, secret: value, file: null }];
 }
 
-/** Grants and roles by name; `admin` alone is the grant. Null where a word is neither, or there twice. */
-function readGrants(words: string): readonly Permission[] | null {
-  const parts = words.split("+");
+/** Grants and roles by name; `admin` alone is the grant. Null where a name is neither, or is repeated. */
+function readGrants(names: string): readonly Permission[] | null {
+  const parts = names.split("+");
   if (new Set(parts).size !== parts.length) return null;
   const given = parts.map((part) => {
     const grant = allGrants.find((one) => one === part);

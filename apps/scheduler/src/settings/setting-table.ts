@@ -78,7 +78,7 @@ export const settingTable = {
   },
   grace: {
     valueName: "MS",
-    help: "how long the end may take after SIGTERM",
+    help: "shutdown timeout after SIGTERM",
     default: 10_000,
     read: readWhole({ min: 0, max: dayMs, unit: "milliseconds" }),
   },
@@ -103,7 +103,7 @@ export const settingTable = {
   logLevel: { valueName: "LEVEL", help: logLevels.join(" | "), choices: logLevels, default: "info" as LogLevel, read: readLevel },
   cluster: {
     valueName: "NAME",
-    help: "name of this installation; a store belongs to one, and its schedulers all say the same",
+    help: "name of this installation; a store belongs to one installation, so all its schedulers use the same name",
     default: "default",
     read: readName,
   },
@@ -162,7 +162,12 @@ export const settingTable = {
     default: 0,
     read: readWindow,
   },
-  recvWindow: { valueName: "N", help: "frames in flight from a worker; by default likewise", default: 0, read: readWindow },
+  recvWindow: {
+    valueName: "N",
+    help: "frames in flight from a worker; same default as --send-window",
+    default: 0,
+    read: readWindow,
+  },
   drainMemory: {
     valueName: "PERCENT",
     help: "a worker with this much of its memory in use gets nothing new; 101 is never",
@@ -177,7 +182,7 @@ export const settingTable = {
   },
   saturated: {
     valueName: "MS",
-    help: "a worker that has been full for this long is called saturated",
+    help: "a worker whose slots are all busy for this long counts as saturated",
     default: 60_000,
     read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
   },

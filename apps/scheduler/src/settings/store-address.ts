@@ -1,5 +1,5 @@
-// Where the store is: a file, or a PostgreSQL server with a secret in its address. Reads the words of --store, says the place
-// without its secret, and keeps the secret out of everything that is printed. Opening it is engine-start.ts.
+// The address of the store: a file, or a PostgreSQL server with a password in its URL. Reads --store, describes the address without its
+// password, and masks the password in everything that is printed. Opening the store is engine-start.ts.
 
 import { resolve } from "node:path";
 import { SettingProblem } from "@astraflow/settings";
@@ -11,12 +11,12 @@ export type StoreAddress =
 
 export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as %23, ? as %3F and @ as %40";
 
-/** Shorter words are found inside others; hiding them would only garble the log. */
+/** Shorter passwords occur inside other words; masking them would only garble the log. */
 const secretCharsMin = 4;
 
 /**
- * The driver takes `require` and `verify-ca` for `verify-full`, with a page of warning at every start; said in the one word, they mean
- * the same without it. `prefer` would promise less than it does.
+ * The driver takes `require` and `verify-ca` for `verify-full`, with a page of warning at every start; written as `verify-full` they
+ * mean the same without it. `prefer` would promise less than it does.
  */
 const sslModes: Readonly<Record<string, string>> = {
   disable: "disable",
@@ -41,11 +41,11 @@ function parsePostgresAddress(text: string): StoreAddress | SettingProblem {
   // A / or # in a password ends the part of the address that could hold one; nothing of such a text is repeated.
   const isCutShort = url === null ? text.includes("@") : url.username + url.password === "" && /^[^?]*@/.test(text);
   if (isCutShort)
-    return new SettingProblem(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${passwordEscapeHint}`);
+    return new SettingProblem(`is not an address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${passwordEscapeHint}`);
   if (url === null || (url.hostname === "" && !url.searchParams.has("host")))
-    return new SettingProblem("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
+    return new SettingProblem("is not the address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
   if (!/^\/[^/]+$/.test(url.pathname))
-    return new SettingProblem(`names no database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+    return new SettingProblem(`has no database name; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
   if (decodePassword(url) === null)
     return new SettingProblem("has a password that is not written as addresses are; replace each % in it by %25");
   const given = url.searchParams.get("sslmode");

@@ -27,7 +27,7 @@ export interface TokenReadResult {
   readonly problems: readonly string[];
 }
 
-/** The good ones and what is wrong with the others. `readWorkflowFile` throws where it cannot. */
+/** The good ones and what is wrong with the others. `readFile` throws where it cannot. */
 export function readTokens(
   given: readonly TokenSetting[],
   { isDev, readFile }: { readonly isDev: boolean; readFile(path: string): string },
@@ -80,7 +80,7 @@ export interface TokenChange {
   readonly tokens: readonly AccessToken[];
   readonly added: readonly AccessToken[];
   readonly removed: readonly AccessToken[];
-  /** Missing for the first time: revoked if the next look says so too. */
+  /** Missing for the first time: revoked if they are missing at the next look too. */
   readonly missing: readonly AccessToken[];
 }
 

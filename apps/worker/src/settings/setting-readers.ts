@@ -117,7 +117,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not JSON is not a list and not a map: the caller says what it should have been.
+    // Not JSON is not a list and not a map: the caller reports what it must be.
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
 // What the system allows this process and how much of it is used: memory and processor time of its control group, in both versions of
-// that interface. Where nothing is limited, nothing is said; a file that cannot be read is a limit that is not known.
+// that interface. Without a limit nothing is reported; a file that cannot be read counts as no known limit.
 
 export interface CgroupUsage {
   /** The tightest limit, by share used. Memory that the system can take back at once (old pages of files) does not count as used. */
@@ -9,7 +9,7 @@ export interface CgroupUsage {
 }
 
 const cgroupMount = "/sys/fs/cgroup";
-/** Version 1 says "no limit" with a number near the largest there is. */
+/** Version 1 writes "no limit" as a number near the largest there is. */
 const noLimitBytes = 2 ** 60;
 
 /** Folders in which limits may sit: the group itself and those above it, as far as this process sees them. */

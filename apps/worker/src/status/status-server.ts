@@ -1,5 +1,5 @@
 // The worker's own small HTTP server: /metrics, /healthz and /inventory, for reading only. It runs beside the link, so handlers that block
-// do not block it. What is answered is status.ts; it is open to whoever reaches the address, which is loopback unless told otherwise.
+// do not block it. The content is status.ts; everybody who reaches the address may read it, and by default that is only this machine.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -42,26 +42,26 @@ export async function openStatusServer({ host, port }: ListenAddress, sources: S
 }
 
 function handleRequest(request: IncomingMessage, response: ServerResponse, sources: StatusSources): void {
-  const say = (status: number, type: string, text: string): void => {
+  const send = (status: number, type: string, text: string): void => {
     response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
     response.end(request.method === "HEAD" ? undefined : text);
   };
-  const sayJson = (status: number, body: object): void => say(status, "application/json", `${JSON.stringify(body)}\n`);
+  const sendJson = (status: number, body: object): void => send(status, "application/json", `${JSON.stringify(body)}\n`);
   if (request.method !== "GET" && request.method !== "HEAD") {
     response.setHeader("allow", "GET, HEAD");
-    return sayJson(405, { error: "E.ROUTE.METHOD", message: "method not allowed; use GET or HEAD" });
+    return sendJson(405, { error: "E.ROUTE.METHOD", message: "method not allowed; use GET or HEAD" });
   }
   switch ((request.url ?? "").split("?", 1)[0]) {
     case "/metrics":
-      return say(200, "text/plain; version=0.0.4; charset=utf-8", renderMetrics(sources));
+      return send(200, "text/plain; version=0.0.4; charset=utf-8", renderMetrics(sources));
     case "/healthz": {
       const troubles = listHealthProblems(sources);
       const body = { ok: troubles.length === 0, problems: troubles, warnings: listWarnings(sources) };
-      return sayJson(body.ok ? 200 : 503, body);
+      return sendJson(body.ok ? 200 : 503, body);
     }
     case "/inventory":
-      return sayJson(200, describeInventory(sources));
+      return sendJson(200, describeInventory(sources));
     default:
-      return sayJson(404, { error: "E.NOT_FOUND", message: "not found; this server has /metrics, /healthz and /inventory" });
+      return sendJson(404, { error: "E.NOT_FOUND", message: "not found; this server has /metrics, /healthz and /inventory" });
   }
 }

@@ -24,9 +24,9 @@ export interface WorkerHealthOptions {
   readonly load?: () => number;
 }
 
-/** Where neither this worker nor its scheduler says otherwise. */
+/** Where neither this worker nor its scheduler sets a threshold. */
 const defaultThresholds = { memPct: 90, diskPct: 95 };
-/** What was read is good for so long: whoever scrapes does not change what the next heartbeat says. */
+/** How long a reading is reused, so that scrapes do not change the numbers of the next heartbeat. */
 const cacheMs = 250;
 
 export class WorkerHealthReader {
@@ -38,7 +38,7 @@ export class WorkerHealthReader {
     this.#options = options;
   }
 
-  /** `announced` is what the scheduler has said last; whoever only looks leaves it out. */
+  /** `announced`: the scheduler's latest thresholds; callers that only look leave them out. */
   read(thresholds: DrainThresholds = this.#drainThresholds): WorkerHealth {
     const at = this.#options.now();
     if (thresholds.memPct !== this.#drainThresholds.memPct || thresholds.diskPct !== this.#drainThresholds.diskPct)
@@ -83,7 +83,7 @@ export class WorkerHealthReader {
   }
 }
 
-/** Without a limit of its own the process shares the machine, whose load then says how busy that is: at most wholly, however many wait. */
+/** Without a limit of its own the process shares the machine, whose load is then taken, at most 100 %. */
 function cpuMetrics(cpu: CgroupUsage["cpu"], load: () => number): { cpu_pct?: number; cpu_limit_cores?: number } {
   if (cpu === undefined || cpu.limitCores >= availableParallelism())
     return { cpu_pct: percent(Math.min(1, load() / availableParallelism())) };

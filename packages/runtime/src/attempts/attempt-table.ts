@@ -1,6 +1,6 @@
 // The link's own table of attempts: what this worker holds, which slots and concurrency keys are taken, which fences it has seen.
 // An attempt enters before its dispatch is acked, so the inventory never lacks what the scheduler believes to be here.
-// The table decides; calling handlers and speaking to the scheduler is the business of others.
+// The table only decides; attempt-manager.ts calls handlers and reports to the scheduler.
 
 import type { DispatchPayload } from "@astraflow/protocol";
 import { FifoQueue } from "@astraflow/protocol";
@@ -45,7 +45,7 @@ export class AttemptTable {
     this.#fenceCache = new FenceCache(settings.rememberedFencesMax);
   }
 
-  /** Attempts that are this worker's to answer for: waiting, running, or finished and not yet acked. */
+  /** Attempts that this worker is responsible for: waiting, running, or finished and not yet acked. */
   get heldCount(): number {
     return this.#byTask.size;
   }
@@ -61,7 +61,6 @@ export class AttemptTable {
     return all;
   }
 
-  /** Every attempt held, for those who look. */
   listAttempts(): LocalAttempt[] {
     return [...this.#byTask.values()];
   }
@@ -76,7 +75,7 @@ export class AttemptTable {
     return attempt !== undefined && (fence === undefined || attempt.fence === fence) ? attempt : undefined;
   }
 
-  /** Takes a dispatch in, or says why not. */
+  /** Accepts a dispatch, or gives the reason why not. */
   admitDispatch(dispatch: DispatchPayload, now: number): DispatchDecision {
     const current = this.#byTask.get(dispatch.task_id);
     const known = this.#fenceCache.get(dispatch.task_id);
@@ -113,7 +112,7 @@ export class AttemptTable {
     this.#fenceCache.set(attempt.task, attempt.fence);
   }
 
-  /** Its outcome is known. It stays held until the scheduler has acked the word about it. */
+  /** Its outcome is known. It stays held until the scheduler has acked its outcome. */
   markFinished(attempt: LocalAttempt): void {
     if (attempt.phase !== "dropped") attempt.phase = "finished";
   }

@@ -3,7 +3,7 @@
 
 import type { DispatchPayload } from "@astraflow/protocol";
 
-/** waiting: taken, no slot yet. running: its handler was called. finished: its word waits for the scheduler's ack. dropped: nobody wants it. */
+/** waiting: taken, no slot yet. running: its handler was called. finished: its outcome waits for the scheduler's ack. dropped: its outcome is not wanted. */
 export type LocalAttemptPhase = "waiting" | "running" | "finished" | "dropped";
 
 export interface LocalAttempt {
@@ -51,7 +51,7 @@ export function restoreAttempt(names: { run: string; task: string; node: string;
 export class StopSignal {
   #controller: AbortController | undefined;
   #reason: Error | undefined;
-  /** Told once, when it is stopped: for a host in which the signal cannot be seen. */
+  /** Called once, when it is stopped: for a runner whose handlers cannot see the signal. */
   onStop: ((reason: Error) => void) | null = null;
 
   get isStopped(): boolean {

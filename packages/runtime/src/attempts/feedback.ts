@@ -1,4 +1,4 @@
-// What a handler says while it works: made fit for the wire, and merged per attempt for as long as it cannot leave.
+// Feedback of running handlers: converted to frames, and merged per attempt for as long as it cannot be sent.
 // When it leaves, and that a result may overtake it, is decided in link.ts.
 
 import type { FeedbackPayload, JsonObject, OutputChunk } from "@astraflow/protocol";
@@ -35,7 +35,7 @@ interface BufferedFeedback {
 
 export class FeedbackBuffer {
   readonly #buffered = new Map<LocalAttempt, BufferedFeedback>();
-  /** Chunks said so far by each attempt: their index tells a reader what it has already seen. */
+  /** Number of chunks so far by attempt; a reader recognises repeats by their index. */
   readonly #nextChunkIndex = new WeakMap<LocalAttempt, number>();
 
   get size(): number {
@@ -94,7 +94,7 @@ export class FeedbackBuffer {
   }
 }
 
-/** The newest word wins; results are merged key by key, as the scheduler would: two patches in one frame do what they would in two. */
+/** The newest value wins; results are merged key by key, as the scheduler does, so two patches in one frame have the effect of two frames. */
 function mergeFeedback(body: FeedbackPayload, input: FeedbackInput): void {
   if (typeof input.stage === "string" && input.stage !== "") body.stage = input.stage.slice(0, limits.nameCharsMax);
   if (typeof input.progress === "number" && Number.isFinite(input.progress)) body.progress = clampProgress(input.progress);
@@ -116,7 +116,7 @@ function mergePatches(first: JsonObject, second: JsonObject): JsonObject {
   return merged;
 }
 
-/** False where the first replaces or removes what the second adds to: one patch cannot say both. */
+/** False where the first replaces or removes what the second adds to: one patch cannot express both. */
 function canMergePatches(first: JsonObject, second: JsonObject): boolean {
   return Object.entries(second).every(([key, value]) => {
     if (!Object.hasOwn(first, key) || !isObject(value)) return true;
@@ -137,7 +137,7 @@ const isObject = (value: unknown): value is JsonObject => typeof value === "obje
 
 const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
-/** Chunks in the words of the wire; long ones in pieces that read on as if they were one. */
+/** Chunks as frames carry them; long ones are split into pieces that continue each other. */
 function* splitChunks(chunks: readonly FeedbackChunk[]): Generator<OutputChunk> {
   for (const { channel, text, data_base64, ...rest } of chunks) {
     const about = { channel: channel !== undefined && knownChannels.has(channel) ? channel : "log", ...rest } as const;

@@ -1,5 +1,5 @@
-// How an attempt ended, and the one word the scheduler hears about it. What a handler returned is read here.
-// Calling handlers lives in handler-executor.ts; keeping the word until it is acked in outbox.ts.
+// How an attempt ended, and the frame that reports it. What a handler returned is read here. Calling handlers is handler-executor.ts;
+// keeping the outcome until it is acked is outbox/.
 
 import { createHash } from "node:crypto";
 import {
@@ -14,7 +14,7 @@ import {
 
 export type ResultStatus = ResultPayload["status"];
 
-/** What is said about an attempt: a result of the node, or an error of its worker. */
+/** A result of the node, or an error of its worker. */
 export type AttemptOutcome =
   | HandlerOutcome
   /** Written where the handler ran: only text crosses from its thread. */
@@ -110,7 +110,7 @@ export interface AttemptIdentity {
   readonly dispatch: { readonly node_id: string };
 }
 
-/** Puts a large value aside and gives what stands for it. */
+/** Stores a large value and gives the artifact that refers to it. */
 export interface ResultSpill {
   readonly inlineBytesMax: number;
   /** May throw a Fault: then nothing was put aside. */
@@ -212,7 +212,7 @@ function parseStatus(status: unknown): ResultStatus {
   return Object.hasOwn(statusAliases, word) ? (statusAliases[word] as ResultStatus) : "FAILED";
 }
 
-/** A failed result says why: in the field the reason sits in `result.error`. */
+/** Why a result failed: packages in the field put the reason into `result.error`. */
 function readFailureReason(status: unknown, result: JsonObject): { code: string; message: string } {
   const stated = result["error"];
   if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: limitMessage(stated) };
@@ -242,7 +242,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Entries that are none are left out; whose they are need not be said, nor that one is inline whose data nobody keeps. */
+/** Leaves out invalid entries; the worker's name and, for data that is not kept here, `inline` are filled in. */
 function readArtifact(value: unknown, { workerName, isKeptResource: isKept }: OutcomeContext): ResultArtifact[] {
   if (!isObject(value)) return [];
   const { resource_id: id, worker_name: owner = workerName, inline } = value;

@@ -1,5 +1,5 @@
-// What a handler is given for one attempt, made cheaply: directories, signals and process groups cost more than a light handler, so each
-// is made when first asked for. Who calls the handler, and what becomes of what it returns, is handler-executor.ts.
+// The context of a handler for one attempt. Directories, signals and process groups cost more than a light handler, so each is created
+// when it is first used. handler-executor.ts calls the handler and reads what it returns.
 
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -136,7 +136,7 @@ const emptyList: readonly never[] = [];
 const emptyRecord: Readonly<Record<string, never>> = Object.freeze({});
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** One plain name inside the work root, whatever a scheduler put into the ids; long ones are told apart by a digest. */
+/** One plain name inside the work root, whatever a scheduler put into the ids; long ones differ by a digest. */
 function workDirName(attempt: LocalAttempt): string {
   const exact = `${attempt.run}/${attempt.task}/${attempt.fence}`;
   const digest = createHash("sha256").update(exact).digest("hex").slice(0, 16);

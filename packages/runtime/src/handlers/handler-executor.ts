@@ -1,4 +1,4 @@
-// Runs handlers inside this thread: calls, limits in time, and says how each one ended. Nothing here knows the session.
+// Runs handlers inside this thread: calls them, limits their time and reports their outcomes. Nothing here knows the session.
 // Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (handler-thread-main.ts).
 
 import { rm } from "node:fs/promises";
@@ -23,9 +23,9 @@ export interface HandlerExecutorPorts extends AttemptContextPorts {
   now(): number;
   /** The outcome of an attempt is known. Exactly once per start. */
   attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void;
-  /** Its handler has come back, after `finished` or at once. Exactly once per start, unless the handler never comes back. */
+  /** Its handler has returned, after `attemptFinished` or at once. Exactly once per start, unless the handler never returns. */
   handlerReturned(attempt: LocalAttempt): void;
-  /** Something went wrong that no caller hears of. */
+  /** Something failed that no caller is told of by other means. */
   reportProblem(problem: { message: string; cause: unknown }): void;
 }
 
@@ -71,7 +71,7 @@ export class HandlerExecutor {
     this.#runHandler(attempt, found.handler, call, context);
   }
 
-  /** Only where the task was granted a secret: all others say what they say at no cost. */
+  /** Only where the task was granted a secret; all others cost nothing. */
   #portsWithMask(mask: SecretMask): HandlerExecutorPorts {
     const ports = this.#ports;
     return {
@@ -157,7 +157,7 @@ export class HandlerExecutor {
   }
 }
 
-/** One call of a handler: its outcome is said once, by the handler or by the clock. */
+/** One call of a handler: its outcome is reported once, by the handler or by the timeout. */
 class HandlerCall {
   readonly #attempt: LocalAttempt;
   readonly #ports: HandlerExecutorPorts;
@@ -187,7 +187,7 @@ class HandlerCall {
     this.#ports.attemptFinished(this.#attempt, this.#mask === null ? outcome : this.#maskSecrets(this.#mask, outcome));
   }
 
-  /** What it said last and was held back goes before its outcome. */
+  /** Feedback that was held back is sent before the outcome. */
   #maskSecrets(mask: SecretMask, outcome: HandlerOutcome): AttemptOutcome {
     const chunks = mask.takeHeldChunks();
     if (chunks.length > 0) this.#ports.sendFeedback(this.#attempt, { chunks });

@@ -10,7 +10,7 @@ import type { HandlerVendorFrames } from "./vendor-frames.ts";
 export interface FeedbackSender {
   /** Reports progress, messages, chunks of output, or results so far (`metadata.results`). Never waits. */
   send(input: FeedbackInput): void;
-  /** One piece of text on a channel; `log` unless said otherwise. */
+  /** One piece of text on a channel; `log` by default. */
   emitText(text: string, options?: Pick<FeedbackInput, "stage" | "progress" | "metadata"> & Pick<FeedbackChunk, "channel">): void;
 }
 
@@ -54,7 +54,7 @@ export interface ResourceBinding {
 
 export interface ResourceBindingError {
   readonly key: string;
-  /** `missing_grant`, `resource_not_found`, `resource_value_unavailable`, or what a newer scheduler says. */
+  /** `missing_grant`, `resource_not_found`, `resource_value_unavailable`, or a code of a newer scheduler. */
   readonly error: string;
   readonly resourceId?: string;
 }

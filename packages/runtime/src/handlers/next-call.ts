@@ -29,7 +29,7 @@ export class NextError extends Error {
 
 export interface NextCallPorts {
   after(ms: number, call: () => void): () => void;
-  /** Asks; the answer is said at most once. What is returned takes the question back. */
+  /** Sends the call; `answer` is called at most once. The returned function takes the call back. */
   callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
 }
 

@@ -22,7 +22,7 @@ export interface LoadedPackage {
   readonly name: string;
   readonly version: string;
   readonly dir: string;
-  /** The manifest as it was written: this is what the scheduler is told. */
+  /** The manifest as it was written: the register frame carries it. */
   readonly manifestJson: JsonObject;
   readonly manifest: Manifest;
   readonly handlers: readonly { readonly nodeType: string; readonly registration: RegisteredHandler }[];
@@ -80,7 +80,7 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
   return { packages, problems, handlers, vendorFrames };
 }
 
-/** What register says about the packages. */
+/** The fields of register that describe the packages. */
 export function describePackagesForRegister({
   packages,
 }: {
@@ -139,7 +139,7 @@ async function loadHandlers(
     }
     // Containers are listed for editors and carried out by the scheduler.
     const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name && one.role !== "container");
-    // A node may have called its handler `setup` before the word meant anything.
+    // A node may have called its handler `setup` before that name had a meaning.
     const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
     if (setup !== undefined && !setups.has(setup)) {
       setups.add(setup);

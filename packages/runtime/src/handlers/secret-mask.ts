@@ -1,13 +1,13 @@
-// Secrets that a task was granted, taken out of what its handler says: known by their values, whatever names they stand under. What is
-// told of them in pieces, or changed beyond the usual spellings, is not found. Bindings as a whole are left out elsewhere.
+// Removes a task's secrets from what its handler reports. Secrets are found by value, wherever they occur; pieces of a secret, or
+// encodings beyond the usual ones, are not found. Whole bindings are left out elsewhere.
 
 import type { JsonObject } from "@astraflow/protocol";
 import type { FeedbackChunk, FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerOutcome } from "../attempts/outcome.ts";
 
-/** What stands in the place of a secret. */
+/** Replaces a secret. */
 const maskPlaceholder = "***";
-/** Anything shorter stands in too many texts by chance. */
+/** Shorter values occur in too many texts by chance. */
 const secretCharsMin = 8;
 
 /** Null where the parameters hold no secret, as nearly all do. `openKeys`: what is granted under these is no secret. */
@@ -32,7 +32,7 @@ interface SecretPattern {
 export class SecretMask {
   /** Longest first, so that one that holds another goes whole. */
   readonly #patterns: readonly SecretPattern[];
-  /** By channel: the end of what was said, while it may be the beginning of a secret. */
+  /** By channel: the end of the output so far, while it may be the beginning of a secret. */
   readonly #heldByChannel = new Map<string, string>();
 
   constructor(values: readonly string[]) {
@@ -87,27 +87,27 @@ export class SecretMask {
   }
 }
 
-/** What a handler reports, without its secrets; null where nothing of it may be said yet. Throws where it cannot be written as JSON. */
+/** What a handler reports, without its secrets; null where nothing of it may be sent yet. Throws where it cannot be written as JSON. */
 export function maskFeedback(mask: SecretMask, input: FeedbackInput): FeedbackInput | null {
   const { chunks, stage, message, metadata, ...rest } = input;
-  const said = Array.isArray(chunks) ? chunks.flatMap((chunk) => maskChunk(mask, chunk)) : [];
-  const isAll = said.length === 0 && Object.keys(input).every((key) => key === "chunks");
+  const masked = Array.isArray(chunks) ? chunks.flatMap((chunk) => maskChunk(mask, chunk)) : [];
+  const isAll = masked.length === 0 && Object.keys(input).every((key) => key === "chunks");
   if (isAll && (chunks?.length ?? 0) > 0) return null;
   return {
     ...rest,
     ...(stage !== undefined && { stage: typeof stage === "string" ? mask.maskText(stage) : stage }),
     ...(message !== undefined && { message: typeof message === "string" ? mask.maskText(message) : message }),
     ...(metadata !== undefined && { metadata: mask.maskJson(metadata) }),
-    ...(said.length > 0 && { chunks: said }),
+    ...(masked.length > 0 && { chunks: masked }),
   };
 }
 
 /** How an attempt ended, without its secrets; the very same where none is in it. Throws where a result cannot be written as JSON. */
 export function maskOutcome(mask: SecretMask, outcome: HandlerOutcome): HandlerOutcome {
   if (outcome.type === "error") return { ...outcome, message: mask.maskText(outcome.message) };
-  const { type, status, durationMs, ...said } = outcome;
-  const clean = mask.maskJson(said);
-  return clean === said ? outcome : { type, status, durationMs, ...clean };
+  const { type, status, durationMs, ...content } = outcome;
+  const clean = mask.maskJson(content);
+  return clean === content ? outcome : { type, status, durationMs, ...clean };
 }
 
 function maskChunk(mask: SecretMask, chunk: FeedbackChunk): FeedbackChunk[] {
@@ -119,7 +119,7 @@ function maskChunk(mask: SecretMask, chunk: FeedbackChunk): FeedbackChunk[] {
   return clean === "" && text !== "" && metadata === undefined ? [] : [{ ...about, text: clean }];
 }
 
-/** As it is, and as it stands in JSON, in an address and in base64. */
+/** The secret as it is, in JSON, in a URL and in base64. */
 function encodingsOf(value: string): string[] {
   const base64 = Buffer.from(value).toString("base64").replace(/=+$/, "");
   return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed()), base64];

@@ -1,5 +1,5 @@
-// Frames of vendors (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent. Whether a frame may
-// leave, its numbers and its repeats are the link's business; the other end is whoever subscribed at the scheduler.
+// Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent. Windows, numbers and
+// repeats are the link's; the other end is whoever subscribed at the scheduler.
 
 import { Fault, fault, type JsonObject, limits } from "@astraflow/protocol";
 
@@ -30,17 +30,17 @@ export interface HandlerVendorFrames {
    */
   send(type: string, payload: JsonObject, options?: { readonly corr?: string }): Promise<boolean>;
   /**
-   * Hears frames of exactly this type until the answer is called. A type nobody listens to is refused to its sender. One may come
-   * twice across a new session: its id tells.
+   * Calls the listener with frames of exactly this type until the returned function is called. A type without listeners is refused to
+   * its sender. A frame may come twice across a new session; its id is the same.
    */
   on(type: string, listener: (frame: IncomingVendorFrame) => void): () => void;
 }
 
 export interface VendorFramePorts {
   sendFrame(draft: OutgoingVendorFrame): Promise<boolean>;
-  /** All types that are listened to now; said after each change. */
+  /** All types that have a listener now; called after each change. */
   listenedTypesChanged(types: readonly string[]): void;
-  /** A listener failed; nobody else hears of it. */
+  /** A listener failed; the sender is not told. */
   reportProblem(problem: { message: string; cause: unknown }): void;
 }
 

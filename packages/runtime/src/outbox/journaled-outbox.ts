@@ -1,5 +1,5 @@
-// Keeps the outbox on disk: words of one tick share one append and one sync, the next ones gather meanwhile, and a disk that fails is
-// tried again until it works. How words look as bytes is outbox-journal.ts; when they are sent is the link's business.
+// Keeps the outbox on disk: outcomes of one tick share one append and one sync, later ones gather meanwhile, and a failing disk is
+// retried until it works. The bytes are outbox-journal.ts; the link decides when outcomes are sent.
 
 import { FifoQueue } from "@astraflow/protocol";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -16,11 +16,11 @@ import {
 /** The outbox on disk, as the link needs it: nothing here waits. */
 export interface DurableOutbox {
   /**
-   * Puts a word on disk and gives its key. `kept` is called once it survives anything, in the order of the calls, never before this
+   * Writes an outcome to disk and gives its key. `kept` is called once it survives anything, in the order of the calls, never before this
    * has returned. It must not throw.
    */
   persist(outcome: Omit<JournaledOutcome, "key">, onPersisted: () => void): number;
-  /** The word was acked and need not be kept any more. */
+  /** The outcome was acked and need not be kept any more. */
   remove(key: number): void;
   /** Whether what is to be kept now will be; false while the disk fails. */
   readonly isHealthy: boolean;
@@ -45,7 +45,7 @@ export interface JournaledOutboxSettings {
   /** Pause after a failure of the disk; doubles up to the second. */
   readonly retryMs: number;
   readonly retryMsMax: number;
-  /** How long acks may wait for words to share a write with; written late they only cost a word said twice. */
+  /** How long acks may wait for outcomes to share a write with; an ack that is written late only costs a repeated frame. */
   readonly ackWaitMs: number;
   /** The file is written anew when it is larger than this and a quarter of it, or less, is still needed. */
   readonly compactBytesMin: number;
@@ -83,7 +83,7 @@ export class JournaledOutbox implements DurableOutbox {
   #failureCount = 0;
   #isWriting = false;
   #isClosed = false;
-  /** Acks have waited long enough for a word to share a write with. */
+  /** Acks have waited long enough for an outcome to share a write with. */
   #areAcksDue = false;
   #timer: { readonly cancel: () => void; readonly ring: () => void } | null = null;
   #onIdle: (() => void) | null = null;
@@ -157,7 +157,7 @@ export class JournaledOutbox implements DurableOutbox {
     if (this.#isWriting || this.#isClosed) return;
     this.#isWriting = true;
     this.#cancelTimer();
-    // After all that one poll of the sockets brought in: words that come together share a write.
+    // After all that one poll of the sockets brought in: outcomes that come together share a write.
     this.#ports.environment.defer(() => void this.#writePending());
   }
 
@@ -210,7 +210,7 @@ export class JournaledOutbox implements DurableOutbox {
     for (const { onPersisted } of batch) onPersisted();
   }
 
-  /** The words stay in the queue until they are on disk, so that a failed write loses none. */
+  /** Outcomes stay in the queue until they are on disk, so that a failed write loses none. */
   #peekBatch(): PendingWrite[] {
     const batch: PendingWrite[] = [];
     let size = 0;
@@ -348,6 +348,6 @@ export class JournaledOutbox implements DurableOutbox {
 
 const errorMessage = (problem: unknown): string => (problem instanceof Error ? problem.message : String(problem));
 
-/** About what a word takes in the file, names and all. */
+/** Approximate size of an outcome in the file. */
 const estimateRecordBytes = (outcome: JournaledOutcome): number =>
   outcome.payload.length + outcome.id.length + outcome.run.length + 2 * outcome.task.length + 100;

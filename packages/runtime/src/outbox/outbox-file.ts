@@ -1,4 +1,4 @@
-// The outbox's file on a real disk. Every call does one thing to it and says how that went; what to do about a failure is journaled-outbox.ts.
+// The outbox's file on a real disk. Every call does one thing and reports how it went; journaled-outbox.ts handles failures.
 
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rename, rm } from "node:fs/promises";

@@ -1,4 +1,4 @@
-// The outbox on disk as bytes: how words and the acks about them are written, and what can be read back after any crash. Pure.
+// The outbox as bytes: how outcomes and their acks are written, and what can be read back after any crash. Pure.
 // When something is written, and what happens when that fails, is journaled-outbox.ts.
 //
 // A file is a list of records, numbered from 0 without gaps: length (4 bytes), number (6), type (1), CRC-32C (4), payload. One append
@@ -8,7 +8,7 @@
 import type { FrameType } from "@astraflow/protocol";
 import { crc32c } from "./crc32c.ts";
 
-/** A result or an error as it is kept: all that a later process needs to say it again. */
+/** A result or an error as it is kept: all that a later process needs to send it again. */
 export interface JournaledOutcome {
   /** Its name in the journal; acks name it by this. */
   readonly key: number;
@@ -28,7 +28,7 @@ export interface JournalContent {
   /** Records, and the bytes they take. What lies behind is torn. */
   readonly records: number;
   readonly bytes: number;
-  /** Higher than the key of any word in the file. */
+  /** Higher than the key of any outcome in the file. */
   readonly nextKey: number;
 }
 
@@ -36,7 +36,7 @@ export type JournalReading =
   | ({ readonly outcome: "clean" | "torn" } & JournalContent)
   | { readonly outcome: "damaged"; readonly at: number; readonly message: string };
 
-/** One append: words to be kept, and keys of words that were acked. */
+/** One append: outcomes to be kept, and keys of outcomes that were acked. */
 export interface JournalEntry {
   readonly outcomes: readonly JournaledOutcome[];
   readonly ackedKeys: readonly number[];
@@ -92,8 +92,8 @@ export function encodeRecord(number: number, entry: JournalEntry): Uint8Array {
   return record;
 }
 
-/** A whole file that holds these words and nothing else. */
-export function encodeJournal(words: readonly JournaledOutcome[]): { bytes: Uint8Array; records: number } {
+/** A whole file with these outcomes and nothing else. */
+export function encodeJournal(outcomes: readonly JournaledOutcome[]): { bytes: Uint8Array; records: number } {
   const records: Uint8Array[] = [];
   let batch: JournaledOutcome[] = [];
   let size = 0;
@@ -102,7 +102,7 @@ export function encodeJournal(words: readonly JournaledOutcome[]): { bytes: Uint
     batch = [];
     size = 0;
   };
-  for (const outcome of words) {
+  for (const outcome of outcomes) {
     batch.push(outcome);
     size += outcome.payload.length;
     if (size >= journalLimits.recordBytesSoft) close();
@@ -113,7 +113,7 @@ export function encodeJournal(words: readonly JournaledOutcome[]): { bytes: Uint
 
 export function readJournal(file: Uint8Array): JournalReading {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  const words = new Map<number, JournaledOutcome>();
+  const outcomes = new Map<number, JournaledOutcome>();
   let at = 0;
   let records = 0;
   let nextKey = 0;
@@ -125,10 +125,10 @@ export function readJournal(file: Uint8Array): JournalReading {
       return { outcome: "damaged", at, message: `record ${records} is intact but its format is unknown` };
     }
     for (const outcome of entry.outcomes) {
-      words.set(outcome.key, outcome);
+      outcomes.set(outcome.key, outcome);
       nextKey = Math.max(nextKey, outcome.key + 1);
     }
-    for (const key of entry.ackedKeys) words.delete(key);
+    for (const key of entry.ackedKeys) outcomes.delete(key);
     at += headerBytes + length;
     records++;
   }
@@ -136,7 +136,7 @@ export function readJournal(file: Uint8Array): JournalReading {
   if (whole !== null) {
     return { outcome: "damaged", at, message: `record ${records} cannot be read, but record ${whole} behind it can` };
   }
-  return { outcome: at === bytes.length ? "clean" : "torn", outcomes: [...words.values()], records, bytes: at, nextKey };
+  return { outcome: at === bytes.length ? "clean" : "torn", outcomes: [...outcomes.values()], records, bytes: at, nextKey };
 }
 
 /** The payload's length of the record that begins here, if it is whole, unharmed and has this number. */
@@ -169,13 +169,13 @@ function readEntry(payload: Buffer): JournalEntry | null {
   if (lineEnd < 0) return null;
   const about = parseEntryHeader(payload.toString("utf8", 0, lineEnd));
   if (about === null || !about.words.every(isOutcomeRow) || !about.acked.every(Number.isSafeInteger)) return null;
-  const words: JournaledOutcome[] = [];
+  const outcomes: JournaledOutcome[] = [];
   let at = lineEnd + 1;
   for (const [key, type, id, run, task, node, fence, size] of about.words) {
-    words.push({ key, type: type as FrameType, id, run, task, node, fence, payload: payload.toString("utf8", at, at + size) });
+    outcomes.push({ key, type: type as FrameType, id, run, task, node, fence, payload: payload.toString("utf8", at, at + size) });
     at += size;
   }
-  return at === payload.length ? { outcomes: words, ackedKeys: about.acked as number[] } : null;
+  return at === payload.length ? { outcomes, ackedKeys: about.acked as number[] } : null;
 }
 
 function parseEntryHeader(text: string): { words: unknown[]; acked: unknown[] } | null {

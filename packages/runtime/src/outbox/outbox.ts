@@ -13,7 +13,7 @@ export interface OutboxMessage extends OutgoingItem {
   readonly corr: string | undefined;
   /** JSON text of the payload, built once. */
   readonly payload: string;
-  /** The attempt that this word ends, if it ends one. */
+  /** The attempt that this message ends, if it ends one. */
   readonly attempt: LocalAttempt | null;
   /** Its key in the outbox on disk; null where it is not kept there. */
   readonly key: number | null;
@@ -25,7 +25,7 @@ export type OutboxStream = ReliableStream<OutboxMessage, Envelope>;
 export interface OutboxSettings {
   /** Bytes that may be under way unacked. */
   readonly bytesInFlightMax: number;
-  /** Feedback words that may wait to be sent; the oldest gives way. */
+  /** Feedback messages that may wait to be sent; the oldest is dropped first. */
   readonly feedbackWaitingMax: number;
   /** Vendor frames, and their bytes, that may be unacked; what is more is not taken. */
   readonly vendorFramesMax: number;
@@ -41,7 +41,7 @@ export function createOutboxMessage(options: {
   readonly id: string;
   readonly corr: string | undefined;
   readonly payload: string;
-  /** The last words of an attempt travel with its outcome, not behind everybody's feedback. */
+  /** The last feedback of an attempt travels with its outcome, not behind the feedback of others. */
   readonly isUrgent?: boolean;
   readonly attempt?: LocalAttempt | null;
   readonly key?: number | null;
@@ -55,7 +55,7 @@ export function createOutboxMessage(options: {
 export class Outbox {
   readonly #settings: OutboxSettings;
   #stream: OutboxStream | null = null;
-  /** Words that no stream has yet: there is none, it has no room for the lower lane, or one word at a time is on trial. */
+  /** Messages that no stream has yet: there is none, the lower lane is full, or messages are being tried one at a time. */
   readonly #urgentQueue = new FifoQueue<OutboxMessage>();
   readonly #vendorQueue = new FifoQueue<OutboxMessage>();
   readonly #feedbackQueue = new FifoQueue<OutboxMessage>();
@@ -91,7 +91,7 @@ export class Outbox {
     return this.#vendorCount < this.#settings.vendorFramesMax && this.#vendorBytes + chars <= this.#settings.vendorBytesMax;
   }
 
-  /** Keeps a word. Gives back the feedback that had to go to make room. */
+  /** Adds a message. Gives the feedback that was dropped to make room. */
   addMessage(message: OutboxMessage): OutboxMessage | undefined {
     this.#adjustCounts(message, 1);
     if (message.lane === "command") {
@@ -118,8 +118,8 @@ export class Outbox {
   }
 
   /**
-   * The scheduler refused a frame as malformed, and with it the session. It did not say which, so what was under way goes again one by
-   * one; a word that is refused alone is taken out and given back, or it would end every session from now on.
+   * The scheduler refused a frame as malformed, and with it the session. It did not name it, so what was in flight is sent again one by
+   * one; a message that is refused alone is removed and returned, or it would end every session from now on.
    */
   isolateRejected(): OutboxMessage | undefined {
     const { inFlight: flown, waiting } = this.#reclaimFromStream();
@@ -132,7 +132,7 @@ export class Outbox {
     return culprit;
   }
 
-  /** Hands every frame that may leave now to `send`, for as long as that says that it takes more. */
+  /** Hands every frame that may leave now to `send`, for as long as that returns true. */
   sendPending(now: number, nameOf: () => string, send: (sent: SentFrame<OutboxMessage>) => boolean): void {
     const stream = this.#stream;
     if (stream === null) return;
@@ -145,7 +145,7 @@ export class Outbox {
     }
   }
 
-  /** What the scheduler has received. Gives the words that are settled by it; "unsent": it names what never left. */
+  /** What the scheduler has received. Gives the messages that are settled by it; "unsent": it names what never left. */
   handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly OutboxMessage[] | "unsent" {
     const settled = this.#stream?.handleAck(ack, envelopeFor) ?? [];
     if (settled === "unsent") return settled;
@@ -163,7 +163,7 @@ export class Outbox {
     else this.#urgentQueue.push(message);
   }
 
-  /** What the attempt said before its last words goes before them: chunks that come after a later one are taken for repeats. */
+  /** Earlier feedback of the attempt goes before its last: chunks that come after a later one are taken for repeats. */
   #promoteFeedback(task: string | undefined): void {
     for (const message of this.#feedbackQueue.drain())
       if (message.corr === task) this.#enqueueUrgent({ ...message, lane: "command" });
@@ -175,7 +175,7 @@ export class Outbox {
   }
 
   /**
-   * What an attempt said last may pass everybody's feedback but its own: pieces of what it printed are counted, and one that came after
+   * The last feedback of an attempt may pass that of others but not its own: pieces of what it printed are counted, and one that came after
    * a later one would be taken for a repeat.
    */
   #takeNextUrgent(): OutboxMessage | undefined {

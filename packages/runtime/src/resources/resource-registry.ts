@@ -1,6 +1,5 @@
-// What a worker keeps under a name for tasks to come: files, sessions, models. Counted, leased, limited in size and time; what is idle
-// gives way, oldest first. It lives where the handlers run. Its files on disk are resource-files.ts; what the scheduler makes of a name
-// is not decided here.
+// What a worker keeps under a name for later tasks: files, sessions, models. They are leased, counted, and limited in size and time;
+// the one that was idle longest is removed first. The registry lives where the handlers run; the files on disk are resource-files.ts.
 
 import { readFileSync } from "node:fs";
 import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
@@ -41,8 +40,8 @@ export class ResourceRegistry {
     for (const file of this.#files.loadStoredFiles())
       this.#addEntry(file, { isOnDisk: true, isFileOwned: true, createdAt: file.createdAt });
     if (this.size > 0) this.collectExpired();
-    // Which of them were named in results nobody has written down: to say too much does no harm. What went just now is not named by the
-    // next register, so it need not be told.
+    // Which of them results have named is not stored; reporting too many does no harm. What expired just now is missing in the next
+    // register, so it needs no report.
     for (const entry of this.#entries.values()) entry.isReferenced = true;
   }
 
@@ -162,7 +161,7 @@ export class ResourceRegistry {
     this.#ports.resourceReferenced?.(id);
   }
 
-  /** A result has named it: where it went before that, the word of it came too early to mean anything. */
+  /** A result has named it: where it was removed before that, the report came too early to mean anything. */
   reportIfLost(id: string): void {
     if (!this.#entries.has(id)) this.#ports.resourceRemoved?.(id, "lost");
   }
@@ -253,7 +252,7 @@ export class ResourceRegistry {
     return used;
   }
 
-  /** What is idle gives way, that which was used longest ago first. */
+  /** Removes idle resources, least recently used first. */
   #makeRoom(need: { readonly disk: number; readonly mem: number }): void {
     const { diskBytesMax, memBytesMax } = this.settings;
     this.#evict("disk", need.disk, diskBytesMax);
@@ -282,13 +281,13 @@ export class ResourceRegistry {
   #removeEntry(
     entry: ResourceEntry,
     reason: ResourceRemovedReason | "replaced",
-    { dropReason: words = reason, newPath }: { readonly dropReason?: string; readonly newPath?: string | undefined } = {},
+    { dropReason = reason, newPath }: { readonly dropReason?: string; readonly newPath?: string | undefined } = {},
   ): void {
     this.#entries.delete(entry.id);
     entry.isDropped = true;
     if (entry.isReferenced && reason !== "replaced") this.#ports.resourceRemoved?.(entry.id, reason);
     if (entry.inUse > 0) this.#droppedInUse.add(entry);
-    else if (entry.path === undefined || entry.path !== newPath) this.#cleanUp(entry, words);
+    else if (entry.path === undefined || entry.path !== newPath) this.#cleanUp(entry, dropReason);
   }
 
   #cleanUp(entry: ResourceEntry, reason: string): void {

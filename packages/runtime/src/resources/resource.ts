@@ -1,14 +1,14 @@
-// One thing that a worker keeps under a name: how it is given, how it is seen, how it is counted, and what all of them may cost.
-// What becomes of them is resources.ts.
+// A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them. The registry is
+// resource-registry.ts.
 
 import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
 
 export interface ResourceSettings {
-  /** How this worker is called in refs and artifacts. */
+  /** Name of this worker in refs and artifacts. */
   readonly workerName: string;
   readonly diskBytesMax: number;
   readonly memBytesMax: number;
-  /** How long a resource stays that nobody said more about. */
+  /** How long a resource lives that sets no expiry. */
   readonly ttlMs: number;
   readonly gcIntervalMs: number;
   /** A result above this leaves its large parts here. */
@@ -24,17 +24,17 @@ export const resourceDefaults: Omit<ResourceSettings, "workerName"> = {
 };
 
 export interface ResourcePorts {
-  /** Milliseconds of the time of day: a resource's end is told to others. */
+  /** Milliseconds since 1970: other machines see when a resource expires. */
   wallClock(): number;
   after(ms: number, call: () => void): () => void;
   reportProblem(problem: { message: string; cause: unknown }): void;
-  /** A result names it, so the scheduler will send tasks here for it. Said once. */
+  /** A result names it, so the scheduler will send tasks here for it. Called once. */
   resourceReferenced?(id: string): void;
-  /** One of those is gone for everybody who does not hold it. */
+  /** A referenced resource is gone for everybody who does not lease it. */
   resourceRemoved?(id: string, reason: ResourceRemovedReason): void;
 }
 
-/** Why a resource went, in the words of the wire. */
+/** Why a resource was removed, as frames name it. */
 export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
 
 /** What a handler may give a name to. */

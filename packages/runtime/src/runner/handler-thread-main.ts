@@ -16,7 +16,7 @@ import {
   type ToHandlerThread,
 } from "./thread-messages.ts";
 
-/** A handler that keeps the thread for longer than this before it returns is one that blocks: what others have said leaves before it. */
+/** A handler that keeps the thread for longer than this blocks it: messages of others are posted before its type is called again. */
 const blockingThresholdMs = 2;
 
 class HandlerThread {
@@ -70,7 +70,7 @@ class HandlerThread {
       reportProblem,
     });
     port.on("message", (messages: readonly ToHandlerThread[]) => this.#handleMessages(messages, port));
-    // A handler that ends the thread must not take along what others have said.
+    // A handler that ends the thread must not take the messages of others with it.
     process.on("exit", () => this.#outgoing.flush());
   }
 

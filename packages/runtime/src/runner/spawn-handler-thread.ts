@@ -1,4 +1,4 @@
-// Starts the handlers' thread and listens to it. What it says, and what to do when it ends, is host.ts.
+// Starts the handler thread and passes its messages on. What they mean, and what to do when it ends, is thread-runner.ts.
 
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { FromHandlerThread, HandlerThreadSettings, ToHandlerThread } from "./thread-messages.ts";
@@ -13,7 +13,7 @@ export interface HandlerThreadHandle {
 
 export interface HandlerThreadListener {
   messagesReceived(messages: readonly FromHandlerThread[]): void;
-  /** It is gone, and why. Said once, after its last words. */
+  /** It is gone, and why. Called once, after its last messages. */
   threadExited(reason: string): void;
 }
 
@@ -32,7 +32,7 @@ export function spawnHandlerThread(settings: HandlerThreadSettings, listener: Ha
     reason = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
   });
   thread.on("exit", (code) => {
-    // Its end may overtake its last words, among them results that must not be lost.
+    // Its end may overtake its last messages, among them results that must not be lost.
     for (let last = receiveMessageOnPort(near); last; last = receiveMessageOnPort(near))
       listener.messagesReceived(last.message as FromHandlerThread[]);
     near.close();
@@ -50,7 +50,7 @@ export function spawnHandlerThread(settings: HandlerThreadSettings, listener: Ha
         const { used_heap_size, heap_size_limit } = await thread.getHeapStatistics();
         return heap_size_limit > 0 ? (used_heap_size / heap_size_limit) * 100 : null;
       } catch {
-        // It has just ended; that is said by itself.
+        // It has just ended, which `threadExited` reports.
         return null;
       }
     },

@@ -1,4 +1,4 @@
-// What the link's thread and the handlers' thread say to each other: plain data, many words in one message. An attempt is named by task
+// The messages between the link's thread and the handler thread: plain data, many in one post. An attempt is named by task
 // and fence on both sides; what its handler returned crosses as text, because only that thread can read it.
 
 import type { DispatchPayload } from "@astraflow/protocol";
@@ -22,13 +22,13 @@ export type ToHandlerThread =
   | { readonly type: "next-answer"; readonly ticket: number; readonly answer: NextCallAnswer }
   /** Answered with the same number as soon as the thread gets to it. */
   | { readonly type: "ping"; readonly ping: number }
-  /** Nothing more is wanted: the thread may end once its handlers have let go. */
+  /** The thread may end once its handlers have returned. */
   | { readonly type: "end" };
 
 export type FromHandlerThread =
-  /** `kept`: resources that results have named and that outlived an earlier thread. */
+  /** `referencedResources`: those that results have named and that outlived an earlier thread. */
   | { readonly type: "loaded"; readonly packages: LoadedPackagesSummary; readonly referencedResources: readonly string[] }
-  /** `isSettled`: its handler came back with it, as most do. */
+  /** `isSettled`: its handler has returned too, as most do. */
   | ({ readonly type: "finished"; readonly outcome: EncodedOutcome; readonly isSettled: boolean } & AttemptKey)
   | ({ readonly type: "settled" } & AttemptKey)
   | ({ readonly type: "feedback"; readonly input: string } & AttemptKey)
@@ -42,7 +42,7 @@ export type FromHandlerThread =
   /** A resource of the thread is named in a result; one of those is gone. */
   | { readonly type: "announced"; readonly resource: string }
   | { readonly type: "removed"; readonly resource: string; readonly reason: ResourceRemovedReason }
-  /** With what the thread keeps, in numbers. */
+  /** With the metrics of the thread's resources. */
   | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
   | { readonly type: "report"; readonly message: string; readonly cause: string };
 
@@ -54,7 +54,7 @@ export interface HandlerThreadSettings extends HandlerHostSettings {
 
 export const attemptKeyText = ({ task, fence }: AttemptKey): string => `${fence} ${task}`;
 
-/** Gathers the words of one tick into one message: waking the other thread costs far more than a word. */
+/** Posts the messages of one tick together: waking the other thread costs far more than a message. */
 export class MessageBatcher<W> {
   readonly #postMessages: (messages: readonly W[]) => void;
   readonly #defer: (call: () => void) => void;
@@ -72,7 +72,7 @@ export class MessageBatcher<W> {
     this.#scheduleFlush();
   }
 
-  /** The first of a tick leaves at once, with all that waits: whoever says it may be about to block. More of them gather. */
+  /** The first of a tick is posted at once, with all that waits: its sender may be about to block. Later ones wait for the end of the tick. */
   addUrgent(message: W): void {
     this.add(message);
     if (this.#hasFlushedEarly) return;

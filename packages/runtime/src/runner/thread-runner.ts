@@ -1,5 +1,5 @@
-// The handlers' thread as the link's side sees it: hands attempts over, tells what came back, and starts it anew when it dies. Attempts
-// that died with it are answered for; how often it may die is decided here. The thread itself is handler-thread-main.ts.
+// Runs handlers in a thread of their own: hands attempts over, reports what came back, and restarts the thread when it crashes. Attempts
+// that were lost with it are failed here. The thread itself is handler-thread-main.ts.
 
 import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
@@ -18,20 +18,20 @@ import { attemptKeyText, type FromHandlerThread, MessageBatcher, type ToHandlerT
 export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
   spawnThread(listener: HandlerThreadListener): HandlerThreadHandle;
-  /** Ends the handlers' processes where this process cannot any more. */
+  /** Ends the handlers' processes where this process no longer can. */
   readonly watchdog?: ProcessWatchdog;
 }
 
 export const threadRestartPolicy = {
-  /** So many ends within the window are a loop: the worker says that it is not well. */
+  /** So many crashes within the window are a loop: the worker reports itself as unhealthy. */
   crashesMax: 5,
   crashWindowMs: 60_000,
   /** Pause before the second start within the window; doubles up to the second. The first start is at once. */
   restartDelayMs: 250,
   restartDelayMsMax: 30_000,
-  /** How long handlers may take to let go once nothing more is wanted of them. */
+  /** How long handlers may take to return after the end was requested. */
   shutdownWaitMs: 300,
-  /** How long a thread that was told to stop may take: only a call into the system can hold it up. */
+  /** How long a terminated thread may take to end: only a system call can hold it up. */
   terminateWaitMs: 1_000,
 } as const;
 
@@ -63,7 +63,7 @@ export class ThreadRunner implements HandlerRunner {
   /** The ping that is not answered, and when it left. */
   #pendingPing: { readonly ping: number; readonly at: number } | null = null;
   #pingCount = 0;
-  /** What the thread keeps, as it said last. */
+  /** Metrics of the thread's resources, as last reported. */
   #metrics: Readonly<Record<string, number>> = {};
   /** What it keeps of what results have named. */
   readonly #referencedResources = new Set<string>();
@@ -80,7 +80,7 @@ export class ThreadRunner implements HandlerRunner {
     this.#ports = ports;
   }
 
-  /** Starts the thread; resolves with what it has loaded. Rejects where it dies over that: nobody could tell which package does it. */
+  /** Starts the thread; resolves with what it has loaded. Rejects where that ends the thread: which package did it is not known. */
   startThread(): Promise<LoadedPackagesSummary> {
     this.#spawnThread();
     return this.#firstLoad.promise;
@@ -95,7 +95,7 @@ export class ThreadRunner implements HandlerRunner {
     return this.#loadedPackages;
   }
 
-  /** Of the thread's memory, as last heard; asks again for the next time. */
+  /** As last reported; asks again for the next time. */
   get heapPct(): number | null {
     if (!this.#isHeapRequested && this.#thread !== null) {
       this.#isHeapRequested = true;
@@ -107,7 +107,7 @@ export class ThreadRunner implements HandlerRunner {
     return this.#heapPct;
   }
 
-  /** For how long the thread has not got to a question asked of it: 0 while it answers. The next question is asked by this. */
+  /** For how long the thread has not answered a ping; 0 while it answers. Reading this sends the next ping. */
   get lagMs(): number {
     const at = this.#ports.environment.now();
     if (this.#pendingPing !== null) return at - this.#pendingPing.at;
@@ -141,7 +141,7 @@ export class ThreadRunner implements HandlerRunner {
       : [`the handler thread crashed ${crashes} times within ${threadRestartPolicy.crashWindowMs / 1_000} s`];
   }
 
-  /** As last heard; asks again for the next time. */
+  /** As last reported; asks again for the next time. */
   get metrics(): Readonly<Record<string, number>> {
     this.#sendPing(this.#ports.environment.now());
     return this.#metrics;
@@ -163,7 +163,7 @@ export class ThreadRunner implements HandlerRunner {
     const thread = this.#thread;
     if (thread === null) return;
     if (this.#outgoing !== null) {
-      // Behind the stops that are on their way: handlers whose signal was aborted may remove what they made.
+      // After the stop messages: handlers whose signal was aborted may clean up.
       this.#outgoing.add({ type: "end" });
       this.#outgoing.flush();
       await this.#waitAtMost(threadRestartPolicy.shutdownWaitMs, this.#threadExit.promise);
@@ -171,7 +171,7 @@ export class ThreadRunner implements HandlerRunner {
     if (this.#thread !== null) await this.#waitAtMost(threadRestartPolicy.terminateWaitMs, thread.terminate());
   }
 
-  /** Closed, and still there: only the end of the process ends it. */
+  /** Closed, but still running: only the end of the process ends it. */
   get isStuck(): boolean {
     return this.#isClosed && this.#thread !== null;
   }
@@ -262,7 +262,7 @@ export class ThreadRunner implements HandlerRunner {
   #handleNextCall(message: Extract<FromHandlerThread, { type: "next" }>): void {
     const { ticket, draft } = message;
     const attempt = this.#attempts.get(attemptKeyText(message));
-    // It is over on this side; its handler hears that by its signal.
+    // The attempt is over on this side; the handler's signal has been aborted.
     if (attempt === undefined) return;
     let isAnswered = false;
     const forget = this.#listener.nextCalled(attempt, draft, (answer) => {
@@ -280,7 +280,7 @@ export class ThreadRunner implements HandlerRunner {
     this.#firstLoad.resolve(loadedPackages);
   }
 
-  /** What the thread before kept in memory went with it. */
+  /** What the previous thread kept in memory is lost. */
   #reconcileResources(recalled: readonly string[]): void {
     const still = new Set(recalled);
     const lost = [...this.#referencedResources].filter((resource) => !still.has(resource));
@@ -308,7 +308,7 @@ export class ThreadRunner implements HandlerRunner {
     this.#listenedVendorTypes = new Set();
     this.#metrics = {};
     this.#cancelNextCall.clear();
-    // A thread that was ended by force could not do it.
+    // A terminated thread could not do it.
     for (const pid of this.#processGroups) {
       killProcessGroup(pid, "SIGKILL");
       this.#ports.watchdog?.unwatchGroup(pid);
@@ -326,7 +326,7 @@ export class ThreadRunner implements HandlerRunner {
     if (crashes === threadRestartPolicy.crashesMax) this.#listener.healthChanged();
   }
 
-  /** One that was alone with the crash caused it. Of several nobody knows which: they are handed back, and counted by the scheduler. */
+  /** A single running attempt caused the crash and fails. Of several the culprit is unknown: they go back to the scheduler, which counts them. */
   #failLostAttempts(reason: string): void {
     const waiting = new Set(
       this.#queuedUntilLoaded.flatMap((message) =>
@@ -334,9 +334,12 @@ export class ThreadRunner implements HandlerRunner {
       ),
     );
     const lost = [...this.#attempts.values()].filter((attempt) => !waiting.has(attemptKeyText(attempt)));
-    // What ended it may be a handler's own words.
-    const said = lost.reduce((text, { dispatch }) => createSecretMask(dispatch.parameters)?.maskText(text) ?? text, reason);
-    const message = `the handler thread crashed while this task was running: ${said}`;
+    // The reason may be text of a handler.
+    const maskedReason = lost.reduce(
+      (text, { dispatch }) => createSecretMask(dispatch.parameters)?.maskText(text) ?? text,
+      reason,
+    );
+    const message = `the handler thread crashed while this task was running: ${maskedReason}`;
     const outcome =
       lost.length === 1 ? errorOutcome(message, "worker.host") : errorOutcome(message, "worker.host", "E.RUNNER.CANCELLED");
     for (const attempt of lost) {

@@ -1,5 +1,5 @@
-// The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
-// It outlives connections and sessions. Phases, heartbeats and the numbers of frames are the business of link.ts and packages/session.
+// The attempts that a worker holds, and the messages about them that are not acked yet. They outlive connections and sessions; phases
+// and heartbeats are scheduler-link.ts, the numbers of frames packages/session.
 
 import type {
   AckPayload,
@@ -32,7 +32,7 @@ export class AttemptManager {
   readonly #attempts: AttemptTable;
   readonly #outbox: Outbox;
   readonly #feedbackBuffer = new FeedbackBuffer();
-  /** What middlewares have asked for and wait for; they take no slot meanwhile. */
+  /** Calls of `next` that middlewares wait for; they take no slot meanwhile. */
   readonly nextCalls: PendingNextCalls;
   /** Outcomes that are known and not on disk yet, so not to be sent yet; and how many there ever were. */
   #unpersistedCount = 0;
@@ -63,7 +63,7 @@ export class AttemptManager {
     });
   }
 
-  /** Nothing is held, no handler is out, nothing is left to say. */
+  /** No attempt is held, no handler runs, no message is unacked. */
   get isIdle(): boolean {
     return this.#attempts.heldCount === 0 && this.#attempts.occupiedSlots === 0 && this.#unackedCount === 0;
   }
@@ -94,9 +94,9 @@ export class AttemptManager {
     return this.#attempts.nextSlotWaitEndsAt;
   }
 
-  /** Outcomes that an earlier process has left on disk: they are held, as if finished here, and said as soon as there is a session. */
+  /** Outcomes that an earlier process left on disk: they are held like outcomes of this one, and sent as soon as there is a session. */
   restoreOutcomes(restored: readonly JournaledOutcome[]): void {
-    // A word that was condemned and replaced may have stayed on disk beside its replacement.
+    // An outcome that the scheduler could not read may have stayed on disk beside its replacement.
     const last = new Map(restored.map((outcome) => [`${outcome.task} ${outcome.fence}`, outcome.key]));
     for (const { key, type, id, run, task, node, fence, payload } of restored) {
       if (last.get(`${task} ${fence}`) !== key) {
@@ -109,7 +109,7 @@ export class AttemptManager {
     }
   }
 
-  // ---- what the scheduler says
+  // ---- frames of the scheduler
 
   handleDispatch(dispatch: DispatchPayload): void {
     const decision = this.#attempts.admitDispatch(dispatch, this.#context.ports.now());
@@ -198,16 +198,16 @@ export class AttemptManager {
     if (rejected.key !== null) this.#context.durableOutbox?.remove(rejected.key);
   }
 
-  // ---- what the executor says
+  // ---- the runner
 
-  /** The outcome of an attempt is known. What nobody wants any more is not said. */
+  /** The outcome of an attempt is known. It is dropped where the attempt is no longer wanted. */
   handleOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
     if (attempt.phase !== "running") return;
     this.#markFinished(attempt);
     this.#persistOutcome(attempt, outcome);
   }
 
-  /** Its handler has come back, so its slot is free. */
+  /** Its handler has returned, so its slot is free. */
   handleHandlerReturned(attempt: LocalAttempt): void {
     for (const next of this.#attempts.releaseSlot(attempt)) this.#context.ports.startHandler(next);
   }
@@ -218,7 +218,7 @@ export class AttemptManager {
     this.#context.requestFlush();
   }
 
-  // ---- what time and the operator say
+  // ---- the clock and the operator
 
   expireSlotWaits(now: number): void {
     for (const attempt of this.#attempts.expireSlotWaits(now)) {
@@ -227,14 +227,14 @@ export class AttemptManager {
     }
   }
 
-  /** Drops all whose handler runs or waits to run, without a word. Results that are known stay. Gives how many there were. */
+  /** Drops all attempts whose handler runs or waits to run, without a message. Known outcomes stay. Gives their number. */
   discardUnfinished(reason: string): number {
     const lost = this.#attempts.unfinishedAttempts();
     for (const attempt of lost) this.#discardAttempt(attempt, reason);
     return lost.length;
   }
 
-  /** Stops all that is unfinished and tells the scheduler that it may grant it again. */
+  /** Stops all unfinished attempts and gives them back to the scheduler. */
   returnUnfinished(reason: string): void {
     for (const attempt of this.#attempts.unfinishedAttempts()) {
       this.#markFinished(attempt);
@@ -244,13 +244,13 @@ export class AttemptManager {
     }
   }
 
-  /** Said behind every outcome that may name it: the scheduler must hear of a resource before it hears that it is gone. */
+  /** Sent after every outcome that may name the resource: the scheduler must know a resource before it learns that it is gone. */
   reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
     this.#removedResources.add({ resource_id: resource, reason }, this.#outcomeCount);
     this.#context.requestFlush();
   }
 
-  /** A package wants to say something to whoever listens at the scheduler. False: too much of that is unacked. */
+  /** Sends a package's frame to the subscribers at the scheduler. False: too many vendor frames are unacked. */
   sendVendorFrame({ type, id, corr, payload }: OutgoingVendorFrame): boolean {
     if (!this.#outbox.hasRoomForVendorFrame(payload.length)) return false;
     const name = type as OutgoingFrame["type"];
@@ -261,7 +261,7 @@ export class AttemptManager {
     return true;
   }
 
-  // ---- what leaves
+  // ---- sending
 
   /** A new session: its stream takes all that was not acked. */
   attachStream(stream: OutboxStream): void {
@@ -285,9 +285,9 @@ export class AttemptManager {
   }
 
   #markFinished(attempt: LocalAttempt): void {
-    // What it said last goes before its result; what others have said may wait behind it.
-    const lastWords = this.#feedbackBuffer.take(attempt);
-    if (lastWords !== undefined) this.#queueFeedback(attempt, lastWords, true);
+    // Its own last feedback goes before its result; feedback of others may wait behind it.
+    const lastFeedback = this.#feedbackBuffer.take(attempt);
+    if (lastFeedback !== undefined) this.#queueFeedback(attempt, lastFeedback, true);
     this.nextCalls.cancelCallsOf(attempt);
     this.#attempts.markFinished(attempt);
   }
@@ -338,9 +338,9 @@ export class AttemptManager {
     this.#context.log("warn", "feedback-dropped", "too much feedback is waiting; the oldest was dropped", { task: dropped.corr });
   }
 
-  /** The attempt is no longer this worker's: its outcome will not be said. */
+  /** The attempt is no longer this worker's: its outcome is not sent. */
   #discardAttempt(attempt: LocalAttempt, reason: string): void {
-    if (attempt.phase === "finished") return; // its word is on the way; the scheduler will find it stale and ack it
+    if (attempt.phase === "finished") return; // its outcome is on the way; the scheduler will find it stale and ack it
     this.#attempts.discardAttempt(attempt);
     this.#stopHandler(attempt, reason);
   }

@@ -28,13 +28,13 @@ export class FrameWriter {
     return id;
   }
 
-  /** A frame of work. Sent again it is the same to the letter. */
+  /** A repeat is the same text. */
   sendWork(sent: SentFrame<OutboxMessage>): void {
     sent.text ??= this.#encodeWork(sent);
     this.#ports.send(sent.text);
   }
 
-  /** Several results share a frame with an id of its own; a word that travels alone keeps its id through every session. */
+  /** Several results share a frame with an id of its own; a message that travels alone keeps its id through every session. */
   #encodeWork({ items, id, number }: SentFrame<OutboxMessage>): string {
     const ts = this.#ports.timestamp();
     const [only] = items;

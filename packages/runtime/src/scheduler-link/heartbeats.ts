@@ -20,7 +20,7 @@ export class Heartbeats {
   #latencyMs: number | null = null;
   /** Digest of what the scheduler knows to be installed. */
   #ackedPackagesHash = "";
-  /** A beat that told more, and is not answered yet. */
+  /** An unanswered heartbeat that listed new packages. */
   #unackedPackages: { readonly id: string; readonly hash: string } | null = null;
   #wasHealthy = true;
   #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
@@ -38,13 +38,13 @@ export class Heartbeats {
     return durableOutbox === null || durableOutbox.isHealthy;
   }
 
-  /** Whether the scheduler should hear, as soon as there is a session, how the worker is: it is not well, or was not when last asked. */
+  /** Whether a new session should start with a health report: the worker is unhealthy, or was when last asked. */
   shouldReportHealth(): boolean {
     const wasWell = this.#wasHealthy;
     return this.#readHealth().problems.length > 0 || !wasWell;
   }
 
-  /** A register told all that is installed. */
+  /** The register frame listed everything that is installed. */
   packagesRegistered(installed: InstalledPackages): void {
     this.#ackedPackagesHash = digestPackages(installed);
     this.#unackedPackages = null;
@@ -110,7 +110,7 @@ export class Heartbeats {
   #readHealth(): { metrics: Record<string, number>; problems: readonly string[] } {
     const vitals = this.#context.ports.readHealth(this.#drainThresholds);
     const problems = this.canPersistOutcomes ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
-    // What is no number would be written as null, and a beat that cannot be read ends the session.
+    // NaN would be written as null, and a heartbeat that cannot be read ends the session.
     const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
     this.#logHealthChange(problems);
     return { metrics, problems };

@@ -1,4 +1,4 @@
-// What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
+// The link's ports, settings and log events, and what it knows about its worker. The link itself is scheduler-link.ts.
 
 import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
@@ -9,7 +9,7 @@ import type { OutboxSettings } from "../outbox/outbox.ts";
 import type { LeaseSettings } from "./lease.ts";
 import type { BackoffSettings, LinkPhase } from "./link-phase.ts";
 
-/** Transport, clock, dice and executor. Only `start` may call back into the link before it has returned. */
+/** Transport, clock, randomness and runner. Only `startHandler` may call back into the link before it has returned. */
 export interface LinkPorts {
   /** Milliseconds of a clock that never jumps. */
   now(): number;
@@ -17,18 +17,18 @@ export interface LinkPorts {
   timestamp(): string;
   /** 0 <= n < 1 */
   random(): number;
-  /** Opens a socket; `opened` or `lost` of the link must follow. same: where the last dial went; next: the address after it. */
+  /** Opens a socket; `connectionOpened` or `connectionLost` of the link must follow. same: where the last dial went; next: the address after it. */
   dial(target: DialTarget): void;
   send(text: string): void;
-  /** Bytes that wait in the socket; absent where nobody can say. */
+  /** Bytes that wait in the socket; absent where that is not known. */
   bufferedBytes?(): number;
-  /** Ends the current socket; the link will hear no more of it. */
+  /** Ends the current socket; no more events of it follow. */
   closeConnection(code: number, reason: string): void;
   /** `tick` is wanted at this instant; a later call replaces an earlier one. */
   wakeAt(at: number): void;
   /** `flush` is wanted once all that has arrived by now was taken in. */
   requestFlush(): void;
-  /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
+  /** Calls the handler of an attempt that has a slot. `handleOutcome` and then `handleHandlerReturned` follow, exactly once each. */
   startHandler(attempt: LocalAttempt): void;
   /** How the worker is, asked for at every heartbeat, judged by what its scheduler announced. Cheap, and never throws. */
   readHealth(thresholds: DrainThresholds): WorkerHealth;
@@ -42,7 +42,7 @@ export type DialTarget = "same" | "next";
 
 export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
 
-/** From so many percent on the scheduler gives this worker nothing new; null where it has not said. */
+/** The scheduler gives a worker nothing new from these percentages on; null where it has announced none. */
 export interface DrainThresholds {
   readonly memPct: number | null;
   readonly diskPct: number | null;
@@ -50,7 +50,7 @@ export interface DrainThresholds {
 
 export interface WorkerHealth {
   readonly metrics: Readonly<Record<string, number>>;
-  /** Why this worker should get no new work, in sentences; empty: it is well. */
+  /** Why this worker should get no new work, in sentences; empty: it is healthy. */
   readonly problems: readonly string[];
 }
 
@@ -82,7 +82,7 @@ export type LinkEventName =
   | "word-condemned"
   | "word-refused";
 
-/** Who this worker is, as it says in handshake and register. */
+/** Who this worker is, as handshake and register carry it. */
 export interface WorkerIdentity {
   readonly tenant: string;
   readonly instance: string;
@@ -94,7 +94,7 @@ export interface WorkerIdentity {
   readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
 }
 
-/** What this worker can do. Asked for at every register, so that packages which came and went are told. */
+/** What this worker can do. Read at every register, so that it lists the packages of that moment. */
 export interface WorkerCapabilities {
   readonly maxParallel: number;
   readonly perNodeLimits?: Readonly<Record<string, number>>;
@@ -146,7 +146,7 @@ export const linkDefaults: LinkSettings = {
   socketBufferBytesMax: 256 * 1024,
 };
 
-/** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
+/** Extensions of the protocol that this link understands; the scheduler uses them only with workers that announce them. */
 export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"] as const;
 
 /** Types of business frames that this link reads or writes. */
@@ -172,11 +172,11 @@ export interface LinkStatus {
   readonly unacked: number;
 }
 
-/** All that a link can say about itself, for people who look for a fault. */
+/** The state of a link, for people who look for a fault. */
 export interface LinkInventory {
   readonly phase: LinkPhase;
   readonly session: string | null;
-  /** Until it would stop its work for want of an answer; null where no lease runs. */
+  /** Until the lease expires and running work is stopped; null without a lease. */
   readonly leaseLeftMs: number | null;
   readonly attempts: readonly InventoryAttempt[];
   readonly counts: WorkCounts;
@@ -195,9 +195,9 @@ export interface InventoryAttempt {
 }
 
 export interface WorkCounts {
-  /** Attempts this worker answers for. */
+  /** Attempts that this worker is responsible for. */
   readonly held: number;
-  /** Handlers that were called and have not come back. */
+  /** Handlers that were called and have not returned. */
   readonly occupied: number;
   /** Messages of every kind that the scheduler has not acked. */
   readonly unacked: number;

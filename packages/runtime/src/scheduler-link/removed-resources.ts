@@ -1,20 +1,19 @@
-// Resources that are gone and of which the scheduler has not been told, gathered into few frames. In which order they leave among the
-// outcomes is decided here; that they arrive is the outbox's business.
+// Reports of removed resources that are not sent yet, gathered into few frames. Their order among the outcomes is decided here; the
+// outbox delivers them.
 
 import { limits, type ResourceRemovedPayload, type ResultArtifact } from "@astraflow/protocol";
 
 type RemovedItem = ResourceRemovedPayload["items"][number];
 
-/** While there is no session more than this are not remembered, oldest first: a register says what is kept, and time ends the rest. */
+/** Without a session the oldest reports above this are dropped: the next register lists what is kept, and the rest expires. */
 const pendingMax = limits.registeredResourcesMax;
 
 export class RemovedResourceReports {
   readonly #sendPayload: (payload: string) => void;
   readonly #pending: { readonly item: RemovedItem; readonly after: number }[] = [];
 
-  /** `put`: the payload of one frame. */
-  constructor(put: (payload: string) => void) {
-    this.#sendPayload = put;
+  constructor(sendPayload: (payload: string) => void) {
+    this.#sendPayload = sendPayload;
   }
 
   /** `after`: so many outcomes were known by then, and any of them may name it. */

@@ -59,7 +59,7 @@ export class SchedulerLink implements DialerEvents {
 
   #isLeaving = false;
   #hasReportedDrained = false;
-  /** Id of the heartbeat that says goodbye. Until it is answered more work may be on its way here. */
+  /** Id of the heartbeat that announces the leave. Until it is answered more work may be on its way here. */
   #farewellHeartbeatId = "";
   #tickScheduledAt = noDeadline;
   #isFlushRequested = false;
@@ -115,7 +115,7 @@ export class SchedulerLink implements DialerEvents {
     this.#scheduleTick();
   }
 
-  /** Before `begin`: what an earlier process has left on disk, oldest first. */
+  /** Before `start`: what an earlier process left on disk, oldest first. */
   restoreOutcomes(restored: readonly JournaledOutcome[]): void {
     this.#attempts.restoreOutcomes(restored);
   }
@@ -184,23 +184,23 @@ export class SchedulerLink implements DialerEvents {
     this.#attempts.handleFeedback(attempt, input);
   }
 
-  /** A middleware calls the next of its chain; see calls.ts. */
+  /** A middleware calls the next of its chain; see pending-next-calls.ts. */
   callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
     this.#selfFenceIfDue();
     return this.#attempts.nextCalls.startCall(attempt, draft, answer);
   }
 
   /** A vendor frame for the scheduler: kept until acked, at least once across sessions. False: too much of that waits. */
-  sendVendorFrame(word: OutgoingVendorFrame): boolean {
-    return !this.#isClosed && this.#attempts.sendVendorFrame(word);
+  sendVendorFrame(frame: OutgoingVendorFrame): boolean {
+    return !this.#isClosed && this.#attempts.sendVendorFrame(frame);
   }
 
-  /** A resource that a result has named is gone; the scheduler hears of it once. */
+  /** A resource that a result has named is gone; the scheduler is told once. */
   reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
     if (!this.#isClosed) this.#attempts.reportRemovedResource(resource, reason);
   }
 
-  /** The disk fails or works again, a problem came or went: the scheduler hears of it at once. */
+  /** The outbox failed or recovered, or a problem came or went: a heartbeat is sent at once. */
   reportHealth(): void {
     if (this.#lifecycle.activeSession === null) return;
     this.#sendHeartbeat();
@@ -224,7 +224,7 @@ export class SchedulerLink implements DialerEvents {
     this.#scheduleTick();
   }
 
-  /** Sends what one tick has gathered: one ack for all that came, then the words that may travel. */
+  /** Sends what one tick has gathered: one ack for all that came, then the messages that fit into the window. */
   flush(): void {
     this.#isFlushRequested = false;
     this.#lifecycle.activeSession?.flush();
@@ -247,7 +247,7 @@ export class SchedulerLink implements DialerEvents {
     this.#scheduleTick();
   }
 
-  /** A worker that leaves is done once nothing is held and nothing is left to say; one that drains says that it is done, and stays. */
+  /** A worker that leaves closes once nothing is held and nothing unacked; one that drains reports that it is done, and stays. */
   #closeIfIdle(): void {
     if (!this.#attempts.isIdle) return;
     if (this.#isLeaving) {
@@ -271,7 +271,7 @@ export class SchedulerLink implements DialerEvents {
 
   /**
    * Near the end of the lease the scheduler may grant these tasks to others; from here on they must not be touched. Only a new register
-   * brings a new lease, and tells what is no longer held. True: the socket was given up for it.
+   * brings a new lease, and lists what is still held. True: the socket was closed for it.
    */
   #selfFenceIfDue(): boolean {
     const { lease } = this.#heartbeats;
@@ -337,13 +337,13 @@ export class SchedulerLink implements DialerEvents {
     this.#closeIfIdle();
   }
 
-  /** Why new work is turned away just now. */
+  /** Why new work is refused just now. */
   get #refusalReason(): string | null {
     if (this.#lifecycle.phase === "DRAINING") return "the worker is draining and takes no new work";
     return this.#heartbeats.canPersistOutcomes ? null : "the worker cannot write results to its disk and takes no new work";
   }
 
-  /** Never fatal: what asked by id is told. */
+  /** Never fatal: a frame that asks for an ack gets a negative one. */
   #ignoreFrame(envelope: Envelope, message: string): void {
     logIgnoredFrame(this.#context, envelope, message);
     if (envelope.seq !== undefined || !envelope.ack?.request) return;

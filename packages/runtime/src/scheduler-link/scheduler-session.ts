@@ -69,7 +69,7 @@ export class SchedulerSession {
     });
   }
 
-  /** Sends again what was not acked in time; says whether the session can go on. */
+  /** Sends again what was not acked in time; gives whether the session can go on. */
   retransmitDue(): TimeoutResult<OutboxMessage>["verdict"] {
     const { ports, writer } = this.#context;
     const now = ports.now();
@@ -79,7 +79,7 @@ export class SchedulerSession {
     return verdict;
   }
 
-  /** A new socket; the scheduler's window is as this ack says. Gives the frames to be sent again; null: the two ends disagree. */
+  /** A new socket; the ack carries the state of the scheduler's window. Gives the frames to be sent again; null: the two ends disagree. */
   resume(ack: AckPayload | null): readonly SentFrame<OutboxMessage>[] | null {
     if (ack !== null && !this.#attempts.handleAck(ack, undefined)) return null;
     const again = this.stream.resume(ack?.ack_seq ?? null, this.#context.ports.now());

@@ -20,7 +20,7 @@ export interface SchedulerDialer {
   dial(target: DialTarget): void;
   /** Lost silently where no socket is open. */
   send(text: string): void;
-  /** Ends the current socket; nothing more is heard of it. */
+  /** Ends the current socket; no more events of it follow. */
   closeConnection(code: number, reason: string): void;
   /** Bytes that wait in the socket, where that is known. */
   bufferedBytes?(): number;

@@ -5,7 +5,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 
 export interface ChildProcessPorts {
   after(ms: number, call: () => void): () => void;
-  /** For whoever ends what is left where this thread cannot; said again when the first process of a group leaves others behind. */
+  /** For the watchdog; called again when the first process of a group leaves others behind. */
   groupStarted?(pid: number): void;
   groupEnded?(pid: number): void;
 }

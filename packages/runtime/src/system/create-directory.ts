@@ -11,7 +11,7 @@ export function createDirectory(dir: string): void {
     try {
       mkdirSync(part);
     } catch (error) {
-      // Another process was faster. Where it is no folder, whatever comes next in it fails and says so.
+      // Another process was faster. Where it is not a directory, the next step fails with a clear error.
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
   }

@@ -1,5 +1,5 @@
 // A program of its own, one beside a worker whose handlers start processes: it reads which groups there are and ends what is left of them
-// once the worker is gone, however that went. It is told nothing else, holds nothing else, and ends by itself. Started by process-watchdog.ts.
+// once the worker is gone, however that went. It knows nothing else and ends by itself. Started by process-watchdog.ts.
 
 import { createInterface } from "node:readline";
 import { killProcessGroup } from "./child-processes.ts";
@@ -7,14 +7,14 @@ import { WatchedGroups } from "./process-groups.ts";
 
 const watchedGroups = new WatchedGroups();
 
-const handleLine = (word: string): void => {
-  const group = Number(word.slice(1));
+const handleLine = (line: string): void => {
+  const group = Number(line.slice(1));
   if (!Number.isSafeInteger(group) || group <= 1) return;
-  if (word.startsWith("+")) watchedGroups.watch(group);
-  else if (word.startsWith("-")) watchedGroups.unwatch(group);
+  if (line.startsWith("+")) watchedGroups.watch(group);
+  else if (line.startsWith("-")) watchedGroups.unwatch(group);
 };
 
-for (const word of process.argv.slice(2)) handleLine(word);
+for (const line of process.argv.slice(2)) handleLine(line);
 createInterface({ input: process.stdin })
   .on("line", handleLine)
   .on("close", () => {

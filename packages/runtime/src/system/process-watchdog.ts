@@ -1,5 +1,5 @@
-// The worker's side of the watcher: starts it with the first group of processes, tells it which come and go, and lets it go at the end. A
-// worker that is killed says nothing; its end of the pipe closes, and that is the word. What the watcher then does is process-watchdog-main.ts.
+// The worker's side of the process watchdog: starts it with the first process group, reports groups that start and end, and closes it at
+// the end. When the worker is killed its end of the pipe closes; what the watchdog does then is process-watchdog-main.ts.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -28,11 +28,11 @@ export function createProcessWatchdog(report: (problem: { message: string; cause
   };
 
   const start = (): void => {
-    // A session of its own: what the terminal says to the worker's group is not for it. No environment: it has no use for secrets.
+    // A session of its own: signals of the terminal to the worker's group are not for it. No environment: it needs no secrets.
     const program = fileURLToPath(new URL("./process-watchdog-main.ts", import.meta.url));
-    // Named with its start, not by the pipe: this process may be killed before its first word is written.
-    const words = [...groups].map((group) => `+${group}`);
-    const child = spawn(process.execPath, [program, ...words], {
+    // As arguments, not by the pipe: this process may be killed before its first write.
+    const lines = [...groups].map((group) => `+${group}`);
+    const child = spawn(process.execPath, [program, ...lines], {
       cwd: "/",
       detached: true,
       env: {},
@@ -64,5 +64,5 @@ export function createProcessWatchdog(report: (problem: { message: string; cause
   };
 }
 
-/** Without it nobody can tell whether a group is still the one that was meant. */
+/** Without it a group that was reused cannot be told from the one that was meant. */
 const hasProcFs = existsSync("/proc/self/stat");
