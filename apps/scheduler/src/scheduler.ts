@@ -8,6 +8,7 @@ import {
   createEngineClient,
   createMetricsRegistry,
   createUserAccounts,
+  type DoorEnvironment,
   type SessionLimits,
   sessionPath,
 } from "@astraflow/doors";
@@ -99,9 +100,10 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const stopMonitor = startEngineMonitor({ host, readiness, log, store });
   const reader = openStoreReader(config.store);
   const storeWatch = await watchForStoreLoss(config.store);
-  const settings = buildEngineSettings(engine);
   const users = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
+  const settings = buildEngineSettings(engine);
   const doors = createDoors({
+    ...doorOptions(config, environment),
     engineClient,
     reader,
     people: users,
@@ -112,18 +114,9 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     isSecure: server.isSecure,
     authenticate: credentials.authenticate,
     authenticator: credentials.workerAuthenticator,
-    tenants: config.tenants,
-    limits: windowLimits(config),
-    isAlone: config.store.of === "sqlite",
-    environment,
-    metrics: createMetricsRegistry(),
-    isMetricsOpen: config.isDev,
-    digest: digestText,
-    ackDeadlineMs: config.ackDeadlineMs,
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),
-    page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
   });
   await doors.attach(server.server);
   await createFirstUsers(users, config.admins, log);
@@ -152,6 +145,19 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     },
   };
 }
+
+/** What the doors take from the configuration. */
+const doorOptions = (config: SchedulerConfig, environment: DoorEnvironment) => ({
+  environment,
+  tenants: config.tenants,
+  limits: windowLimits(config),
+  isAlone: config.store.of === "sqlite",
+  metrics: createMetricsRegistry(),
+  isMetricsOpen: config.isDev,
+  digest: digestText,
+  ackDeadlineMs: config.ackDeadlineMs,
+  page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
+});
 
 /** Called after the store is open, so that a refused start leaves no keys behind; stops the engine on failure. */
 async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {

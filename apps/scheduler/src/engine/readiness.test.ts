@@ -38,7 +38,10 @@ it("[O20] a scheduler whose store is away is not ready, says so at once, and is 
   readiness.update(gauge(7));
 
   readiness.update(gauge(7, true));
-  expect(readiness.notReadyReason()).toEqual({ code: "E.STORE.BUSY", reason: expect.stringContaining("the store is unavailable") });
+  expect(readiness.notReadyReason()).toEqual({
+    code: "E.STORE.BUSY",
+    reason: expect.stringContaining("the store is unavailable"),
+  });
   readiness.update(gauge(8));
 
   expect(readiness.notReadyReason()).toBeNull();

@@ -23,8 +23,12 @@ it("[O30] a certificate that cannot be trusted is refused at once, with the way 
 });
 
 it("[O30] a server that denies user, password or database has answered, and the sentence says what to correct", () => {
-  expect(openFault(errorWithCode("28P01", { severity: "FATAL" })).message).toMatch(/rejects this user and password; correct .*# as %23/);
-  expect(openFault(errorWithCode("3D000", { severity: "FATAL" })).message).toMatch(/has no such database; create it with createdb/);
+  expect(openFault(errorWithCode("28P01", { severity: "FATAL" })).message).toMatch(
+    /rejects this user and password; correct .*# as %23/,
+  );
+  expect(openFault(errorWithCode("3D000", { severity: "FATAL" })).message).toMatch(
+    /has no such database; create it with createdb/,
+  );
   expect(explainConnectionRefusal(errorWithCode("ECONNREFUSED"))).toBeNull();
   expect(explainConnectionRefusal("no error at all")).toBeNull();
 });
