@@ -31,6 +31,7 @@ export const listSteps = ({ root, node }) => [
   { name: "format", words: ["biome", "format", "."] },
   { name: "generated files", words: [node, "scripts/gen.ts", "--check"] },
   { name: "layers", words: [node, "scripts/checks/layers.ts"] },
+  { name: "folders", words: [node, "scripts/checks/folders.ts"] },
   { name: "purity", words: [node, "scripts/checks/purity.ts"] },
   { name: "silent failures", words: [node, "scripts/checks/silent-failures.ts"] },
   { name: "docs", words: [node, "scripts/checks/docs.ts"] },

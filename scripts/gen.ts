@@ -1,12 +1,12 @@
 // Writes every file that is made from the sources: `node scripts/gen.ts`. With --check it writes nothing, names the files that
 // are stale, missing or left over, and exits 1. A new generator is a row in `generators`.
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, relative, sep } from "node:path";
-import { fileURLToPath } from "node:url";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { buildOpenapiDocument, buildSchemaDocuments, renderFaultPage } from "@astraflow/protocol";
 import { stringify } from "yaml";
 import { pythonModels } from "./generate/python-models.ts";
+import { listFiles, repositoryRoot as root } from "./repository-files.ts";
 
 interface Generator {
   readonly name: string;
@@ -38,15 +38,6 @@ const generators: readonly Generator[] = [
   { name: "Python models", make: pythonModels },
 ];
 
-const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-
-function filesBelow(folder: string): string[] {
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join("/"));
-}
-
 /** What differs from the sources: path -> wanted text, or undefined for a file that should be gone. */
 function findStaleFiles(): Map<string, string | undefined> {
   const different = new Map<string, string | undefined>();
@@ -57,7 +48,7 @@ function findStaleFiles(): Map<string, string | undefined> {
       if (!existsSync(file) || readFileSync(file, "utf8") !== text) different.set(path, text);
     }
     for (const folder of generator.owns ?? [])
-      for (const path of filesBelow(join(root, folder))) if (!(path in made)) different.set(path, undefined);
+      for (const path of listFiles(root, folder)) if (!(path in made)) different.set(path, undefined);
   }
   return different;
 }

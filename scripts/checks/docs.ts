@@ -1,14 +1,16 @@
 /**
  * Compares the documents with the code: every rule has its test, every met requirement names one that exists, the table of packages is
- * complete, and no file mentions a place outside the repository. Whether generated documents are up to date is checked by gen.ts.
+ * complete, glossary and walk are true, and no file mentions a place outside the repository. Whether generated documents are up to date is checked by gen.ts.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { listFiles, readText, reportProblems, repositoryRoot } from "../repository-files.ts";
+import { checkGlossary } from "./glossary.ts";
 import { checkPackageTable } from "./package-table.ts";
 import { checkRequirements } from "./requirements.ts";
 import { checkSpecRules, readSpecRules } from "./spec-rules.ts";
 import { listTestTitles } from "./test-titles.ts";
+import { checkWalk } from "./walk.ts";
 
 /** Written in pieces, because this file is read by its own check. */
 const forbiddenMentions: readonly { pattern: RegExp; why: string }[] = [
@@ -31,7 +33,7 @@ export function checkDocs(root: string): string[] {
   // Without a spec every title would be wrong; one sentence about the missing file says it all.
   if (spec !== null) problems.push(...checkSpecRules(rules, titles));
   if (requirements !== null) problems.push(...checkRequirements(requirements, rules, titles));
-  return [...problems, ...checkPackageTable(root), ...findForbiddenMentions(root)];
+  return [...problems, ...checkPackageTable(root), ...checkGlossary(root), ...checkWalk(root), ...findForbiddenMentions(root)];
 }
 
 function readDocument(root: string, path: string, why: string, problems: string[]): string | null {

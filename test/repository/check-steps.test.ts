@@ -70,6 +70,7 @@ describe("the steps of the check", () => {
       "format",
       "generated files",
       "layers",
+      "folders",
       "purity",
       "silent failures",
       "docs",

@@ -37,6 +37,9 @@ const validFiles = {
   "docs/requirements.md": table(met),
   "packages/a/src/a.test.ts": tests,
   "CONTRIBUTING.md": row("packages/a", "leases", "nothing"),
+  "packages/a/src/lease.ts": "export const endLease = 1;",
+  "docs/architecture.md": ["## Glossary", "", row("word", "meaning"), "|---|---|", row("lease", "…")].join("\n"),
+  "docs/walk.md": "1. `packages/a/src/lease.ts`: `endLease`",
 };
 const checkWithFiles = (files: Record<string, string>) => checkDocs(writeTemporaryTree({ ...validFiles, ...files }));
 const checkWithRow = (...cells: string[]) => checkWithFiles({ "docs/requirements.md": table(met, row(...cells)) });
@@ -132,6 +135,8 @@ describe("the documents", () => {
       expect.stringContaining("docs/spec.md is missing"),
       expect.stringContaining("docs/requirements.md is missing"),
       expect.stringContaining("CONTRIBUTING.md is missing"),
+      expect.stringContaining("docs/architecture.md is missing"),
+      expect.stringContaining("docs/walk.md is missing"),
     ]);
   });
 

@@ -2,7 +2,7 @@
 // codes and the ready line are in command.ts.
 
 import { hostname } from "node:os";
-import { createDoors, createMetricsRegistry, type SessionLimits, sessionPath } from "@astraflow/doors";
+import { createDoors, createMetricsRegistry, type DoorEnvironment, type SessionLimits, sessionPath } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import { createDocumentBlobStore, createEngineClient, createUserAccounts } from "@astraflow/services";
@@ -92,9 +92,10 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const stopMonitor = startEngineMonitor({ host, readiness, log, store });
   const reader = openStoreReader(config.store);
   const storeWatch = await watchForStoreLoss(config.store);
-  const settings = buildEngineSettings(engine);
   const users = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
+  const settings = buildEngineSettings(engine);
   const doors = createDoors({
+    ...doorOptions(config, environment),
     engineClient,
     reader,
     people: users,
@@ -105,18 +106,9 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     isSecure: server.isSecure,
     authenticate: credentials.authenticate,
     authenticator: credentials.workerAuthenticator,
-    tenants: config.tenants,
-    limits: windowLimits(config),
-    isAlone: config.store.of === "sqlite",
-    environment,
-    metrics: createMetricsRegistry(),
-    isMetricsOpen: config.isDev,
-    digest: digestText,
-    ackDeadlineMs: config.ackDeadlineMs,
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),
-    page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
   });
   await doors.attach(server.server);
   await createFirstUsers(users, config.admins, log);
@@ -145,6 +137,19 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     },
   };
 }
+
+/** What the doors take from the configuration. */
+const doorOptions = (config: SchedulerConfig, environment: DoorEnvironment) => ({
+  environment,
+  tenants: config.tenants,
+  limits: windowLimits(config),
+  isAlone: config.store.of === "sqlite",
+  metrics: createMetricsRegistry(),
+  isMetricsOpen: config.isDev,
+  digest: digestText,
+  ackDeadlineMs: config.ackDeadlineMs,
+  page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
+});
 
 /** Called after the store is open, so that a refused start leaves no keys behind; stops the engine on failure. */
 async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {

@@ -87,7 +87,7 @@ describe("astra up", () => {
     try {
       const free = spawnAstra(["up", "--no-demo", "--data-dir", join(makeTemporaryFolder(), "var")]);
       expect(new URL(String((await free.ready())["http"])).port).not.toBe("8080");
-      expect(free.stderr()).toContain("port 8080 is taken");
+      expect(free.stderr()).toContain("port 8080 is in use");
       expect(await stopAstraUp(free)).toEqual({ code: 0, signal: null });
 
       const asked = spawnAstra([
