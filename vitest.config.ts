@@ -31,8 +31,8 @@ export default defineConfig({
   test: {
     // Processes, not threads: tests open SQLite files, start children and install signal handlers.
     pool: "forks",
-    // As many as there are processors: many tests wait for children and sockets, and vitest's own choice leaves one of two idle.
-    maxWorkers: availableParallelism(),
+    // One more than there are processors: many tests wait for children, sockets and leases, and another one fills the gap.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 30_000,
     hookTimeout: 120_000,
     watch: false,

@@ -1,5 +1,5 @@
-// Commands about one worker in random weather: several engines on one store, sessions that lose their sockets, go on, move and start over,
-// letters that are heard late, turns that fail. Whatever happens, each command ends once, and the worker is never told less than is open.
+// Fuzz test of worker commands: several engines on one store, sessions that lose sockets, resume, move and restart, late mail and failing
+// turns. Whatever happens, each command ends once, and the worker is sent every open command.
 
 import type { Command, Effect, FaultData, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
 import { describeWorker, type EngineHarness } from "../harness/engine-harness.ts";

@@ -1,5 +1,5 @@
-// Nothing is said before it is true: looks at each effect the moment it leaves the engine and asks a reader of the store whether the
-// commit behind it is visible. The memory store answers from the instant it is asked, so the answer may be awaited later.
+// Checks that no effect leaves the engine before its commit is visible: asks a reader of the store at the moment the effect leaves.
+// The memory store answers as of the time of the request, so the answer may be awaited later.
 
 import type { Command, Effect, FaultData, StoreReader } from "@astraflow/engine";
 import type { KillableEngine } from "./killable-engine.ts";

@@ -1,5 +1,5 @@
-// A seeded simulated run: engines on one memory store, workers and callers with moods, virtual time, crashes; then calm, in which every
-// accepted run must end. Chance comes from the seed alone, nothing sleeps, and what must hold is asked of the checkers only.
+// Fuzz test of the engine: one seed drives engines, workers, callers, clock jumps and crashes, then a fault-free phase in which every
+// accepted run must end. All randomness comes from the seed, nothing sleeps, and only the checkers decide what must hold.
 
 import {
   type Command,

@@ -1,5 +1,5 @@
-// A worker in the weather: a process with boots, a connection, a table of what it holds, and moods. In the fault phase it forgets, repeats,
-// lies and falls silent; in the calm it does what a good worker does. It knows only what it was sent.
+// A simulated worker with boots, a connection, a table of its attempts and random behaviour. In the fault phase it forgets, repeats, sends
+// wrong reports and goes silent; in the fault-free phase it behaves correctly. It knows only what it was sent.
 
 import type { AttemptRef, Command, FaultData, SendDispatch, WorkerDescription } from "@astraflow/engine";
 import { describeWorker } from "../harness/engine-harness.ts";

@@ -1,5 +1,5 @@
-// One engine that can die: the real driver on a handle of the shared store, with a switch that cuts it off from store and doors at a
-// named point of a turn. A dead one never says another word, as a process after kill -9.
+// An engine that can be killed: the real driver on a handle of the shared store, with a switch that cuts it off from store and doors at a
+// named point of a turn. A killed engine sends nothing more, like a process after kill -9.
 
 import { createHash } from "node:crypto";
 import {

@@ -1,5 +1,5 @@
-// Replays a tenant's log, turn by turn, against what must hold whatever the weather. Fed by the log alone, which is the order of
-// commits; the facts of one turn share an instant that no other turn has, so what must hold between turns is looked at there.
+// Replays a tenant's log, turn by turn, against the invariants. It reads the log alone, which is the order of commits; the entries of one
+// turn share a time that no other turn has, so invariants between turns are checked at that boundary.
 
 import type { LoggedFact, RunDetail } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";

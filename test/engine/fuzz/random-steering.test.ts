@@ -31,7 +31,7 @@ class RandomSteering {
     });
   }
 
-  /** An engine that turns on the spot would keep the test's own time limit from ever being heard. */
+  /** An engine that is stuck in a loop would keep the test's own timeout from firing. */
   #haltSpinningEngine(): Promise<void> | undefined {
     return ++this.#turns < turnsMax ? undefined : new Promise(() => undefined);
   }

@@ -1,4 +1,4 @@
-// What must hold of the rows at any instant, and between two looks at them. Fed by the store's pages alone.
+// Invariants of the rows at any time, and between two snapshots of them. Reads the store's pages alone.
 
 import { type RunDetail, type RunRow, readTaskState, type TaskRow, type WorkerRow } from "@astraflow/engine";
 

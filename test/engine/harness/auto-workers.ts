@@ -1,5 +1,5 @@
-// A worker that answers everything it is sent, as a test says, until nothing comes any more; its middlewares call the next and hand on what
-// they are answered. And what must be true of a run when it is over.
+// A worker that answers every dispatch as the test says until none is left; its middlewares call the next layer and return its answer.
+// Also the assertions about a finished run.
 import type { Command, RunRow, SendDispatch, SendNextAnswer, TaskRow } from "@astraflow/engine";
 import { expect } from "vitest";
 import { type EngineHarness, RefusedError, type TestWorker } from "./engine-harness.ts";

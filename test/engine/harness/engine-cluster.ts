@@ -1,11 +1,11 @@
-// What the tests of mended bugs share: a memory store that several engines use one after another or together, one clock for all of
-// them, and a brake on engines that never pause. Workers and orders are the harness's own.
+// Shared by regression tests: a memory store that several engines use in turn or together, one clock for all of them, and a limit
+// on engines that never pause. Workers and commands come from the harness.
 
 import type { CommandAnswer, EngineSettings, RowKey, Store, TurnTransaction } from "@astraflow/engine";
 import { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 import { EngineHarness, type TestWorker } from "./engine-harness.ts";
 
-/** An engine that needs this many turns between two looks of the test is not busy; it turns on the spot. */
+/** An engine that needs this many turns between two checks of the test is not busy; it is stuck in a loop. */
 const turnsMax = 3_000;
 const emptyWant = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 

@@ -1,5 +1,5 @@
-// A small world for engine tests: a memory store, a clock that moves only when told, workers that do what the test says.
-// The real driver and core run in it; only the outside is made up.
+// Fixture for engine tests: a memory store, a manual clock, and workers that do what the test says.
+// The real driver and core run in it; only the outside is simulated.
 
 import { createHash } from "node:crypto";
 import {

@@ -1,4 +1,4 @@
-// Chance for the weather: one seeded source, so that a seed names a whole afternoon; and the random workflows that are run in it.
+// Seeded randomness for the fuzz tests, and the random workflows that they run.
 
 import { buildWorkflow, type NodeSpec } from "./engine-harness.ts";
 

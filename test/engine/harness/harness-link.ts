@@ -1,4 +1,4 @@
-// The doors' link to the engine of a harness: what the engine refuses, the doors hear as the fault it is.
+// The doors' link to the engine of a harness: refusals of the engine are thrown as faults.
 
 import { createEngineClient, type EngineClient, faultFromData } from "@astraflow/services";
 import { type EngineHarness, RefusedError } from "./engine-harness.ts";

@@ -1,4 +1,4 @@
-// What tests of middleware chains share: hosts with middlewares around them, and what a middleware says to its scheduler.
+// Shared by tests of middleware chains: hosts with middlewares, and the messages a middleware sends to its scheduler.
 
 import type { AnswerBody, Command, SendDispatch, SendNextAnswer, TaskRow } from "@astraflow/engine";
 import { readTaskState } from "@astraflow/engine";

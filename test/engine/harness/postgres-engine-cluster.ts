@@ -1,5 +1,5 @@
-// Several engines on one PostgreSQL, with workers at each: the real driver, core and store, several turns in flight, and one clock that
-// moves when told. Which of the engines a worker or a caller is at is up to the test.
+// Several engines on one PostgreSQL, with workers at each: the real driver, core and store, several turns in flight, and one manual
+// clock. The test decides at which engine a worker or a caller is.
 
 import type { EngineProblem, EngineSettings, Store, TurnTransaction } from "@astraflow/engine";
 import { openPostgres, type PostgresStore } from "@astraflow/store";

@@ -1,5 +1,5 @@
-// Workers that play middlewares and hosts by chance: they pass, change, repeat, withhold, fail, skip and hang, fall over, come back, and
-// ask twice. They keep count of what they were granted, so that a test can say whether slots and calls were right.
+// Workers that act as middlewares and hosts at random: they pass, change, repeat, withhold, fail, skip and hang, crash, return, and
+// repeat requests. They count what they were granted, so that a test can check slots and calls.
 
 import type { Command, Effect, SendDispatch, SendNextAnswer } from "@astraflow/engine";
 import { type EngineHarness, RefusedError, type TestWorker } from "./engine-harness.ts";

@@ -1,4 +1,4 @@
-// Looks at runs as they go on over REST, and afterwards asks for each look again, as the run was then.
+// Records runs over REST while they proceed, and later reads each recorded position again to compare.
 
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture, type WorkflowFixture } from "@astraflow/doors/testing";

@@ -1,5 +1,5 @@
-// A town of two tenants for tests of every REST route: the real engine, a real store and the HTTP door, with one of each thing that a route
-// can be asked about. Each tenant has the same things under ids of its own.
+// REST fixture: engine, store and HTTP server with one sample object of each kind for two tenants, which have equal objects under
+// different ids.
 
 import { createHash } from "node:crypto";
 import { createMetricsRegistry, createRestServer, createTokenAuthenticator } from "@astraflow/doors";

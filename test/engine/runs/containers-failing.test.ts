@@ -15,7 +15,7 @@ const retry = { maxAttempts: 3, backoffMs: 1_000, factor: 2, backoffMsMax: 10_00
 const threeSteps = { nodes: [{}, {}, {}] };
 
 describe("failing inside", () => {
-  it("[E27] fails the frame, cancels what is open in it, stops its workers, and fails the run with where it happened", async () => {
+  it("[E27] a node that fails inside fails its iteration, cancels its open tasks, stops their workers, and the run's error names the place", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(({ node }) =>
       node === "bb" ? { fail: "E.RUNNER.FAILURE" } : node === "a" ? { done: {} } : "silent",
     );
@@ -68,7 +68,7 @@ describe("failing inside", () => {
     expect(await letters(plain.world)).toEqual(["0*0/0"]);
   });
 
-  it("[E28] a map that fails for good opens no more frames and cancels the others", async () => {
+  it("[E28] a map that fails for good opens no more iterations and cancels the others", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture((_, params) =>
       params["item"] === 2 ? { fail: "E.RUNNER.FAILURE" } : "silent",
     );
@@ -86,7 +86,7 @@ describe("failing inside", () => {
     expect(tasks.filter(({ phase }) => phase === "cancelled").map(slotOf)).toHaveLength(8);
   });
 
-  it("[E29] ends a frame of many open tasks some a turn; what they still say changes nothing", async () => {
+  it("[E29] an iteration with many open tasks is closed some tasks per turn; their later reports change nothing", async () => {
     const {
       world: harness,
       robot: autoWorkers,
@@ -129,7 +129,7 @@ describe("failing inside", () => {
 });
 
 describe("trying again", () => {
-  it("[E31] runs the whole container again after its backoff, in a new frame", async () => {
+  it("[E31] a failed container is run again as a whole after its backoff, in a new iteration", async () => {
     let fails = 2;
     const { world: harness, robot: autoWorkers } = await startFixture(({ node }) =>
       node === "ab" && fails-- > 0 ? { fail: "E.RUNNER.FAILURE" } : { done: { out: node } },
@@ -229,7 +229,7 @@ describe("time limits and cancelling", () => {
     expect(over.phase).toBe("succeeded");
   });
 
-  it("[E34] cancelling a run, and its own time limit, end every frame and container in it", async () => {
+  it("[E34] cancelling a run, and its own time limit, end every iteration and container in it", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "silent", { settings: { sweepTasksMax: 7 } });
     const map = { loop: { mode: "map", items: [1, 2, 3, 4, 5, 6], parallelism: 4 }, body: sequence({ body: threeSteps }) };
     const [one, other] = [

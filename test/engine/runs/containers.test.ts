@@ -170,7 +170,7 @@ describe("loops", () => {
     expect(autoWorkers.dispatchesSeen).toHaveLength(3);
   });
 
-  it("[E23] map keeps at most so many frames open and returns its results in the order of its list", async () => {
+  it("[E23] a map keeps at most `parallelism` iterations open and returns its results in the order of its list", async () => {
     let open = 0;
     let most = 0;
     const { world: harness, robot: autoWorkers, crew: worker } = await startFixture(() => "silent");

@@ -37,7 +37,7 @@ const refusalOf = (answer: Promise<unknown>): Promise<RefusedError> =>
   );
 
 describe("documents", () => {
-  it("[E80] are written by whoever names the revision that is there", async () => {
+  it("[E80] a document is written if the request names its present revision", async () => {
     const harness = await new EngineHarness().start();
 
     const made = await harness.ask(writeDocuments([documentPut("a", 0)]));
@@ -51,7 +51,7 @@ describe("documents", () => {
     expect(doubled.fault).toMatchObject({ code: "E.CONFLICT", details: { name: "b", rev: 1, expected: 0 } });
   });
 
-  it("[E80] are written all or not at all, also those before the one that is refused", async () => {
+  it("[E80] several documents are written all or none, also those before the refused one", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0)]));
 
@@ -86,7 +86,7 @@ describe("documents", () => {
     expect((await readDocuments(harness, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([1, null]);
   });
 
-  it("[E80] are removed by whoever names the revision that is there, and only what is there", async () => {
+  it("[E80] a document is removed if it exists and the request names its present revision", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0)]));
     const drop = (name: string, rev: number) => harness.ask(writeDocuments([], { drops: [{ collection: "view", name, rev }] }));
@@ -100,7 +100,7 @@ describe("documents", () => {
     expect((await readDocuments(harness, "a"))[0]).toBeNull();
   });
 
-  it("[E80] keep their place, words and time where a later write does not mention them", async () => {
+  it("[E80] a document keeps sort key, search words and expiry that a later write does not mention", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0, { sort: "0007", terms: "Red Car", due: harness.now + 60_000 })]));
 

@@ -24,7 +24,7 @@ const starFlow = (width: number): FlowSpec => ({
 });
 
 describe("fan-outs larger than a turn", () => {
-  it("[E35] reaches some successors a turn, loses none, and joins them all", async () => {
+  it("[E35] a fan-out larger than a turn reaches some successors per turn, loses none, and joins them all", async () => {
     const {
       world: harness,
       crew: worker,
@@ -130,7 +130,7 @@ describe("fan-outs larger than a turn", () => {
     },
   );
 
-  it("[E35] spreads the same way inside a frame", async () => {
+  it("[E35] a fan-out inside an iteration proceeds the same way", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(undefined, { settings: { sweepTasksMax: 30 } });
     const run = await harness.startRun(buildFlow(sequence({ body: diamondFlow(250) }, {})));
 
@@ -194,7 +194,7 @@ describe("nodes that are given", () => {
   const pin = (out: unknown): PresetResult => ({ status: "succeeded", result: JSON.stringify({ out }), why: "pin" });
   const excluded: PresetResult = { status: "skipped", result: "{}", why: "excluded" };
 
-  it("[E37] are not run: what follows gets their results, with why in the row", async () => {
+  it("[E37] given nodes are not run: their successors get the results, and the row tells why", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture();
     const run = await start(harness, sequence({}, {}, {}, {}), {
       0: pin("A"),
@@ -214,7 +214,7 @@ describe("nodes that are given", () => {
     expect(at["3"]?.phase).toBe("skipped");
   });
 
-  it("[E37] count as arrived at a join that waits for others too", async () => {
+  it("[E37] given nodes count as arrived at a join that also waits for others", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ done: { out: "ran" } }));
     const flowSpec: FlowSpec = {
       nodes: [{}, {}, {}, {}],
@@ -249,7 +249,7 @@ describe("nodes that are given", () => {
     expect(resultOf(tasksBySlot(tasks)["1"])).toEqual({ out: 2 });
   });
 
-  it("[E37] leave a fan-out larger than a turn as it is", async () => {
+  it("[E37] given nodes do not change how a fan-out larger than a turn proceeds", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(undefined, { settings: { sweepTasksMax: 40 } });
     const run = await start(harness, diamondFlow(300), { 0: pin("zero") });
 

@@ -355,7 +355,7 @@ describe("what a result must be", () => {
     expect((await findTaskAt(harness, run, "0")).acked).toBe(true);
   });
 
-  it("[E73] leaves a letter of a task that failed for good, under its run, and says so", async () => {
+  it("[E73] a task that failed for good leaves a dead letter under its run and a log entry", async () => {
     const {
       world: harness,
       crew: worker,

@@ -17,7 +17,7 @@ import {
 const hostInOtherPool = buildHostWithMiddlewares([{ policy: { pool: "near" } }], { host: { policy: { pool: "far" } } });
 
 describe("callers at another scheduler", () => {
-  it("[B42] brings the answer to the middleware's session as mail, once", async () => {
+  it("[B42] the answer to a middleware at another scheduler is mailed to its session once", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const caller = await near.joinWorker("a", { slots: 1, pool: "near" });

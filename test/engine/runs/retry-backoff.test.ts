@@ -17,13 +17,13 @@ async function retryPauses(retry: Record<string, number>): Promise<number[]> {
 }
 
 describe("the pause before a retry", () => {
-  it("[E5] grows by its factor with every failure, up to its limit", async () => {
+  it("[E5] the retry backoff grows by its factor with every failure, up to its limit", async () => {
     expect(await retryPauses({ maxAttempts: 5, backoffMs: 1_000, factor: 3, backoffMsMax: 10_000 })).toEqual([
       1_000, 3_000, 9_000, 10_000,
     ]);
   });
 
-  it("[E5] is none at all where the policy says so", async () => {
+  it("[E5] there is no backoff before a retry if the policy says so", async () => {
     expect(await retryPauses({ maxAttempts: 3, backoffMs: 0 })).toEqual([0, 0]);
   });
 });

@@ -281,7 +281,7 @@ describe("documents, letters and affinity of two engines", () => {
     expect(said.filter((one) => one.of === "docs" && !one.repeated)).toHaveLength(1);
   });
 
-  it("[E105] a task that fails for good leaves one letter, read and removed at the other engine", async () => {
+  it("[E105] a task that fails for good leaves one dead letter, read and removed at the other engine", async () => {
     const { east, west, western } = await startEnginePair();
     const run = await east.startRun(buildChain(1, farPool));
     await cluster.passDiscoveryTime();

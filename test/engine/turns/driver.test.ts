@@ -74,7 +74,7 @@ describe("commands that cannot be decided", () => {
     expect(answersOf(harness)).toHaveLength(3);
   });
 
-  it("[U1] does the same with a command whose unit the store refuses", async () => {
+  it("[U1] a command whose unit of work the store refuses is retried alone and then refused", async () => {
     const { world: harness } = createDriverFixture();
     await harness.start();
 
@@ -125,7 +125,7 @@ describe("roots in other hands", () => {
   };
   const cancel = (run: string): Command => ({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "x" });
 
-  it("[U3] keeps a command for the next turn while its root is busy, and the others do not wait for it", async () => {
+  it("[U3] a command with a busy root waits for the next turn without delaying the others", async () => {
     const { world: harness, cluster } = createDriverFixture({ mode: "weak" });
     await harness.start();
     const [held, free] = [await harness.startRun(buildChain(1)), await harness.startRun(buildChain(1))];
@@ -156,7 +156,7 @@ describe("roots in other hands", () => {
 });
 
 describe("commits that fail or get no answer", () => {
-  it("[U10] says nothing of a turn that failed, tries it again, and does everything once", async () => {
+  it("[U10] a failed turn sends nothing, is retried, and takes effect once", async () => {
     let failures = 3;
     const { world: harness } = createDriverFixture({ scriptedOutcome: () => (failures-- > 0 ? "failed" : undefined) });
     await harness.start();
@@ -343,7 +343,7 @@ describe("the checkers", () => {
     return [...(await Promise.all(problems)), replayed, looked].filter((problem) => problem !== null);
   }
 
-  it("[U5] find nothing wrong with the engine as it is", async () => {
+  it("[U5] the checkers find nothing wrong with the unchanged engine", async () => {
     expect(await watch(null)).toEqual([]);
   });
 
@@ -354,7 +354,7 @@ describe("the checkers", () => {
     expect(problems).toContainEqual(expect.stringMatching(/was dispatched under \d+ before its grant was visible$/));
   });
 
-  it("[U5] see an engine that requeues without raising the fence", async () => {
+  it("[U5] the checkers find an engine that requeues without raising the fence", async () => {
     expect(await watch("requeue-forgets-fence")).toContainEqual(expect.stringMatching(/task.requeued: fence of .* did not rise/));
   });
 });

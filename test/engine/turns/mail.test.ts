@@ -35,7 +35,7 @@ describe("words for another scheduler's sockets", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([run, next]);
   });
 
-  it("[U13] a drain asked of another scheduler is told to the worker at once, and so is its end", async () => {
+  it("[U13] a drain or undrain given to another scheduler reaches the worker at once", async () => {
     const { stage: cluster, near, far, worker } = await startTwoSchedulers();
 
     await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });

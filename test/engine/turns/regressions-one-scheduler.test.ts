@@ -31,7 +31,7 @@ describe("ends of runs with more tasks than a sweep takes", () => {
     expect(tasks.filter((task) => task.endedAt === null)).toEqual([]);
   });
 
-  it("[E10] the tasks of a failed run do not block their line for the runs behind it", async () => {
+  it("[E10] the tasks of a failed run do not block their queue for the runs behind it", async () => {
     const harness = await new EngineHarness({ settings: { sweepTasksMax: 10 } }).start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildFan(35));
@@ -78,7 +78,7 @@ describe("keys and lines", () => {
     expect(worker.lastDispatch.run).toBe(next);
   });
 
-  it("[P4] an urgent task is served although more lines have work than one turn asks for", async () => {
+  it("[P4] an urgent task is served although more queues have work than one turn asks for", async () => {
     const harness = await new EngineHarness({ settings: { claimLinesMax: 1 } }).start();
     const worker = await harness.joinWorker("w");
     for (let early = 0; early < 3; early++) await harness.startRun(buildChain(1, { type: "crowded" }));
@@ -142,7 +142,7 @@ describe("workers that change in the turn in which a task comes", () => {
 });
 
 describe("runs that cannot be decided", () => {
-  it("[U2] a lost worker that holds a task of such a run does not keep the engine turning", async () => {
+  it("[U2] a lost worker that holds a task of a quarantined run does not make the engine loop", async () => {
     const cluster = new EngineCluster();
     const before = await cluster.startEngine("r1");
     await before.joinWorker("w");
@@ -164,7 +164,7 @@ describe("runs that cannot be decided", () => {
     expect(spare.lastDispatch.run).toBe(healthy);
   });
 
-  it("[U2] such a run that waits for a key takes neither the key nor the results of healthy runs along", async () => {
+  it("[U2] a quarantined run that waits for a key blocks neither the key nor the results of other runs", async () => {
     const cluster = new EngineCluster();
     const before = await cluster.startEngine("r1");
     const worker = await before.joinWorker("w", { slots: 3 });

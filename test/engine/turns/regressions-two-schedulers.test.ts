@@ -32,7 +32,7 @@ const faultCodeOrDone = (answer: Promise<unknown>): Promise<string> =>
   );
 
 describe("two schedulers on one store", () => {
-  it("[U9] work of a kind that one scheduler has never seen is served by it when the other took the order", async () => {
+  it("[U9] a scheduler serves work of an unknown route that the other scheduler accepted", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await far.joinWorker("w");
@@ -90,7 +90,7 @@ describe("two schedulers on one store", () => {
     expect(moved.dispatchesSent.map((dispatch) => dispatch.run)).toContain(run);
   });
 
-  it("[U9] a task at the head of its line that is busy when it is claimed is claimed again", async () => {
+  it("[U9] a task at the head of its queue whose root is busy is claimed again", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const harness = await cluster.startEngine("r1");
     const run = await harness.startRun(buildChain(1));
@@ -131,7 +131,7 @@ describe("two schedulers on one store", () => {
     expect(await worker.succeed({})).toMatchObject({ applied: true });
   });
 
-  it("[U13] a drain through a scheduler that still has an old connected worker of the worker reaches the worker where it is", async () => {
+  it("[U13] a drain given to a scheduler with a stale session of the worker reaches its present session", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const old = await cluster.startEngine("r1", {
       wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),

@@ -102,7 +102,7 @@ describe("turns in flight", () => {
     expect(runs.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual(runs);
   });
 
-  it("[U12] a command on a root that is pending waits for it, in its order", async () => {
+  it("[U12] a command on a root of a pending turn waits until that turn has committed", async () => {
     const { world: harness, waiting, hold, pass, begun } = await createPausedCommits(3);
     const run = await harness.startRun(buildChain(1));
     begun.length = 0;
@@ -143,7 +143,7 @@ describe("turns in flight", () => {
     expect(waiting).toHaveLength(0);
   });
 
-  it("[U12] a heartbeat waits for the turns that concern its worker, which gets nothing more until it has been heard", async () => {
+  it("[U12] a heartbeat waits for the pending turns of its worker, which gets no grant until it is processed", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
     const worker = await harness.joinWorker("w", { slots: 4 });
     await harness.startRun(buildWorkflow([{}, {}], []));
@@ -207,7 +207,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(4);
   });
 
-  it("[U12] an ack pending keeps its grant from being revoked", async () => {
+  it("[U12] a pending ack keeps its grant from being revoked", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(2);
     const worker = await harness.joinWorker("w", { slots: 1 });
     await harness.startRun(buildChain(1));
@@ -241,7 +241,7 @@ describe("turns in flight", () => {
     expect((await harness.facts()).filter((type) => type === "task.requeued")).toEqual([]);
   });
 
-  it("[U12] a task put into a line by a turn pending is not forgotten by a later turn that found the line empty", async () => {
+  it("[U12] a task queued by a pending turn is not missed by a later turn that found the queue empty", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
     const worker = await harness.joinWorker("w", { slots: 1 });
     const first = await harness.startRun(buildChain(1));
@@ -265,7 +265,7 @@ describe("turns in flight", () => {
     expect(worker.lastDispatch.run).not.toBe(first);
   });
 
-  it("[U12] a commit that fails puts its commands back in their order, and the turns behind it are not harmed", async () => {
+  it("[U12] a failed commit requeues its commands in order and does not affect the turns behind it", async () => {
     const fates = new Map<number, "failed">([[2, "failed"]]);
     const {
       world: harness,

@@ -153,7 +153,7 @@ describe("leases", () => {
     expect(tasks[0]?.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[B11] says 1x, 2x, 3x missed heartbeats as warn, degraded, unhealthy, each once", async () => {
+  it("[B11] one, two and three missed heartbeats are reported as warn, degraded and unhealthy, each once", async () => {
     const harness = await new EngineHarness({ settings: { leaseMs: 60_000 } }).start();
     await harness.joinWorker("w");
 

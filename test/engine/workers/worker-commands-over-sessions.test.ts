@@ -31,7 +31,7 @@ const ordersSentTo = (harness: EngineHarness, session: string): string[] =>
   harness.effects.flatMap((effect) => (effect.type === "order" && effect.session === session ? [effect.id] : []));
 
 describe("commands under way to a worker", () => {
-  it("[E126] reach a session that lost its socket before the letter was heard, and went on over a new one", async () => {
+  it("[E126] package commands reach a session that lost its socket before the mail was processed and resumed on a new one", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     // One letter a turn: the one that carries the command is heard after the session has left.
     const [near, far] = [await cluster.startEngine("r1", { settings: { mailMax: 1 } }), await cluster.startEngine("r2")];
@@ -72,7 +72,7 @@ describe("commands under way to a worker", () => {
 });
 
 describe("the end of a drain", () => {
-  it("[E130] is over at once where the worker falls short of memory before it is told: it is told nothing then", async () => {
+  it("[E130] an undrain ends at once if the worker becomes short of memory before it is told", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const near = await cluster.startEngine("r1", { wrap: (store) => overrideStore(store, { onHint: () => undefined }) });
     const far = await cluster.startEngine("r2");
@@ -104,7 +104,7 @@ describe("the answer to a command", () => {
       details: { command: "c-1" },
     });
 
-  it("[B81] counts also when it was said just before the session left: the session that goes on does not say it again", async () => {
+  it("[B81] an answer to a package command sent just before the session left counts, because a resumed session does not repeat it", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.ask(orderCommand("c-1"));
@@ -115,7 +115,7 @@ describe("the answer to a command", () => {
     expect(await commandStatus(harness, "c-1")).toBe("failed");
   });
 
-  it("[B81] is refused of a session that was kicked or that the worker has followed by another", async () => {
+  it("[B81] an answer to a package command from a kicked or superseded session is refused", async () => {
     const harness = await new EngineHarness().start();
     const first = await harness.joinWorker("w");
     await harness.ask(orderCommand("c-1"));

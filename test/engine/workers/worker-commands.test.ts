@@ -126,7 +126,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await readCommandDocument(harness, "d-1", "t2")).toBeNull();
   });
 
-  it("[E114] a drain is over when the worker has heard of it, and so is its end", async () => {
+  it("[E114] a drain or undrain ends when the worker has acknowledged it", async () => {
     const harness = await open();
     const worker = await harness.joinWorker("w", undrainFeatures);
     const onAnswer = (on: boolean) =>
@@ -187,7 +187,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(harness.effects.filter(({ type }) => type === "order")).toEqual([]);
   });
 
-  it("[E115] fail with a lost worker, which is not told when it comes back", async () => {
+  it("[E115] commands of a lost worker fail and are not sent when it returns", async () => {
     const { world: harness, stage: cluster } = await stand();
     await harness.joinWorker("w", undrainFeatures);
     await harness.ask(drainCommand("d-1"));
@@ -294,7 +294,7 @@ describe("commands about workers", () => {
     expect(await readCommandDocument(far, "d-1")).toMatchObject({ status: "acked" });
   });
 
-  it("[E115] never owe more than fits beside what else is known of a worker", async () => {
+  it("[E115] unanswered commands never exceed the room in the worker's row", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w");
     const wide = (n: number): PackageCommand => ({ ...install, name: `extra-${n}`, url: `https://x.test/${"p".repeat(1_500)}` });

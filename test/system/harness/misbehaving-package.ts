@@ -1,4 +1,4 @@
-// A package whose handlers treat their thread roughly, and workers that offer it, for the system tests of the worker's own process.
+// A package whose handlers block, crash or exhaust their thread, and workers that offer it, for the system tests of the worker process.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -16,7 +16,8 @@ const astraProgram = join(repositoryRoot, "apps", "cli", "bin", "astra.mjs");
 /** Long enough for a loaded machine, short enough that a test names what it waited for before the runner cuts it off. */
 export const waitMsMax = 60_000;
 vi.setConfig({ testTimeout: 4 * waitMsMax });
-const pollMs = 20;
+/** Pauses between two polls grow, because every poll costs the process under test and this one some milliseconds of CPU. */
+const pollMs = { first: 20, factor: 1.25, max: 150 };
 
 const running = new Set<AstraProcess>();
 const folders: string[] = [];
@@ -117,14 +118,14 @@ export async function withTimeout<T>(promise: Promise<T>, what: string, more: ()
 export async function pollUntil<T>(what: string, ask: () => Promise<T | null | undefined | false>): Promise<T> {
   const end = performance.now() + waitMsMax;
   let last: unknown;
-  while (performance.now() < end) {
+  for (let pauseMs = pollMs.first; performance.now() < end; pauseMs = Math.min(pollMs.max, pauseMs * pollMs.factor)) {
     try {
       const answer = await ask();
       if (answer) return answer;
     } catch (cause) {
       last = cause; // the process may just be starting or dying; the reason is told if it stays like that
     }
-    await pause(pollMs);
+    await pause(pauseMs);
   }
   throw new Error(`timed out after ${waitMsMax} ms waiting for ${what}`, { cause: last });
 }

@@ -1,4 +1,4 @@
-// A worker's first frames on a real socket, said by hand: for tests of what the door lets in and when it ends a session. No test
+// A worker's first frames on a real socket, sent by hand: for tests of what the session door admits and when it ends a session. No test
 // lives here.
 
 import type { ConnectionOptions } from "node:tls";

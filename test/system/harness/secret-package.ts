@@ -1,4 +1,4 @@
-// A package that asks for a secret and is careless with it: hands its parameters on, back and out. For the system test of resources.
+// A package that requests a secret and leaks it: in calls, results and output. For the system test of resources.
 
 import { randomUUID } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";

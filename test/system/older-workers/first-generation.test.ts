@@ -76,7 +76,7 @@ it("[O62] its call into a chain is answered, words that either end does not know
   expect([worker.lines("accepted").length, worker.lines("reset"), worker.droppedFrames()]).toEqual([1, [], []]);
 });
 
-it("[O62] with a wrong token it hears why and ends itself", async () => {
+it("[O62] a first-generation worker with a wrong token is told why and ends", async () => {
   const { ws } = await startScheduler();
   const worker = spawnStandIn(ws, { token: "not-the-token" });
 

@@ -1,6 +1,6 @@
-// The wire of a worker of the first generation, with its faults: it drops frames with a field too many, acks everything at once, repeats in haste,
-// loses what ends while it has no socket, speaks before its session stands, and dies when its first handshake is refused.
-// What it is asked to do is in first-worker.ts.
+// The connection of a first-generation worker, with its faults: it drops frames with unknown fields, acks everything at once, repeats too soon,
+// loses results that end while it has no socket, sends before its session is accepted, and ends when its first handshake is refused.
+// What it executes is in first-worker.ts.
 
 import {
   type AckPayload,

@@ -1,5 +1,5 @@
-// The receive window of a worker of the first generation: numbers from 1, delivery in order, a gap that blocks without limit, and an ack for
-// everything, also for what it threw away.
+// The receive window of a first-generation worker: numbers from 1, delivery in order, a gap that blocks without limit, and an ack for
+// everything, also for frames it dropped.
 
 import type { Envelope } from "@astraflow/protocol";
 

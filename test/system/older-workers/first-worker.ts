@@ -1,5 +1,5 @@
-// A stand-in for the workers of the first generation, as a program of its own: it takes what it is given, runs a concurrency key once at a time,
-// reports by the id of the dispatch and forgets what it could not say. It knows no fence, no cancel and no inventory.
+// A stand-in for first-generation workers, as a program of its own: it accepts what it is given, runs one task per concurrency key at a time,
+// reports by the id of the dispatch and forgets what it could not send. It knows no fence, no cancel and no inventory.
 
 import type { DispatchPayload, Envelope, JsonObject, NextResponsePayload } from "@astraflow/protocol";
 import { FirstWorkerLink } from "./first-link.ts";

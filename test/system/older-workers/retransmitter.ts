@@ -1,5 +1,5 @@
-// How the older workers repeat what is not acknowledged: after 0.2, 0.4, 0.8, 1.6, 3.2 and 5 s, byte for byte, and 5 s after the last they
-// give it up. No jitter. Who acknowledges is for others to know.
+// How the older workers repeat unacknowledged frames: after 0.2, 0.4, 0.8, 1.6, 3.2 and 5 s, byte for byte, and 5 s after the last they
+// give up. No jitter. Matching acks to frames is the caller's part.
 
 const resendPausesMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
 const lastPauseMs = 5_000;

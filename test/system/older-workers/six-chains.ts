@@ -1,4 +1,4 @@
-// Six chains on a stand-in with two slots: what a worker of either older generation must do alike. Asserts, and no test of its own.
+// Six chains on a stand-in with two slots: behaviour that workers of both older generations share. Assertions only, no test of its own.
 
 import { writeFileSync } from "node:fs";
 import { expect } from "vitest";

@@ -1,5 +1,5 @@
-// What the stand-ins can do: the packages they announce and the handlers behind them. Each execution is written into a journal when it
-// starts and when it ends, so that what was done is known apart from what anybody says.
+// The packages and handlers of the stand-ins. Each execution is written into a journal when it starts and when it ends, so that tests know
+// what was executed independently of what was reported.
 
 import { appendFileSync } from "node:fs";
 import { access } from "node:fs/promises";

@@ -1,5 +1,5 @@
-// What a stand-in for a worker of another make is told, by the names that such workers have for it, and what it says of itself: one JSON
-// line on stdout for each thing that a test may wait for. How it speaks to a scheduler is not here.
+// Settings of a stand-in for another vendor's worker, under the names such workers use, and its output: one JSON line on stdout
+// for each event that a test may wait for. How it talks to a scheduler is not here.
 
 import { hostname } from "node:os";
 import { journalVariable } from "../../../bench/crash-test/jobs.ts";

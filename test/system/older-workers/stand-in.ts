@@ -1,5 +1,5 @@
-// Stand-ins for workers of another make as children of a test: started with a journal of their own, waited for by the lines they say, ended by
-// their own pid; and the workflows that are made for them. No test lives here.
+// Stand-ins for other vendors' workers as child processes of a test: started with a journal of their own, waited for by their output lines,
+// ended by their own pid; and the workflows made for them. No test lives here.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";

@@ -1,5 +1,5 @@
-// A stand-in for the workers of protocol v1, as a program of its own: handshake, register and heartbeat back to back, acks by id alone, results
-// that name the task and its number within the run, errors called command.error. It never dials twice: a broken socket is its end.
+// A stand-in for workers of protocol v1, as a program of its own: handshake, register and heartbeat without waiting, acks by id alone, results
+// that name the task and its number within the run, errors called command.error. It never reconnects: a broken socket ends it.
 
 import {
   type DispatchPayload,

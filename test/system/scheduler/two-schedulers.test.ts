@@ -51,7 +51,7 @@ describe("two schedulers on one database", () => {
 
     expect(new Set(refs.map((ref) => ref.runId)).size).toBe(1);
     expect(run.nodes?.at(-1)).toMatchObject({ status: "succeeded", workerName: "western", result: { text: "CBA" } });
-    // The log may have grown meanwhile by what befell others.
+    // The log may have grown meanwhile with entries of other runs.
     expect(await atWest.getRun(runId)).toEqual({ ...run, asOf: expect.any(Number) });
     expect(await atWest.listRunFacts(runId)).toEqual(await atEast.listRunFacts(runId));
     expect(await atWest.listRuns()).toEqual(await atEast.listRuns());
@@ -60,7 +60,7 @@ describe("two schedulers on one database", () => {
   });
 
   it("[O24] give orders to each other's workers: a stop reaches the handler, a drain is kept, an undrain ends it", async () => {
-    // What a letter does not bring at once, because its address was in use, the next heartbeat does.
+    // If mail cannot be delivered at once because the session is busy, the next heartbeat delivers it.
     const { atEast, atWest, west } = await startPair({ flags: ["--heartbeat", "500", "--lease", "5000"] });
     await startWorker(west.ws, { slots: 1 });
     const [worker] = (await atEast.listWorkers()).items;
