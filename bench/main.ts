@@ -1,4 +1,4 @@
-// `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
+// `npm run bench -- NAME`: the benches. Each prints ratios beside a limit or another product, measured in the same run; none of them is a test.
 
 import { endToEndBench } from "./end-to-end/end-to-end-bench.ts";
 import { engineBench } from "./engine/engine-bench.ts";
@@ -18,7 +18,7 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
     run: postgresBench,
   },
   session: {
-    what: "tasks/s beside a bare WebSocket echo, memory of idle sessions, a crowd's way back after a restart",
+    what: "tasks/s beside a bare WebSocket echo, memory of idle sessions, reconnecting after a restart",
     run: sessionBench,
   },
   slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: endToEndBench },

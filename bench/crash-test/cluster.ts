@@ -1,5 +1,5 @@
-// What the ledger runs on: one PostgreSQL server and schedulers that share it, or one scheduler on sqlite; workers at all of them; and
-// the hands that kill and restart them. Everything listens on loopback, lives in one folder, and is ended by its own process id.
+// The installation of the crash test: one PostgreSQL server and schedulers that share it, or one scheduler on sqlite, with workers at all of them; and
+// the functions that kill and restart them. Everything listens on loopback, uses one folder, and is ended by its own process id.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +36,7 @@ export interface CrashTestCluster {
   /** How many of the workers are of the first generation, and the frames that these could not read: there must be none. */
   readonly legacyWorkers: number;
   readUnreadableFrames(): string[];
-  /** The last words of everybody, for whoever has to find out what went wrong. */
+  /** The end of every log, for finding out what went wrong. */
   readLogs(): string;
   end(): Promise<void>;
 }
@@ -172,10 +172,10 @@ async function startProgram(
   const late = setTimeout(() => reject(new Error(`${name} was not ready after ${readyMs} ms`)), readyMs);
   child.once("error", reject);
   child.once("exit", (code, signal) => {
-    // Where another one has failed first, the folder may be gone already; that one's words are the ones to hear.
+    // If another one has failed first, the folder may be gone already; its message matters more.
     const file = join(folder, `${name}.log`);
-    const said = existsSync(file) ? readFileSync(file, "utf8").slice(-1_000) : "its log is gone";
-    reject(new Error(`${name} ended (${signal ?? code}): ${said}`));
+    const lastOutput = existsSync(file) ? readFileSync(file, "utf8").slice(-1_000) : "its log is gone";
+    reject(new Error(`${name} ended (${signal ?? code}): ${lastOutput}`));
   });
   if (child.stdout)
     createInterface({ input: child.stdout }).on("line", (line) => {

@@ -1,5 +1,5 @@
-// `npm run ledger`: schedulers on one PostgreSQL, or one on sqlite, workers, thousands of tasks; schedulers and workers are killed
-// with -9 and the database restarted while they work. Then everything is counted from outside. One violation, and it ends with 1.
+// `npm run ledger`: schedulers on one PostgreSQL, or one on sqlite, workers, thousands of tasks; schedulers and workers are killed with -9 and the
+// database is restarted while they work. Then everything is counted from outside. The exit code is 1 if there is any violation.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { formatInteger, showProgress } from "../harness/statistics.ts";
@@ -32,7 +32,7 @@ export interface CrashTestOptions {
 export interface CrashTestReport {
   readonly violations: readonly string[];
   readonly figures: Readonly<Record<string, number>>;
-  /** Everybody's last words; empty when there is nothing to explain. */
+  /** The end of every log; empty without violations. */
   readonly logs: string;
 }
 
@@ -86,7 +86,7 @@ async function runOnCluster(cluster: CrashTestCluster, options: CrashTestOptions
   }
 }
 
-/** One wave of jobs, and another while kills are still to come: they shall fall into work, not into silence. */
+/** One wave of jobs, and another while kills are still to come, so that kills always hit running work. */
 async function submitWhileCrashing(
   callers: RetryingApiClient,
   faults: FaultInjector,
@@ -103,7 +103,7 @@ async function submitWhileCrashing(
 }
 
 interface FaultInjector {
-  /** Rejects when something ends that nobody killed, or does not come back. */
+  /** Rejects when a process ends without being killed, or does not come back. */
   readonly failed: Promise<never>;
   /** All that was announced has happened. */
   isDone(): boolean;
@@ -154,14 +154,14 @@ function startFaultInjector(cluster: CrashTestCluster, callers: RetryingApiClien
       if (!isStopped) failed.reject(cause);
     }),
   );
-  failed.promise.catch(() => undefined); // whoever waits for it hears of it; after the end nobody does
+  failed.promise.catch(() => undefined); // awaited elsewhere; ignored after the end
   return {
     failed: failed.promise,
     isDone: () => kills >= options.killsMin && restarts >= options.restarts,
     async stop() {
       stopping.abort();
       await Promise.all(over);
-      // What went wrong with the last kill or restart is no secret because the work was done meanwhile.
+      // Report a failed kill or restart even if all work finished.
       await Promise.race([failed.promise, Promise.resolve()]);
       for (const at of cluster.urls.keys()) stale += await callers.countStaleReports(at);
     },
@@ -209,16 +209,16 @@ async function readLogPositions(cluster: CrashTestCluster): Promise<CrashTestEvi
 }
 
 async function main(argv: readonly string[]): Promise<number> {
-  const words = readCrashTestFlags(argv);
-  if (words === "help") {
+  const flags = readCrashTestFlags(argv);
+  if (flags === "help") {
     console.log(crashTestHelp);
     return 0;
   }
-  if ("problem" in words) {
-    console.error(`ledger: ${words.problem}`);
+  if ("problem" in flags) {
+    console.error(`ledger: ${flags.problem}`);
     return 2;
   }
-  const { killEverySeconds, secondsMax, kills, ...rest } = words;
+  const { killEverySeconds, secondsMax, kills, ...rest } = flags;
   const options = { ...rest, killEveryMs: killEverySeconds * 1_000, killsMin: kills, msMax: secondsMax * 1_000 };
   const store = options.schedulers === 1 ? "sqlite" : "one PostgreSQL";
   console.log(

@@ -1,4 +1,4 @@
-// The words of `npm run ledger`: what may be said, what it means without them, and what is wrong with a command line. Nothing runs here.
+// The flags of `npm run ledger`: their meaning, their defaults, and what is wrong with a command line.
 
 export interface CrashTestFlags {
   readonly tasks: number;
@@ -57,28 +57,28 @@ const flags: Readonly<Record<string, FlagDefinition>> = {
 };
 
 export const crashTestHelp = [
-  "npm run ledger -- [words]   schedulers, workers and a PostgreSQL of their own; kills, restarts, and counts",
+  "npm run ledger -- [flags]   schedulers, workers and a PostgreSQL of their own; kills, restarts, and counts",
   ...Object.entries(flags).map(
     ([word, { description: about, fallback }]) => `  ${`${word} N`.padEnd(18)} ${about} (${fallback})`,
   ),
 ].join("\n");
 
-/** The words, `help`, or what is wrong with them in one sentence. */
+/** The flags, `help`, or what is wrong with them in one sentence. */
 export function readCrashTestFlags(argv: readonly string[]): CrashTestFlags | "help" | { readonly problem: string } {
   if (argv.includes("--help") || argv.includes("-h")) return "help";
   const read = Object.fromEntries(Object.values(flags).map(({ field, fallback }) => [field, fallback]));
   for (let at = 0; at < argv.length; at += 2) {
     const name = argv[at] ?? "";
-    const message = Object.hasOwn(flags, name) ? flags[name] : undefined;
-    if (message === undefined)
-      return { problem: `${name} is not expected here; there are ${Object.keys(flags).join(", ")}, each with a number` };
+    const flag = Object.hasOwn(flags, name) ? flags[name] : undefined;
+    if (flag === undefined)
+      return { problem: `unknown flag ${name}; flags: ${Object.keys(flags).join(", ")}, each with a number` };
     const text = argv[at + 1] ?? "";
     const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= message.min) || (message.isWhole && !Number.isSafeInteger(value)))
+    if (!(value >= flag.min) || (flag.isWhole && !Number.isSafeInteger(value)))
       return {
-        problem: `${name} takes a ${message.isWhole ? "whole number" : "number"} of at least ${message.min}, not "${text}"`,
+        problem: `${name} takes a ${flag.isWhole ? "whole number" : "number"} of at least ${flag.min}, not "${text}"`,
       };
-    read[message.field] = value;
+    read[flag.field] = value;
   }
   const asked = read as unknown as CrashTestFlags;
   if (asked.schedulers === 1 && asked.restarts > 0 && argv.includes("--restarts"))

@@ -1,5 +1,5 @@
-// The work of the ledger: runs whose last value is known beforehand, and the package that does it. Every handler writes into its
-// worker's own journal when it starts and when it ends, so that what was executed is known apart from what the scheduler says.
+// The jobs of the crash test: runs whose last value is known beforehand, and the package that runs them. Every handler writes into its worker's own
+// journal when it starts and ends, so what was executed is known independently of the scheduler.
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// The callers of the ledger: they submit every job under its key, at either scheduler, again and again until one accepts it, and
-// remember every answer. An answer they did not get is no answer: they ask again.
+// The callers of the crash test: they submit every job under its key, at either scheduler, until one accepts it, and remember every answer. A request
+// without an answer is sent again.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { Run, RunEvent, RunEventList, RunList, RunRef } from "@astraflow/protocol";
@@ -58,7 +58,7 @@ export class RetryingApiClient {
     for (let tries = 1; ; tries++) {
       const answer = await this.#request(seed + tries, "/api/v1/runs", { key: job.key, body: JSON.stringify(job.body) });
       if (answer?.status === 202) return { ref: (await answer.json()) as RunRef, tries };
-      // Whatever a retry cannot change is a finding, not weather.
+      // A 4xx answer is a violation: retrying cannot change it.
       if (answer !== null && answer.status < 500) throw new Error(`${job.key} was refused: ${await answer.text()}`);
       await pause(retryMs, undefined, { signal: this.#signal });
     }

@@ -1,5 +1,5 @@
-// The checker of the ledger: compares what callers were answered, what both schedulers show, what the log holds and what the workers
-// wrote themselves. Pure: evidence in, violations out. Nothing here knows how the evidence was made.
+// Finds the violations of a crash test: compares the callers' answers, what both schedulers show, the log, and the workers' own journals. A pure function
+// of that evidence.
 
 import type { Run, RunEvent } from "@astraflow/protocol";
 import { type JournalEntry, tasksPerRun } from "./jobs.ts";
@@ -38,7 +38,7 @@ function checkIdempotencyKeys({ accepted }: CrashTestEvidence): string[] {
   ];
 }
 
-/** No run lost, none that nobody asked for, the same at both schedulers, and all of them over. */
+/** No run is lost, none is unexpected, both schedulers show the same, and all runs have ended. */
 function checkRunLists({ accepted, lists }: CrashTestEvidence): string[] {
   const wanted = new Set(accepted.map(runIdOf));
   return lists.flatMap((runs, at) => {
@@ -46,7 +46,7 @@ function checkRunLists({ accepted, lists }: CrashTestEvidence): string[] {
     const open = runs.filter((run) => run.status === "queued" || run.status === "running");
     return [
       ...[...wanted].filter((id) => !measured.has(id)).map((id) => `scheduler ${at} has lost the accepted run ${id}`),
-      ...[...measured].filter((id) => !wanted.has(id)).map((id) => `scheduler ${at} has a run that nobody asked for: ${id}`),
+      ...[...measured].filter((id) => !wanted.has(id)).map((id) => `scheduler ${at} has an unexpected run: ${id}`),
       ...(measured.size === runs.length ? [] : [`scheduler ${at} lists ${runs.length - measured.size} runs twice`]),
       ...open.map((run) => `scheduler ${at} shows run ${run.runId} as ${run.status} at the end`),
     ];
@@ -76,7 +76,7 @@ function checkRun(accepted: AcceptedJob, { runs }: CrashTestEvidence): string[] 
   return problems;
 }
 
-/** Positions run from 1 to the head without a gap, and every fact that a run shows stands at one of its own. */
+/** Positions run from 1 to the head without a gap, and every fact of a run has a position of its own. */
 function checkLogPositions({ log, runs }: CrashTestEvidence): string[] {
   const gap = log.positions.findIndex((position, at) => position !== at + 1);
   const shown = [...runs.values()].flatMap(({ facts }) => facts.map((fact) => fact.position));

@@ -1,5 +1,5 @@
-// Loaded into a scheduler before anything else (`--import`), in a round that is not timed: counts what each statement writes, per
-// thread, and leaves the counts in a file when the thread closes its database. BENCH_WRITES_FILE names the file.
+// Loaded into a scheduler before anything else (`--import`), in rounds that are not timed: counts what each statement writes, per thread, and writes the
+// counts to a file when the thread closes its database. BENCH_WRITES_FILE names the file.
 
 import { appendFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";

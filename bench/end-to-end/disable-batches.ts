@@ -1,5 +1,5 @@
-// Loaded into a worker before anything else (`--import`): one that does not announce `batch`, as the workers of the field do not, so
-// that every dispatch and every result travels in a frame of its own.
+// Loaded into a worker before anything else (`--import`): the worker does not announce `batch`, like deployed older workers, so every dispatch and every
+// result has a frame of its own.
 
 import { linkFeatures } from "@astraflow/runtime";
 

@@ -1,5 +1,5 @@
-// `npm run bench -- slice`: the whole way of a task over real sockets. A scheduler and a worker, each a process of its own as people
-// start them, runs submitted over REST; beside them, in the same minutes, a bare WebSocket echo of two processes.
+// `npm run bench -- slice`: tasks end to end over real sockets. A scheduler and a worker run as separate processes, runs are submitted over REST; a plain
+// WebSocket echo between two processes is measured alternately with them.
 
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// One installation for the slice bench: a scheduler on a new store and a worker that has joined it, as processes, and rounds of runs
-// through both. Which rounds there are, and what is said about them, is in end-to-end-bench.ts.
+// One installation of the end-to-end bench: a scheduler on a new store and a worker that has joined it, as processes, and rounds of runs through both.
+// end-to-end-bench.ts decides which rounds there are and reports them.
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -84,7 +84,7 @@ export class Installation {
 
   get opened(): { scheduler: ChildProgram; worker: ChildProgram; submitter: RunSubmitter } {
     const { scheduler, worker, submitter } = this;
-    if (scheduler === null || worker === null || submitter === null) throw new Error("the bed is not open");
+    if (scheduler === null || worker === null || submitter === null) throw new Error("the installation has not been started");
     return { scheduler, worker, submitter };
   }
 

@@ -1,4 +1,4 @@
-// The submitter of the slice bench: starts runs over REST, waits for their ends, and reads afterwards what the store kept of them.
+// The submitter of the end-to-end bench: starts runs over REST, waits for their ends, and then reads what the store has recorded.
 
 import { Agent, request } from "node:http";
 import { DatabaseSync } from "node:sqlite";

@@ -1,5 +1,5 @@
-// The limit beside the slice: two processes that exchange JSON of 600 bytes over a bare WebSocket, parsing and writing it at both
-// ends, and do nothing else. Started by end-to-end-bench.ts, as `server` or `client`; it ends with the channel to its parent.
+// The limit for the end-to-end bench: two processes that exchange JSON of 600 bytes over a plain WebSocket and parse and write it at both ends. Started by
+// end-to-end-bench.ts as `server` or `client`; ends with the channel to its parent.
 
 import type { AddressInfo } from "node:net";
 import WebSocket, { WebSocketServer } from "ws";

@@ -1,5 +1,5 @@
-// `npm run bench -- engine`: full task lives (submit, grant, ack, result, successor) per second on sqlite with FULL sync, beside a bare
-// loop that writes the same rows in the same run, on an empty store and on one with many finished tasks.
+// `npm run bench -- engine`: whole tasks (submit, grant, ack, result, successor) per second on sqlite with FULL sync, beside hand-written inserts of the
+// same rows, on an empty store and on one with many finished tasks.
 
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -133,7 +133,7 @@ function assertSameWrites(engine: ReadonlyMap<string, number>, bare: ReadonlyMap
   for (const label of new Set([...engine.keys(), ...bare.keys()])) {
     const [ours, theirs] = [engine.get(label) ?? 0, bare.get(label) ?? 0];
     if (Math.abs(ours - theirs) > tasks * 0.05)
-      throw new Error(`the bare loop is not the engine's equal: ${label} ${theirs} times, the engine ${ours}`);
+      throw new Error(`hand-written inserts differ from the engine: ${label} ran ${theirs} times, the engine's ${ours} times`);
   }
 }
 

@@ -1,5 +1,5 @@
-// The load of the engine bench: chains of light nodes on one worker that answers at once, in process. The real driver, core and store
-// run; only the wire is left out. Every commit can be recorded, so that the bare loop writes exactly the same rows.
+// The load of the engine bench: chains of short nodes on one worker that answers at once, in one process. The real driver, core and store run without a
+// wire. Every commit can be recorded, so that the hand-written inserts write exactly the same rows.
 
 import { createHash } from "node:crypto";
 import {

@@ -1,10 +1,9 @@
-// The limit beside the engine: a plain loop that writes one task's rows after another, and nothing else. It makes the same rows as the
-// engine (same tables, indexes, columns, texts, rows per commit) by hand: no decisions, no reads, no checks, no fences.
-// What it writes is compared, table by table, with what the engine wrote; a loop that drifts away from the engine is an error.
+// The limit for the engine: a loop that inserts the same rows as the engine (same tables, indexes, columns, texts, rows per commit) without decisions,
+// reads, checks or fences. What it writes is compared with what the engine wrote, table by table; a difference is an error.
 
 import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";
 
-/** As many as the store leaves outside its index of words. */
+/** As many runs as the store leaves outside its search index. */
 const unindexedRunsMax = 512;
 
 export class HandWrittenInserts {
@@ -92,7 +91,7 @@ export class HandWrittenInserts {
     this.#db.exec("COMMIT");
   }
 
-  /** Runs that are new are noted for the index of words; once they are many they enter it together. */
+  /** New runs are noted for the search index; once they are many they are indexed together. */
   #indexNewRuns(runs: readonly string[]): void {
     this.#write("insert run_fresh", this.#insertFreshRuns, JSON.stringify(runs));
     this.#unindexedRuns.push(...runs);
@@ -108,7 +107,7 @@ export class HandWrittenInserts {
     this.#unindexedRuns = [];
   }
 
-  /** One step of one chain: the task before it ends, the next is born with its grant, and the log hears of both. */
+  /** One step of one chain: the previous task ends, the next is inserted with its grant, and both are logged. */
   #writeStep(run: string, step: number, now: number): void {
     const facts: [string, Record<string, unknown>][] = [];
     const ended = `${run}.${step - 1}`;

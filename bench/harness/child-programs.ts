@@ -1,5 +1,4 @@
-// The processes of the slice bench: started as a person would start them, asked for their processor time, ended by their own ids.
-// What they are made to do is in end-to-end-bench.ts.
+// Child processes of the benches: starts them as a user would, measures their processor time, ends them by their own ids.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -46,15 +45,15 @@ export function waitUntilReady<T>(program: ChildProgram): Promise<T> {
   });
 }
 
-/** The next word a child sends over its channel. */
+/** The next message that a child sends over its channel. */
 export function waitForMessage<T>(program: ChildProgram, ms: number): Promise<T> {
-  return withTimeout(program, ms, (resolve) => program.process.once("message", (word) => resolve(word as T)));
+  return withTimeout(program, ms, (resolve) => program.process.once("message", (message) => resolve(message as T)));
 }
 
 function withTimeout<T>(program: ChildProgram, ms: number, listen: (resolve: (value: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const end = (code: number | null) => reject(new Error(`the ${program.name} ended with ${code}`));
-    const timer = setTimeout(() => reject(new Error(`the ${program.name} said nothing for ${ms} ms`)), ms);
+    const timer = setTimeout(() => reject(new Error(`the ${program.name} sent nothing for ${ms} ms`)), ms);
     program.process.once("exit", end);
     listen((value) => {
       clearTimeout(timer);
@@ -139,7 +138,7 @@ export function readUsage(pid: number): ProcessUsage {
 
 function cpuMs(file: string): number {
   const text = readFileSync(file, "utf8");
-  // The program's name stands in brackets and may hold blanks; fields are counted behind it.
+  // The program's name is in brackets and may contain blanks; fields are counted after it.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000;
 }

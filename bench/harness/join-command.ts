@@ -1,4 +1,4 @@
-// The worker of the benches that leave the wire out: how it joins.
+// The join command of the benches' workers that have no wire.
 
 import type { JoinWorker } from "@astraflow/engine";
 

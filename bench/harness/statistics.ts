@@ -1,4 +1,4 @@
-// Medians, spreads and a progress bar: how every bench shows what it saw; and the same figures as data, for --json.
+// Medians, spreads and a progress bar for the output of every bench, and the same figures as data for --json.
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);

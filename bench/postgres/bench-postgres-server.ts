@@ -1,4 +1,4 @@
-// The server of the postgres bench: one for all sides, as durable as a real one, and what it spends, from /proc and its log position.
+// The server of the postgres bench, the same for all contenders and with durable settings, and its resource use, from /proc and its WAL position.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
@@ -87,7 +87,7 @@ export class BenchPostgresServer {
   }
 }
 
-/** The fields behind the program's name, which stands in brackets and may hold blanks; null for a process that has just ended. */
+/** The fields after the program's name, which is in brackets and may contain blanks; null for a process that has just ended. */
 function readProcessStat(pid: string): string[] | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -1,5 +1,5 @@
-// The sides of the postgres bench: processes of ours or of the peer on a database each, and one timed round of them. Processes stay
-// up from round to round, so that all are equally warm; who is measured when, and what is shown, is in postgres-bench.ts.
+// The contenders of the postgres bench: AstraFlow or graphile-worker processes on a database each, and one timed round of them. Processes stay up from
+// round to round, so that all are equally warm; postgres-bench.ts decides the order and reports.
 
 import { fileURLToPath } from "node:url";
 import { type ChildProgram, readUsage, startProgram, stopProgram } from "../harness/child-programs.ts";
@@ -88,9 +88,9 @@ class ProcessGroup {
   async readCounts(): Promise<SchedulerChildCounts[]> {
     return Promise.all(
       this.programs.map(async (program) => {
-        const word = waitForMessage(program, "sums", readyMs);
+        const message = waitForMessage(program, "sums", readyMs);
         program.process.send("sums" satisfies ChildRequest);
-        return (await word).sums;
+        return (await message).sums;
       }),
     );
   }
@@ -114,14 +114,14 @@ class ProcessGroup {
   }
 }
 
-/** The next word of one kind. */
+/** The next message of one kind. */
 function waitForMessage<S extends ChildMessage["said"]>(
   program: ChildProgram,
   said: S,
   ms: number,
 ): Promise<Extract<ChildMessage, { said: S }>> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`the ${program.name} said nothing for ${ms} ms`)), ms);
+    const timer = setTimeout(() => reject(new Error(`the ${program.name} sent nothing for ${ms} ms`)), ms);
     const listen = (message: ChildMessage) => {
       if (message.said !== said) return;
       clearTimeout(timer);
@@ -138,7 +138,7 @@ interface ContenderParts {
   readonly processes: ProcessGroup;
   /** Whole runs: a share is never a part of a chain. */
   readonly chain: number;
-  /** What must be true after the last end was told before a round is over. */
+  /** What must be true after the last end was reported before a round is over. */
   readonly waitUntilFlushed: () => Promise<void>;
   readonly readSums: () => Promise<Omit<SchedulerChildCounts, "problems"> | null>;
 }

@@ -1,5 +1,5 @@
-// A database with a long past for the postgres bench. One run is lived through by the real engine; its rows are then multiplied
-// inside the database, with older ids and positions of their own. A million turns would take minutes and make the same rows.
+// A database with many finished runs for the postgres bench. The real engine runs one; its rows are then multiplied inside the database, with older ids and
+// positions of their own. A million turns would take minutes and write the same rows.
 
 import { openPostgres } from "@astraflow/store";
 import type { Client } from "pg";
@@ -39,7 +39,7 @@ async function runOneChain(url: string, chain: number): Promise<string> {
   await store.close();
   const rows = await withClient(url, async (client) => (await client.query<{ id: string }>(`SELECT id FROM ${schema}.run`)).rows);
   const [first] = rows;
-  if (first === undefined || rows.length !== 1) throw new Error(`the past should hold one run, not ${rows.length}`);
+  if (first === undefined || rows.length !== 1) throw new Error(`expected one run in the database, found ${rows.length}`);
   return first.id;
 }
 

@@ -1,5 +1,5 @@
-// The peer of the postgres bench as a process of its own: graphile-worker with a task that does nothing. It adds its jobs in batches
-// while its pool runs them, which was faster than one after the other. Started by contenders.ts; ends with its channel.
+// graphile-worker as a process of its own, with a task that does nothing. It adds its jobs in batches while its pool runs them, which was faster than one
+// after the other. Started by contenders.ts; ends with its channel.
 
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import type { ChildMessage, ChildRequest } from "./scheduler-child.ts";
@@ -16,7 +16,7 @@ export interface GraphileWorkerSettings {
   readonly batchDelayMs: number;
 }
 
-/** Ends are told this often at most; a round lasts a hundred times as long. */
+/** Ends are reported at most this often; a round lasts a hundred times as long. */
 const reportMs = 4;
 
 const settings = JSON.parse(process.argv[2] ?? "{}") as GraphileWorkerSettings;

@@ -1,5 +1,4 @@
-// Tasks that wait and whose time has passed, put into a store through its port: so that the plans of claims and deadlines are those of
-// finding something. Nobody ever runs them.
+// Queued tasks whose deadline has passed, written through the store's port, so that the plans of claims and deadlines find rows. They are never run.
 
 import type { ChangeSet, RowKey, Store } from "@astraflow/engine";
 import { sampleRun, sampleTask } from "@astraflow/engine/testing";

@@ -1,6 +1,5 @@
-// `npm run bench -- postgres`: whole task lives a second of real schedulers on PostgreSQL, one and two on one database, beside
-// graphile-worker on the same server in the same minutes; with and without a million finished tasks; and the plans of what is asked.
-// How a side works is in contenders.ts, how figures are shown in postgres-report.ts.
+// `npm run bench -- postgres`: whole tasks per second of real schedulers on PostgreSQL, one and two on one database, beside graphile-worker on the same
+// server; with and without a million finished tasks; and the query plans. contenders.ts runs them, postgres-report.ts prints the figures.
 
 import { loadAverage } from "../harness/child-programs.ts";
 import { formatInteger, readNumberOption, showProgress } from "../harness/statistics.ts";
@@ -57,7 +56,9 @@ export async function postgresBench(argv: readonly string[]): Promise<void> {
     say(`load average at the end ${loadAverage()}`);
     const bad = figures.plans.filter(({ problem }) => problem !== null);
     if (bad.length > 0)
-      throw new Error(`plans that grow with the past: ${bad.map(({ asker, problem }) => `${asker} ${problem}`).join("; ")}`);
+      throw new Error(
+        `plans that grow with the number of finished runs: ${bad.map(({ asker, problem }) => `${asker} ${problem}`).join("; ")}`,
+      );
   } finally {
     await Promise.all(contenders.map((contender) => contender.close()));
     await server.stop();

@@ -1,6 +1,5 @@
-// The load of the postgres bench: one scheduler's engine on a store, and workers in the same process that answer at once. A fixed
-// number of commands is kept alive; a task counts once its result has been answered, that is, once it is on disk.
-// Who opens the store and in which process this runs is not said here.
+// The load of the postgres bench: one scheduler's engine on a store, and workers in the same process that answer at once. A fixed number of commands is in
+// flight; a task counts once its result has been answered, that is, once it is on disk. The caller opens the store.
 
 import { createHash, randomBytes } from "node:crypto";
 import {
@@ -46,7 +45,7 @@ export class PostgresLoad {
   #runsLeft = 0;
   #endedTasks = 0;
   #joining: { left: number; resolve: () => void } | null = null;
-  /** Told how many tasks have ended here, ever; while runs are left to start nobody needs to know. */
+  /** Called with the total number of ended tasks, once all runs have been started. */
   onEnded: (ended: number) => void = () => undefined;
   onFailed: (error: Error) => void = (error) => {
     throw error;
@@ -75,7 +74,7 @@ export class PostgresLoad {
     );
   }
 
-  /** What the engine reported and nobody asked about, by code; commits that had to be tried again are among them. */
+  /** Problems that the engine reported, by code, including commits that had to be tried again. */
   get problems(): Readonly<Record<string, number>> {
     const { retriedTurns } = this.#engine.gauge();
     return { ...Object.fromEntries(this.#problems), ...(retriedTurns > 0 && { retriedTurns }) };
@@ -145,8 +144,8 @@ export class PostgresLoad {
       if (effect.type !== "dispatch") continue;
       const { worker, session } = effect;
       const { task, fence } = effect.dispatch;
-      const word = { type: "task.result", tenant, worker, session, task, fence, error: null, durationMs: 1 } as const;
-      this.#openResults.add(this.#push({ ...word, status: "succeeded", result: resultText }));
+      const report = { type: "task.result", tenant, worker, session, task, fence, error: null, durationMs: 1 } as const;
+      this.#openResults.add(this.#push({ ...report, status: "succeeded", result: resultText }));
       const ack = acks.get(session) ?? { worker, held: [] };
       acks.set(session, ack);
       ack.held.push({ task, fence });

@@ -1,5 +1,4 @@
-// How the figures of the postgres bench are shown: a line per side, ratios round by round, what a task and a turn cost, the plans.
-// Nothing is measured here.
+// Prints the figures of the postgres bench: a line per contender, ratios round by round, the cost of a task and of a turn, the plans.
 
 import { formatInteger, formatRange, median } from "../harness/statistics.ts";
 import type { ContenderRound } from "./contenders.ts";
@@ -8,7 +7,7 @@ import type { QueryPlan } from "./query-plans.ts";
 export interface PostgresFigures {
   readonly where: string;
   readonly shape: Readonly<Record<string, number>>;
-  /** One small transaction after the other, nobody else: what every turn waits for at least. */
+  /** One small transaction after the other without other load: every turn waits at least that long. */
   readonly commitMs: number;
   /** Finished tasks in the database `past`. */
   readonly stored: number;
@@ -47,7 +46,7 @@ const comparedRatios: readonly (readonly [string, string, string])[] = [
 export function showPostgres(figures: PostgresFigures): void {
   const { shape } = figures;
   console.log(
-    `chains of ${shape["chain"]}, ${shape["inFlight"]} in flight and ${shape["workers"]} workers a scheduler, ${shape["turnsInFlight"]} turns in flight where nothing else is said; ${formatInteger(figures.stored)} finished tasks in the long past; a transaction alone takes ${figures.commitMs.toFixed(2)} ms`,
+    `chains of ${shape["chain"]}, ${shape["inFlight"]} in flight and ${shape["workers"]} workers a scheduler, ${shape["turnsInFlight"]} turns in flight unless noted otherwise; ${formatInteger(figures.stored)} finished tasks in the long past; a transaction alone takes ${figures.commitMs.toFixed(2)} ms`,
   );
   for (const [name, rounds] of Object.entries(figures.rounds)) showContender(contenderTitles[name] ?? name, rounds);
   for (const [above, below, goal] of comparedRatios) showRatio(figures, above, below, goal);

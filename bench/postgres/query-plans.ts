@@ -1,6 +1,5 @@
-// The plans PostgreSQL really uses for what turns and pages ask, on a database with a long past: the server explains every statement
-// as it runs it, inside functions too (auto_explain), and says so to the connection that asked. What reads more the longer the past
-// is counts as a fault of the store.
+// The plans that PostgreSQL uses for the queries of turns and pages on a database with many finished runs. The server explains every statement as it runs
+// it, also inside functions (auto_explain), and sends the plan to the connection. A query that reads more the more runs have finished is a defect.
 
 import type { RowKey, RunId, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader } from "@astraflow/store";
@@ -16,7 +15,7 @@ export interface QueryPlan {
   readonly statement: string;
   /** How it touches tables: `Index Scan run_due on run: 1 rows`. */
   readonly scans: readonly string[];
-  /** Why it would grow with the past, or null. */
+  /** Why its cost grows with the number of finished runs, or null. */
   readonly problem: string | null;
 }
 
@@ -62,7 +61,7 @@ export async function collectQueryPlans(url: string): Promise<QueryPlan[]> {
   const stop = captureExplains((statement, plan) => {
     const figure = { asker, ...evaluatePlan(statement, plan, sizes) };
     const name = `${asker} ${figure.statement} ${figure.scans.map((scan) => scan.split(":")[0]).join()}`;
-    // The last of its kind stands for all of them, unless an earlier one had a problem.
+    // The last plan of its kind is shown, unless an earlier one had a problem.
     if (figure.scans.length > 0 && (plans.get(name)?.problem ?? null) === null) plans.set(name, figure);
   });
   try {
@@ -76,16 +75,16 @@ export async function collectQueryPlans(url: string): Promise<QueryPlan[]> {
 }
 
 /** Hears what the server says to any connection of this process from now on. */
-function captureExplains(hear: (statement: string, plan: ExplainNode) => void): () => void {
-  const { connect } = Client.prototype as unknown as { connect: (...words: unknown[]) => unknown };
-  const listen = function (this: Client, ...words: unknown[]): unknown {
+function captureExplains(onPlan: (statement: string, plan: ExplainNode) => void): () => void {
+  const { connect } = Client.prototype as unknown as { connect: (...args: unknown[]) => unknown };
+  const listen = function (this: Client, ...args: unknown[]): unknown {
     this.on("notice", ({ message = "" }) => {
       const at = message.indexOf("{");
       if (!message.startsWith("duration:") || at < 0) return;
-      const said = JSON.parse(message.slice(at)) as { "Query Text": string; Plan: ExplainNode };
-      hear(said["Query Text"], said.Plan);
+      const explained = JSON.parse(message.slice(at)) as { "Query Text": string; Plan: ExplainNode };
+      onPlan(explained["Query Text"], explained.Plan);
     });
-    return connect.apply(this, words);
+    return connect.apply(this, args);
   };
   Object.assign(Client.prototype, { connect: listen });
   return () => Object.assign(Client.prototype, { connect });

@@ -1,5 +1,5 @@
-// A scheduler of the postgres bench as a process of its own: engine, store and the load's workers, without sockets. Started by
-// contenders.ts with its settings as one word; told over its channel how much to do; ends with that channel.
+// A scheduler of the postgres bench as a process of its own: engine, store and the load's workers, without sockets. Started by contenders.ts with its
+// settings as one argument; gets the amount of work over its channel and ends with it.
 
 import { openPostgres } from "@astraflow/store";
 import { PostgresLoad, type PostgresLoadShape } from "./postgres-load.ts";

@@ -1,16 +1,16 @@
-// Many workers in one process that hold a session each and are given nothing to do: the clients of the session bench. Each is the
-// real link of our worker over a real socket, without packages and without a disk. It ends with the channel to its parent.
+// Many workers in one process that hold a session each and get no work: the clients of the session bench. Each one is the real worker link over a real
+// socket, without packages and without a disk. Ends with the channel to its parent.
 
 import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createWorker, HandlerRegistry, type SessionWorker } from "@astraflow/runtime";
 
-/** What the crowd is asked for. */
+/** What the parent asks of the idle workers. */
 export interface IdleWorkersRequest {
   readonly url: string;
   readonly sessions: number;
-  /** New ones a second while the crowd is let in. */
+  /** New sessions per second. */
   readonly perSecond: number;
 }
 

@@ -1,5 +1,5 @@
-// `npm run bench -- session`: what sessions cost. Tasks through the door with batches and with a frame per task, each beside a bare
-// WebSocket echo; the memory of many idle sessions; how long a crowd takes to be back after its scheduler was killed and started again.
+// `npm run bench -- session`: the cost of sessions. Tasks with batches and with one frame per task, each beside a plain WebSocket echo; the memory of many
+// idle sessions; how long idle workers take to reconnect after their scheduler was killed and restarted.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +22,7 @@ import type { IdleWorkersMessage, IdleWorkersRequest } from "./idle-workers.ts";
 
 const idleWorkersFile = fileURLToPath(new URL("./idle-workers.ts", import.meta.url));
 const benchParts = ["tasks", "idle", "restart"] as const;
-/** How long a crowd may take to be in, or back. */
+/** How long the idle workers may take to connect or reconnect. */
 const sessionsWaitMs = 300_000;
 /** Width of the buckets in which the handshake rate is looked at. */
 const bucketMs = 100;
@@ -44,11 +44,11 @@ export async function sessionBench(argv: readonly string[]): Promise<void> {
 }
 
 async function measureIdleMemory(sessions: number, nodeWords: readonly string[]): Promise<void> {
-  await withIdleWorkers(async ({ dir, start, crowd }) => {
+  await withIdleWorkers(async ({ dir, start, idleWorkers }) => {
     const scheduler = await start(dir, { nodeWords });
     const before = residentBytesOf(scheduler.program);
-    await connectAll(crowd, { url: scheduler.ws, sessions, perSecond: 500 });
-    // Three heartbeats of each, so that what a beat leaves behind is in the figure.
+    await connectAll(idleWorkers, { url: scheduler.ws, sessions, perSecond: 500 });
+    // Three heartbeats of each, so that the memory of heartbeats is included.
     const cpu = readUsage(scheduler.program.pid).cpuMs;
     const quietMs = 30_000;
     await new Promise((resolve) => setTimeout(resolve, quietMs));
@@ -70,19 +70,19 @@ async function measureIdleMemory(sessions: number, nodeWords: readonly string[])
 }
 
 async function measureReconnect(sessions: number, rounds: number): Promise<void> {
-  await withIdleWorkers(async ({ dir, start, crowd }) => {
+  await withIdleWorkers(async ({ dir, start, idleWorkers }) => {
     let scheduler = await start(dir);
-    await connectAll(crowd, { url: scheduler.ws, sessions, perSecond: 500 });
+    await connectAll(idleWorkers, { url: scheduler.ws, sessions, perSecond: 500 });
     for (let round = 1; round <= rounds; round++) {
-      const lost = waitForMessage<IdleWorkersMessage>(crowd, sessionsWaitMs);
+      const lost = waitForMessage<IdleWorkersMessage>(idleWorkers, sessionsWaitMs);
       const killedAt = performance.now();
       scheduler.program.process.kill("SIGKILL");
       await lost;
-      const back = waitForMessage<IdleWorkersMessage>(crowd, sessionsWaitMs);
+      const back = waitForMessage<IdleWorkersMessage>(idleWorkers, sessionsWaitMs);
       scheduler = await start(dir, { port: new URL(scheduler.http).port });
       const upAt = performance.now();
       const message = await back;
-      if (message.say !== "all-ready") throw new Error(`the crowd said ${message.say}`);
+      if (message.say !== "all-ready") throw new Error(`expected "all-ready" from the idle workers, got ${message.say}`);
       const allMs = performance.now() - upAt;
       recordFigures("restarts", {
         sessions,
@@ -121,20 +121,20 @@ interface StartedScheduler {
 
 interface SessionFixture {
   readonly dir: string;
-  readonly crowd: ChildProgram;
+  readonly idleWorkers: ChildProgram;
   start(dir: string, how?: { readonly port?: string; readonly nodeWords?: readonly string[] }): Promise<StartedScheduler>;
 }
 
 async function withIdleWorkers(measure: (scene: SessionFixture) => Promise<void>): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "astra-session-"));
   const programs: ChildProgram[] = [];
-  const crowd = startProgram("crowd", [idleWorkersFile], process.env, []);
-  programs.push(crowd);
+  const idleWorkers = startProgram("crowd", [idleWorkersFile], process.env, []);
+  programs.push(idleWorkers);
   try {
-    await waitForMessage(crowd, 10_000);
+    await waitForMessage(idleWorkers, 10_000);
     await measure({
       dir,
-      crowd,
+      idleWorkers,
       async start(of, how = {}) {
         const program = startScheduler({ dir: of, threads: 1, nodeFlags: [], ...how });
         programs.push(program);
@@ -148,11 +148,11 @@ async function withIdleWorkers(measure: (scene: SessionFixture) => Promise<void>
   }
 }
 
-async function connectAll(crowd: ChildProgram, request: IdleWorkersRequest): Promise<void> {
-  const ready = waitForMessage<IdleWorkersMessage>(crowd, sessionsWaitMs);
-  crowd.process.send(request);
+async function connectAll(idleWorkers: ChildProgram, request: IdleWorkersRequest): Promise<void> {
+  const ready = waitForMessage<IdleWorkersMessage>(idleWorkers, sessionsWaitMs);
+  idleWorkers.process.send(request);
   const message = await ready;
-  if (message.say !== "all-ready") throw new Error(`the crowd said ${message.say}`);
+  if (message.say !== "all-ready") throw new Error(`expected "all-ready" from the idle workers, got ${message.say}`);
 }
 
 function residentBytesOf({ pid }: ChildProgram): number {

@@ -1,5 +1,5 @@
-// Light steps one after the other on one worker: a whole run through a scheduler of its own process, beside as many bare round trips of
-// the same session between a worker and a door without engine and store. In turn, on an idle installation, one run at a time.
+// Short steps one after the other on one worker: a whole run through a scheduler process, beside as many round trips of the same session between a worker
+// and a session server without engine and store. Measured alternately, one run at a time.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

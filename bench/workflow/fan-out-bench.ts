@@ -1,5 +1,5 @@
-// Very many tasks of one run: a fan-out drawn as nodes with a join behind it, and a map over as many items, through a scheduler and a
-// worker as processes of their own. Seconds, tasks a second, turns, and what is written; rows are counted in rounds that are not timed.
+// Very many tasks of one run: a fan-out of nodes with a join, and a map over as many items, through a scheduler process and a worker process. Prints
+// seconds, tasks per second, turns and rows written; rows are counted in rounds that are not timed.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

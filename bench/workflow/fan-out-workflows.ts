@@ -1,5 +1,5 @@
-// The workflows of the fan-out bench, as bodies of a submit: the same work drawn as nodes, as a map and as a loop. Texts are short: a
-// workflow of 10,000 nodes has to fit into one request.
+// The workflows of the fan-out bench as request bodies: the same work as nodes, as a map and as a loop. Texts are short: a workflow of 10,000 nodes has to
+// fit into one request.
 
 const nodeIdAt = (at: number) => `fa000000-0000-4000-8000-${at.toString(16).padStart(12, "0")}`;
 const port = (root: string, key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });

@@ -1,5 +1,5 @@
-// Pages of the list of runs: milliseconds a page at very many runs beside the same at few, for every way in which people ask. On sqlite,
-// with --postgres on a server of its own too. Through the store's reader, as the REST door asks it.
+// Pages of the list of runs: milliseconds a page with very many runs beside the same with few, for all filters. On sqlite, and with --postgres also on a
+// PostgreSQL server of its own. Uses the store's reader, as the REST API does.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

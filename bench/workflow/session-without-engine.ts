@@ -1,6 +1,5 @@
-// The limit beside a chain: the session door of a scheduler with nothing behind it. Every result is answered at once and followed by the
-// next dispatch; nothing is decided and nothing is stored. A real worker is at the other end of the wire. Started by chain-latency-bench.ts; it
-// ends with the channel to its parent.
+// The limit for a chain: a session server with nothing behind it. Every result is answered at once and followed by the next dispatch; nothing is decided or
+// stored. A real worker is at the other end. Started by chain-latency-bench.ts; ends with the channel to its parent.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";

@@ -1,5 +1,5 @@
-// A past of many runs for the list bench, written through the store as the engine would leave it: rows of runs alone, no tasks and no
-// log, because a list reads neither. The same runs for the same number, whatever store they go into.
+// Many stored runs for the run list bench, written through the store as the engine would leave them: only rows of runs, because a list reads neither tasks
+// nor the log. The same number gives the same runs in every store.
 
 import type { RowKey, RunPhase, RunRow, Store } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
@@ -26,7 +26,7 @@ export const rareWorkflow = "workflow-rare";
 const workflowOf = (at: number): string => (at < 3 ? rareWorkflow : `workflow-${at % workflows}`);
 export const commonWorkflow = "workflow-17";
 
-/** A word that a single old run is known by, one that every 20th of them is, and one that only many of the older half are. */
+/** A word of a single old run, one of every 20th run, and one of many runs of the older half. */
 export const rareWord = "zanzibar";
 export const commonWord = "invoice";
 export const olderRunsWord = "legacy";

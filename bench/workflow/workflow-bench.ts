@@ -1,5 +1,5 @@
-// `npm run bench -- chain`: what a workflow costs. Light steps one after the other beside the bare session round trip; 10,000 tasks side by
-// side, drawn as nodes and as a map; pages of the list of runs at 1,000,000 runs beside the same at 1,000. Each part is a file of its own.
+// `npm run bench -- chain`: the cost of workflows. Short steps one after the other beside session round trips; 10,000 parallel tasks as nodes and as a map;
+// pages of the run list with 1,000,000 runs beside 1,000. Each part is a file of its own.
 
 import { loadAverage } from "../harness/child-programs.ts";
 import { chainLatencyBench } from "./chain-latency-bench.ts";

@@ -52,7 +52,7 @@ describe("the judge of the ledger", () => {
       expect.stringContaining("lost the accepted run run-0"),
     ]);
     expect(findViolations({ ...evidence, lists: [[...list, stray], list] })).toEqual([
-      expect.stringContaining("nobody asked for: stray"),
+      expect.stringContaining("has an unexpected run: stray"),
       expect.stringContaining("stray as running"),
     ]);
     expect(findViolations({ ...evidence, accepted: [{ ...first, runIds: new Set(["run-0", "run-9"]) }, second] })).toEqual([
