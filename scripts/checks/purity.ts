@@ -20,6 +20,8 @@ const zones: readonly PureZone[] = [
   { folder: "packages/graph/src", mayAwait: false, builtins: [] },
   { folder: "packages/session/src", mayAwait: false, builtins: ["node:assert"] },
   { folder: "packages/engine/src/core", mayAwait: false, builtins: ["node:assert", "node:crypto"] },
+  { folder: "packages/engine/src/interface", mayAwait: true, builtins: [] },
+  { folder: "packages/engine/src/storage", mayAwait: true, builtins: [] },
   { folder: "packages/engine/src/turn", mayAwait: true, builtins: ["node:assert", "node:crypto"] },
 ];
 

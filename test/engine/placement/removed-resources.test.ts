@@ -92,7 +92,7 @@ describe("a resource that its worker no longer keeps", () => {
     for (const run of [waiting, later])
       expect(await runError(harness, run)).toMatchObject({
         code: "E.RESOURCE.MISSING",
-        message: "resource res-1 is gone: worker owner had to make room; run the node that makes it again",
+        message: "resource res-1 is gone: worker owner evicted it; run the node that makes it again",
         details: { resource: "res-1", reason: "evicted" },
       });
     expect(owner.dispatchesSent).toHaveLength(2);

@@ -45,7 +45,7 @@ describe("something that a worker kept in its memory", () => {
     expect(await removed(runId)).toMatchObject({ resourceId: "model-1", removed: "lost" });
     expect((await done(workflowUsing("model-1"))).error).toMatchObject({
       code: "E.RESOURCE.MISSING",
-      message: expect.stringContaining("worker rough came back without it"),
+      message: expect.stringContaining("worker rough restarted without it"),
     });
   });
 
@@ -62,7 +62,7 @@ describe("something that a worker kept in its memory", () => {
 
     expect(failed.error).toMatchObject({
       code: "E.RESOURCE.MISSING",
-      message: expect.stringContaining("worker rough let it go"),
+      message: expect.stringContaining("worker rough released it"),
     });
     expect(await api.waitForRunEnd(blocked)).toMatchObject({ status: "succeeded" });
   });

@@ -144,7 +144,8 @@ export const listsNeededBy = (command: Command): TaskListQuery[] => handlerOf(co
 
 export function rowsNeededBy(command: Command, newRun: RunId | null): RowKey[] {
   const rows = handlerOf(command).rows(command, newRun);
-  if ("ask" in command && command.ask != null) rows.push(`ask/${command.tenant}/${command.ask.key}`);
+  const ask = "ask" in command ? (command.ask ?? null) : null;
+  if (ask !== null) rows.push(`ask/${command.tenant}/${ask.key}`);
   return rows;
 }
 

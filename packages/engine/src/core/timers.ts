@@ -98,7 +98,7 @@ export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext
     );
     if (seen === connected.liveness || seen === "fresh") continue;
     isolate(workerKey(connected.worker), () => {
-      if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} sits here but has no row`);
+      if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} is connected but has no row`);
       work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: seen });
       work.changeFleet({ type: "liveness", worker: connected.worker, liveness: seen });
       work.incrementMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });

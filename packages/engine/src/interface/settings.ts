@@ -132,7 +132,7 @@ function tenantSettingProblems(limits: TenantSettings, whose: string): string[] 
   ] as const)
     if (limits[lease] < 2 * limits[heartbeat])
       problems.push(
-        `${whose}${lease} ${limits[lease]} is less than two heartbeats (${heartbeat} ${limits[heartbeat]}): one late beat would lose the worker`,
+        `${whose}${lease} ${limits[lease]} is less than two heartbeats (${heartbeat} ${limits[heartbeat]}): one late heartbeat would end its lease`,
       );
   for (const name of ["drainMemPct", "drainDiskPct"] as const)
     if (limits[name] <= reliefMarginPct || limits[name] > 101)

@@ -72,7 +72,7 @@ export class Decision {
 
   #decideCommand(context: DecisionContext, item: WaitingCommand): void {
     if (item.isSessionGone) {
-      const gone = fault("E.SESSION.UNKNOWN", "this session ended before it could be heard; handshake again");
+      const gone = fault("E.SESSION.UNKNOWN", "this session ended before its join was decided; handshake again");
       return this.answer(item, refusalAnswer(item.ref, gone));
     }
     const savepoint = this.work.savepoint();

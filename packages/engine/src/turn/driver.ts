@@ -151,7 +151,10 @@ export class TurnDriver implements Engine {
     for (const item of this.#pendingTurns.commands())
       this.#refuse(
         item.ref,
-        fault("E.STORE.UNKNOWN_OUTCOME", "the store did not say whether this was stored; look before trying again"),
+        fault(
+          "E.STORE.UNKNOWN_OUTCOME",
+          "the outcome is unknown: the store did not confirm the commit. Check before you repeat it",
+        ),
       );
     for (const item of this.#inbox.drainAll())
       this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));

@@ -48,12 +48,15 @@ export class RetryAndQuarantine {
         deferred.push(item);
         continue;
       }
-      this.#report("E.UNIT.QUARANTINED", `command ${type} cannot be decided`, { type, tenant }, problem);
+      this.#report("E.UNIT.QUARANTINED", `command ${type} failed inside the engine`, { type, tenant }, problem);
       decision.answer(
         item,
         refusalAnswer(
           item.ref,
-          fault("E.UNIT.QUARANTINED", `${type} could not be decided and was set aside; nothing was changed`),
+          fault(
+            "E.UNIT.QUARANTINED",
+            `${type} failed inside the engine and was quarantined; nothing was changed. Details are in the scheduler's log`,
+          ),
         ),
       );
     }
@@ -68,7 +71,12 @@ export class RetryAndQuarantine {
     this.#suspects.set(root, times);
     if (times < 2) return;
     if (!this.#quarantine.has(root))
-      this.#report("E.UNIT.QUARANTINED", `${root} cannot be decided and is left alone until a restart`, { root }, problem);
+      this.#report(
+        "E.UNIT.QUARANTINED",
+        `${root} failed twice inside the engine; it is quarantined until the scheduler restarts`,
+        { root },
+        problem,
+      );
     this.#quarantine.add(root);
   }
 
@@ -97,7 +105,7 @@ export class RetryAndQuarantine {
   /** The store did not even begin: the commands are retried for a while, then refused. */
   retryAfterOutage(batch: readonly WaitingCommand[], problem: Fault): WaitingCommand[] {
     for (const item of batch) item.failedCommits++;
-    return batch.filter((item) => !this.#refuseIfExhausted(item, problem, `the store is away: ${problem.message}`));
+    return batch.filter((item) => !this.#refuseIfExhausted(item, problem, `the store is unavailable: ${problem.message}`));
   }
 
   #refuseIfExhausted(item: WaitingCommand, problem: Fault, why: string): boolean {

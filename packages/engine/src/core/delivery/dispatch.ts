@@ -94,7 +94,7 @@ export function findChainContradiction(
       : isMiddleware && chain[chainIndex ?? -1] !== node.id
         ? `it is not at place ${chainIndex ?? "none"} of its chain`
         : !isMiddleware && chainIndex !== undefined
-          ? "a host has no place in its own chain"
+          ? "a host cannot be a middleware of its own chain"
           : null;
   if (flaw === null) return null;
   return {

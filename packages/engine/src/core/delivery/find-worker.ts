@@ -20,8 +20,8 @@ export function findOwnWorker(
 }
 
 /**
- * The worker's live connection here; null for one from before the worker moved on. One that this turn makes or changes is not in the fleet
- * on the fleet as it will be: the command waits for the next turn.
+ * The worker's live connection here; null for one from before the worker moved on. If this turn makes or changes the connection, the fleet
+ * does not show it yet: the command waits for the next turn.
  */
 export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, row: WorkerRow): ConnectedWorker | null {
   if (work.changedWorkers.has(row.id)) throw new RootBusy(workerKey(row.id));

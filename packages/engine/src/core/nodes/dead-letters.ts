@@ -1,4 +1,4 @@
-// Dead letters: what is kept of a task that failed for good, until somebody has looked at it. One document each, under its run.
+// Dead letters: records of tasks that failed for good, until somebody has handled them. One document each, under its run.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -8,7 +8,7 @@ import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** Body of a letter as it is written; what becomes of it is the reader's to say. */
+/** Body of a dead letter when it is written; later changes are the reader's. */
 export interface DeadLetterRecord {
   readonly run: string;
   readonly node: string;
@@ -22,10 +22,10 @@ export interface DeadLetterRecord {
   readonly status: "open";
 }
 
-/** So much of a message is kept and searched: it is a stranger's text. */
+/** So much of a message is stored and searched: it is untrusted text. */
 const messageCharsMax = 2_000;
 
-/** Whether a failure here is the end of it: nothing around it tries again, and nobody called who may yet make good of it. */
+/** Whether a failure here is final: no container around it retries, and no caller in a chain may still handle it. */
 export function isFinalFailure(plan: Plan, slot: Slot): boolean {
   return enclosingSlots(slot).every((one) => {
     const { call, iteration } = lastStep(one);
@@ -34,7 +34,7 @@ export function isFinalFailure(plan: Plan, slot: Slot): boolean {
   });
 }
 
-/** The row is on the unit of work as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
+/** The failed row is written already; `task.failed` is recorded after this, as the last fact of the task. Not for calls of a chain: the caller may still handle their failure. */
 export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: TaskRow, error: FaultData): void {
   const { work, run } = progress;
   const message = error.message.slice(0, messageCharsMax).toWellFormed();

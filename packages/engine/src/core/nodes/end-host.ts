@@ -1,5 +1,5 @@
-// What is inside a frame or a container, and how it is ended early: everything open is cancelled, at once or some a turn when it is much,
-// then the host itself ends as it was told to. Which host is ended, and why, is decided elsewhere.
+// The tasks inside an iteration or a container, and how a host is ended early: everything open is cancelled, some per turn if it is much,
+// then the host itself ends with the given verdict. Which host is ended, and why, is decided elsewhere.
 
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskId, TaskRow } from "../../storage/rows.ts";
@@ -14,7 +14,7 @@ import { cancelTask, errorText } from "./end-run.ts";
 import { isChainCall } from "./node-params.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** Many tasks of a run; those that are not loaded are asked for together, so that it costs one round and not one a task. */
+/** Many tasks of a run; those that are not loaded are required together, which costs one round instead of one per task. */
 export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | null)[] {
   const missing: RowsMissing[] = [];
   const found = ids.map((id) => {
@@ -34,7 +34,7 @@ export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | 
   return found;
 }
 
-/** A frame or container around this slot has ended or is being ended: whatever ends here leads nowhere, and nothing is born any more. */
+/** An iteration or container around this slot has ended or is ending: whatever ends here has no successors, and nothing new is opened. */
 export function isInsideEndedHost(progress: RunProgress, slot: Slot): boolean {
   const { work, run } = progress;
   if (isTopLevelNode(slot)) return false;
@@ -42,7 +42,7 @@ export function isInsideEndedHost(progress: RunProgress, slot: Slot): boolean {
   return loadTasks(work, ids).some((row) => row === null || isEnded(row) || readTaskState(row).ending !== undefined);
 }
 
-/** A frame or a container ends as `ending` says, once nothing inside is open any more. */
+/** Ends an iteration or a container with this verdict, once nothing inside is open any more. */
 export function endHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
   const { work } = progress;
   const endingHost = withTaskState(host, { ending });
@@ -50,13 +50,13 @@ export function endHost(progress: RunProgress, host: TaskRow, ending: HostEnding
   continueEndingHost(progress, endingHost, ending);
 }
 
-/** Goes on with ending a host: another part of what is inside, then the host itself. */
+/** Continues ending a host: another part of the tasks inside, then the host itself. */
 export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
   const { work } = progress;
   if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
   const endedRow = endedHost(host, ending, work.now);
   work.put(endedRow);
-  // The end is a task's last word.
+  // The end is the last fact of a task.
   if (ending.verdict === "failed") recordContainerDeadLetter(progress, endedRow, ending.error);
   recordHostEnd(progress, endedRow, ending);
   progress.pending.push({ type: "ended", row: endedRow });
@@ -75,8 +75,8 @@ export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: Fau
 }
 
 /**
- * True when nothing inside is open any more; else the host is due for the next part. The host is on the unit of work as ending: a key that is
- * released here may ready its next. A pass that took several turns is made again until it finds nothing: what was not reached yet
+ * True when nothing inside is open any more; otherwise the host is due for the next part. The host is written as ending before: a key that
+ * is released here may ready a task inside. A pass that took several turns is repeated until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */
 function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEnding, why: FaultData): boolean {
@@ -97,13 +97,13 @@ function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEndi
   return false;
 }
 
-/** A container that failed by itself and not by a task inside, which has its own letter, is a dead letter too. */
+/** A container that failed by itself and not by a task inside, which has its own dead letter, gets one too. */
 function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: FaultData | null): void {
   const { run } = progress;
   if (error === null || lastStep(slotOf(host)).iteration !== null) return;
   const plan = progress.plan;
   const cause = String(error.details?.["task"] ?? host.id);
-  // What failed inside has a letter of its own, unless this container might have tried it again.
+  // The task that failed inside has a dead letter of its own, unless this container might have retried it.
   if (cause !== host.id && isFinalFailure(plan, slotOf({ id: cause, run: run.id }))) return;
   const node = progress.nodeOf(host);
   if (!isChainCall(node, host) && isFinalFailure(plan, slotOf(host))) recordDeadLetter(progress, node, host, error);
@@ -115,7 +115,7 @@ const cancelReason = (host: TaskRow, { verdict }: HostEnding): FaultData => ({
 });
 
 function endedHost(host: TaskRow, { verdict, error }: HostEnding, now: number): TaskRow {
-  // Whoever looks later sees how far it came; what was gathered or still to be reached is of no use any more.
+  // Readers see how far it came; collected items and pending fan-outs are of no use any more.
   const { loop, frame: iteration } = readTaskState(host);
   const kept = withTaskState(host, {
     ending: undefined,

@@ -14,7 +14,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
 
-/** One task is over before its time; its worker is told, its key goes on. The counters of its run and frame are the caller's. */
+/** Ends one task early; its worker is told to stop, its key is released. The caller updates the counters of run and iteration. */
 export function cancelTask(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
   const cancelled = applyTaskTransition(task, { type: "cancel", error: errorText(reason) }, work.now);
   work.put(cancelled);
@@ -48,7 +48,7 @@ export function cancelOpenTasks(work: UnitOfWork, context: DecisionContext, run:
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
   };
   requireHolderAddresses(work, context, open);
-  // A sweep that takes several turns is told at its first: until the run is closed this is all that the log says of its verdict.
+  // A sweep of several turns is recorded at its start: until the run is closed this is the only fact about its verdict.
   if (last !== null && run.cursor === null)
     work.recordRunFact(run, "run.ending", {
       verdict: run.verdict,

@@ -1,5 +1,5 @@
-// Fan-outs that are larger than a turn: so many nodes are reached at once, the rest by a cursor, turn after turn. The cursor of the top level
-// stands in the run's row, that of a frame in the frame's; the run's own time limit is kept beside its cursor.
+// Fan-outs that are larger than a turn: a limited number of nodes is reached at once, the rest by a cursor, turn after turn. The cursor of the top level
+// is in the run's row, that of an iteration in the iteration's; the run's own time limit is stored beside its cursor.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
@@ -9,11 +9,11 @@ import { loadTasks } from "./end-host.ts";
 import { enterNode, mayHaveRow, nodeParams, reachNode } from "./reach.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** What the cursor of a live run says. */
+/** The cursor of a live run. */
 interface RunCursor {
   readonly limit: Millis | null;
   readonly reach: readonly FanOutCursor[];
-  /** Nodes that wait for nobody in this run, where those are not the plan's own. */
+  /** Start nodes of this run, if they are not the plan's own. */
   readonly starts?: readonly number[];
 }
 
@@ -28,7 +28,7 @@ export const runDeadline = (run: RunRow): Millis | null => {
 
 export const hasPendingFanOut = (run: RunRow): boolean => readRunCursor(run) !== null;
 
-/** The run with what this turn had no room for. */
+/** The run with the fan-outs that this turn had no capacity for. */
 export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], now: Millis, starts?: readonly number[]): RunRow {
   if (left.length === 0) return run;
   const before = readRunCursor(run);
@@ -41,7 +41,7 @@ export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], n
   return { ...run, cursor: JSON.stringify(pending), due: now };
 }
 
-/** Goes on where the last turn stopped. What does not fit into this one either is in `flow.left`. */
+/** Continues where the last turn stopped. What does not fit into this turn either is stored again. */
 export function resumeFanOuts(progress: RunProgress, plan: Plan): void {
   const { work, run } = progress;
   const pending = readRunCursor(run);
@@ -58,7 +58,7 @@ interface FanOutScope {
   readonly starts: readonly number[];
 }
 
-/** Reaches as many nodes as the turn has room for. `opened`: nodes of the scope that are open now and were not before. */
+/** Reaches as many nodes as the turn has capacity for. `opened`: nodes of the scope that are open now and were not before. */
 export function fanOut(
   progress: RunProgress,
   scopeOfFanOut: FanOutScope,
@@ -99,7 +99,7 @@ function startNode(progress: RunProgress, scope: Slot, node: PlanNode): number {
   return 1;
 }
 
-/** One node leads to one other that waits for it alone: nothing is read but the source, by whoever reaches it. */
+/** A single successor that waits for this node alone: only the source is read, when it is reached. */
 function isSingleSuccessor(progress: RunProgress, scopeOfFanOut: FanOutScope, reach: readonly FanOutCursor[]): boolean {
   const { run } = progress;
   const [first] = reach;

@@ -1,5 +1,5 @@
-// What a frame offers to the nodes inside: the parameters of its container, its item, its index, what the iteration before brought. Read
-// from rows, and only where a node asks.
+// What an iteration offers to the nodes inside: the parameters of its container, its item, its index, the outputs of the iteration before.
+// Read from rows, and only where a node needs them.
 
 import type { IterationScope } from "@astraflow/graph";
 import { LruMap } from "@astraflow/protocol";
@@ -7,7 +7,7 @@ import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
 import { containerSlot, type Slot, taskIdAt } from "../rows/slot.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** What a frame's row keeps as its parameters. */
+/** Parameters in the row of an iteration. */
 interface IterationParams {
   readonly index: number;
   readonly item?: unknown;

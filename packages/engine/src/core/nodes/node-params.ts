@@ -1,5 +1,5 @@
 // Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
-// the node's schema asks for. Values along edges are graph's, those of frames frames.ts's.
+// the node's schema requires. Values along edges are resolved by graph, those of iterations by iteration-values.ts.
 
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -30,7 +30,7 @@ const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteVa
   details: { node: node.id, field, resource: resourceId },
 });
 
-/** A task that cannot even begin ends as failed before anybody sees it. `born` is counted as open already. */
+/** A task that cannot begin ends as failed at once. `newTask` is counted as open already. */
 export function failBeforeStart(
   progress: RunProgress,
   node: PlanNode,
@@ -52,13 +52,13 @@ export function failBeforeStart(
 /** Whether somebody in a chain waits for this row, and so decides what its failure means. */
 export const isChainCall = (node: PlanNode, row: TaskRow): boolean => node.host !== null || lastStep(slotOf(row)).call !== null;
 
-/** What a payload may make of the parameters; a worker's frame would not take more. */
+/** Limits of parameters after a payload is merged; a frame to a worker cannot carry more. */
 const paramsLimits = { bytesMax: 2 * 1024 * 1024, depthMax: 64 };
 
 /** Where what a caller handed on is found by what it called. */
 const nextParam = "__next";
 
-/** What a caller hands on to what it calls: changes of its parameters, and words for the host and for the next. JSON texts. */
+/** What a caller passes on: changes of the parameters, and contexts for the host and for the next middleware. JSON texts. */
 export interface CallArguments {
   readonly payload: string | null;
   readonly hostCtx: string | null;
@@ -66,8 +66,8 @@ export interface CallArguments {
 }
 
 /**
- * Parameters of a call: those of the node, the payload merged over them, the contexts beside them. What was said for the host goes on
- * through every middleware that says nothing else. Null: larger or deeper than parameters may be.
+ * Parameters of a call: those of the node, the payload merged over them, the contexts beside them. The context for the host is passed on
+ * through every middleware that does not replace it. Null: larger or deeper than parameters may be.
  */
 export function callParams(base: string, callerParams: string | null, handed: CallArguments): string | null {
   const { payload, middlewareCtx } = handed;

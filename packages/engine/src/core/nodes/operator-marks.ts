@@ -1,4 +1,4 @@
-// What an operator said about a run while it ran: nodes to leave out when they are reached, workers that its packages go to or keep away
+// Marks of operators on a running run: nodes to skip when they are reached, workers that its packages go to or keep away
 // from. The only reader and writer of `RunRow.marks`; most runs have none.
 
 import type { PlanNode } from "@astraflow/graph";
@@ -10,9 +10,9 @@ import { withTaskState } from "../rows/task-state.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 export interface OperatorMarks {
-  /** Some node was given with the start although what stands before it runs: whoever reaches a node looks whether it is over already. */
+  /** A preset node comes after nodes that run: a node that is reached may have ended already. */
   readonly isGiven?: true;
-  /** By node id or by slot: who wants it left out, and why. */
+  /** By node id or by slot: who wants it skipped, and why. */
   readonly skip?: Readonly<Record<string, { readonly by: string; readonly reason: string }>>;
   /** By node id or package: where its tasks go from now on, as long as that worker is there. */
   readonly workers?: Readonly<Record<string, WorkerId>>;
@@ -27,7 +27,7 @@ export const withMarks = (run: RunRow, change: OperatorMarks): RunRow => ({
   marks: JSON.stringify({ ...readMarks(run), ...change }),
 });
 
-/** Where an operator wants the tasks of this node, or of its package; undefined where he said nothing. */
+/** The worker an operator chose for this node or its package; undefined if none. */
 export const preferredWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).workers, node);
 export const avoidedWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).avoid, node);
 
@@ -47,7 +47,7 @@ function skipMarkOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: str
   return Object.hasOwn(skip, slot) ? (skip[slot] ?? null) : Object.hasOwn(skip, node.id) ? (skip[node.id] ?? null) : null;
 }
 
-/** A node that is reached and was marked is over at once; what waits for it goes on. False: it is not marked. */
+/** Ends a marked node as skipped when it is reached; its successors go on. False: it is not marked. */
 export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, isNew: boolean): boolean {
   const { work, run } = progress;
   const why = skipMarkOf(run, node, slotOf(newTask));

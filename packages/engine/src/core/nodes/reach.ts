@@ -1,5 +1,5 @@
-// How a node is reached: its task is born, or the task that joins several branches counts down; a node that a worker runs enters its line,
-// one that other tasks carry out becomes a host and is put on the list of what follows. What an end leads to is follow-up.ts.
+// How a node is reached: its task is created, or the task that joins several branches counts down. A node that a worker runs is queued; one
+// that other tasks carry out becomes a host and is followed up. What happens after an end is in progress/follow-up.ts.
 
 import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
@@ -13,7 +13,7 @@ import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** A node is reached for the first time and waits for nobody more. */
+/** A node is reached and waits for no other. */
 export function enterNode(
   progress: RunProgress,
   slot: Slot,
@@ -31,7 +31,7 @@ export function enterNode(
     enqueueTask(work, context, run, node, newTask, params, isNew);
     return;
   }
-  // A host takes no concurrency key: those that carry it out may.
+  // A host takes no concurrency key: the tasks that carry it out may.
   const host = applyTaskTransition({ ...newTask, key: null }, { type: "host", params }, work.now);
   if (isNew) work.insert(host);
   else work.put(host);
@@ -62,7 +62,7 @@ export function reachNode(progress: RunProgress, scope: Slot, node: PlanNode, fr
     progress.openedTasks += 1;
     return 1;
   }
-  // Skipped before all arrived, or given with the start: nobody waits here any more.
+  // Skipped before all branches arrived, or a preset result: nothing waits here any more.
   if (isEnded(join)) return 0;
   const arrived = applyTaskTransition(join, { type: "arrive" }, work.now);
   if (join.needs > 1) work.put(arrived);
@@ -70,7 +70,7 @@ export function reachNode(progress: RunProgress, scope: Slot, node: PlanNode, fr
   return 0;
 }
 
-/** Whether a node may have a row before it is reached: a join has one from its first arrival on, any other only where one was given. */
+/** Whether a node may have a row before it is reached: a join has one from its first arrival on, any other only as a preset result. */
 export const mayHaveRow = (run: RunRow, scope: Slot, node: PlanNode): boolean =>
   node.before.length > 1 || (scope === topLevel && run.marks !== null && readMarks(run).isGiven === true);
 
@@ -122,13 +122,13 @@ function requirePlan(progress: RunProgress, scope: Slot): Plan {
   return plan;
 }
 
-/** Where the values of a node are found. What an inner middleware offers stands in the result of its host, for it runs once a call. */
+/** Where the values of a node are found: those of an inner middleware are in the result of its host, because it runs once per call. */
 function outcomeSources(plan: Plan, ordinal: number): number[] {
   const host = plan.nodes[ordinal]?.host ?? null;
   return host === null ? [ordinal] : [ordinal, host];
 }
 
-/** Bodies are kept as text and only read where an edge carries a value out of them. */
+/** Parameters and results are parsed only where an edge uses them. */
 export class TaskOutcome implements NodeOutcome {
   readonly #task: TaskRow;
   constructor(task: TaskRow) {

@@ -1,5 +1,5 @@
-// Documents: written together or not at all, each by whoever knows its revision; and what the end of a document's time means. What their
-// bodies say is for those who write them.
+// Documents: written all together or not at all, by writers that know their revisions; and what happens when one expires. Their bodies are
+// the business of their writers.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocs } from "../../interface/command.ts";
@@ -65,13 +65,17 @@ function changedDocument(work: UnitOfWork, tenant: Tenant, put: DocPut, now: Doc
 function conflict(doc: { readonly collection: string; readonly name: string }, expected: number, now: DocRow | null): Fault {
   const { collection, name } = doc;
   const state =
-    now === null ? "does not exist" : expected === 0 ? `exists in revision ${now.rev}` : `is in revision ${now.rev} by now`;
-  const wayOut = now === null || expected === 0 ? "look at what is there first" : "read it again and repeat the change";
+    now === null
+      ? "does not exist"
+      : expected === 0
+        ? `already exists (revision ${now.rev})`
+        : `is in revision ${now.rev} by now`;
+  const wayOut = now === null || expected === 0 ? "read it before you write" : "read it again and repeat the change";
   return fault("E.CONFLICT", `${collection} ${name} ${state}; ${wayOut}`, { collection, name, rev: now?.rev ?? 0, expected });
 }
 
 /**
- * Whom the entry is about: the first document of the write, the run that guards it, or, without documents, the run, worker or document
+ * What the entry is about: the first document of the write, the run that guards it, or, without documents, the run, worker or document
  * that the audit names. Null: there is no such thing of this tenant.
  */
 function writeSubjectOf(work: UnitOfWork, command: WriteDocs, evenNew = false): AuditSubject | null {
@@ -89,7 +93,7 @@ function writeSubjectOf(work: UnitOfWork, command: WriteDocs, evenNew = false): 
     const worker = work.worker(`${command.tenant}/${target}`);
     return worker === null ? null : keyOf(worker);
   }
-  // Nothing is written to it; it is looked at so that the turn holds what the entry stands under.
+  // Nothing is written to it; it is read so that the turn holds the lock for the entry.
   work.doc(docId(command.tenant, targetType, target));
   return docKey(command.tenant, targetType, target);
 }
@@ -99,13 +103,13 @@ function findOwnRun(work: UnitOfWork, command: WriteDocs, id: RunId): AuditSubje
   return run !== null && run.tenant === command.tenant ? run : null;
 }
 
-/** A document's time is over: it is gone. For what a worker kept, its run is told; a command that waits for its worker has failed. */
+/** Removes a document that has expired. For an artifact this is recorded in its run; a command that waits for its worker has failed. */
 export function expireDocument(work: UnitOfWork, id: string): void {
   const doc = work.doc(id);
   if (doc === null || doc.due === null || doc.due > work.now) return;
   if (doc.collection === "command" && expireCommand(work, doc)) return;
   work.delete(keyOf(doc));
-  // What its worker has removed was told then.
+  // If its worker has removed it, that was recorded then.
   if (doc.collection !== "artifact" || readArtifact(doc).removed !== undefined) return;
   const run = work.run(runOfArtifact(doc));
   const data = { resource: doc.id.slice(doc.tenant.length + "/artifact/".length), reason: "expired" };

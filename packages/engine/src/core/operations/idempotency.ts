@@ -35,11 +35,11 @@ function rememberedText(answer: RememberedAnswer): string {
 /** What an earlier command under the same key was answered; null where there was none, a fault where it was another request. */
 export function recallAnswer<Of extends RememberedAnswer["of"]>(
   work: UnitOfWork,
-  { tenant, ask }: KeyedRequest,
+  { tenant, ask = null }: KeyedRequest,
   of: Of,
 ): Extract<RememberedAnswer, { of: Of }> | Fault | null {
-  const record = ask == null ? null : work.idempotencyRecord(`${tenant}/${ask.key}`);
-  if (ask == null || record === null) return null;
+  const record = ask === null ? null : work.idempotencyRecord(`${tenant}/${ask.key}`);
+  if (ask === null || record === null) return null;
   const answer = parseRemembered(record.run);
   if (record.digest === ask.digest && answer.of === of) return answer as Extract<RememberedAnswer, { of: Of }>;
   return fault(
@@ -49,8 +49,8 @@ export function recallAnswer<Of extends RememberedAnswer["of"]>(
   );
 }
 
-export function rememberAnswer(work: UnitOfWork, { tenant, ask }: KeyedRequest, answer: RememberedAnswer): void {
-  if (ask != null)
+export function rememberAnswer(work: UnitOfWork, { tenant, ask = null }: KeyedRequest, answer: RememberedAnswer): void {
+  if (ask !== null)
     work.put({ kind: "ask", id: `${tenant}/${ask.key}`, digest: ask.digest, run: rememberedText(answer), at: work.now });
 }
 

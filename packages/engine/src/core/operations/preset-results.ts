@@ -1,5 +1,5 @@
-// Nodes that a run does not have to run, because their outcome was given with its start: pinned, taken from another run, left out. Their
-// rows are born ended with the run, and joins that wait for some of them are born knowing so.
+// Nodes that a run does not run, because their outcome came with its start: pinned, taken from another run, excluded. Their
+// rows are inserted as ended, and joins after some of them with a lower count.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { PresetResult } from "../../interface/command.ts";
@@ -10,7 +10,7 @@ import { nodeSlot, topLevel } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { withTaskState } from "../rows/task-state.ts";
 
-/** Bears what is given and returns the nodes that wait for nobody else. */
+/** Inserts the preset tasks and returns the start nodes of the run. */
 export function insertPresetTasks(
   progress: RunProgress,
   plan: Plan,
@@ -20,7 +20,8 @@ export function insertPresetTasks(
   const known = new Set(Object.keys(presetResults).map(Number));
   for (const ordinal of known) {
     const node = plan.nodes[ordinal];
-    if (node === undefined || node.host !== null) throw new Error(`run ${run.id} was given node ${ordinal}, which it has not`);
+    if (node === undefined || node.host !== null)
+      throw new Error(`preset result for node ${ordinal}, which run ${run.id} does not have`);
     insertPresetTask(progress, node, presetResults[ordinal] as PresetResult);
   }
   const isInTheWay = (ordinal: number) => plan.nodes[ordinal]?.before.some((one) => !known.has(one));

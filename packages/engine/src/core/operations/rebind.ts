@@ -1,5 +1,5 @@
-// How work of a run is moved to another worker: what waits goes there at once, what runs is taken back (`switch`) or ends where it is
-// (`drain`), and what comes later follows, by a mark in the run.
+// Moving tasks of a run to another worker: what waits is pinned there at once, what runs is taken back (`switch`) or ends where it is
+// (`drain`), and later tasks follow by a mark in the run.
 
 import type { PlanNode } from "@astraflow/graph";
 import { type Fault, fault } from "@astraflow/protocol";
@@ -49,7 +49,7 @@ export function rebindRun(work: UnitOfWork, context: DecisionContext, command: R
   return { of: "steered", run: run.id, tasks };
 }
 
-/** Whoever is run by a worker; hosts are where their parts are. */
+/** Tasks that a worker runs; hosts have no worker of their own. */
 const runsOnWorker = (_node: PlanNode, task: TaskRow): boolean => task.phase !== "hosting" && task.phase !== "waiting";
 
 function findRebindWorker(work: UnitOfWork, id: WorkerId, command: RebindRun): WorkerRow | Fault {
@@ -113,7 +113,7 @@ function refuseMismatch(worker: WorkerRow, node: PlanNode, mismatch: RouteMismat
   );
 }
 
-/** What comes later follows: of one node by its id, of a whole run by the packages that the worker has. */
+/** Later tasks follow: those of one node by its id, those of a whole run by the packages that the worker has. */
 function marksAfterRebind(
   work: UnitOfWork,
   context: DecisionContext,
@@ -182,7 +182,7 @@ function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: R
   };
 }
 
-/** The task's affinity key goes where the task goes; else the next of its kind would be back. */
+/** The task's affinity key moves with the task; otherwise the next task of the key would go back. */
 function moveAffinityKey(work: UnitOfWork, run: RunRow, node: PlanNode, to: WorkerId | null, from: WorkerId | null): void {
   const { affinity } = node.policy;
   if (affinity === undefined) return;

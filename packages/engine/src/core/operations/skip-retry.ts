@@ -19,7 +19,7 @@ import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
-/** A node that is left out: what waits for it goes on as if it had nothing to say. */
+/** Skips a node: its successors go on without its result. */
 export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNode): AnswerBody | Fault {
   const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
   if (isFault(run)) return run;
@@ -33,7 +33,7 @@ export function skipNode(work: UnitOfWork, context: DecisionContext, command: Sk
   if (target.slot !== null && lastStep(target.slot).iteration !== null)
     return fault("E.TASK.MOVE_REFUSED", `${command.node} is an iteration of a container; skip the container or a node inside`);
   const steered: AffectedTask[] = [];
-  // What is not reached yet, or waits for more, is left out when its turn comes: those before it still run.
+  // A node that is not reached yet, or waits for others, is marked and skipped later: those before it still run.
   const isLater = target.slot === null || only === undefined || only.phase === "waiting";
   if (isLater) steered.push(...markSkip(work, run, target, command, only));
   for (const row of rows)
@@ -86,7 +86,7 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode,
   const slot = slotOf(task);
   const isBehindChain = node.chain.length > 0 && lastStep(slot).call === null;
   if (isBehindChain) {
-    // A middleware that is skipped ends its host so; the outermost holds all the others.
+    // Skipping a middleware ends its host as skipped; the outermost one contains all the others.
     const outermost = work.task(taskIdAt(run.id, nodeSlot(scopeOf(slot), node.chain[0] ?? -1)));
     if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
     endAsSkipped(work, context, run, outermost, command.reason);
@@ -99,7 +99,7 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode,
   return { ...steered, sent: "none", phase: work.task(task.id)?.phase ?? "skipped" };
 }
 
-/** A task that no other task carries out is over; its worker is told, its key goes on. */
+/** Ends a task that no other task carries out; its worker is stopped, its key released. */
 function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: string): void {
   const progress = new RunProgress(work, context, run);
   const free = cancelOpenCalls(progress, task);
@@ -119,7 +119,7 @@ export function retryNode(work: UnitOfWork, context: DecisionContext, command: R
   if (isFault(target)) return target;
   const named = targetTasks(work, context, run, target);
   if (isFault(named)) return named;
-  // A host behind a chain, or a container, is tried again by what carries it out.
+  // A host with middlewares, or a container, is retried by the tasks that carry it out.
   const rows = named[0]?.phase === "hosting" ? openTasksOf(work, context, run, (node) => node === target.node) : named;
   if (isFault(rows)) return rows;
   const movable = rows.filter(isRetryable);
@@ -149,7 +149,7 @@ function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: Retry
   const node = context.plans.nodeOf(work, run, task);
   recordOperation(work, run, task.id, command, "retry");
   if (task.phase === "parked") enqueueTask(work, context, run, node, task);
-  // An operator's word is no verdict on the worker: it is not counted as a delivery that brought nothing.
+  // An operator's request is no verdict on the worker: it does not count as a failed delivery.
   if (task.phase === "leased")
     takeBackAttempt(
       new RunProgress(work, context, run),

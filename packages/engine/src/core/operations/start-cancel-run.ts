@@ -1,4 +1,4 @@
-// What callers order: start a run, cancel one. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
+// Starting and cancelling runs. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { CancelRun, StartRun } from "../../interface/command.ts";
@@ -57,7 +57,7 @@ export function startRun(work: UnitOfWork, context: DecisionContext, command: St
     marks: null,
     bindings: null,
   };
-  // Looked at although it cannot be there: only what was taken may be written.
+  // Read although it cannot exist: only rows that were locked may be written.
   if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
   const plan = context.plans.planOf(work, blank);
   work.insert(blank);

@@ -1,4 +1,4 @@
-// Whom a steering command is about: a node by its id, which may stand for many tasks, or one task by its slot. What is done to them is in
+// The target of an operator's command: a node by its id, which may have many tasks, or one task by its slot. What is done to them is in
 // skip-retry.ts and rebind.ts.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
@@ -57,7 +57,7 @@ function findNode(plan: Plan, id: string): PlanNode | null {
   return null;
 }
 
-/** The open tasks of a run that fit; a run with more open tasks than one turn looks at is steered task by task. */
+/** The matching open tasks of a run; a run with more open tasks than one turn reads must be handled task by task. */
 export function openTasksOf(
   work: UnitOfWork,
   context: DecisionContext,
@@ -74,7 +74,7 @@ export function openTasksOf(
   return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(context.plans.nodeOf(work, run, task), task));
 }
 
-/** The tasks that a target stands for now: the one it names, ended or not, or all open ones of its node. */
+/** The tasks of a target: the one it names, ended or not, or all open ones of its node. */
 export function targetTasks(work: UnitOfWork, context: DecisionContext, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
   if (target.slot === null) return openTasksOf(work, context, run, (node) => node === target.node);
   const task = work.task(taskIdAt(run.id, target.slot));

@@ -1,5 +1,5 @@
 // Where a ready task may go: only to the worker that owns what it refers to, to the one that an operator named, to the one that its
-// affinity key belongs to, or to any. Looked at when a task gets in line and again before it is granted: owners come and go meanwhile.
+// affinity key belongs to, or to any. Checked when a task is queued and again before it is granted: owners change meanwhile.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { ResourceRef } from "../../interface/effect.ts";
@@ -21,7 +21,7 @@ import { readTaskState, type TaskState, withTaskState } from "../rows/task-state
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** A pinned task is looked at this often although nothing was heard of its worker: words about lost workers may have been missed. */
+/** How often a pinned task is checked without any event: the loss of its worker may have been missed. */
 const pinCheckMs = 60_000;
 
 /** A task and what is known about where it may go. `lost`: a worker whose loss is decided in this very turn, so that no row shows it yet. */
@@ -34,7 +34,7 @@ interface PinRequest {
   readonly lostWorker: WorkerId | null;
 }
 
-/** The ready task in the line where it belongs now; null: what it needs is gone and it has failed. */
+/** The ready task in the queue where it belongs now; null: what it needs is gone and it has failed. */
 export function pinTask(
   work: UnitOfWork,
   context: DecisionContext,
@@ -63,14 +63,14 @@ export function pinTask(
   return moved;
 }
 
-/** Whoever holds the worker's socket looks at its line, though every hint of it were lost. */
+/** Makes the scheduler that holds the worker's socket check the queue, even if every hint is lost. */
 function notifyOwner(work: UnitOfWork, context: DecisionContext, run: RunRow, worker: WorkerId, queue: QueueName): void {
   const row = context.fleet.workers.has(worker) ? null : work.peekWorker(worker);
   if (row === null) work.changeFleet({ type: "activate", line: queue });
   else mailQueueHint(work, context, row, run.id, queue);
 }
 
-/** End of its time in queue, or the next look at its pin. */
+/** End of its time in queue, or the next check of its pin. */
 function pinDeadline(
   work: UnitOfWork,
   context: DecisionContext,
@@ -96,7 +96,7 @@ export function recheckPin(work: UnitOfWork, context: DecisionContext, run: RunR
   return true;
 }
 
-/** A resource is gone: a task that waits for it fails now, though its worker be busy for long. */
+/** A resource is gone: a task that waits for it fails now, even if its worker stays busy for long. */
 export function recheckResource(work: UnitOfWork, context: DecisionContext, id: TaskId, resource: string): void {
   const task = work.task(id);
   const run = task === null ? null : work.run(task.run);
@@ -105,7 +105,7 @@ export function recheckResource(work: UnitOfWork, context: DecisionContext, id: 
   if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, context, run, node, task, null);
 }
 
-/** The worker that a task waits for was lost. False: it must be looked at again later. */
+/** The worker that a task waits for was lost. False: it must be checked again later. */
 export function repinAfterLoss(work: UnitOfWork, context: DecisionContext, task: TaskRow, worker: WorkerRow): boolean {
   const run = work.run(task.run);
   if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
@@ -138,7 +138,7 @@ function choosePin(request: PinRequest, refs: readonly RequestedResource[]): Wor
   return row?.phase === "online" && !row.draining && preferenceEndsAt(work, task) > work.now ? owner : null;
 }
 
-/** An operator's word does not hold up a task that the worker cannot run, or can no longer run. */
+/** An operator's choice does not hold up a task that the worker cannot run, or can no longer run. */
 function canServe(request: PinRequest, worker: WorkerId): boolean {
   const row = request.work.peekWorker(worker);
   if (row === null || !isAvailable(request, worker)) return false;
@@ -147,7 +147,7 @@ function canServe(request: PinRequest, worker: WorkerId): boolean {
   );
 }
 
-/** A worker that is away may come back while its lease lasts. */
+/** A worker that is away may join again while its lease lasts. */
 function isAvailable({ work, lostWorker }: PinRequest, worker: WorkerId): boolean {
   const phase = worker === lostWorker ? "lost" : work.peekWorker(worker)?.phase;
   return phase === "online" || phase === "away";
@@ -186,7 +186,7 @@ function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow |
   const row = doc === null ? findWorkerByName(work, context, run, ref.workerName) : work.peekWorker(readArtifact(doc).worker);
   if (row === null || row.tenant !== run.tenant)
     return ref.workerName === null || doc !== null
-      ? resourceMissing(ref, "it expired, was removed or never was", "removed")
+      ? resourceMissing(ref, "it expired, was removed or never existed", "removed")
       : resourceMissing(ref, `no worker ${ref.workerName} is known`, "worker-unknown");
   if (!isAvailable(request, row.id)) return resourceMissing(ref, `its worker ${row.name} is lost`, "worker-lost");
   return row;
@@ -194,13 +194,13 @@ function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow |
 
 const removalText = (worker: string, reason: string): string =>
   ({
-    evicted: `worker ${worker} had to make room`,
+    evicted: `worker ${worker} evicted it`,
     expired: `its time at worker ${worker} is over`,
-    released: `worker ${worker} let it go`,
-    lost: `worker ${worker} came back without it`,
+    released: `worker ${worker} released it`,
+    lost: `worker ${worker} restarted without it`,
   })[reason] ?? `worker ${worker} no longer has it`;
 
-/** A resource that was never reported is looked for at the worker its user names, by the name it has here or by its instance id. */
+/** A resource that was never reported is looked up at the worker its user names, by name or by instance id. */
 function findWorkerByName(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string | null): WorkerRow | null {
   if (name === null) return null;
   for (const connected of context.fleet.workers.values())

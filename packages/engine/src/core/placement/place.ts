@@ -1,5 +1,5 @@
-// Placement: which of the tasks at the heads of their lines goes to which connected worker. Fairness is the order of the line (band, rank), so this
-// only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
+// Placement: which of the tasks at the heads of their queues goes to which worker. Fairness is the order of the queue (band, rank), so this
+// only follows it; a task that became ready in this turn is granted at once when no other is before it.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Command } from "../../interface/command.ts";
@@ -28,10 +28,10 @@ import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { pinTask, withGrantDetails } from "./pins.ts";
 
-/** Connected workers looked at beyond the first free one, to even out load without walking the whole fleet. */
+/** Workers considered beyond the first free one, to even out load without walking the whole fleet. */
 const workerProbesMax = 4;
 
-/** What of this turn bears on a connected worker's room. */
+/** What of this turn affects the free slots of a worker. */
 interface TurnChanges {
   readonly freedSlots: ReadonlyMap<WorkerId, number>;
   readonly fleetChanges: readonly FleetChange[];
@@ -89,7 +89,7 @@ export function slotsFreedBy(commands: readonly Command[]): Map<WorkerId, number
   return freedSlots;
 }
 
-/** Lines worth asking the store for, and how many tasks of each: only for slots this replica can fill. `coming`: slots that results of this batch will free. */
+/** Queues to claim from, and how many tasks of each: only for slots this replica can fill. `freedSlots`: slots that results of this batch will free. */
 export function chooseClaims(
   context: DecisionContext,
   freedSlots: ReadonlyMap<WorkerId, number>,
@@ -115,7 +115,7 @@ function candidateWorkers(context: DecisionContext, route: string, pin: WorkerId
   return pin === null ? matching : matching.filter((connected) => connected.worker === pin);
 }
 
-/** Each task is placed under a mark of its own (`attempt`): a run that cannot be read never keeps the others from their workers. */
+/** Each task is placed after its own savepoint (`isolate`): a run that cannot be read does not keep the others from their workers. */
 export function placeTasks(
   work: UnitOfWork,
   context: DecisionContext,
@@ -131,10 +131,10 @@ export function placeTasks(
       const bound = task?.phase === "ready" ? pinOrDefer(work, context, task, recheck) : null;
       if (bound === null || tryGrant(work, context, bound)) return;
       if (bound.line === task?.line) blocked.add(bound.line as QueueName);
-      // It stands in another line now, which this turn may have found empty.
+      // It is in another queue now, which this turn may have found empty.
       else recheck.add(bound.line as QueueName);
     });
-  // Room was there and yet they could not be placed: asking again before anything changes would only spin.
+  // There were free slots and yet they could not be placed: claiming again before anything changes would only spin.
   if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
     for (const queue of blocked) work.changeFleet({ type: "stall", line: queue });
   const drained = new Set<QueueName>();
@@ -145,14 +145,14 @@ export function placeTasks(
   for (const queue of recheck) work.changeFleet({ type: "activate", line: queue });
 }
 
-/** Lines whose head found no connected worker; that were read to their end; that must be looked at again, whatever else this turn found. */
+/** Queues whose head found no worker; that were read to their end; that must be checked again in any case. */
 interface PlacementQueues {
   readonly blocked: Set<QueueName>;
   readonly drained: Set<QueueName>;
   readonly recheck: Set<QueueName>;
 }
 
-/** A task that became ready in this turn: granted at once when nobody stands before it, otherwise it stays in its line. */
+/** A task that became ready in this turn: granted at once when no other is before it, otherwise it stays in its queue. */
 function placeNewlyReady(
   work: UnitOfWork,
   context: DecisionContext,
@@ -161,7 +161,7 @@ function placeNewlyReady(
 ): void {
   const ready = work.task(id);
   const task = ready?.phase === "ready" ? pinOrDefer(work, context, ready, recheck) : null;
-  // Not placed because what tells of its pin is in other hands: it stands in its line, and the log says so.
+  // Not placed because its pin cannot be read now: it stays in its queue, and the log shows it.
   if (task === null && work.task(id)?.phase === "ready") recordReady(work, id);
   if (task === null || task.line === null) return;
   const { line: queue } = task;
@@ -192,8 +192,8 @@ function byPriority(a: TaskRow, b: TaskRow): number {
 }
 
 /**
- * The task in the line where it belongs; null when it has failed because what it needs is gone, or when what tells of its pin is in another
- * turn's hands: it then stays where it is, and its line is looked at again.
+ * The task in the queue where it belongs; null when it has failed because what it needs is gone, or when another turn has locked what
+ * decides its pin: it then stays where it is, and its queue is checked again.
  */
 function pinOrDefer(work: UnitOfWork, context: DecisionContext, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
   const run = work.run(task.run);
@@ -261,8 +261,8 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
 }
 
 /**
- * Whether the connected worker is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The fleet is
- * believed, and the commit fails where it is wrong; only then is the row looked at, here, before the worker gets anything again.
+ * Whether the worker is still as its row says: another scheduler may have taken it over, lost or drained it. The fleet is believed, and the
+ * commit fails where it is wrong; only then the row is read here, before the worker gets another task.
  */
 function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: ConnectedWorker): boolean {
   if (work.changedWorkers.has(connected.worker)) return false;
@@ -289,8 +289,8 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
 }
 
 /**
- * The worker that this run's package is bound to while it has room; else round-robin from where the last grant of this route stopped, among
- * a few free connected workers the one with most room.
+ * The worker that this run's package is bound to while it has a free slot; otherwise round-robin from the last grant of this route, and
+ * among a few free workers the one with most free slots.
  */
 function pickWorker(
   work: UnitOfWork,
@@ -335,7 +335,7 @@ function findBoundWorker(
   return connected !== undefined && candidates.includes(connected) ? connected : null;
 }
 
-/** Where an operator does not want the package any more, as long as somebody else here can run it. */
+/** The worker an operator wants to avoid, as long as another one here can run the package. */
 function avoidedWorkerIn(run: RunRow, node: PlanNode, candidates: readonly ConnectedWorker[]): WorkerId | null {
   const avoided = run.marks === null ? undefined : avoidedWorker(run, node);
   return avoided !== undefined && candidates.some((connected) => connected.worker !== avoided) ? avoided : null;

@@ -1,5 +1,5 @@
 // Why a task waits: its own reasons, and for each worker of the tenant the first rule by which it does not take the task. Pure, from rows as
-// stored, so that any door can answer it for every worker of every scheduler. Nothing is decided by it.
+// stored, so that any door can answer it for every worker of every scheduler. Nothing is decided here.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
@@ -20,7 +20,7 @@ export type PlacementRuleCode =
   | "pinned"
   | "slots"
   | "node-limit"
-  /** Nothing stands against it: it is about to take the task, or others stand before the task. */
+  /** No rule fails: it is about to take the task, or others are before the task. */
   | "fits";
 
 export interface WorkerVerdict {
@@ -39,12 +39,12 @@ export interface PlacementCandidate {
   readonly draining: boolean;
   readonly resourcePressure: string | null;
   readonly healthy: boolean;
-  /** Attempts that take a slot of it, and those of the node's type among them; null where nobody looked. */
+  /** Attempts that take a slot, and those of the node's type among them; null if unknown. */
   readonly busy: number | null;
   readonly busyOfType: number | null;
 }
 
-/** The first rule that this worker fails, in the order in which an operator would mend them. */
+/** The first rule that this worker fails, in the order in which an operator would fix them. */
 export function firstFailedRule(
   requirements: TaskRequirements,
   one: PlacementCandidate,
@@ -110,23 +110,23 @@ export interface WaitExplanation {
   readonly fixes: readonly string[];
 }
 
-/** What the caller looked up besides; all of it may be left out. */
+/** What the caller looked up besides; all of it is optional. */
 export interface WaitingTaskFacts {
   /** Attempts by worker, without those that wait for others. */
   readonly held?: ReadonlyMap<WorkerId, { readonly busy: number; readonly busyOfType: number }>;
   /** The nodes it waits for, with the phase of each; null: not reached. */
   readonly before?: readonly { readonly node: string; readonly phase: string | null }[];
-  /** Who has its concurrency key; `held`: how many there are, of whom only some may be named. */
+  /** Holders of its concurrency key; `held`: how many there are, of which only some may be listed. */
   readonly key?: { readonly limit: number; readonly held: number; readonly holders: readonly KeyHolder[] };
 }
 
-/** Somebody who has a concurrency key. */
+/** A holder of a concurrency key. */
 export interface KeyHolder {
   readonly task: TaskId;
   readonly run: RunId;
   readonly node: string;
   readonly phase: string;
-  /** Since when it has been in line or at work under the key. */
+  /** Since when it has been queued or running under the key. */
   readonly since: Millis | null;
   /** As people know it; null while it waits for one. */
   readonly worker: string | null;
@@ -173,7 +173,7 @@ export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): Placement
   };
 }
 
-/** Who has the key is said only where somebody looked: no holders would be a lie. */
+/** Holders are listed only if the caller looked them up: an empty list would be wrong. */
 function keyReason(run: RunRow, task: TaskRow, looked: WaitingTaskFacts): WaitReason {
   const key = task.key?.slice(run.tenant.length + 1) ?? null;
   return { code: "key", facts: looked.key === undefined ? { key } : { key, ...looked.key } };
@@ -205,7 +205,7 @@ function predecessorReason(code: "not-reached" | "predecessors", { before = [] }
 }
 
 function queuedReasons(run: RunRow, task: TaskRow, node: PlanNode, now: Millis): WaitReason[] {
-  // Until when it may wait: its own time in queue (or the next look at its pin), and its run's time.
+  // Until when it may wait: its own time in queue (or the next check of its pin), and its run's time limit.
   const facts = { sinceMs: now - (task.readyAt ?? now), priority: task.band, until: task.due, runUntil: runDeadline(run) };
   if (task.pin === null) return [{ code: "queued", facts }];
   const isPreferred = node.policy.affinity?.mode === "preferred";
@@ -237,7 +237,7 @@ const fixByRule: Readonly<Record<PlacementRuleCode, string | null>> = {
   fits: null,
 };
 
-/** The nearest remedies first: a worker that lacks only room is nearer than one that lacks the package. */
+/** The nearest remedies first: a worker that lacks only a slot is nearer than one that lacks the package. */
 function suggestFixes(reasons: readonly WaitReason[], workers: readonly WorkerVerdict[]): string[] {
   const code = reasons[0]?.code;
   if (code === "retry") return ["retry-now", "skip"];
@@ -265,9 +265,9 @@ function summarize(
     case "ended":
       return `${name} does not wait: it is ${String(facts["phase"])}`;
     case "running":
-      return `${name} does not wait: it runs, attempt ${task?.attempt ?? 1}`;
+      return `${name} is running (attempt ${task?.attempt ?? 1})`;
     case "hosting":
-      return `${name} is carried out by other tasks; ask about those inside`;
+      return `${name} is a container or has middlewares; look at the tasks inside it`;
     case "not-reached":
     case "predecessors": {
       const open = (facts["waitsFor"] as readonly { node: string }[]).map((one) => one.node);

@@ -5,7 +5,7 @@ import type { TaskRow } from "../../storage/rows.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { planOfScope, type Slot, scopeOf, slotOf } from "../rows/slot.ts";
 
-/** Where a chain stands: the scope of its host, the plan there, and the host. */
+/** The scope of a chain's host, the plan of that scope, and the host. */
 export interface ChainPosition {
   readonly scope: Slot;
   readonly plan: Plan;

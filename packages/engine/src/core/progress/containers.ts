@@ -1,5 +1,5 @@
-// Containers: which iterations there are, how many of them are open at once, which are tried again, what comes out. The life of a single frame
-// is frames.ts, ending one early end-host.ts; what follows from a container's end is follow-up.ts.
+// Containers: which iterations there are, how many are open at once, which are retried, what the result is. A single iteration is in
+// iterations.ts, ending one early in nodes/end-host.ts; what follows from a container's end is in follow-up.ts.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -29,7 +29,7 @@ export function openContainer(progress: RunProgress, row: TaskRow, node: PlanNod
   advanceContainer(progress, withTaskState(row, { loop: state }), node);
 }
 
-/** Its time has come: more frames, another try, another part of its result, or the end of its time. */
+/** The container is due: more iterations, a retry, another part of its result, or its time limit. */
 export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
   const { work } = progress;
   const loop = loopStateOf(row);
@@ -39,7 +39,7 @@ export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanN
   endHost(progress, row, { verdict: "failed", error });
 }
 
-/** A frame has ended: the next iteration, another try of this one, or the end of all. */
+/** An iteration has ended: open the next, retry this one, or end the container. */
 export function handleIterationEnd(progress: RunProgress, host: TaskRow, iteration: TaskRow): void {
   const { work, context } = progress;
   const node = progress.nodeOf(host);
@@ -60,7 +60,7 @@ export function handleIterationEnd(progress: RunProgress, host: TaskRow, iterati
   advanceContainer(progress, withTaskState(host, { loop: { ...loop, again } }), node);
 }
 
-/** An iteration is over. One of a while loop says whether there is another. */
+/** An iteration succeeded. In a while loop its outputs decide whether there is another. */
 function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: TaskRow): void {
   const { loop: loopSpec } = requireContainer(node);
   const loop = { ...loopStateOf(host), lastFrame: lastStep(slotOf(iteration)).iteration ?? 0 };
@@ -71,19 +71,19 @@ function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: Plan
   const count = loop.count + (goesOn ? 1 : 0);
   const after = withTaskState(host, { loop: { ...loop, count } });
   if (!goesOn || count <= loopSpec.maxIterations) return advanceContainer(progress, after, node);
-  const message = `container ${node.id} still wants to go on after ${loopSpec.maxIterations} iterations; raise maxIterations or check its condition`;
+  const message = `container ${node.id} reached its limit of ${loopSpec.maxIterations} iterations and its condition still holds; raise maxIterations or check its condition`;
   const error = containerFault(host, node, "E.CONTAINER.ITERATIONS", message);
   endHost(progress, after, { verdict: "failed", error });
 }
 
-/** Opens what may be open now; a container with nothing open and nothing to come has its result. */
+/** Opens what may be open now; a container with nothing open and nothing to come is finished. */
 function advanceContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
   const { work } = progress;
   const { loop: loopSpec } = requireContainer(node);
   const most = loopSpec?.mode === "map" ? loopSpec.parallelism : 1;
   let loop = loopStateOf(row);
   let iteration = nextIteration(loop, most, work.now);
-  // Written first: a frame reads its container.
+  // Written first: an iteration reads its container.
   work.put(row);
   for (; iteration !== null && progress.hasCapacity(); iteration = nextIteration(loop, most, work.now)) {
     const { index, tries } = iteration;

@@ -1,4 +1,4 @@
-// How an attempt comes to its end: it succeeds, fails and is tried again or fails for good, or is taken back without a verdict. What follows
+// How an attempt ends: it succeeds, fails and is retried or fails for good, or is taken back without a verdict. What follows
 // from the end of a task is follow-up.ts.
 
 import type { PlanNode } from "@astraflow/graph";
@@ -45,7 +45,7 @@ function prepareNextAttempt(progress: RunProgress, task: TaskRow): TaskRow {
   return resetForNextAttempt(free);
 }
 
-/** An attempt failed by the worker's word or by time: try again as the node's policy says, or fail the run. */
+/** An attempt failed by the worker's report or by time: retry it as the node's policy says, or fail the task. */
 export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
   const { context } = progress;
   const node = progress.nodeOf(task);
@@ -59,7 +59,7 @@ export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultDa
   progress.record("task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }
 
-/** Gives the fence that the task has from now on. */
+/** Returns the new fence of the task. */
 function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: number): number {
   const { work, context } = progress;
   if (delay > 0) {
@@ -68,7 +68,7 @@ function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: 
     work.put(parked);
     return parked.fence;
   }
-  // Without a pause the key is kept: the task goes straight back into its line.
+  // Without a pause the key is kept: the task goes straight back into its queue.
   const due = queueDeadline(context, node, work.now);
   const ready = applyTaskTransition(
     task,
@@ -80,7 +80,7 @@ function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: 
   return ready.fence;
 }
 
-/** A task fails for good; who waits for it decides what that means: a caller, a frame, the run. */
+/** A task fails for good; its caller, iteration or run decides what that means. */
 export function failTask(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
   const { work, context } = progress;
   const failed = applyTaskTransition(prepareEnd(progress, task), { type: "fail", error: errorText(error), result }, work.now);
@@ -92,7 +92,7 @@ export function failTask(progress: RunProgress, task: TaskRow, error: FaultData,
   handleTaskEnd(progress, failed);
 }
 
-/** The worker says that it cancelled the task itself. */
+/** The worker reports that it cancelled the task itself. */
 export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
   const { work, context } = progress;
   releaseAttempt(work, context, task, null);
@@ -103,14 +103,14 @@ export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
   handleTaskEnd(progress, cancelled);
 }
 
-/** Why an attempt was taken back; `unacked` grants brought no word at all. */
+/** Why an attempt was taken back; `unacked`: the worker never acknowledged the grant. */
 export interface TakeBackReason {
   readonly unacked: boolean;
   readonly code: string;
   readonly message: string;
 }
 
-/** A grant that brought no verdict: back into line under a new fence, or, after too many in a row, failed with the reasons. */
+/** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed. */
 export function takeBackAttempt(progress: RunProgress, task: TaskRow, reason: TakeBackReason): void {
   const { work, context } = progress;
   const node = progress.nodeOf(task);

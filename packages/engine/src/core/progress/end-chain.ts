@@ -1,5 +1,5 @@
-// How a host behind a chain ends: with the status of its outermost middleware, with the result of its own last good call, with what the
-// middlewares' output ports say written into it. Inner middlewares get one row each that says what became of them, called or not.
+// How a host with middlewares ends: with the status of its outermost middleware, with the result of its own last successful call, and with
+// the values of the middlewares' output ports written into it. Inner middlewares get one row each that shows how they ended.
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -16,7 +16,7 @@ import type { ChainPosition } from "./chain-position.ts";
 /** The outermost middleware has ended, and with it the host. */
 export function endChain(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): void {
   const { work } = progress;
-  // An operator was faster: what he made of the host stands.
+  // An operator has already ended the host; keep that outcome.
   if (host.phase !== "hosting") return;
   requireCallRows(progress, chain, host);
   for (const ordinal of chain.host.chain.slice(1)) closeMiddleware(progress, chain, chain.plan.nodes[ordinal] as PlanNode, host);
@@ -36,7 +36,7 @@ export function endChain(progress: RunProgress, chain: ChainPosition, host: Task
   progress.pending.push({ type: "ended", row: ended });
 }
 
-/** Asks for all rows of calls that are looked at below, at once. */
+/** Requires all rows of calls that are read below, at once. */
 function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosition, host: TaskRow): void {
   const { work, run } = progress;
   const { called = {}, ran = {} } = readTaskState(host);
@@ -69,7 +69,7 @@ function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, oute
 
 const notCalled = "not called";
 
-/** The row that stands for an inner middleware in the graph: as its last call ended, with its last good result. */
+/** The row of an inner middleware in the graph: as its last call ended, with its last successful result. */
 function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: PlanNode, host: TaskRow): void {
   const { work, run } = progress;
   const slot = nodeSlot(chain.scope, node.ordinal);
@@ -124,7 +124,7 @@ function lastSuccessfulCall(
   return call === undefined ? null : work.task(taskIdAt(run.id, callSlot(nodeSlot(chain.scope, node.ordinal), call)));
 }
 
-/** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost has the last word. */
+/** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost middleware's value wins. */
 function withMiddlewareOutputs(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
   const { ran } = readTaskState(host);
   const lastSuccess = lastSuccessfulCall(progress, chain, chain.host, ran?.[chain.host.ordinal]);

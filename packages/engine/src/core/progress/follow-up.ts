@@ -1,5 +1,5 @@
-// What follows when a task's row has ended, in whatever way: successors are reached, frames count down, callers are answered, the run ends.
-// Everything that follows from one end is on the same board, so it is one commit. Worked off as a list: nesting may be deep.
+// What follows when a task has ended: successors are reached, iterations count down, callers are answered, the run ends.
+// All of it is in the same unit of work, so it is one commit. It is a list of work and not recursion: nesting may be deep.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -15,13 +15,13 @@ import { handleIterationEnd, openContainer, resumeContainer } from "./containers
 import { continueIteration, failIteration, resumeIteration } from "./iterations.ts";
 import { handleCallEnd, openChain } from "./middleware-chain.ts";
 
-/** The row is on the unit of work as it ended. */
+/** The ended row is written already. */
 export function handleTaskEnd(progress: RunProgress, row: TaskRow): void {
   progress.pending.push({ type: "ended", row });
   runFollowUps(progress);
 }
 
-/** Works off what follows, then counts. `starts`: the nodes that wait for nobody, where those are not the plan's own. */
+/** Works the list off, then updates the open count. `starts`: the start nodes, if they are not the plan's own. */
 export function runFollowUps(progress: RunProgress, starts?: readonly number[]): void {
   for (let step = progress.pending.shift(); step !== undefined; step = progress.pending.shift()) {
     const run = progress.refresh();
@@ -32,7 +32,7 @@ export function runFollowUps(progress: RunProgress, starts?: readonly number[]):
   updateOpenCount(progress, starts);
 }
 
-/** A host was reached. One that was ended since, with the frame around it, is not opened any more. */
+/** A host was reached. One that was ended since, with the iteration around it, is not opened any more. */
 function openHost(progress: RunProgress, row: TaskRow): void {
   if (isInsideEndedHost(progress, slotOf(row))) return;
   const node = progress.nodeOf(row);
@@ -40,10 +40,10 @@ function openHost(progress: RunProgress, row: TaskRow): void {
   else openContainer(progress, row, node);
 }
 
-/** A host behind a chain is carried out by its chain; each call of it is carried out by itself. */
+/** A host with middlewares is carried out by its chain; each call of it is carried out by itself. */
 const runsThroughChain = (node: PlanNode, row: TaskRow): boolean => node.chain.length > 0 && lastStep(slotOf(row)).call === null;
 
-/** A host whose time has come: a frame or a container goes on, or is ended further. */
+/** A host is due: an iteration or a container continues, or continues to end. */
 export function resumeHost(progress: RunProgress, row: TaskRow): void {
   const { work } = progress;
   const node = progress.nodeOf(row);
@@ -57,7 +57,7 @@ export function resumeHost(progress: RunProgress, row: TaskRow): void {
   runFollowUps(progress);
 }
 
-/** A run whose time has come: a fan-out goes on, or its time is over. */
+/** A run is due: a fan-out continues, or its time limit has passed. */
 export function resumeRun(progress: RunProgress): void {
   const { work, context, run } = progress;
   const limit = runDeadline(run);
@@ -70,7 +70,7 @@ export function resumeRun(progress: RunProgress): void {
   runFollowUps(progress);
 }
 
-/** What was opened and ended goes into the run's row; a run with nothing open and nothing to come has succeeded. */
+/** Updates the open count of the run; a run with nothing open and nothing to come has succeeded. */
 function updateOpenCount(progress: RunProgress, starts?: readonly number[]): void {
   const { work, openedTasks: opened } = progress;
   const run = progress.refresh();
@@ -122,7 +122,7 @@ function endRunWithTask(progress: RunProgress, row: TaskRow, node: PlanNode): vo
   );
 }
 
-/** The error of a row, with the task and node it is about; a container's error names the one inside that it comes from. */
+/** The error of a row with its task and node; a container's error names the task inside that caused it. */
 function errorWithLocation(row: TaskRow, node: PlanNode): FaultData {
   const error = row.error === null ? workerCancelled(row) : (JSON.parse(row.error) as FaultData);
   const where = { task: row.id, node: node.id };

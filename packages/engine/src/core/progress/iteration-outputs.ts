@@ -1,5 +1,5 @@
-// Gathering: the outputs of all iterations of a list, in the order of the list, as one result. Read from the rows of the frames, so many a
-// turn; tries that failed are passed over. What becomes of the result is decided in containers.ts.
+// Collects the outputs of all iterations of a list, in the order of the list, as one result. Reads a limited number of rows per
+// turn and ignores failed tries. What becomes of the result is decided in containers.ts.
 
 import type { TaskRow } from "../../storage/rows.ts";
 import { loadTasks } from "../nodes/end-host.ts";
@@ -11,7 +11,7 @@ import { resultBytesMax } from "./outcome.ts";
 
 export type CollectedOutputs =
   | { readonly result: string }
-  /** There are more frames than a turn may read. */
+  /** There are more rows than a turn may read. */
   | { readonly loop: LoopState }
   | "too large";
 

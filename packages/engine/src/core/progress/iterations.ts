@@ -1,5 +1,5 @@
-// Frames: one try of one iteration of a container. A frame is open while any node of its scope is; when the last has ended well its outputs
-// are its result, when one fails everything inside is cancelled first. What the container makes of that is containers.ts.
+// Iterations: each row is one try of one iteration of a container. It is open while any node of its scope is; when the last has succeeded,
+// its outputs are the result; when one fails, everything inside is cancelled first. What follows for the container is in containers.ts.
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -27,7 +27,7 @@ export interface NewIteration {
   readonly last: unknown;
 }
 
-/** A frame is born with the nodes of its body that wait for nobody; a body without any is over at once. */
+/** An iteration opens with the start nodes of its body; a body without any ends at once. */
 export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: NewIteration): void {
   const { work } = progress;
   const { number, index, tries, item, last } = iteration;
@@ -42,7 +42,7 @@ export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNo
   advanceIteration(progress, newTask, node, [{ from: null, at: 0 }], 0);
 }
 
-/** The nodes of a frame that its fan-outs still owe are reached, as far as this turn has room. */
+/** Continues the pending fan-outs of an iteration, as far as this turn has capacity. */
 export function resumeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
   const { work } = progress;
   const { reach } = iterationStateOf(iteration);
@@ -50,16 +50,16 @@ export function resumeIteration(progress: RunProgress, iteration: TaskRow, node:
   else if (progress.hasCapacity()) advanceIteration(progress, iteration, node, reach, 0);
 }
 
-/** A node of the frame has ended well: its successors are reached. */
+/** A node of the iteration has succeeded: its successors are reached. */
 export function continueIteration(progress: RunProgress, scope: Slot, ended: number): void {
   const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
-  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);
   const node = progress.nodeOf(iteration);
   advanceIteration(progress, iteration, node, [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])], -1);
 }
 
-/** Reaches what is to be reached, then counts; a frame with nothing open and nothing owed has succeeded. */
+/** Reaches nodes, then updates the count; an iteration with nothing open and nothing pending has succeeded. */
 function advanceIteration(
   progress: RunProgress,
   iteration: TaskRow,
@@ -100,11 +100,11 @@ export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): Fau
   details: { task: row.id, node: node.id },
 });
 
-/** A node inside a frame failed, or its worker cancelled it: the frame ends with it. */
+/** A node inside an iteration failed, or its worker cancelled it: the iteration ends with it. */
 export function failIteration(progress: RunProgress, scope: Slot, row: TaskRow, error: FaultData): void {
   const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
-  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);
   const container = progress.nodeOf(iteration).id;
   const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
   const verdict = row.phase === "failed" ? "failed" : "cancelled";
@@ -113,6 +113,6 @@ export function failIteration(progress: RunProgress, scope: Slot, row: TaskRow, 
 
 export function iterationStateOf(row: TaskRow): IterationState {
   const { frame: iteration } = readTaskState(row);
-  if (iteration === undefined) throw new Error(`task ${row.id} is no frame`);
+  if (iteration === undefined) throw new Error(`task ${row.id} is no iteration`);
   return iteration;
 }

@@ -1,6 +1,6 @@
-// Middleware chains: who calls whom, who waits for whose answer, and how the host ends. The outermost middleware stands for the host in
-// the graph; the inner ones and the host itself run once per call, each call a task of its own. How an answer travels is calls.ts, how a
-// middleware asks is next.ts.
+// Middleware chains: calls, their answers, and how the host ends. The outermost middleware represents the host in
+// the graph; the inner ones and the host itself run once per call, each call a task of its own. How an answer is delivered is in
+// delivery/middleware-calls.ts, how a middleware requests a call in reports/next-requests.ts.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
@@ -33,11 +33,11 @@ interface NewCall {
   readonly node: PlanNode;
   readonly params: string;
   readonly state: TaskState;
-  /** A key that the caller holds already; waiting for it would be waiting for oneself. */
+  /** Keys that callers hold already; waiting for them would be a deadlock. */
   readonly heldKeys?: ReadonlySet<string>;
 }
 
-/** A middleware, or a call of one or of the host, gets its row: in a line, or as a container that opens its frames. */
+/** Creates the row of a middleware, or of a call of one or of the host: queued, or as a container that opens its iterations. */
 export function startCall(progress: RunProgress, newCall: NewCall): void {
   const { work, context, run } = progress;
   const { slot, node, params } = newCall;
@@ -69,7 +69,7 @@ export function handleCallEnd(progress: RunProgress, row: TaskRow): void {
   answerCaller(progress, row);
 }
 
-/** What the host must know in the end: which calls went well, and whether a middleware has skipped it since. */
+/** What the host needs in the end: which calls succeeded, and whether a middleware has skipped it since. */
 function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: TaskRow, row: TaskRow): void {
   const { work } = progress;
   const node = progress.nodeOf(row);
@@ -91,7 +91,7 @@ const oneCallLess = (host: TaskRow): Pick<TaskState, "inCall"> => ({
   inCall: Math.max(0, (readTaskState(host).inCall ?? 0) - 1),
 });
 
-/** Whoever waits for this call hears how it ended. One that has moved on (its attempt is over, its time was up) hears nothing. */
+/** Answers the caller of an ended call. A caller whose attempt is over, or whose call timed out, gets no answer. */
 function answerCaller(progress: RunProgress, row: TaskRow): void {
   const { work, context, run } = progress;
   const waiting = readTaskState(row).caller;
@@ -112,8 +112,8 @@ function callFailure(node: PlanNode, row: TaskRow): { code: string; message: str
 const outcomeText = (row: TaskRow): string => (row.phase === "failed" ? "called and failed" : row.phase);
 
 /**
- * The attempt of a caller is over while calls are open: what it called is stopped, wherever it runs, and its answer goes nowhere. Gives the
- * row without its calls; ends and retries go on from that. `flow` counts what was closed.
+ * The attempt of a caller is over while calls are open: they are stopped, wherever they run, and not answered. Returns the row without its
+ * calls, for its end or retry. `progress` counts what was closed.
  */
 export function cancelOpenCalls(progress: RunProgress, task: TaskRow): TaskRow {
   if (task.state === null || readTaskState(task).calls === undefined) return task;
@@ -122,7 +122,7 @@ export function cancelOpenCalls(progress: RunProgress, task: TaskRow): TaskRow {
   return withTaskState(task, { calls: undefined });
 }
 
-/** What `caller` called is stopped; the log hears of it, the caller is told where its hold is dropped. */
+/** Stops the calls of `caller` and records it; the caller is told where its attempt is released. */
 function cancelCalls(progress: RunProgress, caller: TaskRow, open: readonly MiddlewareCall[], why: FaultData): void {
   const { work } = progress;
   work.requireRows(open.map((call) => taskKey(call.target)));
@@ -144,7 +144,7 @@ function cancelCall(progress: RunProgress, call: MiddlewareCall, why: FaultData)
   if (target !== null) cancelWithDescendants(progress, target, why);
 }
 
-/** A row of a chain is over before its time, with all that it called or carries. Nobody is answered and nothing follows from it. */
+/** Ends a row of a chain early, with all that it called or contains. No caller is answered and nothing follows from it. */
 function cancelWithDescendants(progress: RunProgress, row: TaskRow, why: FaultData): void {
   const { work, context, run } = progress;
   if (isEnded(row)) return;
@@ -170,7 +170,7 @@ export function expireCalls(progress: RunProgress, node: PlanNode, task: TaskRow
     cancelCall(progress, call, { code: "E.TIMEOUT", message });
     caller = answerCall(work, context, run, caller, call, work.task(call.target), { code: "next_timeout", message });
   }
-  // Nothing was out of time after all: the row says when it will be.
+  // Nothing has timed out yet: compute the next deadline again.
   if (caller === task) work.put(withCalls(context, node, task, readTaskState(task).calls ?? []));
   return true;
 }

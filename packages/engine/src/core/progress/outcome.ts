@@ -1,4 +1,4 @@
-// What a result brings besides its status: whether it is what the node promised, what it left with the worker, and what stays of the words
+// What a result contains besides its status: whether it matches the node's schema, which artifacts it left, and what remains of the progress
 // of an attempt that is over.
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
@@ -9,10 +9,10 @@ import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
 
-/** A result that is kept in its row. What is larger stays with the worker as an artifact. */
+/** Limit of a result in its row. A larger one stays with the worker as an artifact. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
-/** What is wrong with the result of a node that says it succeeded; null when nothing is. */
+/** What is wrong with the result of a node that reports success; null when nothing is. */
 export function findResultProblem(node: PlanNode, result: string): FaultData | null {
   // A character takes at most three bytes: most results need not be measured.
   if (result.length > resultBytesMax / 3 && Buffer.byteLength(result) > resultBytesMax)
@@ -37,7 +37,7 @@ const permanentCodes: ReadonlySet<string> = new Set([
 
 export const isPermanentFailure = (error: FaultData): boolean => permanentCodes.has(error.code);
 
-/** Keys by which workers of the first generation repeat what the dispatch said. */
+/** Keys of the dispatch that workers of the first generation repeat in their metadata. */
 const echoedKeys: ReadonlySet<string> = new Set([
   "concurrency_key",
   "constraints",
@@ -48,11 +48,11 @@ const echoedKeys: ReadonlySet<string> = new Set([
   "affinity",
 ]);
 
-/** Until when it can be had, said or not; what came inline is in the result, and lives as long. */
+/** When an artifact expires; an inline one is part of the result and lives as long. */
 const artifactExpiry = (one: ReportedArtifact, now: Millis): Pick<ReportedArtifact, "expiresAt"> =>
   one.inline === true ? {} : { expiresAt: one.expiresAt ?? now + artifactTtlMs };
 
-/** The row with what the result says of itself. */
+/** The row with the artifacts and metadata of the result. */
 export function withResultDetails(task: TaskRow, report: Pick<ReportResult, "artifacts" | "metadata">, now: Millis): TaskRow {
   if (report.artifacts === undefined && report.metadata === undefined) return task;
   const { artifacts = [], metadata } = report;
@@ -67,7 +67,7 @@ export function withResultDetails(task: TaskRow, report: Pick<ReportResult, "art
   });
 }
 
-/** An attempt that ended its task: its result stands for what feedback gathered, and its stage is that of the past. */
+/** The task has ended: its result replaces what feedback collected, and it has no stage any more. */
 export function withoutLiveProgress(task: TaskRow): TaskRow {
   if (task.state === null) return task;
   const { said: reported, results } = readTaskState(task);
@@ -79,7 +79,7 @@ function withoutStage({ stage: _, ...reported }: ReportedProgress): ReportedProg
   return reported;
 }
 
-/** The next attempt begins with nothing said. */
+/** The next attempt begins without progress. */
 export function resetForNextAttempt(task: TaskRow): TaskRow {
   if (task.state === null) return task;
   const { said: reported, results, calls } = readTaskState(task);

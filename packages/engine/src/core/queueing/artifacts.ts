@@ -1,5 +1,5 @@
-// What workers keep under a name after a result: one document each, known by its resource id, with the worker that has it and the time it
-// lives. Tasks that refer to one go to that worker (pins.ts); its end of time is in docs.ts.
+// Artifacts that workers keep after a result: one document each, by its resource id, with its worker and its expiry.
+// Tasks that refer to one go to that worker (placement/pins.ts); its expiry is in operations/documents.ts.
 
 import type { ReportedArtifact } from "../../interface/command.ts";
 import {

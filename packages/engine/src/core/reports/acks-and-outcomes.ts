@@ -1,5 +1,5 @@
-// What a worker says about an attempt it was granted: ack, result, error; feedback.ts and next.ts hear the others. A word counts only under the current fence and from
-// the session of the incarnation it was granted to; any other is answered and the stale attempt is told to stop.
+// Reports about attempts: ack, result, error; feedback.ts and next-requests.ts handle the others. A report counts only under the current fence
+// and from the session of the boot it was granted to; any other is refused and the stale attempt is stopped.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "../../interface/command.ts";
@@ -26,7 +26,7 @@ type AttemptReport = ReportError | ReportFeedback | RequestNext | ReportResult;
 export const applied: AnswerBody = { of: "word", applied: true };
 export const repeated: AnswerBody = { of: "word", applied: false };
 
-/** One answer for "never was", "another tenant's", "another worker's" and "no longer yours": it tells a stranger nothing. */
+/** The same answer for unknown, foreign and stale attempts, so that it reveals nothing. */
 function refuseStale(work: UnitOfWork, report: AttemptReport, connected: ConnectedWorker | null): Fault {
   if (connected !== null && report.fence !== null)
     sendStop(work, connected, { run: runOf(report.task), task: report.task, fence: report.fence }, attemptNotHeld);
@@ -42,7 +42,7 @@ function refuseStale(work: UnitOfWork, report: AttemptReport, connected: Connect
 }
 
 /**
- * Acks stay in memory: what they tell is only who need not be asked again. Long attempts have theirs stored later. One that names
+ * Acks stay in memory: they only show which dispatches arrived. Long attempts have theirs stored later. One that names
  * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
  */
 export function handleAcks(work: UnitOfWork, context: DecisionContext, report: AckDispatches): AnswerBody {
@@ -63,13 +63,13 @@ export interface CurrentAttempt {
 /**
  * A worker of an older dialect may be running an attempt that was taken back, when the task is granted to the same process again: it refuses
  * the newer dispatch as still running there, and its outcome names the older one. That outcome is the newer attempt's: there will be
- * no other, and the task would stay leased for as long as the worker beats. Such a worker cannot be told to stop.
+ * no other, and the task would stay leased as long as the worker sends heartbeats. Such a worker cannot be told to stop.
  */
 function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskRow, fence: number): boolean {
   if (!isOlderDialect(connected.about.dialect) || fence >= task.fence) return false;
   if (isEnded(task)) return true;
   const attempt = connected.attempts.get(task.id);
-  // Kept over a join and not asked about yet: what it said before the join is forgotten, and it will say it again.
+  // Kept over a join and not rechecked yet: its reports from before the join are lost, and it will repeat them.
   if (attempt?.fence !== task.fence) return false;
   return (
     attempt.isRunningOlder ||
@@ -78,20 +78,20 @@ function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, tas
   );
 }
 
-/** Said in this very turn, before the outcome: the floor does not know yet. */
+/** Reported in this very turn, before the outcome: the fleet does not show it yet. */
 const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boolean =>
   change.type === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
 
-/** The attempt a word is about, if it is the sender's and current. */
+/** The attempt of a report, if it is the sender's and current. */
 export function findAttempt(work: UnitOfWork, context: DecisionContext, report: AttemptReport): CurrentAttempt | Fault | "ended" {
-  // Who has left asks for nothing more.
+  // A disconnected worker may still report outcomes, but not request `next`.
   const connected =
     context.fleet.workerInSession(report.worker, report.session) ??
     (report.type === "task.next" ? null : findDisconnectedWorker(work, report.worker, report.session));
   if (connected === null) return refuseStale(work, report, null);
   const run = work.run(runOf(report.task));
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
-  // An outcome that ended its task may come again from the worker's next process, which found it in its outbox.
+  // An outcome that ended its task may be repeated by the worker's next process, which found it in its outbox.
   const isMine =
     run !== null &&
     task !== null &&
@@ -109,10 +109,10 @@ export function findAttempt(work: UnitOfWork, context: DecisionContext, report: 
     releaseStaleAttempt(work, connected, task.id, task.fence);
     return "ended";
   }
-  // The same process on a newer session, perhaps of another scheduler: nothing the older one says is processed.
+  // The same process on a newer session, perhaps of another scheduler: reports of the older one are refused.
   if (task.epoch !== connected.epoch) return refuseStale(work, report, connected);
   if (task.phase === "leased" && run.phase === "ending" && report.type === "task.feedback") {
-    // Its attempt is as good as over, and it is told to stop; what it said until then is kept, or what it prints would have a gap.
+    // The run is ending: stop the attempt, but keep its output so that the log has no gap.
     refuseStale(work, report, connected);
     return { run, task, connected };
   }
@@ -120,13 +120,13 @@ export function findAttempt(work: UnitOfWork, context: DecisionContext, report: 
   return { run, task, connected };
 }
 
-/** Refusals of one task that the log tells; a worker that says the same for ever must not fill it. */
+/** Refusals of one task that are recorded; a worker that repeats itself for ever must not fill the log. */
 const refusalsMax = 20;
 
-/** An outcome that came too late is told in the log, beside the one that counts; what else is stale is only counted. */
+/** An outcome that came too late is recorded beside the one that counts; other stale reports are only counted. */
 function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: AttemptReport, code: string): void {
   const isOutcome = report.type === "task.result" || report.type === "task.error";
-  // A fence that was never given says nothing about this task.
+  // Ignore fences this task never had.
   if (!isOutcome || report.fence === null || report.fence <= 0 || report.fence > task.fence) return;
   const { refused = 0 } = readTaskState(task);
   if (refused >= refusalsMax) return;
@@ -175,7 +175,7 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
 
 const durationField = ({ durationMs }: ReportResult): object => (durationMs === null ? {} : { durationMs });
 
-/** First result counts. The same again is acknowledged; another under the same fence is refused, and said. */
+/** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResult): AnswerBody | Fault {
   const task = work.task(report.task) as TaskRow;
   if (task.phase === phaseOfStatus[report.status] && (task.result ?? "{}") === report.result) return repeated;

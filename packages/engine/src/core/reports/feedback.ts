@@ -1,4 +1,4 @@
-// What a node says while it runs: stage, progress, numbers, results that grow, what it prints. Its last words are kept in the task's row,
+// What a node reports while it runs: stage, progress, numbers, partial results, output. The latest progress is stored in the task's row,
 // the text in rows of its own, and the log points there. Nothing here ends an attempt.
 
 import { mergeResults } from "@astraflow/graph";
@@ -15,7 +15,7 @@ import { storeNewChunks } from "./printed-chunks.ts";
 
 /** Results overtake what was logged before them: so long after the end of a task its log is still open. */
 const lateFeedbackMs = 60_000;
-/** Results that feedback may gather in a row, and other words beside them. */
+/** Results that feedback may collect in a row, and metadata beside them. */
 const resultsLimits = { bytesMax: 256 * 1024, depthMax: 64 };
 const metadataLimits = { bytesMax: 64 * 1024, depthMax: 64 };
 const metricsMax = 256;
@@ -36,7 +36,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
   });
   if (row.state !== task.state) work.put(row);
   const isDropped = feedback.results !== undefined && merged === null;
-  // The stage it has goes with what it says of itself: whoever follows is told a whole state.
+  // Record the present stage with every progress or message, so that readers of the log see a whole state.
   const stage =
     feedback.progress === undefined && feedback.message === undefined ? {} : pickField(reported ?? undefined, "stage");
   recordFeedback(work, run, task, feedback, {
@@ -48,7 +48,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
   return applied;
 }
 
-/** Kept under the fence of the attempt that ended the task. It changes nothing of what the node is: terminal is for ever. */
+/** Stored under the fence of the attempt that ended the task. An ended task never changes; only its log grows. */
 function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody {
   const run = work.run(runOf(report.task));
   const task = work.task(report.task);
@@ -58,13 +58,13 @@ function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: 
   const dialect = context.fleet.workerInSession(report.worker, report.session)?.about.dialect ?? "";
   const feedback = parseFeedback(report.data);
   const { row, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(dialect));
-  // Only how far it has printed: else the next late word would be written over this one.
+  // Only how far it has printed: otherwise the next late feedback would overwrite this one.
   if (row !== task) work.put(row);
   recordFeedback(work, run, task, feedback, { ...(chunks === null ? {} : { chunks }), isLate: true });
   return applied;
 }
 
-/** The words of one feedback, told apart. */
+/** One feedback, parsed. */
 interface ParsedFeedback {
   readonly stage?: string;
   readonly progress?: number;
@@ -74,7 +74,7 @@ interface ParsedFeedback {
   readonly results?: Readonly<Record<string, unknown>>;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly chunks: readonly Readonly<Record<string, unknown>>[];
-  /** The door had to cut it. */
+  /** The door had to truncate it. */
   readonly truncated?: true;
 }
 
@@ -104,7 +104,7 @@ function parseFeedback(data: JsonObject): ParsedFeedback {
 const numericFields = (bag: JsonObject): Record<string, number> =>
   Object.fromEntries(Object.entries(bag).flatMap(([key, value]) => (typeof value === "number" ? [[key, value]] : [])));
 
-/** What the node last said of itself; null when this feedback said nothing of that kind. */
+/** The merged progress of the node; null when this feedback contained none. */
 function mergeProgress(
   work: UnitOfWork,
   reported: ReportedProgress | undefined,

@@ -1,4 +1,4 @@
-// A middleware asks for the next of its chain: passed on, changed, asked for again, or refused with the reason. A repeat of a request is
+// A middleware requests the next node of its chain: passed on, changed, repeated, or refused with the reason. A repeat of a request is
 // answered from the caller's row and runs nothing twice.
 
 import type { PlanNode } from "@astraflow/graph";
@@ -46,7 +46,7 @@ export function handleNextRequest(work: UnitOfWork, context: DecisionContext, re
 const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt, report: RequestNext): boolean =>
   call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
-/** The caller's own attempt, or the whole run, is over: said as an answer, because a worker that waits listens for nothing else. */
+/** The caller's own attempt, or the whole run, is over: sent as an answer, because a waiting worker listens for nothing else. */
 function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | null {
   const connected = context.fleet.workerInSession(report.worker, report.session);
   const run = connected === null ? null : work.run(runOf(report.task));
@@ -68,7 +68,7 @@ function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: Reques
   );
 }
 
-/** Nothing is stored of a refusal: the same request may be good a moment later. */
+/** A refusal is not stored: the same request may be possible a moment later. */
 function refuseNext(
   work: UnitOfWork,
   context: DecisionContext,
@@ -122,7 +122,7 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
   if (openCalls(task).length >= openCallsMax)
     return refuseWith("next_unavailable", `task ${task.id} has ${openCallsMax} calls open already; wait for one of them`);
   const target: PlanNode | undefined = chain.plan.nodes[chain.host.chain[node.chainIndex + 1] ?? chain.host.ordinal];
-  if (target === undefined) return refuseWith("next_invalid_chain", `the chain of "${chain.host.label}" ends in nothing`);
+  if (target === undefined) return refuseWith("next_invalid_chain", `the chain of "${chain.host.label}" has no target`);
   if ((readTaskState(host).called?.[target.ordinal] ?? 0) >= callsMax)
     return refuseWith("next_unavailable", `"${target.label}" was called ${callsMax} times already`);
   if ((readTaskState(host).inCall ?? 0) >= inCallMax)
@@ -142,7 +142,7 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
 interface RequestedCall {
   readonly chain: ChainPosition;
   readonly host: TaskRow;
-  /** Who asks, and who is asked for. */
+  /** The calling middleware, and the node it calls. */
   readonly node: PlanNode;
   readonly target: PlanNode;
   readonly params: string;

@@ -1,4 +1,4 @@
-// What attempts print: chunks numbered within their attempt, written once however often they come, with the lines that begin in them.
+// The output of attempts: chunks numbered within their attempt, written once even if they are sent again, with the lines that begin in them.
 
 import type { TaskRow } from "../../storage/rows.ts";
 import { type PrintProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
@@ -12,8 +12,8 @@ interface NumberedChunk {
 }
 
 /**
- * Writes what is new of these chunks. `isCounted`: the worker numbers what an attempt prints, so that what comes again after a reset is
- * known; others give indexes a meaning of their own. Gives the row that knows how far it has printed, and which chunks were written.
+ * Writes the new ones of these chunks. `isCounted`: the worker numbers the chunks of an attempt, so that repeats after a reset are
+ * recognised; other workers use indexes differently. Returns the row with the updated counters, and which chunks were written.
  */
 export function storeNewChunks(
   work: UnitOfWork,
@@ -76,14 +76,14 @@ function storeGroup(work: UnitOfWork, task: TaskRow, printed: PrintProgress, gro
   return { fence: task.fence, chunks: first + group.length, lines, ...(isOpen ? { isOpen: true } : {}) };
 }
 
-/** A line begins with the text, unless it goes on with one, and after every line end that has something behind it. */
+/** Counts lines that begin in this text: at its start, unless it continues one, and after every line end that is not its last character. */
 function countNewLines(text: string, isOpen: boolean): number {
   let begun = isOpen ? 0 : 1;
   for (let at = text.indexOf("\n"); at >= 0 && at < text.length - 1; at = text.indexOf("\n", at + 1)) begun++;
   return begun;
 }
 
-/** A chunk as it is kept: the words of the wire in the spelling of the API. */
+/** A chunk as it is stored: the fields of the wire in the spelling of the API. */
 function toStoredChunk(chunk: ChunkFields): ChunkFields {
   const { mime_type, data_base64, ...rest } = chunk;
   return {

@@ -1,4 +1,4 @@
-// The life of a run: a table and a function. A run ends when its last task has; one that must end early is `ending` until every task
+// The state machine of a run. A run ends when its last task has; one that must end early is `ending` until every task
 // is cancelled, so that work larger than a turn is a cursor and not a long transaction.
 
 import { type Fault, fault } from "@astraflow/protocol";

@@ -37,7 +37,7 @@ export function isTopLevelNode(slot: Slot): boolean {
 /** The slot of a node in a scope. */
 export const nodeSlot = (scope: Slot, ordinal: number): Slot => (scope === topLevel ? String(ordinal) : `${scope}/${ordinal}`);
 export const callSlot = (slot: Slot, call: number): Slot => `${slot}~${call}`;
-export const iterationSlot = (slot: Slot, frame: number): Slot => `${slot}*${frame}`;
+export const iterationSlot = (slot: Slot, iteration: number): Slot => `${slot}*${iteration}`;
 
 /** The iteration that contains a slot. */
 export function scopeOf(slot: Slot): Slot {
@@ -50,8 +50,8 @@ export function lastStep(slot: Slot): SlotStep {
 }
 
 /** The slot without its iteration: the container that an iteration belongs to. */
-export function containerSlot(frame: Slot): Slot {
-  return frame.slice(0, frame.lastIndexOf("*"));
+export function containerSlot(iteration: Slot): Slot {
+  return iteration.slice(0, iteration.lastIndexOf("*"));
 }
 
 /** The slot without its call: the logical node that a call is one of. */

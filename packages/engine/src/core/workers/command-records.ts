@@ -1,5 +1,5 @@
-// Every command about a worker as it is kept: a document under its id, which ends once, and the fact that says so. Which of them still wait
-// for the worker stands in the worker's condition. What each of them does is decided in orders.ts and crew.ts.
+// The records of commands about workers: a document under the command's id, which ends once, and the fact of its end. Commands that still
+// wait for the worker are listed in its condition. What each command does is in issued-commands.ts and worker-lifecycle.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
@@ -11,9 +11,9 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Commands that one worker may owe an answer for. */
 const openCommandsMax = 32;
-/** They stand in its condition, which drops what is too much: an order that is dropped there would never end. */
+/** They are listed in its condition, which drops what is too long: a command that is dropped there would never end. */
 const openBytesMax = 4 * 1024;
-/** So long a command can be looked up after its end; one that has no answer by then has failed. */
+/** How long a command can be looked up after its end; one that has no answer by then has failed. */
 const commandKeptMs = 7 * 24 * 3_600_000;
 
 /** Body of a command's document. */
@@ -35,7 +35,7 @@ export interface WorkerCommandError {
   readonly message: string;
 }
 
-/** A command as it was given. */
+/** A command as it was issued. */
 export interface IssuedCommand {
   readonly id: string;
   readonly order: WorkerCommandRecord["order"];
@@ -52,14 +52,17 @@ export interface CommandEnd {
 /** An id names one command. */
 export function refuseDuplicateId(work: UnitOfWork, tenant: Tenant, id: string): Fault | null {
   if (work.doc(docId(tenant, "command", id)) === null) return null;
-  return fault("E.CONFLICT", `command ${id} exists already; look it up, or choose another id`, { command: id });
+  return fault("E.CONFLICT", `command ${id} exists already; look it up or use another id`, { command: id });
 }
 
 /** A worker that owes too many answers gets no more questions. */
 export function refuseTooManyOpen(row: WorkerRow, order: OpenCommand): Fault | null {
   const open = [...(readCondition(row.condition).orders ?? []), order];
   if (open.length <= openCommandsMax && Buffer.byteLength(JSON.stringify(open)) <= openBytesMax) return null;
-  return fault("E.OVERLOADED", `worker ${row.name} owes an answer to ${open.length - 1} commands; wait for some of them`);
+  return fault(
+    "E.OVERLOADED",
+    `worker ${row.name} has ${open.length - 1} unanswered commands, the maximum; wait until it answers some`,
+  );
 }
 
 /** It waits for the worker's answer from now on. */
@@ -74,7 +77,7 @@ export function openCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedComm
   return moved;
 }
 
-/** A command as people are shown it. The address of a package may let in whoever has it: only its place is shown. */
+/** A command as it is shown to people. The URL of a package may contain credentials: they are removed. */
 export function redactCommand<O extends WorkerCommandRecord["order"]>(order: O): O {
   if (order.type !== "pkg.install" || order.url === undefined) return order;
   return { ...order, url: order.url.replace(/^([a-z]+:\/*)[^/?#]*@/i, "$1").replace(/[?#].*$/s, "") };
@@ -98,7 +101,7 @@ export function closeCommands(
   work.requireRows(over.map(({ id }) => `doc/${docId(row.tenant, "command", id)}` as const));
   for (const { id } of over) {
     const doc = work.doc(docId(row.tenant, "command", id));
-    // Kept as long as it is open: one without a document has been ended by its age.
+    // A document lives as long as its command is open: one without a document has expired.
     if (doc !== null) endCommand(work, row, id, JSON.parse(doc.body) as WorkerCommandRecord, end);
   }
   const left = orders.filter((one) => !over.includes(one));
@@ -108,13 +111,13 @@ export function closeCommands(
   return moved;
 }
 
-/** A command that nobody answered as long as it was kept has failed, and can be looked up as long again. False: it has ended before. */
+/** A command that was not answered in its time has failed, and can be looked up as long again. False: it has ended before. */
 export function expireCommand(work: UnitOfWork, doc: DocRow): boolean {
   const body = JSON.parse(doc.body) as WorkerCommandRecord;
   const row = body.status === "sent" ? work.worker(body.worker) : null;
   if (row === null) return false;
   const id = doc.id.slice(`${doc.tenant}/command/`.length);
-  const error = { code: "E.TIMEOUT", message: `worker ${row.name} has not answered the command; give it again` };
+  const error = { code: "E.TIMEOUT", message: `worker ${row.name} did not answer the command; send it again` };
   const closed = closeCommands(work, row, (one) => one.id === id, { error });
   if (closed === row) endCommand(work, row, id, body, { error });
   return true;

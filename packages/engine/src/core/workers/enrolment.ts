@@ -1,5 +1,5 @@
-// Workers that are known by their word over REST: they are listed, and get nothing before their socket is up. What a live session says of
-// its worker goes before what is said here.
+// Workers that registered over REST: they are listed, and get no tasks before their socket is up. What a live session announces about its
+// worker takes precedence over this.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { EnrolWorker, WorkerDescription } from "../../interface/command.ts";
@@ -55,7 +55,7 @@ function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
   const text = JSON.stringify(about);
   const noted = applyWorkerTransition(row, { type: "note", condition: withStatus(work, command, row.condition) }, work.now);
   const moved = applyWorkerTransition(noted, { type: "describe", about: text }, work.now);
-  // A worker that was lost, and whose attempts are all taken back, is known again by its word alone. A sign of life gives no name.
+  // A worker that was lost, and whose attempts are all taken back, is registered again. A sign of life has no name.
   const name = command.about === null ? row.name : command.name;
   const now = row.phase === "lost" && row.due === null ? applyWorkerTransition(moved, { type: "enrol", name }, work.now) : moved;
   work.put(now);

@@ -1,5 +1,5 @@
-// A heartbeat: one write renews the lease of everything the boot holds and says how the worker is; only differences between what it
-// names, what its connected worker holds and what the rows show touch attempts.
+// A heartbeat: one write renews the lease of everything the boot holds and stores the worker's condition; only differences between its
+// list, the fleet and the rows affect attempts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RecordHeartbeat } from "../../interface/command.ts";
@@ -51,7 +51,7 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
     healthy: command.healthy,
     resourcePressure: pressure,
   });
-  // Its connected worker will be another after this turn; what else is decided about it in this turn must not go by the old one.
+  // The worker will be changed after this turn; nothing else in this turn may be decided by its old state.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   stopForeignAttempts(work, connected);
   if (command.held !== null) compareHeldAttempts(work, context, connected, command, command.held);
@@ -64,7 +64,7 @@ function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row
   return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
 }
 
-/** What the rows no longer show as this worker's was ended or taken back by another scheduler, whose mail may not have come. */
+/** Attempts that the rows no longer show as this worker's were ended or taken back by another scheduler, whose mail may be lost. */
 function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
   const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
   for (const attempt of connected.attempts.values())
@@ -81,7 +81,7 @@ function compareHeldAttempts(
   const named = new Map(held.map((one) => [one.task, one.fence]));
   for (const attempt of connected.attempts.values()) {
     if (named.get(attempt.task) === attempt.fence) continue;
-    // Not named and not acked: the dispatch may still be on its way. The ack deadline looks after it.
+    // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it.
     if (!attempt.acked || work.now - attempt.grantedAt < context.settings.ackDeadlineMs) continue;
     const task = work.task(attempt.task);
     const run = task === null ? null : work.run(task.run);
@@ -91,7 +91,7 @@ function compareHeldAttempts(
       takeBackAttempt(new RunProgress(work, context, run), task, {
         unacked: false,
         code: "E.WORKER.LOST",
-        message: `worker ${connected.name} no longer names it`,
+        message: `worker ${connected.name} no longer lists this attempt in its heartbeat`,
       });
   }
   for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);

@@ -1,5 +1,5 @@
-// Commands that a worker's session carries out: packages come and go, and a drain is heard of. What the worker says or announces next closes
-// those that wait for it; a new session is told again. How they are kept is command-records.ts.
+// Commands that a worker's session carries out: packages and drains. What the worker reports or announces next closes those that wait for
+// it; a new session gets them again. command-records.ts stores them.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
@@ -38,7 +38,7 @@ export function issueWorkerCommand(work: UnitOfWork, context: DecisionContext, c
   return { of: "order", id: command.id, sent: true };
 }
 
-/** What was carried out by other commands ends as it is written down. */
+/** A command that other commands have carried out ends as it is recorded. */
 export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, command: RecordWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
@@ -48,7 +48,7 @@ export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, c
   return { of: "order", id: command.id, sent: false };
 }
 
-/** The worker's word about a package. Where it names no command, all that ask for just this are answered by it. */
+/** The worker's report about a package. If it names no command, it answers all commands that ask for just this. */
 export function handlePackageReport(work: UnitOfWork, context: DecisionContext, report: ReportPackageStatus): AnswerBody | Fault {
   const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
   if (row === null) return unknownSession(report.worker);
@@ -65,7 +65,7 @@ export function handlePackageReport(work: UnitOfWork, context: DecisionContext, 
 
 function packageFailure(row: WorkerRow, { name, version, details }: ReportPackageStatus): { code: string; message: string } {
   const why = details?.["reason"] ?? details?.["message"] ?? details?.["error"];
-  const issued = typeof why === "string" ? why : "it did not say why";
+  const issued = typeof why === "string" ? why : "no reason given";
   return {
     code: "E.PKG.INVALID",
     message: `worker ${row.name} could not carry out the command about ${name} ${version}: ${issued}`,
@@ -89,8 +89,8 @@ const isInstallOf = (order: PackageCommand, one: { readonly name: string; readon
   order.type === "pkg.install" && order.name === one.name && order.version === one.version;
 
 /**
- * What it announces answers commands too: what was to come is there, what was to go is not. One that takes back another waits for that:
- * until the first is carried out the worker looks as if the second already were.
+ * What a worker announces answers commands too: a package was to be installed or removed, and is. A command that reverts an earlier one
+ * waits for that one: until then the worker looks like the second is done already.
  */
 export function closeFulfilledCommands(work: UnitOfWork, row: WorkerRow, about: WorkerDescription): WorkerRow {
   const installed = about.packages.filter(({ status }) => status === "installed");
@@ -110,7 +110,7 @@ export function closeFulfilledCommands(work: UnitOfWork, row: WorkerRow, about: 
 const isOpposite = (a: PackageCommand, b: PackageCommand): boolean =>
   a.type !== b.type && a.name === b.name && (a.version === null || b.version === null || a.version === b.version);
 
-/** The worker has heard that it drains, or that it no longer does. */
+/** The worker acknowledges a drain or its end. */
 export function handleDrainAck(work: UnitOfWork, context: DecisionContext, report: AcknowledgeDrain): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(report.worker, report.session);
   const row = connected === null ? null : work.worker(report.worker);
@@ -120,7 +120,7 @@ export function handleDrainAck(work: UnitOfWork, context: DecisionContext, repor
 }
 
 /**
- * What it was told before this word it has heard too, or need not hear any more: words that took each other back on their way to it, from
+ * An acknowledgement also covers what was sent before it: drains that reverted each other on their way here, from another scheduler,
  * another scheduler, are never sent.
  */
 function acknowledgedDrains(row: WorkerRow, { on, isToldAgain = false }: AcknowledgeDrain): (order: OpenCommand) => boolean {
@@ -131,21 +131,21 @@ function acknowledgedDrains(row: WorkerRow, { on, isToldAgain = false }: Acknowl
   return ({ id }) => acknowledged.has(id);
 }
 
-/** Whether it drains is said with every accept: whoever joins has heard it. */
+/** Whether it drains is part of every accepted join, so a joining worker knows it. */
 export const closeDrainCommands = (work: UnitOfWork, row: WorkerRow): WorkerRow =>
   closeCommands(work, row, ({ order }) => !isPackageCommand(order), { details: { toldAtJoin: true } });
 
 /**
- * A new session knows nothing of what the last one was told and has not answered; one that goes on may have lost its socket while a letter
- * was on its way to it. The door sends each command once a session.
+ * A new session knows nothing of unanswered commands of the last one; a resumed one may have lost its socket while mail was on its way. The
+ * door sends each command once per session.
  */
 export function resendCommands(work: UnitOfWork, row: WorkerRow, session: string): void {
   for (const { id, order } of readCondition(row.condition).orders ?? [])
     if (isPackageCommand(order)) work.emit({ type: "order", session, worker: row.id, tenant: row.tenant, id, order });
 }
 
-/** Nobody is left who would answer. */
+/** No session is left that could answer. */
 export const failOpenCommands = (work: UnitOfWork, row: WorkerRow): WorkerRow =>
   closeCommands(work, row, () => true, {
-    error: { code: "E.WORKER.LOST", message: `worker ${row.name} was lost before it answered; give the command again` },
+    error: { code: "E.WORKER.LOST", message: `worker ${row.name} was lost before it answered; send the command again` },
   });

@@ -1,5 +1,5 @@
-// A worker's session is up: new, of a restarted process, or the same one on a new socket. Whom we refuse, what its row and its connected worker
-// become. What it keeps of the attempts it held is decided in reconcile.ts.
+// A worker joins: new, after a restart, or with the same session on a new socket. Which joins are refused, and what its row and connection
+// become. Which attempts it keeps is decided in reconcile.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { JoinWorker } from "../../interface/command.ts";
@@ -90,12 +90,12 @@ const connectedWorker = (
   attempts,
 });
 
-/** What a session inherits: of the same process what it said last, of another one only which boots there were. */
+/** What a session inherits: of the same process its last report, of another one only the list of boots. */
 function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: string): WorkerCondition {
   const known = readCondition(before?.condition ?? "{}");
   const isSameBoot = before?.boot === boot;
   return {
-    // A new session says itself when it is not well; on a resumed one nothing is said twice.
+    // A new session reports itself when it is unhealthy; a resumed one does not repeat it.
     healthy: command.resumed === undefined || known.healthy,
     strain: isSameBoot ? known.strain : null,
     saturatedAt: known.saturatedAt,
@@ -109,7 +109,7 @@ function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: st
 }
 
 /**
- * The same session on a new socket: only what the rows still show as this session's can go on. Anything that came between (another
+ * The same session on a new socket: it can go on only if the rows still show it as the worker's. Anything in between (another
  * session, another process, the end of the lease, a kick) means that the worker must register and be compared anew.
  */
 function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
@@ -119,7 +119,7 @@ function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow |
       : before.boot !== command.boot
         ? "has another process by now"
         : readCondition(before.condition).session !== command.session
-          ? "has had another session since, or was sent away"
+          ? "has opened another session since, or was kicked"
           : before.phase === "lost" || before.due === null || before.due <= work.now
             ? "was silent for longer than its lease"
             : null;
@@ -128,8 +128,8 @@ function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow |
 }
 
 /**
- * Two processes with one instance id, as a cloned image has them: a boot that was superseded comes back while its successor is live. The
- * newest keeps its session, or the two would take it from each other for ever. Once that session is gone a former boot may return.
+ * Two processes with one instance id, as with a cloned image: a boot that was superseded joins again while its successor is live. The
+ * newest keeps its session; otherwise the two processes would keep replacing each other. Once it is gone a former boot may return.
  */
 function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
   if (before === null || command.boot === null || before.boot === command.boot || before.phase !== "online") return null;
@@ -138,7 +138,7 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
   const seconds = Math.round((work.now - before.joinedAt) / 1_000);
   const message = `another process with the instance id of worker ${command.name} has been live for ${seconds} s; give this one its own id`;
   work.incrementMetric("worker_cloned_total", { tenant: command.tenant });
-  // It dials again and again: said once, counted always.
+  // It tries again and again: recorded once, counted always.
   if (!known.clones.includes(command.boot)) {
     const condition = writeCondition({ ...known, clones: [...known.clones, command.boot] });
     work.put(applyWorkerTransition(before, { type: "note", condition }, work.now));
@@ -159,7 +159,7 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
 
 /** At most one live session: the one before, here or elsewhere, is over. */
 function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
-  // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
+  // Two sockets of one worker may join in one turn: the fleet does not show the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
     change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],
   );

@@ -1,10 +1,10 @@
-// Which packages came, changed or went between two announcements of a worker, for the fact that tells of the second. Pure.
+// Which packages were added, changed or removed between two announcements of a worker, for the fact about the second. Pure.
 
 import type { WorkerDescription } from "../../interface/command.ts";
 
 type Package = WorkerDescription["packages"][number];
 
-/** Part of the fact's data: nothing where nothing changed, as with most workers that come back. `before` is the text of the row. */
+/** Part of the fact's data: empty where nothing changed, as with most workers that join again. `before` is the text of the row. */
 export function packageChanges(before: string, after: WorkerDescription): { readonly changed?: readonly Package[] } {
   const { packages = [] } = JSON.parse(before) as Partial<WorkerDescription>;
   const had = new Map(packages.map((one) => [packageId(one), one.status]));

@@ -1,6 +1,6 @@
-// Attempts that a worker kept over a join without being able to report them. A moment later each that has not ended is sent again, as the
-// very dispatch it was: a worker that still runs it says so, one that has lost it runs it now. Without this a result that got lost with
-// the old connection would leave its task leased for as long as the worker beats.
+// Attempts that a worker kept over a join without being able to report them. A moment later the dispatch of each that has not ended is sent
+// again: a worker that still runs it reports so, one that has lost it runs it now. Without this a result that got lost with
+// the old connection would leave its task leased as long as the worker sends heartbeats.
 
 import { runOf } from "../../storage/rows.ts";
 import { sendDispatch } from "../delivery/dispatch.ts";
@@ -10,7 +10,7 @@ import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** Those whose time has come, a turn's worth of them. */
+/** Those that are due, limited per turn. */
 export function dueRechecks(context: DecisionContext, now: number): AttemptTimer[] {
   const { fleet, settings } = context;
   const due = fleet
@@ -22,7 +22,7 @@ export function dueRechecks(context: DecisionContext, now: number): AttemptTimer
 export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
   for (const { worker, task: id, fence } of dueRechecks(context, work.now)) {
     const connected = context.fleet.workers.get(worker);
-    // A beat or a join of this very turn: the floor does not show yet what it means.
+    // A heartbeat or a join of this very turn: the fleet does not show it yet.
     if (connected === undefined || work.changedWorkers.has(worker)) continue;
     isolate(runOf(id), () => {
       if (work.fleetChanges.some((change) => change.type === "release" && change.task === id && change.fence === fence)) return;

@@ -1,4 +1,4 @@
-// What the store thinks a worker runs against what its session says: the attempts that a join keeps, takes back or tells to stop.
+// Compares the attempts in the store with those a joining worker reports: which it keeps, which are taken back, which it must stop.
 
 import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
@@ -12,7 +12,7 @@ import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-/** A worker holds no more than it has slots for; a join settles all of them in one unit. */
+/** A worker holds no more than it has slots for; a join settles all of them in one change set. */
 export const heldAttemptsMax = 4096;
 
 interface JoinedWorker {
@@ -38,7 +38,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
     if (task === null || task.phase !== "leased" || task.worker !== command.worker) continue;
     const run = work.run(task.run);
     if (run === null) continue;
-    // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
+    // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
       takeBackAttempt(new RunProgress(work, context, run), task, reason);
       continue;
@@ -47,7 +47,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
     const node = context.plans.nodeOf(work, run, task);
     const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked }, work.now);
     work.put(deliverPendingAnswers(work, context, run, bound, command));
-    // A resumed session is the same one: for whoever reads the run's log nothing has changed, but that an ack is stored with it.
+    // A resumed session is the same one: nothing changes in the run's log, except that an ack is stored with it.
     if (command.resumed === undefined)
       work.recordRunFact(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
     else if (bound.acked && !task.acked)
@@ -57,7 +57,7 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
       run: task.run,
       fence: task.fence,
       nodeType: node.type,
-      // What a resumed session still owes an ack for gets its whole deadline anew: the frame goes again on the new socket.
+      // An attempt that a resumed session has not acked gets its whole deadline again: the dispatch is sent again on the new socket.
       grantedAt: acked ? (task.grantedAt ?? work.now) : work.now,
       acked,
       stored: acked,
@@ -76,15 +76,15 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
 function keepsAttempt({ command, before, boot }: JoinedWorker, reported: ReadonlyMap<TaskId, number>, task: TaskRow): boolean {
   // Nothing was lost between the two ends of a resumed session.
   if (command.resumed !== undefined) return task.boot === boot;
-  // One that cannot report is asked by its boot, while its lease lasts.
+  // For a worker that cannot report, the boot decides while its lease lasts.
   if (command.running === null) return task.boot === boot && before?.phase !== "lost";
   // A new process may name an attempt of the last one whose outcome it found in its outbox.
   return reported.get(task.id) === task.fence;
 }
 
 /**
- * Whether the worker has the dispatch. What a full join keeps it has named, or will be asked about. On a resumed session the connected worker knows
- * best, while it is there: a dispatch may have been sent after the door looked which ones are unacked.
+ * Whether the worker has the dispatch. After a full join it has reported it, or will be rechecked. For a resumed session the fleet knows
+ * best, if it has the session: a dispatch may have been sent after the door checked which ones are unacked.
  */
 function isAcked(
   work: UnitOfWork,

@@ -1,5 +1,5 @@
-// A worker says that it no longer keeps something: its document says so from now on, the task and the run that left it are told, and what
-// waits for it fails at once. What was never reported, or is another's by now, changes nothing.
+// A worker reports that it no longer has a resource: the document is marked, the fact is recorded for the run that left it, and tasks that
+// wait for it fail at once. A resource that was never reported, or belongs to another worker by now, changes nothing.
 
 import type { Fault } from "@astraflow/protocol";
 import type { ReportResourceRemoved } from "../../interface/command.ts";
@@ -14,7 +14,7 @@ import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { unknownSession } from "./heartbeat.ts";
 
-/** Tasks looked at for one resource; those further back in line are looked at in their turn, as every pinned task is. */
+/** Tasks checked for one resource; those further back in the queue are checked later, like every pinned task. */
 const waitingMax = 100;
 
 export function handleResourceRemoved(
@@ -41,7 +41,7 @@ export function handleResourceRemoved(
   return { of: "word", applied: true };
 }
 
-/** Whoever reads the run sees what it left and that it is gone. */
+/** Marks the artifact of the task, for readers of the run. */
 function markArtifactRemoved(work: UnitOfWork, { task: id }: ArtifactBody, resource: string, removed: string): void {
   const task = work.task(id);
   const artifacts = task === null ? undefined : readTaskState(task).artifacts;
@@ -49,7 +49,7 @@ function markArtifactRemoved(work: UnitOfWork, { task: id }: ArtifactBody, resou
   work.put(withTaskState(task, { artifacts: artifacts.map((one) => (one.resource === resource ? { ...one, removed } : one)) }));
 }
 
-/** Tasks that stand in line for this worker and no other. */
+/** Tasks that are queued for this worker alone. */
 export function tasksPinnedTo(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, limit: number): TaskId[] {
   const queues: string[] = [];
   for (const [route, requirements] of context.fleet.routes)

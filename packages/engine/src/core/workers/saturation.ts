@@ -1,5 +1,5 @@
-// How full the sessions of this fleet are. One that every look for a while has found without a free slot is saturated: said once, and once
-// when it has room again. Nothing is decided by it: work without a pin waits in the line of its route, so whoever has a free slot takes it.
+// How full the workers of this fleet are. One that every check for a while has found without a free slot is saturated: recorded once, and once
+// when it has a free slot again. Nothing is decided by it: tasks without a pin wait in the queue of their route for any free slot.
 
 import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
@@ -29,7 +29,7 @@ export function updateSaturation(work: UnitOfWork, context: DecisionContext, iso
   }
 }
 
-/** Says that a connected worker has become saturated (`since` it was full), or that it has a free slot again (null). */
+/** Records that a worker has become saturated (`since` it was full), or that it has a free slot again (null). */
 function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: number | null): void {
   const row: WorkerRow | null = work.worker(connected.worker);
   // Taken over by another scheduler: what this fleet thinks of it is the past.

@@ -1,4 +1,4 @@
-// Workers changing, leaving, drained, kicked and told something; the end of their boot's lease, and what becomes of the attempts they held.
+// Workers that change, leave, are drained, kicked or sent a vendor's frame; the end of a boot's lease, and what becomes of its attempts.
 // Joins are in join.ts, heartbeats in heartbeat.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
@@ -49,7 +49,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
   return { of: "worker", worker: connected.worker, draining: row.draining };
 }
 
-/** The socket is gone; the lease runs on, and so may the work. */
+/** The socket is gone; the lease runs on, and the attempts may too. */
 export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorker): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   if (connected === null) return { of: "word", applied: false };
@@ -84,7 +84,7 @@ export function drainWorker(work: UnitOfWork, context: DecisionContext, command:
   return { of: "worker", worker: row.id, draining: command.on, at: work.now };
 }
 
-/** Open until the worker has heard it, where it says that it has; else it is done: the scheduler keeps to it whatever the worker knows. */
+/** Open until the worker acknowledges it, if it will; otherwise done: the scheduler keeps to it in any case. */
 function recordDrainCommand(
   work: UnitOfWork,
   row: WorkerRow,
@@ -98,11 +98,11 @@ function recordDrainCommand(
   else recordEndedCommand(work, row, issued);
 }
 
-/** One that lacks room drains already and is told nothing. */
+/** A worker under resource pressure drains already and is not told. */
 const willAcknowledgeDrain = (row: WorkerRow): boolean =>
   acknowledgesDrains(readDescription(row)) && readCondition(row.condition).strain === null;
 
-/** Its session ends, wherever its socket is, and cannot be resumed. Its attempts stay its own while the lease lasts: it may come back. */
+/** Ends the worker's session, wherever its socket is; it cannot be resumed. Its attempts stay its own while the lease lasts. */
 export function kickWorker(work: UnitOfWork, context: DecisionContext, command: KickWorker): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
@@ -117,7 +117,7 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
   if (connected !== null) endSession(work, connected, why);
   else mailReset(work, context, row, why);
   // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
-  // scheduler with its socket hears before the letter count: the attempts are still its own.
+  // scheduler with its socket receives before the mail count: the attempts are still its own.
   if (command.command !== undefined) {
     const { command: id, by, corr, reason } = command;
     recordEndedCommand(
@@ -130,7 +130,7 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
   return { of: "worker", worker: row.id, draining: row.draining, at: work.now };
 }
 
-/** Nothing is kept of it: a worker that is not connected is not told later. */
+/** Not stored: a worker that is not connected does not get it later. */
 export function relayVendorFrame(work: UnitOfWork, context: DecisionContext, command: RelayVendorFrame): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
@@ -156,7 +156,7 @@ export function relayVendorFrame(work: UnitOfWork, context: DecisionContext, com
 }
 
 /**
- * The boot's lease is over. Its attempts are taken back by the sweep, some at a time, and tasks that wait for it alone are looked at again;
+ * The boot's lease is over. Its attempts are taken back by the sweep, some per turn, and tasks that wait for it alone are pinned anew;
  * the row stays due until none is left.
  */
 export function expireWorker(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, backAt: number): TaskId[] {
@@ -181,7 +181,7 @@ export function expireWorker(work: UnitOfWork, context: DecisionContext, worker:
   return held;
 }
 
-/** One attempt of a lost worker goes back into line; a task that waited for it goes elsewhere, or fails where it cannot. */
+/** One attempt of a lost worker is queued again; a task that waited for it is pinned anew, or fails where that is impossible. */
 export function takeBackFromLostWorker(work: UnitOfWork, context: DecisionContext, id: TaskId, worker: WorkerRow): boolean {
   const task: TaskRow | null = work.task(id);
   if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, context, task, worker);
