@@ -7,7 +7,6 @@ export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.
 export { searchTermFor } from "./documents/derived-names.ts";
 export { isConflict } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
-export { readVisiblePage } from "./documents/visible-page.ts";
 export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
@@ -29,7 +28,7 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
-export { actorOf, isOwnerOrAdmin } from "./identity/caller.ts";
+export { actorOf } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
@@ -112,7 +111,17 @@ export { planReplay, planRetry } from "./runs/run-replay.ts";
 export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
-export type { SavedViewRecord, SavedViewStore, StoredView } from "./saved-views/saved-view-store.ts";
+export type { StoredView } from "./saved-views/saved-view-store.ts";
+export {
+  createView,
+  deleteView,
+  type FoundView,
+  findView,
+  listViews,
+  replaceView,
+  type SavedViews,
+  type WantedView,
+} from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";

@@ -200,7 +200,7 @@ function routeHandlers(
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
     ...userHandlers({ ...options, people: services.users }),
     ...resourceHandlers(services.resources),
-    ...savedViewHandlers(services.savedViews, options),
+    ...savedViewHandlers(services.savedViews),
     ...systemHandlers(options),
   };
 }
