@@ -5,7 +5,6 @@ export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
-export { isConflict } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
 export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
@@ -28,7 +27,6 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
-export { actorOf } from "./identity/caller.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
@@ -124,8 +122,20 @@ export {
 } from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
-export { createUserAccounts, newUserRecord, type UserAccounts, userLimits } from "./users/user-accounts.ts";
-export type { User, UserChange, UserChangeResult } from "./users/user-store.ts";
+export { createUserAccounts, type UserAccounts, userLimits } from "./users/user-accounts.ts";
+export {
+  addRole,
+  changeOwnName,
+  changeOwnPassword,
+  createUser,
+  logoutUser,
+  removeRole,
+  resetPassword,
+  setActive,
+  type UserServices,
+  userNotFound,
+} from "./users/user-changes.ts";
+export type { User } from "./users/user-store.ts";
 export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {
   createVendorFrameRelay,
