@@ -10,7 +10,8 @@ import { createResourceBinder, type ResourceBinder } from "./resources/resource-
 import { createResourceRepository, type ResourceRepository } from "./resources/resource-repository.ts";
 import { createResourceRequirements, type ResourceRequirements } from "./resources/resource-requirements.ts";
 import { createRunServices, type RunServices } from "./runs/run-services.ts";
-import { createSavedViewStore, type SavedViewStore } from "./saved-views/saved-view-store.ts";
+import { createSavedViewStore } from "./saved-views/saved-view-store.ts";
+import type { SavedViews } from "./saved-views/saved-views.ts";
 import { createUserAccounts, type UserAccounts } from "./users/user-accounts.ts";
 import { createVendorFrameRelay, type VendorFrameRelay } from "./workers/vendor-frame-relay.ts";
 import type { WorkerServices } from "./workers/worker-services.ts";
@@ -41,7 +42,7 @@ export interface Services {
   readonly resourceBinder: ResourceBinder;
   readonly resourceRequirements: ResourceRequirements;
   readonly findLostResources: FindLostResources;
-  readonly savedViews: SavedViewStore;
+  readonly savedViews: SavedViews;
   readonly volatileEvents: VolatileEvents;
   readonly heartbeatWatch: HeartbeatWatch;
   readonly vendorFrames: VendorFrameRelay;
@@ -73,7 +74,7 @@ export function createServices(options: ServicesOptions): Services {
       whenManifestsStored: () => manifestRecorder.whenIdle(),
     }),
     findLostResources: createLostResourceFinder(options),
-    savedViews: createSavedViewStore(options),
+    savedViews: { store: createSavedViewStore(options), environment, digest: options.digest },
     volatileEvents: volatile,
     heartbeatWatch: createHeartbeatWatch({ ...options, volatile, isAlone }),
     vendorFrames,

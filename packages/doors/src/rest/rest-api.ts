@@ -19,6 +19,7 @@ import { runDetailHandlers } from "./runs/run-detail-routes.ts";
 import { runHandlers } from "./runs/run-routes.ts";
 import { savedViewHandlers } from "./saved-views/saved-view-routes.ts";
 import { type SystemRoutesOptions, systemHandlers } from "./system/system-routes.ts";
+import { auditHandlers } from "./users/audit-routes.ts";
 import { userHandlers } from "./users/user-routes.ts";
 import { enrolmentHandlers } from "./workers/enrolment-routes.ts";
 import { vendorFrameHandlers } from "./workers/vendor-frame-routes.ts";
@@ -198,9 +199,10 @@ function routeHandlers(
     ...enrolmentHandlers(workers, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...vendorFrameHandlers(workers, services.vendorFrames),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
-    ...userHandlers({ ...options, people: services.users }),
+    ...userHandlers({ ...options, accounts: services.users }),
+    ...auditHandlers(options),
     ...resourceHandlers(services.resources),
-    ...savedViewHandlers(services.savedViews, options),
+    ...savedViewHandlers(services.savedViews),
     ...systemHandlers(options),
   };
 }

@@ -26,8 +26,6 @@ import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending, isoTime } from "./run-view.ts";
 import { instanceIdOf } from "./worker-view.ts";
 
-export { nodeStatusByPhase } from "@astraflow/protocol";
-
 type StoredArtifact = NonNullable<TaskState["artifacts"]>[number];
 
 /** Whether an artifact can still be had, until when, and if not, why. */

@@ -8,7 +8,7 @@ import { registerIdempotencyKey } from "../documents/idempotency.ts";
 import { decodeDocumentCursor, encodeCursor } from "../documents/page-cursors.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import { actorOf, type Caller } from "../identity/caller.ts";
-import { isoTime, presentRunRef } from "../presentation/run-view.ts";
+import { isoTime, type presentRunRef } from "../presentation/run-view.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
 import { readWorkerNames } from "../workers/worker-finder.ts";
 import { replayRun, topLevelNodeOf } from "./run-replay.ts";

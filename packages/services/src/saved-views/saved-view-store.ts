@@ -1,8 +1,9 @@
-// The documents of saved views: a view under its id, its name as a document of its own (so that nobody has two of one name on one page), and
-// how many a tenant has (so that the limit holds however many ask at once). Who may see and change which is decided by the routes.
+// The documents of saved views: a view under its id, its name as a document of its own (so that a user has no two views of one name on one
+// page), and how many views a tenant has (so that the limit holds for concurrent requests).
 
-import type { AuditEntry, DocPut, StoreReader } from "@astraflow/engine";
+import type { AuditEntry, DocPut, DocRow, IdempotencyKey, StoreReader } from "@astraflow/engine";
 import { Fault, fault, type SavedView, viewLimits } from "@astraflow/protocol";
+import { type DocumentWrite, documentNameOf, readDocument, retryOnConflict, writeDocuments } from "../documents/documents.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import { createSemaphore } from "../environment/semaphore.ts";
 import type { Actor } from "../identity/caller.ts";
@@ -16,7 +17,6 @@ export interface StoredView {
   readonly record: SavedViewRecord;
   readonly rev: number;
 }
-type ViewIdempotencyKey = { readonly key: string; readonly digest: string };
 
 export interface SavedViewStore {
   find(tenant: string, id: string): Promise<{ readonly stored: StoredView | null; readonly head: number }>;
@@ -25,13 +25,13 @@ export interface SavedViewStore {
     readonly after?: string;
     readonly limit: number;
   }): Promise<{ readonly items: readonly StoredView[]; readonly next: string | null; readonly head: number }>;
-  create(actor: Actor, record: SavedViewRecord, ask: ViewIdempotencyKey | null): Promise<{ readonly repeated: boolean }>;
-  /** Conflicts where the view is in another revision by now. */
+  create(actor: Actor, record: SavedViewRecord, ask: IdempotencyKey | null): Promise<{ readonly repeated: boolean }>;
+  /** Rejects with E.CONFLICT if the view has another revision by now. */
   replace(actor: Actor, kept: StoredView, next: SavedViewRecord): Promise<{ readonly rev: number }>;
   remove(actor: Actor, kept: StoredView): Promise<void>;
 }
 
-/** Others may keep and remove views between our count and our write, but not for ever. */
+/** Other schedulers may change the count between our read and our write; we try this often. */
 const countAttemptsMax = 8;
 const countDocumentName = "all";
 
@@ -42,29 +42,20 @@ export interface SavedViewStoreOptions {
 }
 
 export function createSavedViewStore({ engineClient, reader, digest }: SavedViewStoreOptions): SavedViewStore {
-  const readDocument = async (tenant: string, collection: string, name: string) => {
-    const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
-    return { doc: items[0] ?? null, head };
-  };
   const readViewCount = async (tenant: string): Promise<{ views: number; rev: number }> => {
-    const { doc } = await readDocument(tenant, "viewcount", countDocumentName);
+    const { doc } = await readDocument(reader, tenant, "viewcount", countDocumentName);
     return doc === null ? { views: 0, rev: 0 } : { ...(JSON.parse(doc.body) as { views: number }), rev: doc.rev };
   };
   const nameDocumentKey = ({ ownerId, page, name }: SavedViewRecord): string =>
     digest(JSON.stringify(["view", ownerId, page, normalizeName(name)]));
   const find: SavedViewStore["find"] = async (tenant, id) => {
-    const { doc, head } = await readDocument(tenant, "view", id);
+    const { doc, head } = await readDocument(reader, tenant, "view", id);
     return { stored: doc === null ? null : parseView(doc), head };
   };
-  const write = async (actor: Actor, record: SavedViewRecord, words: ViewWrite) => {
-    try {
-      const answer = await engineClient.request({ type: "docs.write", ...actor, ...words });
-      if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
-      return answer;
-    } catch (why) {
+  const write = (actor: Actor, record: SavedViewRecord, words: DocumentWrite) =>
+    writeDocuments(engineClient, actor, words).catch((why: unknown) => {
       throw conflictingCollection(why) === "viewname" ? nameTaken(record) : why;
-    }
-  };
+    });
   const tenantLocks = new Map<string, ReturnType<typeof createSemaphore>>();
   const tenantLockOf = (tenant: string): ReturnType<typeof createSemaphore> => {
     const tenantLock = tenantLocks.get(tenant) ?? createSemaphore(1);
@@ -72,18 +63,18 @@ export function createSavedViewStore({ engineClient, reader, digest }: SavedView
     return tenantLock;
   };
   /**
-   * One after the other here: they would all be refused but one, and the audit would tell of refusals that nobody has heard. Once more where
-   * another scheduler has kept or removed a view meanwhile.
+   * Runs one change per tenant at a time: concurrent ones would conflict, and the audit would record refusals that no caller got. Tries again
+   * if another scheduler has changed the count meanwhile.
    */
   const withViewCount = <T>(tenant: string, act: (count: { views: number; rev: number }) => Promise<T>): Promise<T> =>
-    tenantLockOf(tenant)(async () => {
-      for (let attempts = 1; ; attempts += 1)
-        try {
-          return await act(await readViewCount(tenant));
-        } catch (why) {
-          if (conflictingCollection(why) !== "viewcount") throw why;
-          if (attempts >= countAttemptsMax) throw tooBusy(why);
-        }
+    tenantLockOf(tenant)(() =>
+      retryOnConflict(
+        countAttemptsMax,
+        async () => act(await readViewCount(tenant)),
+        (why) => conflictingCollection(why) === "viewcount",
+      ),
+    ).catch((why: unknown) => {
+      throw conflictingCollection(why) === "viewcount" ? tooBusy(why) : why;
     });
   const viewCountPut = (views: number, rev: number): DocPut => ({
     collection: "viewcount",
@@ -97,7 +88,7 @@ export function createSavedViewStore({ engineClient, reader, digest }: SavedView
     rev: 0,
     body: JSON.stringify({ viewId: record.id }),
   });
-  /** A name has one revision: it is given, and taken away. */
+  /** A name document is created and deleted, never changed, so its revision is 1. */
   const viewNameDrop = (record: SavedViewRecord) => ({ collection: "viewname", name: nameDocumentKey(record), rev: 1 });
 
   return {
@@ -108,7 +99,7 @@ export function createSavedViewStore({ engineClient, reader, digest }: SavedView
     },
     create: (actor, record, ask) =>
       withViewCount(actor.tenant, async ({ views, rev }) => {
-        // A repeat takes no room: what it asks for is there.
+        // A repeated request needs no room: its view exists already.
         if (views >= viewLimits.perTenantMax && (ask === null || (await find(actor.tenant, record.id)).stored === null))
           throw viewLimitReached();
         return write(actor, record, {
@@ -137,22 +128,11 @@ export function createSavedViewStore({ engineClient, reader, digest }: SavedView
   };
 }
 
-interface ViewWrite {
-  readonly puts: readonly DocPut[];
-  readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
-  readonly audit: AuditEntry;
-  readonly ask?: ViewIdempotencyKey | null;
-}
-
-/** Two names that look alike are one. */
+/** Names that look alike count as the same. */
 const normalizeName = (name: string): string => name.normalize("NFC").trim().toLowerCase();
 
-/** A document's id is `<tenant>/<collection>/<name>`. */
-const parseView = (doc: { id: string; tenant: string; collection: string; body: string; rev: number }): StoredView => ({
-  record: {
-    id: doc.id.slice(doc.tenant.length + doc.collection.length + 2),
-    ...(JSON.parse(doc.body) as Omit<SavedViewRecord, "id">),
-  },
+const parseView = (doc: DocRow): StoredView => ({
+  record: { id: documentNameOf(doc), ...(JSON.parse(doc.body) as Omit<SavedViewRecord, "id">) },
   rev: doc.rev,
 });
 
@@ -171,13 +151,13 @@ const viewAudit = (action: string, { id, name, page, shared }: SavedViewRecord):
   data: { name, page, shared },
 });
 
-/** The collection whose document was not as it was thought to be; null: it is no such refusal. */
+/** The collection of the document that was in conflict; null: it is no conflict. */
 const conflictingCollection = (why: unknown): unknown =>
   why instanceof Fault && why.code === "E.CONFLICT" ? (why.details?.["collection"] ?? null) : null;
 
 const nameTaken = ({ name, page }: SavedViewRecord): Fault =>
   fault("E.CONFLICT", `there is a view "${name.slice(0, 100)}" of ${page} already; choose another name or change that one`);
 const tooBusy = (cause: unknown): Fault =>
-  fault("E.STORE.BUSY", "too many views are kept or removed at this moment; nothing was changed, try again", undefined, cause);
+  fault("E.STORE.BUSY", "too many concurrent changes of saved views; nothing was changed, try again", undefined, cause);
 const viewLimitReached = (): Fault =>
-  fault("E.LIMIT.REACHED", `the tenant keeps ${viewLimits.perTenantMax} views, which is all it may; remove one first`);
+  fault("E.LIMIT.REACHED", `the limit of ${viewLimits.perTenantMax} saved views is reached; delete one first`);

@@ -15,7 +15,7 @@ import type { Catalogue, CatalogueCache } from "../catalogue/catalogue.ts";
 import { uuidFromText } from "../documents/derived-names.ts";
 
 /** Problems listed in one answer; further ones are only counted. */
-export const problemsMax = 100;
+const problemsMax = 100;
 
 /** Checks it as it would run: with the catalogue's schemas, ports and roles where the author left them out. */
 export const findProblemsIn = (workflow: Workflow, catalogue: Catalogue, options?: WorkflowCheckOptions): WorkflowProblem[] =>
@@ -85,7 +85,7 @@ export function checkPreviewSize(workflow: Workflow): Workflow {
 }
 
 /** Adds the id if the value is an object without one. */
-export function withDefaultId(value: JsonValue, id: string): JsonValue {
+function withDefaultId(value: JsonValue, id: string): JsonValue {
   const isNameless = typeof value === "object" && value !== null && !Array.isArray(value) && (value["id"] ?? null) === null;
   return isNameless ? { ...value, id } : value;
 }

@@ -1,55 +1,138 @@
-// A form with a file (multipart/form-data), read as it comes in: small fields are kept, the file is handed on and never held whole.
-// Only what a file's upload needs: no nested forms, no encodings of parts.
+// A form with a file (multipart/form-data), parsed as it arrives: small fields are collected, the file is passed on as a stream.
 
+import type { Readable } from "node:stream";
 import { Fault, fault } from "@astraflow/protocol";
+import { Dicer } from "@fastify/busboy";
 
 export interface FormFile {
   readonly filename: string;
   readonly mimeType: string | null;
-  /** Ends where the form does, and fails where what follows the file is wrong: whoever keeps the bytes then keeps nothing. */
+  /** Ends with the form, and fails if what follows the file is invalid, so that a caller does not keep the bytes of an invalid form. */
   readonly bytes: AsyncIterable<Buffer>;
 }
 
 export interface FormHandler<T> {
-  /** The part `file`; `fields` are those that stood before it and, once its bytes have been read, all. */
+  /** Called with the part `file`. `fields` has the fields before it and, once its bytes have been read, all of them. */
   onFile(file: FormFile, fields: Readonly<Record<string, string>>): Promise<T>;
 }
 
 const formLimits = { headBytesMax: 8 * 1024, fieldBytesMax: 16 * 1024, fieldsMax: 16 } as const;
 
-/** What `ears.file` made of the file. Throws where the form is not well formed, has no file, or has two. */
-export async function readMultipartForm<T>(
+/** Returns what `onFile` made of the file. Throws if the form is invalid, has no file, or has two. */
+export function readMultipartForm<T>(
   contentType: string | undefined,
   body: AsyncIterable<Buffer>,
   handler: FormHandler<T>,
 ): Promise<T> {
-  const boundary = readBoundary(contentType);
-  const partReader = createPartReader(body, Buffer.from(`\r\n--${boundary}`, "latin1"));
-  const fields: Record<string, string> = {};
-  const readField = async (name: string): Promise<void> => {
-    if (Object.keys(fields).length >= formLimits.fieldsMax) throw invalidForm("the form has too many fields");
-    fields[name] = await partReader.readFieldText(formLimits.fieldBytesMax);
-  };
-  const readPartHeaders = async () => parsePartHeaders(await partReader.readHeaderText(formLimits.headBytesMax));
-  async function* bytes(): AsyncGenerator<Buffer> {
-    yield* partReader.untilBoundary();
-    while (await partReader.hasNextPart()) {
-      const { name } = await readPartHeaders();
-      if (name === "file") throw invalidForm("the form has two files; send one");
-      await readField(name);
-    }
+  return new FormReader(readBoundary(contentType), handler).read(body);
+}
+
+class FormReader<T> {
+  readonly #dicer: Dicer;
+  readonly #handler: FormHandler<T>;
+  readonly #fields: Record<string, string> = {};
+  readonly #fieldsRead: Promise<void>[] = [];
+  readonly #failure = Promise.withResolvers<never>();
+  readonly #finished = Promise.withResolvers<void>();
+  #part: Readable | null = null;
+  #file: Promise<T> | null = null;
+
+  constructor(boundary: string, handler: FormHandler<T>) {
+    this.#handler = handler;
+    // The parser cuts longer headers; the margin lets us see that they are too long. Its types do not know this option.
+    const config = { boundary, maxHeaderSize: 2 * formLimits.headBytesMax };
+    this.#dicer = new Dicer(config);
+    this.#dicer.on("error", () => this.#fail(invalidForm("the form ends before its last boundary")));
+    this.#dicer.on("finish", () => this.#finished.resolve());
+    this.#dicer.on("part", (part: Readable) => {
+      this.#part = part;
+      part.on("error", () => undefined); // reported by whoever destroyed it
+      // A part without complete headers has no data: it is read to its end, so that this is noticed.
+      const failWithoutHeader = (): void => this.#fail(invalidForm("a part of the form has invalid headers"));
+      part.once("end", failWithoutHeader).resume();
+      part.once("header", (header: RawHeaders) => {
+        part.off("end", failWithoutHeader).pause();
+        try {
+          this.#startPart(part, parsePartHeaders(header));
+        } catch (why) {
+          this.#fail(why);
+        }
+      });
+    });
   }
 
-  for await (const _before of partReader.untilBoundary()) {
-    // What stands before the first boundary means nothing.
+  async read(body: AsyncIterable<Buffer>): Promise<T> {
+    this.#feed(body).catch((why: unknown) => this.#fail(why));
+    try {
+      await this.#end();
+      await Promise.all(this.#fieldsRead);
+    } catch (why) {
+      await this.#file; // fails with the same error, or with its own
+      throw why;
+    }
+    if (this.#file === null) throw invalidForm('the form has no part named "file"');
+    return this.#file;
   }
-  while (await partReader.hasNextPart()) {
-    const head = await readPartHeaders();
-    if (head.name === "file")
-      return handler.onFile({ filename: head.filename ?? "file", mimeType: head.mimeType, bytes: bytes() }, fields);
-    await readField(head.name);
+
+  /** The body is read to its end, so that the connection can be used again, but never closed here. */
+  async #feed(body: AsyncIterable<Buffer>): Promise<void> {
+    const chunks = body[Symbol.asyncIterator]();
+    for (;;) {
+      const { done, value } = await chunks.next().catch(throwBrokenOff);
+      if (done === true) break;
+      await Promise.race([this.#failure.promise, new Promise((resolve) => this.#dicer.write(value, resolve))]);
+    }
+    this.#dicer.end();
   }
-  throw invalidForm('the form has no part named "file"');
+
+  #end(): Promise<void> {
+    return Promise.race([this.#failure.promise, this.#finished.promise]);
+  }
+
+  #fail(why: unknown): void {
+    this.#failure.reject(why);
+    this.#part?.destroy(why as Error);
+  }
+
+  #startPart(part: Readable, { name, filename, mimeType }: PartHeaders): void {
+    if (name !== "file") return this.#readField(name, part);
+    if (this.#file !== null) throw invalidForm("the form has two files; send one");
+    const file = { filename: filename ?? "file", mimeType, bytes: this.#readFile(part) };
+    // The fields before the file have been parsed, but their streams deliver them a little later.
+    this.#file = Promise.all(this.#fieldsRead).then(() => this.#handler.onFile(file, this.#fields));
+    this.#file.catch((why: unknown) => this.#fail(why));
+  }
+
+  async *#readFile(part: Readable): AsyncGenerator<Buffer> {
+    try {
+      yield* part;
+    } catch (why) {
+      // The parser has its own error for a part that breaks off; ours says what is wrong with the form.
+      await this.#end();
+      throw why;
+    }
+    await this.#end();
+    await Promise.all(this.#fieldsRead);
+  }
+
+  #readField(name: string, part: Readable): void {
+    if (this.#fieldsRead.length >= formLimits.fieldsMax) throw invalidForm("the form has too many fields");
+    const chunks: Buffer[] = [];
+    let size = 0;
+    part.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > formLimits.fieldBytesMax) this.#fail(invalidForm("a field of the form is too long"));
+      else chunks.push(chunk);
+    });
+    part.resume();
+    const read = Promise.withResolvers<void>();
+    part.once("close", read.resolve);
+    part.once("end", () => {
+      this.#fields[name] = Buffer.concat(chunks).toString("utf8");
+      read.resolve();
+    });
+    this.#fieldsRead.push(read.promise);
+  }
 }
 
 export const isMultipart = (contentType: string | undefined): boolean =>
@@ -57,7 +140,7 @@ export const isMultipart = (contentType: string | undefined): boolean =>
 
 const invalidForm = (why: string) => fault("E.REQUEST.INVALID", why, { path: "body" });
 
-/** The caller went away: nobody hears this, and it is no fault of ours. */
+/** The client went away, so nobody gets this answer. */
 const throwBrokenOff = (cause: unknown): never => {
   if (cause instanceof Fault) throw cause;
   throw fault("E.REQUEST.INVALID", "the body broke off", { path: "body" }, cause);
@@ -84,23 +167,26 @@ function readBoundary(contentType: string | undefined): string {
   return boundary;
 }
 
+/** By lowercase name; each byte of a value is one character. */
+type RawHeaders = Readonly<Record<string, readonly string[]>>;
+
 interface PartHeaders {
   readonly name: string;
   readonly filename: string | null;
   readonly mimeType: string | null;
 }
 
-function parsePartHeaders(text: string): PartHeaders {
-  const lines = new Map<string, string>();
-  for (const line of text.split("\r\n").filter((one) => one !== "")) {
-    const colon = line.indexOf(":");
-    if (colon <= 0) throw invalidForm("a part of the form has a header that is none");
-    lines.set(line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1).trim());
-  }
-  const disposition = lines.get("content-disposition") ?? "";
+function parsePartHeaders(headers: RawHeaders): PartHeaders {
+  const valueOf = (name: string): string | undefined => {
+    const value = headers[name]?.at(-1);
+    return value === undefined ? undefined : Buffer.from(value, "latin1").toString("utf8");
+  };
+  const chars = Object.entries(headers).reduce((sum, [name, values]) => sum + name.length + values.join("").length, 0);
+  if (chars > formLimits.headBytesMax) throw invalidForm("a part of the form has headers that are too long");
+  const disposition = valueOf("content-disposition") ?? "";
   const name = headerParameter(disposition, "name");
   if (!/^form-data\b/i.test(disposition) || name === null) throw invalidForm("a part of the form has no name");
-  return { name, filename: readFilename(disposition), mimeType: lines.get("content-type") ?? null };
+  return { name, filename: readFilename(disposition), mimeType: valueOf("content-type") ?? null };
 }
 
 function headerParameter(header: string, name: string): string | null {
@@ -109,7 +195,7 @@ function headerParameter(header: string, name: string): string | null {
   return quoted === undefined ? (plain ?? null) : quoted.replaceAll(/\\(["\\])/g, "$1").replaceAll("%22", '"');
 }
 
-/** The last step of a path that an old browser sent whole; never empty. */
+/** The last step of the path that some browsers send; never empty. */
 function readFilename(disposition: string): string | null {
   const [, encoded] = /;\s*filename\*=utf-8''([^\s;]+)/i.exec(disposition) ?? [];
   const name = (encoded === undefined ? null : decodePercent(encoded)) ?? headerParameter(disposition, "filename");
@@ -120,71 +206,7 @@ function decodePercent(text: string): string | null {
   try {
     return decodeURIComponent(text);
   } catch {
-    // A name that is not well encoded is not worth refusing a file for: its plain form is taken.
+    // A badly encoded name is no reason to refuse a file: its plain form is used.
     return null;
   }
-}
-
-/** Bytes up to the next boundary, however they are cut into chunks. */
-function createPartReader(body: AsyncIterable<Buffer>, boundary: Buffer) {
-  const chunks = body[Symbol.asyncIterator]();
-  // A form begins with its boundary without the line end that stands before every other.
-  let buffered: Buffer = Buffer.from("\r\n", "latin1");
-  let isInPart = true;
-
-  const readMore = async (): Promise<void> => {
-    const { done, value } = await chunks.next().catch(throwBrokenOff);
-    if (done === true) throw invalidForm("the form ends before its last boundary");
-    buffered = buffered.length === 0 ? value : Buffer.concat([buffered, value]);
-  };
-  async function* untilBoundary(): AsyncGenerator<Buffer> {
-    while (isInPart) {
-      const at = buffered.indexOf(boundary);
-      // What may be the beginning of a boundary stays until more has come.
-      const safe = at >= 0 ? at : Math.max(0, buffered.length - boundary.length + 1);
-      const out = buffered.subarray(0, safe);
-      buffered = buffered.subarray(at >= 0 ? at + boundary.length : safe);
-      if (at >= 0) isInPart = false;
-      if (out.length > 0) yield out;
-      if (at < 0) await readMore();
-    }
-  }
-  return {
-    untilBoundary,
-    /** After a boundary: another part, or the end. */
-    async hasNextPart(): Promise<boolean> {
-      while (buffered.length < 2) await readMore();
-      if (buffered.subarray(0, 2).equals(Buffer.from("--"))) {
-        // Nothing that follows means anything; it is read, so that the connection can go on.
-        while ((await chunks.next().catch(throwBrokenOff)).done !== true);
-        return false;
-      }
-      if (!buffered.subarray(0, 2).equals(Buffer.from("\r\n")))
-        throw invalidForm("a boundary of the form is not followed by a line end");
-      isInPart = true;
-      return true;
-    },
-    async readHeaderText(bytesMax: number): Promise<string> {
-      for (;;) {
-        const end = buffered.indexOf("\r\n\r\n");
-        if (end >= 0 && end <= bytesMax) {
-          const text = buffered.subarray(2, Math.max(2, end)).toString("utf8");
-          buffered = buffered.subarray(end + 4);
-          return text;
-        }
-        if (buffered.length > bytesMax) throw invalidForm("a part of the form has headers that are too long");
-        await readMore();
-      }
-    },
-    async readFieldText(bytesMax: number): Promise<string> {
-      const parts: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of untilBoundary()) {
-        size += chunk.length;
-        if (size > bytesMax) throw invalidForm("a field of the form is too long");
-        parts.push(chunk);
-      }
-      return Buffer.concat(parts).toString("utf8");
-    },
-  };
 }
