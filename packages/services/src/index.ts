@@ -3,62 +3,182 @@
 export type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue/catalogue.ts";
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { portTypesOf } from "./catalogue/port-types.ts";
-export { readHandlers, type ReportedPackage } from "./catalogue/worker-handlers.ts";
+export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
-export { createEngineClient, faultFromData, type EngineClient } from "./environment/engine-client.ts";
+export { createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { createEventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
-export { createHeartbeatWatch, defaultHeartbeatMs, heartbeatEventData, type HeartbeatData, type HeartbeatWatch } from "./events/heartbeat-watch.ts";
+export {
+  createHeartbeatWatch,
+  defaultHeartbeatMs,
+  type HeartbeatData,
+  type HeartbeatWatch,
+  heartbeatEventData,
+} from "./events/heartbeat-watch.ts";
 export { CursorExpired, createLogTail, type FactEvents, type LogTail } from "./events/log-tail.ts";
-export { createVolatileEvents, type PublishedHeartbeat, type VolatileEvents, type VolatileListener, type WireFrameEvent, volatileEventJson } from "./events/volatile-events.ts";
-export { allGrants, grantsForRoles, rolesForGrants, tenantGrants, type CallerIdentity } from "./identity/identity.ts";
+export {
+  createVolatileEvents,
+  type PublishedHeartbeat,
+  type VolatileEvents,
+  type VolatileListener,
+  volatileEventJson,
+  type WireFrameEvent,
+} from "./events/volatile-events.ts";
+export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
 export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
 export { definitionDigestOf, isoTime, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./presentation/worker-view.ts";
-export { createDocumentBlobStore, measureBytes, missingBytesFault, type BlobRange, type BlobStore } from "./resources/blob-store.ts";
+export {
+  type BlobRange,
+  type BlobStore,
+  createDocumentBlobStore,
+  measureBytes,
+  missingBytesFault,
+} from "./resources/blob-store.ts";
 export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
 export { createLostResourceFinder, type FindLostResources, type LostResource } from "./resources/lost-resources.ts";
-export { chooseGrant, createResourceBinder, exposesValue, type ResourceBinder, type ResourceBindings, type ResourceRequirement, unavailableBindings } from "./resources/resource-bindings.ts";
+export {
+  chooseGrant,
+  createResourceBinder,
+  exposesValue,
+  type ResourceBinder,
+  type ResourceBindings,
+  type ResourceRequirement,
+  unavailableBindings,
+} from "./resources/resource-bindings.ts";
 export { createGrant, deleteGrant, findGrant, listGrants } from "./resources/resource-grants.ts";
-export { deleteResource, findResource, listResources, prepareCreation, type ResourceRepository, uploadLimits } from "./resources/resource-repository.ts";
+export {
+  deleteResource,
+  findResource,
+  listResources,
+  prepareCreation,
+  type ResourceRepository,
+  uploadLimits,
+} from "./resources/resource-repository.ts";
 export type { ResourceRequirements } from "./resources/resource-requirements.ts";
-export { grantIdPrefix, grantPut, resourcePut, type ResourceGrantRecord, type ResourceRecord } from "./resources/resource-store.ts";
-export { abortUpload, completeUpload, createUpload, findUpload, presentUpload, putUploadPart, withPartAdded } from "./resources/resource-uploads.ts";
+export {
+  grantIdPrefix,
+  grantPut,
+  type ResourceGrantRecord,
+  type ResourceRecord,
+  resourcePut,
+} from "./resources/resource-store.ts";
+export {
+  abortUpload,
+  completeUpload,
+  createUpload,
+  findUpload,
+  presentUpload,
+  putUploadPart,
+  withPartAdded,
+} from "./resources/resource-uploads.ts";
 export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
 export { explainPlacement } from "./runs/placement.ts";
 export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
-export { cancelRun, rebindRun, replayWithAudit, retryNode, retryWithAudit, skipNode, type ControlledRun, type NodeChange } from "./runs/run-control.ts";
+export {
+  type ControlledRun,
+  cancelRun,
+  type NodeChange,
+  rebindRun,
+  replayWithAudit,
+  retryNode,
+  retryWithAudit,
+  skipNode,
+} from "./runs/run-control.ts";
 export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
 export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";
-export { findRun, listRunArtifacts, listRunBindings, listRunEvents, listRuns, readNode, readRun, readRunAt, readRunDefinition, readTaskPage } from "./runs/run-reader.ts";
+export {
+  findRun,
+  listRunArtifacts,
+  listRunBindings,
+  listRunEvents,
+  listRuns,
+  readNode,
+  readRun,
+  readRunAt,
+  readRunDefinition,
+  readTaskPage,
+} from "./runs/run-reader.ts";
 export { planReplay, planRetry } from "./runs/run-replay.ts";
 export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
 export type { StoredView } from "./saved-views/saved-view-store.ts";
-export { createView, deleteView, findView, listViews, replaceView, type FoundView, type SavedViews, type WantedView } from "./saved-views/saved-views.ts";
+export {
+  createView,
+  deleteView,
+  type FoundView,
+  findView,
+  listViews,
+  replaceView,
+  type SavedViews,
+  type WantedView,
+} from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { createUserAccounts, type UserAccounts, userLimits } from "./users/user-accounts.ts";
-export { addRole, changeOwnName, changeOwnPassword, createUser, logoutUser, removeRole, resetPassword, setActive, type UserServices, userNotFound } from "./users/user-changes.ts";
+export {
+  addRole,
+  changeOwnName,
+  changeOwnPassword,
+  createUser,
+  logoutUser,
+  removeRole,
+  resetPassword,
+  setActive,
+  type UserServices,
+  userNotFound,
+} from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";
 export { countedTasksMax, readScaling } from "./workers/capacity.ts";
-export { createVendorFrameRelay, isVendorType, type ReceivedVendorFrame, type VendorFrameRelay, vendorRelayLimits } from "./workers/vendor-frame-relay.ts";
-export { findCommand, kickWorker, sendVendorFrame, sendWorkerCommand, setDraining, type SentCommand } from "./workers/worker-commands.ts";
-export { enrolWorker, enrolmentOf, signOfLifeOf, type Enrolment } from "./workers/worker-enrolment.ts";
+export {
+  createVendorFrameRelay,
+  isVendorType,
+  type ReceivedVendorFrame,
+  type VendorFrameRelay,
+  vendorRelayLimits,
+} from "./workers/vendor-frame-relay.ts";
+export {
+  findCommand,
+  kickWorker,
+  type SentCommand,
+  sendVendorFrame,
+  sendWorkerCommand,
+  setDraining,
+} from "./workers/worker-commands.ts";
+export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
 export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
 export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
-export { deleteWorkflow, diffDrafts, draftProblems, editDraft, replaceWorkflow, rollbackWorkflow, saveWorkflow, setPreview, type RevisionCheck, type WrittenWorkflow } from "./workflows/workflow-drafts.ts";
+export {
+  deleteWorkflow,
+  diffDrafts,
+  draftProblems,
+  editDraft,
+  type RevisionCheck,
+  replaceWorkflow,
+  rollbackWorkflow,
+  saveWorkflow,
+  setPreview,
+  type WrittenWorkflow,
+} from "./workflows/workflow-drafts.ts";
 export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
 export type { WorkflowServices } from "./workflows/workflow-services.ts";
 export { staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
 export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
 export { publishVersion } from "./workflows/workflow-versions.ts";
-export { presentDraft, presentDraftChange, presentPackageVersion, presentVersion, presentWorkflow, presentWorkflowPackage, workflowEtag } from "./workflows/workflow-view.ts";
+export {
+  presentDraft,
+  presentDraftChange,
+  presentPackageVersion,
+  presentVersion,
+  presentWorkflow,
+  presentWorkflowPackage,
+  workflowEtag,
+} from "./workflows/workflow-view.ts";

@@ -1,16 +1,25 @@
-// So much of one kind of work at a time, whoever asks: what is dear must not take the house from everybody else.
+// Limits how many calls of an expensive operation run at once; the rest wait in order.
 
-/** Lets so many work at a time; the rest in the order they came. */
-export function createSemaphore(max: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
+import { FifoQueue } from "@astraflow/protocol";
+
+export interface SemaphoreOptions {
+  /** Calls that may wait; one more rejects with `overloadFault`. Without it the number is not limited. */
+  readonly queuedMax: number;
+  readonly overloadFault: () => Error;
+}
+
+export function createSemaphore(max: number, options?: SemaphoreOptions): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting = new FifoQueue<() => void>();
   let running = 0;
   return async (work) => {
-    if (running >= max) await new Promise<void>((wake) => waiting.push(wake));
-    else running += 1;
+    if (running >= max) {
+      if (options !== undefined && waiting.size >= options.queuedMax) throw options.overloadFault();
+      await new Promise<void>((wake) => waiting.push(wake));
+    } else running += 1;
     try {
       return await work();
     } finally {
-      // Whoever waits takes the place over, so that nobody slips in between.
+      // The next in the queue takes over the slot, so that no new call gets in between.
       const next = waiting.shift();
       if (next === undefined) running -= 1;
       else next();
