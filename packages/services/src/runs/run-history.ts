@@ -117,7 +117,7 @@ async function foldRunTo(reader: StoreReader, request: FoldRequest, before: Cach
     const known = page.items.filter(({ position }) => position <= at);
     folding.add(known);
     if (folding.textChars > charsMax)
-      throw tooLargeFault(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, {
+      throw tooLargeFault(`the history of run ${run} up to ${at} is too large to rebuild (limit ${charsMax} characters)`, {
         run,
         at,
         charsMax,
@@ -134,10 +134,10 @@ async function foldRunTo(reader: StoreReader, request: FoldRequest, before: Cach
 }
 
 const tooLargeFault = (what: string, details: Readonly<Record<string, unknown>>) =>
-  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier moment`, details);
+  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier position`, details);
 
 const historyExpiredFault = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
-  fault("E.CURSOR.EXPIRED", `the facts of run ${run} up to ${at} are no longer all kept; read the run as it is now`, {
+  fault("E.CURSOR.EXPIRED", `the history of run ${run} up to ${at} has been deleted; read its current state`, {
     floor,
     head,
   });
