@@ -6,7 +6,7 @@ import { Fault, faultCodes } from "@astraflow/protocol";
 import type { EngineClient } from "../environment/engine-client.ts";
 import type { Caller } from "../identity/caller.ts";
 
-/** Does the work; where it is refused the audit gets the order with the refusal's code. Such as failed for want of a store is no verdict. */
+/** Does the work; where it is refused the audit gets the order with the refusal's code. Failures of the store or engine (5xx) are not recorded. */
 export async function auditRefusal<T>(
   engineClient: EngineClient,
   caller: Caller,
@@ -18,7 +18,7 @@ export async function auditRefusal<T>(
   } catch (why) {
     if (!(why instanceof Fault) || faultCodes[why.code].http >= 500) throw why;
     const { tenant, user: by } = caller.identity;
-    // Where this cannot be stored the caller hears that instead, and asks again: a refusal that nobody can find later was none.
+    // If the refusal cannot be stored, the caller gets that error and can retry.
     await engineClient.request({
       type: "docs.write",
       tenant,

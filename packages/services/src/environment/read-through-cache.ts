@@ -1,11 +1,12 @@
-// What is remembered of documents that every request needs: a second old at most where somebody asks, older only while the store is away.
+// A cache of documents that every request needs: at most a second old, and older only while the store is unreachable.
 
+import { LruMap } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "./service-environment.ts";
 
 export const cacheLimits = {
-  /** How old what is remembered may be when it is asked for. */
+  /** How old a value may be before it is read again. */
   freshMs: 1_000,
-  /** While the store is away, who was in stays in for this long. */
+  /** How long a cached value stays valid while the store is unreachable. */
   staleMsMax: 600_000,
   entriesMax: 10_000,
 } as const;
@@ -15,28 +16,23 @@ interface CachedValue<T> {
   readonly at: number;
 }
 
-/** A name that was forgotten while we looked is looked at again, but not for ever. */
+/** A value that was invalidated during its read is read again, at most this often. */
 const loadAttemptsMax = 3;
 
-/** Answers of the store by name, the oldest forgotten first; one look at a time for each name. */
+/** Values by name; the oldest are dropped first, and each name is read by one reader at a time. */
 export function createReadThroughCache<T>(readValue: (name: string) => Promise<T>, clock: ServiceEnvironment["clock"]) {
-  const cached = new Map<string, CachedValue<T>>();
+  const cached = new LruMap<string, CachedValue<T>>({ entriesMax: cacheLimits.entriesMax, touchOnGet: false });
   const loading = new Map<string, Promise<void>>();
   const load = (name: string): Promise<void> => {
     const inFlight = loading.get(name);
     if (inFlight !== undefined) return inFlight;
-    // As old as the moment it was asked for: what changes meanwhile is not in it.
+    // Its age counts from before the read: later changes are not in the value.
     const at = clock.monotonic();
     const currentLoad: Promise<void> = readValue(name)
       .then((value) => {
-        // Forgotten while we looked: what we saw may be from before the change.
+        // Invalidated during the read: the value may be from before the change.
         if (loading.get(name) !== currentLoad) return;
-        cached.delete(name);
         cached.set(name, { value, at });
-        for (const oldest of cached.keys()) {
-          if (cached.size <= cacheLimits.entriesMax) break;
-          cached.delete(oldest);
-        }
       })
       .finally(() => {
         if (loading.get(name) === currentLoad) loading.delete(name);
@@ -47,7 +43,7 @@ export function createReadThroughCache<T>(readValue: (name: string) => Promise<T
   return {
     get: (name: string) => cached.get(name),
     load,
-    /** Where the store is away, what is remembered has to do; where nothing is, its fault is the answer. */
+    /** If the store is unreachable a cached value is used; without one the fault is thrown. */
     async refresh(name: string): Promise<void> {
       for (let attempts = 0; attempts < loadAttemptsMax; attempts += 1) {
         const cachedValue = cached.get(name);

@@ -47,11 +47,10 @@ const namePattern = /^[A-Za-z0-9_-]{1,128}(\.[0-9]{1,6})?$/;
 
 /** What was not made here is a bug, and must never become a path. */
 export function assertBlobKey({ tenant, name }: BlobKey): void {
-  if (!tenantPattern.test(tenant) || !namePattern.test(name)) throw new Error("this is no place of a blob");
+  if (!tenantPattern.test(tenant) || !namePattern.test(name)) throw new Error("invalid blob key (tenant or name)");
 }
 
-export const missingBytesFault = (): Fault =>
-  fault("E.NOT_FOUND", "the bytes of this resource are not where this scheduler keeps them");
+export const missingBytesFault = (): Fault => fault("E.NOT_FOUND", "the content of this resource is missing from the blob store");
 
 /** Counts and hashes what passes; throws as soon as it is too much. */
 export async function* measureBytes(

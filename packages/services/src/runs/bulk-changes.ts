@@ -1,5 +1,5 @@
-// Changes of many runs at once: one document each, with the filter, a cursor and the counts, worked off page by page. Whoever dies in between
-// is followed by whoever finds the document idle; each run is changed by a command that does nothing the second time.
+// Changes of many runs at once: one document each, with the filter, a cursor and the counts, worked off page by page. If a
+// scheduler dies, another one takes over the idle document; each run is changed by an idempotent command.
 
 import type { DocRow, IdempotencyKey, RunRow, StoreReader } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
@@ -187,14 +187,14 @@ export function createBulkChanges({
       }
       polledTenants.add(tenant);
     };
-    // What goes wrong with one is not the next one's trouble.
+    // A failure for one tenant must not stop the others.
     for (const tenant of tenants) await pollTenant(tenant).catch(logPollFailure);
     for (const [id, { tenant }] of lastSeenRevisions)
       if (polledTenants.has(tenant) && !found.has(id)) lastSeenRevisions.delete(id);
   };
   let isPolling = false;
   const stopPolling = environment.timers.every(bulkLimits.pollMs, () => {
-    // On a slow store a look takes longer than this; another beside it would make it slower still.
+    // On a slow store a poll takes longer than the interval; a second one would make it slower still.
     if (isPolling) return;
     isPolling = true;
     void resumeStalled()
@@ -241,7 +241,7 @@ export function createBulkChanges({
       if (isRepeated) {
         const before = await find(tenant, id);
         if (before !== null) return before;
-        throw fault("E.NOT_FOUND", "the change of many runs under this key is over and no longer kept; use a new key");
+        throw fault("E.NOT_FOUND", "the bulk change of this Idempotency-Key has expired; use a new key");
       }
       startProcessing(tenant, id, rev, initial);
       return presentBulk(id, initial);
@@ -280,7 +280,7 @@ async function changeRun(applyChange: ApplyBulkChange, id: string, body: BulkDoc
     const isNamed = newRun !== undefined && started.length < bulkLimits.startedRunsMax;
     return { ...counted, changed: body.changed + 1, started: isNamed ? [...started, { runId: run.id, newRun }] : started };
   } catch (why) {
-    // What is refused for one run is told and keeps nobody else; a store or engine that is away stops the work until it is back.
+    // A refusal is recorded for that run only; a store or engine failure stops the whole change until it is back.
     if (!(why instanceof Fault) || transientFaultCodes.has(why.code)) throw why;
     const refusals = [...body.refusals, { runId: run.id, code: why.code, message: why.message }].slice(0, bulkLimits.refusalsMax);
     return { ...counted, refused: body.refused + 1, refusals };

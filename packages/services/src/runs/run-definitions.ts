@@ -1,6 +1,5 @@
-// Workflows as they are submitted, made ready for the engine: filled in from the catalogue, checked, in their canonical text, with its digest.
-// All of it depends on the definition and the catalogue alone, and most submits repeat one, so the last few are remembered. Nothing here
-// knows runs or tenants.
+// Workflows prepared for the engine: completed from the catalogue, checked, as canonical text with its digest. All of it depends only on the
+// definition and the catalogue, and most starts repeat a definition, so the last few are cached.
 
 import {
   canonicalJson,
@@ -10,7 +9,7 @@ import {
   resolveFromCatalogue,
   type WorkflowCheckOptions,
 } from "@astraflow/graph";
-import type { Workflow } from "@astraflow/protocol";
+import { LruMap, type Workflow } from "@astraflow/protocol";
 
 /** A workflow with errors may not run, so its text and digest are left empty. */
 export interface CheckedDefinition {
@@ -25,41 +24,31 @@ export interface CheckedDefinition {
 
 export const definitionCacheLimits = {
   entriesMax: 64,
-  /** Characters of one definition; larger ones are made ready each time. */
+  /** Characters of one definition; larger ones are prepared each time. */
   charsMax: 256 * 1024,
 } as const;
 
 interface CachedDefinition {
   readonly definition: CheckedDefinition;
-  /** What it was checked against; another catalogue may say otherwise. */
+  /** The catalogue it was checked against. */
   readonly catalogue: PackageCatalogue;
   /** Decides how bad an unknown package is. */
   readonly allowUnknown: boolean;
 }
 
-/** Found again only where it is the same word for word: blanks are gone by then, another order of keys is another text. */
+/** Found by its exact JSON text: another order of keys is another text. */
 export function createDefinitionCache(
   digest: (text: string) => string,
 ): (workflow: Workflow, catalogue: PackageCatalogue, options?: WorkflowCheckOptions) => CheckedDefinition {
-  const cached = new Map<string, CachedDefinition>();
+  const cached = new LruMap<string, CachedDefinition>({ entriesMax: definitionCacheLimits.entriesMax });
   return (workflow, catalogue, { allowUnknown = false } = {}) => {
     const text = JSON.stringify(workflow);
     const found = cached.get(text);
-    if (found !== undefined) {
-      // Put last again: the first is the one that was longest unused.
-      cached.delete(text);
-      if (found.catalogue === catalogue && found.allowUnknown === allowUnknown) {
-        cached.set(text, found);
-        return found.definition;
-      }
-    }
+    if (found?.catalogue === catalogue && found.allowUnknown === allowUnknown) return found.definition;
+    cached.delete(text);
     const definition = prepareDefinition(workflow, catalogue, { allowUnknown }, digest);
-    if (text.length > definitionCacheLimits.charsMax || definition.body === "") return definition;
-    cached.set(text, { definition, catalogue, allowUnknown });
-    for (const oldest of cached.keys()) {
-      if (cached.size <= definitionCacheLimits.entriesMax) break;
-      cached.delete(oldest);
-    }
+    if (text.length <= definitionCacheLimits.charsMax && definition.body !== "")
+      cached.set(text, { definition, catalogue, allowUnknown });
     return definition;
   };
 }

@@ -2,7 +2,7 @@
 // was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
 
 import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
-import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
+import { fault, LruMap, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
 import { createSemaphore } from "../environment/semaphore.ts";
 import { runNotFound } from "./run-faults.ts";
 
@@ -51,14 +51,13 @@ interface FoldedRun {
 type FoldLimits = { readonly [Name in "factsMax" | "charsMax"]: number };
 
 export function createRunHistory(reader: StoreReader, { factsMax, charsMax }: FoldLimits = historyLimits): RunHistory {
-  const cache = new Map<string, CachedFold>();
+  const cache = new LruMap<string, CachedFold>({ entriesMax: historyLimits.cachedMax, touchOnGet: false });
   const runLimited = createSemaphore(historyLimits.concurrentMax);
 
   const cacheFold = (key: string, one: CachedFold): void => {
     cache.delete(key);
     if (one.fold.tasks.size > historyLimits.cachedTasksMax || one.chars > historyLimits.cachedCharsMax) return;
     cache.set(key, one);
-    if (cache.size > historyLimits.cachedMax) cache.delete(cache.keys().next().value as string);
   };
 
   return {
@@ -118,7 +117,7 @@ async function foldRunTo(reader: StoreReader, request: FoldRequest, before: Cach
     const known = page.items.filter(({ position }) => position <= at);
     folding.add(known);
     if (folding.textChars > charsMax)
-      throw tooLargeFault(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, {
+      throw tooLargeFault(`the history of run ${run} up to ${at} is too large to rebuild (limit ${charsMax} characters)`, {
         run,
         at,
         charsMax,
@@ -135,10 +134,10 @@ async function foldRunTo(reader: StoreReader, request: FoldRequest, before: Cach
 }
 
 const tooLargeFault = (what: string, details: Readonly<Record<string, unknown>>) =>
-  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier moment`, details);
+  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier position`, details);
 
 const historyExpiredFault = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
-  fault("E.CURSOR.EXPIRED", `the facts of run ${run} up to ${at} are no longer all kept; read the run as it is now`, {
+  fault("E.CURSOR.EXPIRED", `the history of run ${run} up to ${at} has been deleted; read its current state`, {
     floor,
     head,
   });

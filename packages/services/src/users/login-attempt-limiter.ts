@@ -1,10 +1,12 @@
-// The brake on wrong passwords: so many per user and per address within a while, counted before the password is looked at, so that
-// guesses at the same time count too. In memory of one process; where several schedulers run, each has its own.
+// Limits login attempts per user and per address. They are counted before the password is checked, so that concurrent guesses count too. In
+// the memory of one process: each scheduler has its own counts.
+
+import { LruMap } from "@astraflow/protocol";
 
 export interface LoginAttemptLimiter {
-  /** Counts a try. Milliseconds to wait, or 0: go on. */
+  /** Counts an attempt. Returns the milliseconds to wait; 0: go on. */
   countAttempt(keys: readonly LoginAttemptKey[]): number;
-  /** The try was right after all: it does not count. */
+  /** The password was right, so the attempt does not count. */
   uncountAttempt(keys: readonly LoginAttemptKey[]): void;
 }
 
@@ -18,23 +20,21 @@ export const loginAttemptLimits = {
   userAttemptsMax: 10,
   /** People behind one proxy share an address. */
   addressAttemptsMax: 50,
-  /** Names remembered at once. Beyond, the oldest are forgotten: who can make so many has found a slower way anyway. */
+  /** Users and addresses counted at once; beyond that the oldest are dropped. */
   keysMax: 20_000,
 } as const;
 
 export function createLoginAttemptLimiter(ticks: () => number): LoginAttemptLimiter {
-  const windows = new Map<string, { since: number; count: number }>();
+  const windows = new LruMap<string, { since: number; count: number }>({
+    entriesMax: loginAttemptLimits.keysMax,
+    touchOnGet: false,
+  });
 
   const windowOf = (name: string, now: number) => {
     const found = windows.get(name);
     if (found !== undefined && now - found.since < loginAttemptLimits.windowMs) return found;
-    windows.delete(name);
     const fresh = { since: now, count: 0 };
     windows.set(name, fresh);
-    for (const oldest of windows.keys()) {
-      if (windows.size <= loginAttemptLimits.keysMax) break;
-      windows.delete(oldest);
-    }
     return fresh;
   };
 

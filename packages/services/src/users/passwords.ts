@@ -3,6 +3,7 @@
 
 import { type ScryptOptions, scrypt, timingSafeEqual } from "node:crypto";
 import { fault } from "@astraflow/protocol";
+import { createSemaphore } from "../environment/semaphore.ts";
 
 export interface PasswordCost {
   /** Memory is 128 * n * r bytes. */
@@ -32,7 +33,10 @@ const concurrentMax = 2;
 const queuedMax = 64;
 
 export function createPasswordHasher({ ids, cost = defaultCost }: PasswordHasherOptions): PasswordHasher {
-  const runLimited = createBoundedSemaphore();
+  const runLimited = createSemaphore(concurrentMax, {
+    queuedMax,
+    overloadFault: () => fault("E.OVERLOADED", "too many logins at the moment; try again"),
+  });
   const dummyHash = encodeHash(cost, "nobody", Buffer.alloc(digestBytes));
   return {
     async hash(password) {
@@ -56,7 +60,7 @@ const encodeHash = ({ n, r, p }: PasswordCost, salt: string, digest: Buffer): st
 function decodeHash(storedHash: string): { cost: PasswordCost; salt: string; digest: Buffer } {
   const [of, n, r, p, salt = "", text = ""] = storedHash.split("$");
   const digest = Buffer.from(text, "base64url");
-  if (of !== "scrypt" || digest.length !== digestBytes) throw new Error("a password is kept in a form that is not known here");
+  if (of !== "scrypt" || digest.length !== digestBytes) throw new Error("unknown password hash format in the store");
   return { cost: { n: Number(n), r: Number(r), p: Number(p) }, salt, digest };
 }
 
@@ -68,24 +72,4 @@ function computeScrypt(password: string, salt: string, { n, r, p }: PasswordCost
       problem === null ? resolve(digest) : reject(problem),
     );
   });
-}
-
-/** A few at once, a few more in a queue, the others come back later. */
-function createBoundedSemaphore(): <T>(work: () => Promise<T>) => Promise<T> {
-  const queue: (() => void)[] = [];
-  let running = 0;
-  return async (work) => {
-    if (running >= concurrentMax) {
-      if (queue.length >= queuedMax) throw fault("E.OVERLOADED", "too many people sign in at this moment; try again");
-      await new Promise<void>((resolve) => void queue.push(resolve));
-    } else running += 1;
-    try {
-      return await work();
-    } finally {
-      // Whoever is next takes over the place, so that nobody slips in between.
-      const next = queue.shift();
-      if (next === undefined) running -= 1;
-      else next();
-    }
-  };
 }

@@ -207,7 +207,7 @@ function revokeToken(user: User, jti: string, exp: number, now: number): User {
 const wrongCredentials = (): Fault => fault("E.AUTH.CREDENTIALS", "the name or the password is wrong, or the user is locked out");
 
 const tooManyAttempts = (waitMs: number): Fault =>
-  fault("E.AUTH.THROTTLED", `there were too many wrong passwords; come back in ${Math.ceil(waitMs / 1_000)} s`, {
+  fault("E.AUTH.THROTTLED", `too many wrong passwords; try again in ${Math.ceil(waitMs / 1_000)} s`, {
     retryAfterMs: Math.ceil(waitMs),
   });
 

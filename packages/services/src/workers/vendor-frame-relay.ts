@@ -1,5 +1,5 @@
-// Frames of vendors (`ext.vendor.*`) on their way from workers to whoever listens: a ring of the latest ones per tenant and type, and its readers.
-// Nothing here looks into a payload or is stored. How a reader is connected is the REST door's business, the way to a worker the engine's.
+// Vendor frames (`ext.vendor.*`) from workers to their readers: a ring buffer of the latest ones per tenant and type. Payloads are not
+// inspected, and nothing is stored.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
@@ -126,16 +126,16 @@ export function createVendorFrameRelay({
   const ringsOf = (tenant: string): FrameRing[] => [...rings.values()].filter((ring) => ring.tenant === tenant);
 
   const capacityFault = (tenant: string, type: string): Fault | null => {
-    if (isClosed) return fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor");
+    if (isClosed) return fault("E.SHUTTING_DOWN", "this scheduler is shutting down; reconnect");
     const own = ringsOf(tenant);
     if (own.reduce((sum, ring) => sum + ring.readers.size, 0) >= limits.readersPerTenantMax)
-      return fault("E.OVERLOADED", `this tenant has ${limits.readersPerTenantMax} readers of extensions already`);
+      return fault("E.OVERLOADED", `this tenant already has ${limits.readersPerTenantMax} extension readers`);
     if (rings.has(ringKey(tenant, type))) return null;
     // A ring that only waits for a reader makes room.
     if (own.length >= limits.ringsPerTenantMax && !own.some(isIdle))
       return fault("E.OVERLOADED", `this tenant reads ${limits.ringsPerTenantMax} types of extensions already`);
     if (rings.size >= limits.ringsMax && ![...rings.values()].some(isIdle))
-      return fault("E.OVERLOADED", "this scheduler serves as many types of extensions as it takes");
+      return fault("E.OVERLOADED", "this scheduler already serves the maximum number of extension types");
     return null;
   };
 

@@ -50,7 +50,7 @@ export function readVolatileFilter(query: Readonly<Record<string, string>>, filt
     filter({ type: "worker.heartbeat", scope: { tenant, workerName: name }, node: null });
   const wantsWireFrames = asksForWireFrames(query);
   if (frameType !== undefined && !wantsWireFrames)
-    throw fault("E.REQUEST.INVALID", "query.frameType is about frames; name the topic wire with it", { path: "query.frameType" });
+    throw fault("E.REQUEST.INVALID", "query.frameType needs topics=wire", { path: "query.frameType" });
   const isAboutNodes = ["nodeId", "hostNodeId", "middleware", "chainIndex"].some((name) => query[name] !== undefined);
   return {
     heartbeat: wantsHeartbeatOf(workerName ?? "") ? wantsHeartbeatOf : null,

@@ -28,17 +28,17 @@ export interface EventRoutesOptions {
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
   readonly volatile: VolatileEvents;
   readonly heartbeatWatch: HeartbeatWatch;
-  /** What is called when this scheduler goes away: each reader's last word. */
+  /** Called when this scheduler shuts down: each ends one stream. */
   readonly shutdownListeners?: Set<() => void>;
 }
 
-/** Streams are read again at least this often, whatever hints say; a reader is fed while fewer bytes than this wait for it. */
+/** How often streams are read without a hint, and how many bytes may wait for a reader before it is paused. */
 export const eventLimits = {
   pollMs: 1_000,
   feedBytesMax: 512 * 1024,
   pauseMs: 20,
   streamsPerTenantMax: 1_000,
-  /** Frames are many, and each reader is written each of them. */
+  /** There are many frames, and every reader gets each of them. */
   wireStreamsPerTenantMax: 20,
   silentFactsMax: 500,
 } as const;
@@ -49,7 +49,7 @@ export function eventsHandlers(options: EventRoutesOptions): Record<"streamEvent
   const open = new Map<string, { readers: number; wires: number; endLooking(): void }>();
   engineClient.on("log", ({ tenant }) => void tails.get(tenant)?.then((tail) => tail.wake(), ignoreFailedTail));
 
-  /** A tail that could not be made is made anew by whoever asks next. */
+  /** A tail that could not be opened is opened again by the next request. */
   const ignoreFailedTail = (): void => undefined;
 
   const openTail = (tenant: string): Promise<LogTail & { wake(): void }> => {
@@ -63,7 +63,7 @@ export function eventsHandlers(options: EventRoutesOptions): Record<"streamEvent
     return made;
   };
 
-  /** Log and workers are looked at only while somebody reads: a timer without readers would keep a scheduler that stops from ending. */
+  /** Log and workers are polled only while somebody reads: a timer without readers would keep a stopping scheduler alive. */
   const addReader = (tenant: string, tail: { wake(): void }, volatileFilter: VolatileFilter): (() => void) => {
     const stopHeartbeats = volatileFilter.heartbeat === null ? null : options.heartbeatWatch.watchTenant(tenant);
     const begin = () => environment.timers.every(eventLimits.pollMs, () => tail.wake());
@@ -87,9 +87,9 @@ export function eventsHandlers(options: EventRoutesOptions): Record<"streamEvent
     const { readers, wires } = open.get(tenant) ?? { readers: 0, wires: 0 };
     const { streamsPerTenantMax, wireStreamsPerTenantMax } = eventLimits;
     if (readers >= streamsPerTenantMax)
-      return fault("E.OVERLOADED", `${streamsPerTenantMax} readers of events are here already; come back later`);
+      return fault("E.OVERLOADED", `${streamsPerTenantMax} event streams are open already; try again later`);
     if (volatileFilter.frame === null || wires < wireStreamsPerTenantMax) return null;
-    return fault("E.OVERLOADED", `${wireStreamsPerTenantMax} readers of frames are here already; come back later`);
+    return fault("E.OVERLOADED", `${wireStreamsPerTenantMax} streams of frames are open already; try again later`);
   };
 
   return {
@@ -98,12 +98,12 @@ export function eventsHandlers(options: EventRoutesOptions): Record<"streamEvent
       const filter = readEventFilter(call.query);
       const volatileFilter = readVolatileFilter(call.query, filter, tenant);
       if (asksForWireFrames(call.query) && !call.identity.grants.includes("operate"))
-        throw fault("E.AUTH.FORBIDDEN", "the topic wire is for those who are granted operate; this token is not");
+        throw fault("E.AUTH.FORBIDDEN", 'topic "wire" needs the grant operate, which this token does not have');
       const requestedStart = readStartCursor(call);
       const capacityProblem = capacityFault(tenant, volatileFilter);
       if (capacityProblem !== null) throw capacityProblem;
       const tail = await openTail(tenant);
-      // Without a cursor a reader starts at what is newest. The tail does not know: while nobody listened it has not moved.
+      // Without a cursor a reader starts at the newest event. The tail does not know it: without readers it has not moved.
       const head = await readLogHead(reader, tenant);
       const start = requestedStart ?? { position: head, place: null };
       return {
@@ -136,7 +136,7 @@ function refuseStream(sink: EventSink, environment: DoorEnvironment, why: Fault)
 
 interface EventCursor {
   readonly position: number;
-  /** Of the events of the next fact, the last one that was seen; null: none. */
+  /** Index of the last event seen of the next fact; null: none. */
   readonly place: number | null;
 }
 
@@ -148,16 +148,16 @@ interface ReaderFeed {
   readonly volatileFilter: VolatileFilter;
   readonly start: EventCursor;
   readonly environment: DoorEnvironment;
-  /** Of the log when the reader came: what it is told up to there is a replay. */
+  /** Position of the log when the reader connected: events up to there are marked as replayed. */
   readonly head: number;
   readonly shutdownListeners: Set<() => void>;
   readonly volatile: VolatileEvents;
 }
 
-/** Feeds one reader until it goes: what it missed first, as fast as it reads, then what comes. */
+/** Feeds one reader until it disconnects: first what it missed, as fast as it reads, then new events. */
 function feedReader(options: ReaderFeed, ended: () => void): () => void {
   const { call, sink, tail, filter, volatileFilter, start, environment, head, shutdownListeners, volatile } = options;
-  // A cursor ahead of the log is of another one, such as that of a store before it was restored.
+  // A cursor ahead of the log belongs to another log, such as a store before it was restored.
   const isAheadOfLog = start.position > head;
   let { position, place: eventIndex } = isAheadOfLog ? { position: head, place: null } : start;
   let lastSentPosition = position;
@@ -171,7 +171,7 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
   const stream = openEventStream(sink, {
     environment,
     findObjection: () => (call.isStillAdmitted(grant) ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
-    overloadFault: () => fault("E.OVERLOADED", "events came faster than they were read; come back with the last event's id"),
+    overloadFault: () => fault("E.OVERLOADED", "this reader is too slow; reconnect with Last-Event-ID"),
     onEnd: () => {
       isClosed = true;
       shutdownListeners.delete(closeForShutdown);
@@ -181,11 +181,9 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
     },
   });
   const closeForShutdown = (): void =>
-    stream.closeWithError(
-      fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor with the last event's id"),
-    );
+    stream.closeWithError(fault("E.SHUTTING_DOWN", "the scheduler is shutting down; reconnect with Last-Event-ID"));
   shutdownListeners.add(closeForShutdown);
-  /** A reader that has enough to take is left alone for a while. What was read for it is let go: others would have to pay for its keep. */
+  /** A slow reader is paused for a while; what was read for it is dropped, so that it takes no memory from others. */
   const pauseIfSlow = (): boolean => {
     if (sink.waitingBytes <= eventLimits.feedBytesMax) return false;
     isPaused = true;
@@ -206,7 +204,7 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
         position = one.position;
         eventIndex = null;
       }
-      // A cursor that only filtered events have passed moves now and then too, so that coming back is cheap.
+      // A cursor moves now and then even if all events are filtered out, so that reconnecting is cheap.
       if (position - lastSentPosition >= eventLimits.silentFactsMax)
         stream.send({ id: formatEventId((lastSentPosition = position), eventIndex) });
       if (facts.length === 0 && !isRequested) return;
@@ -219,9 +217,9 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
     void sendPending()
       .catch((problem: unknown) => {
         if (!(problem instanceof CursorExpired))
-          stream.closeWithError(fault("E.STORE.BUSY", "the log cannot be read now; come back"));
+          stream.closeWithError(fault("E.STORE.BUSY", "the event log cannot be read right now; reconnect"));
         else {
-          // The reader learns that something is missing, and goes on with what there is.
+          // The reader is told that events are missing, and continues with the rest.
           position = problem.floor;
           stream.send({ id: String(problem.floor), type: "stream.error", data: JSON.stringify(cursorExpiredFault(problem)) });
           isRequested = true;
@@ -232,7 +230,7 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
         if (isRequested && !isClosed) wakeUp();
       });
   };
-  // The reader has a cursor from now on, though nothing may have come yet.
+  // The reader has a cursor now, though there may be no event yet.
   if (isAheadOfLog)
     stream.send({ id: String(head), type: "stream.error", data: JSON.stringify(cursorAheadFault(start.position, head)) });
   else stream.send({ id: formatEventId(position, eventIndex) });
@@ -252,13 +250,13 @@ function feedReader(options: ReaderFeed, ended: () => void): () => void {
 }
 
 const cursorExpiredFault = ({ floor, head }: CursorExpired): Fault =>
-  fault("E.CURSOR.EXPIRED", "the facts after this cursor are no longer kept; read the runs anew and go on from here", {
+  fault("E.CURSOR.EXPIRED", "events after this cursor have been deleted; reload the runs and continue from here", {
     floor,
     head,
   });
 
 const cursorAheadFault = (cursor: number, head: number): Fault =>
-  fault("E.CURSOR.EXPIRED", `cursor ${cursor} is ahead of the log, which is at ${head}; read the runs anew and go on from here`, {
+  fault("E.CURSOR.EXPIRED", `cursor ${cursor} is ahead of the log, which is at ${head}; reload the runs and continue from here`, {
     head,
   });
 
@@ -267,8 +265,8 @@ const readLogHead = async (reader: StoreReader, tenant: string): Promise<number>
   (await reader.events({ tenant, after: Number.MAX_SAFE_INTEGER, limit: 1 })).head;
 
 /**
- * The last event that a reader gets of a fact has the fact's position for its id, those before it also their place: a reader may be cut off
- * in between.
+ * The last event that a reader gets of a fact has the fact's position as its id; earlier ones also have their index, because a reader may
+ * disconnect in between.
  */
 function sendFactEvents(
   stream: EventStream,

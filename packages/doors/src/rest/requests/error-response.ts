@@ -1,4 +1,4 @@
-// Every refusal of the REST door as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
+// Every error of the REST API as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
 
 import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
@@ -26,20 +26,20 @@ export function toErrorResponse(problem: unknown, requestId: string): ErrorRespo
 
 const messageCharsMax = 400;
 
-/** Names that a caller sent come back in sentences: neither their line ends nor their length may spoil one. */
+/** Messages repeat names that a caller sent: no control characters, and not too long. */
 function sanitizeMessage(message: string): string {
   const plain = message.replaceAll(/[\u0000-\u001f\u007f]/g, "?");
   return plain.length <= messageCharsMax ? plain : `${plain.slice(0, messageCharsMax - 1)}…`;
 }
 
 const faultsByLibraryCode: Readonly<Record<string, readonly [FaultCode, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ["E.REQUEST.TOO_LARGE", "the body is larger than this door takes"],
+  FST_ERR_CTP_BODY_TOO_LARGE: ["E.REQUEST.TOO_LARGE", "the request body is too large"],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ["E.REQUEST.MEDIA", "send the body as application/json"],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ["E.REQUEST.INVALID", "the body is not as long as Content-Length says"],
   FST_ERR_BAD_URL: ["E.REQUEST.INVALID", "the address is not well formed"],
 };
 
-/** The HTTP library's own errors; whatever else was thrown is a bug of ours and says nothing to the caller. */
+/** Errors of the HTTP library; anything else is a bug of ours, and its text stays in the log. */
 function faultFromLibraryError(problem: unknown): Fault {
   const { code, statusCode } = (problem ?? {}) as { code?: unknown; statusCode?: unknown };
   const known = typeof code === "string" ? faultsByLibraryCode[code] : undefined;

@@ -28,7 +28,7 @@ const engineGauges: readonly (readonly [name: string, help: string, field: Exclu
   ["engine_commands", "Commands taken since start.", "commands"],
   ["engine_grants", "Tasks granted since start.", "grants"],
   ["engine_turns_retried", "Turns that were made again because the store refused them.", "retriedTurns"],
-  ["engine_units_quarantined", "Roots set aside for an operator.", "quarantined"],
+  ["engine_units_quarantined", "Quarantined roots.", "quarantined"],
   ["engine_sessions", "Worker sessions of this process.", "sessions"],
   ["engine_attempts_held", "Attempts held by the workers of this process.", "held"],
 ];
@@ -38,11 +38,11 @@ const latenessBucketsMs = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10
 
 /** Counted by the engine as data; their names and labels are promised here. */
 function declareEngineMetrics(metrics: MetricsRegistry): void {
-  metrics.counter("heartbeat_degraded_total", "Heartbeats that said the worker is not healthy.", ["tenant", "worker"]);
+  metrics.counter("heartbeat_degraded_total", "Heartbeats reporting an unhealthy worker.", ["tenant", "worker"]);
   metrics.histogram("heartbeat_latency_ms", "How late heartbeats came, by their period.", ["tenant"], latenessBucketsMs);
   metrics.counter("worker_saturated_total", "Times that a worker had no free slot for too long.", ["tenant"]);
   metrics.counter("worker_cloned_total", "Joins refused because another process with that instance id is live.", ["tenant"]);
-  metrics.counter("stale_words_total", "Words of workers about attempts that are theirs no longer.", ["type"]);
+  metrics.counter("stale_words_total", "Reports about attempts the worker no longer holds.", ["type"]);
   metrics.counter("dispatch_recheck_total", "Dispatches sent again to workers that cannot report what they run.", ["tenant"]);
   metrics.counter("duplicate_results_total", "Results that were stored already.", []);
 }
