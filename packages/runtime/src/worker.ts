@@ -281,7 +281,7 @@ export class SessionWorker {
     this.#cancelTick();
     this.#cancelGrace();
     // What was sent last must leave before the process does.
-    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close(), this.#runner.close()];
+    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close() ?? Promise.resolve(), this.#runner.close()];
     void Promise.all(endings).then(() => this.#resolveClosed());
   }
 }

@@ -102,7 +102,7 @@ export function summarizePackages({ packages, problems }: LoadedPackages): Loade
 }
 
 /** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
-export async function loadPackage(
+async function loadPackage(
   dir: string,
   vendorFrames: VendorFrameHub = new VendorFrameHub(),
 ): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {

@@ -51,7 +51,7 @@ export interface JournaledOutboxSettings {
   readonly compactBytesMin: number;
 }
 
-export const journaledOutboxDefaults: JournaledOutboxSettings = {
+const journaledOutboxDefaults: JournaledOutboxSettings = {
   retryMs: 100,
   retryMsMax: 5_000,
   ackWaitMs: 1_000,

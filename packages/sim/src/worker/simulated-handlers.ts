@@ -15,7 +15,7 @@ import {
 import { expectedNodeValue } from "../plan/node-value.ts";
 import { createManifest, simPackage, withMiddlewareTypes } from "../plan/simulated-package.ts";
 
-export interface HandlerHost {
+export interface SimulatedHandlerHost {
   readonly identity: SimulatedWorkerIdentity;
   readonly eventLoop: ProcessEventLoop;
   readonly trace: ObservationTrace;
@@ -36,11 +36,11 @@ export type SimulatedHandlerCall = Pick<
 
 /** All handlers of one process; when it dies, they are gone with it. */
 export class SimulatedHandlers {
-  readonly #host: HandlerHost;
+  readonly #host: SimulatedHandlerHost;
   readonly #running = new Set<HandlerLabels>();
   #startCount = 0;
 
-  constructor(host: HandlerHost) {
+  constructor(host: SimulatedHandlerHost) {
     this.#host = host;
   }
 
