@@ -1,8 +1,8 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
-export type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue/catalogue.ts";
+export type { CatalogueCache } from "./catalogue/catalogue.ts";
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
-export { portTypesOf } from "./catalogue/port-types.ts";
+export { nodeTypeKey, presentNodeType, presentPackage, searchNodeTypes } from "./catalogue/node-search.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";

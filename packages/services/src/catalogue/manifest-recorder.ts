@@ -1,9 +1,10 @@
-// The manifests that workers bring, kept as documents so that the catalogue knows their nodes when the workers have gone. Whoever notes
-// one waits for nothing: a worker joins whether or not the store takes its manifests. What is read from them is in catalogue.ts.
+// Stores the manifests that workers report, so that the catalogue knows their nodes when the workers are gone. Nobody waits for it: a worker
+// joins whether or not its manifests could be stored. catalogue.ts reads them.
 
 import { type DocPut, type DocRow, type StoreReader, searchWords } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
+import { retryOnConflict } from "../documents/documents.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
 import type { ReportedPackage } from "./worker-handlers.ts";
@@ -25,9 +26,9 @@ export interface ManifestRecorderOptions {
 }
 
 export interface ManifestRecorder {
-  /** Keeps what is new of them, some time later. Never throws. */
+  /** Stores those that are new, some time later. Never throws. */
   recordManifests(tenant: string, reported: readonly ReportedPackage[]): void;
-  /** Resolves when all that was noted so far is kept, or refused and in the log. */
+  /** Resolves when everything reported so far is stored, or failed and logged. */
   whenIdle(): Promise<void>;
 }
 
@@ -84,23 +85,13 @@ export function createManifestRecorder({ engineClient, reader, digest, environme
     batch.forEach(remember);
   };
 
-  const writeWithRetry = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
-    for (let attempts = 1; ; attempts += 1)
-      try {
-        return await writeBatch(tenant, batch);
-      } catch (problem) {
-        if (problem instanceof Fault && problem.code === "E.CONFLICT" && attempts < recorderLimits.triesMax) continue;
-        // They come again with the next worker that shows them.
-        const why = problem instanceof Error ? problem.message : String(problem);
-        return environment.log({
-          level: "warn",
-          event: "manifests.not_kept",
-          tenant,
-          packages: batch.map(({ name }) => name),
-          why,
-        });
-      }
-  };
+  const writeWithRetry = (tenant: string, batch: readonly ReportedManifest[]): Promise<void> =>
+    retryOnConflict(recorderLimits.triesMax, () => writeBatch(tenant, batch)).catch((problem: unknown) => {
+      // They are reported again by the next worker that has them.
+      const why = problem instanceof Error ? problem.message : String(problem);
+      const packages = batch.map(({ name }) => name);
+      environment.log({ level: "warn", event: "manifests.not_kept", tenant, packages, why });
+    });
 
   const writeQueued = async (): Promise<void> => {
     for (let first = queue[0]; first !== undefined; first = queue[0]) {
@@ -125,7 +116,7 @@ export function createManifestRecorder({ engineClient, reader, digest, environme
           return environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
         queue.push(reported);
       }
-      // Never in the caller's own tick: it has a worker to answer.
+      // Not in the same tick: the caller has a worker to answer.
       if (queue.length > 0) writing ??= Promise.resolve().then(writeQueued);
     },
     whenIdle: async () => {
@@ -134,7 +125,7 @@ export function createManifestRecorder({ engineClient, reader, digest, environme
   };
 }
 
-/** Nothing where the document says the same already. Who shows another manifest under a version replaces it: the newest word counts. */
+/** Empty if the stored manifest is the same. Another manifest for the same version replaces it. */
 function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
   const { name, manifest } = reported;
   const body: PackageDocument = { manifest, digest: digest(canonicalJson(manifest)) };

@@ -3,10 +3,14 @@
 
 import type { DocRow, IdempotencyKey, RunRow, StoreReader } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
+import { type Bulk, type BulkRequest, Fault, fault } from "@astraflow/protocol";
+import { sortKeyOf } from "../documents/derived-names.ts";
+import { documentNameOf, isConflict, readDocument, writeDocuments } from "../documents/documents.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import type { Caller } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
+import { isoTime } from "../presentation/run-view.ts";
 import { bulkPageMax, readMatchingRuns } from "./bulk-run-pages.ts";
 
 const bulkCollection = "bulk";
@@ -30,23 +34,13 @@ export const bulkLimits = {
 } as const;
 
 /** What happens to one run. */
-export type ApplyBulkChange = (
-  caller: BulkCaller,
-  request: BulkRequest,
-  run: RunRow,
-  changeId: string,
-) => Promise<BulkRunOutcome>;
+export type ApplyBulkChange = (caller: Caller, request: BulkRequest, run: RunRow, changeId: string) => Promise<BulkRunOutcome>;
 
 export interface BulkRunOutcome {
   /** False: nothing was to be done. */
   readonly isChanged: boolean;
   /** The run that was started in place of this one. */
   readonly newRun?: string;
-}
-
-export interface BulkCaller {
-  readonly identity: CallerIdentity;
-  readonly requestId: string;
 }
 
 interface BulkDocument {
@@ -60,9 +54,9 @@ interface BulkDocument {
   readonly changed: number;
   readonly unchanged: number;
   readonly refused: number;
-  readonly refusals: Shown["refusals"];
+  readonly refusals: Bulk["refusals"];
   /** Absent in what an earlier version wrote. */
-  readonly started?: NonNullable<Shown["started"]>;
+  readonly started?: NonNullable<Bulk["started"]>;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -80,8 +74,8 @@ export interface BulkChangesOptions {
 
 export interface BulkChanges {
   /** The same key and request again give the same change, as far as it has come. */
-  start(caller: BulkCaller, request: BulkRequest, key: string | null): Promise<Shown>;
-  find(tenant: string, id: string): Promise<Shown | null>;
+  start(caller: Caller, request: BulkRequest, key: string | null): Promise<Bulk>;
+  find(tenant: string, id: string): Promise<Bulk | null>;
   /** Looks for documents that nobody works on. */
   resumeStalled(): Promise<void>;
   close(): void;
@@ -110,29 +104,24 @@ export function createBulkChanges({
     action?: string,
     ask: IdempotencyKey | null = null,
   ) => {
-    const answer = await engineClient.request({
-      type: "docs.write",
-      tenant,
-      by: body.identity.user,
-      corr: body.requestId,
+    const actor = { tenant, by: body.identity.user, corr: body.requestId };
+    const data = { filter: body.request.filter, changed: body.changed };
+    const { revs, repeated } = await writeDocuments(engineClient, actor, {
       puts: [
         {
           collection: bulkCollection,
           name: id,
           rev,
           body: JSON.stringify(body),
-          sort: String(body.createdAt).padStart(15, "0"),
+          sort: sortKeyOf(body.createdAt),
           terms: body.status,
           ...(body.status === "done" && { keepMs: bulkLimits.retentionMs }),
         },
       ],
       ask,
-      ...(action !== undefined && {
-        audit: { action, targetType: "bulk", target: id, data: { filter: body.request.filter, changed: body.changed } },
-      }),
+      ...(action !== undefined && { audit: { action, targetType: "bulk", target: id, data } }),
     });
-    if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
-    return { rev: answer.revs[0] ?? rev + 1, isRepeated: answer.repeated };
+    return { rev: revs[0] ?? rev + 1, isRepeated: repeated };
   };
 
   const processPages = async (tenant: string, id: string, from: number, first: BulkDocument): Promise<void> => {
@@ -153,8 +142,8 @@ export function createBulkChanges({
     inProgress.add(name);
     void processPages(tenant, id, rev, body)
       .catch((problem: unknown) => {
-        const isTaken = problem instanceof Fault && problem.code === "E.CONFLICT";
-        if (!isTaken) environment.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
+        if (!isConflict(problem))
+          environment.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
       })
       .finally(() => inProgress.delete(name));
   };
@@ -164,7 +153,7 @@ export function createBulkChanges({
     const id = documentNameOf(doc);
     const taken = { ...body, updatedAt: environment.clock.now() };
     const written = await writeDocument(tenant, id, doc.rev, taken).catch((why: unknown) => {
-      if (why instanceof Fault && why.code === "E.CONFLICT") return null;
+      if (isConflict(why)) return null;
       throw why;
     });
     if (written !== null) startProcessing(tenant, id, written.rev, taken);
@@ -206,9 +195,8 @@ export function createBulkChanges({
   const logPollFailure = (problem: unknown): void =>
     environment.log({ level: "warn", event: "bulk.look", problem: String(problem) });
 
-  const find = async (tenant: string, id: string): Promise<Shown | null> => {
-    const { items, head } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
-    const doc = items[0] ?? null;
+  const find = async (tenant: string, id: string): Promise<Bulk | null> => {
+    const { doc, head } = await readDocument(reader, tenant, bulkCollection, id);
     return doc === null ? null : { ...presentBulk(id, JSON.parse(doc.body) as BulkDocument), asOf: head };
   };
 
@@ -268,8 +256,6 @@ async function listRunningChanges(reader: StoreReader, tenant: string): Promise<
   return running;
 }
 
-const documentNameOf = ({ id }: DocRow): string => id.split("/").slice(2).join("/");
-
 async function changeRun(applyChange: ApplyBulkChange, id: string, body: BulkDocument, run: RunRow): Promise<BulkDocument> {
   const { request, identity, requestId } = body;
   const counted = { ...body, matched: body.matched + 1 };
@@ -295,7 +281,7 @@ async function countMatchingRuns(
   id: string,
   body: BulkDocument,
   needsChange: BulkChangesOptions["needsChange"],
-): Promise<Shown> {
+): Promise<Bulk> {
   let matched = 0;
   let unchanged = 0;
   let countedRuns = 0;
@@ -310,7 +296,7 @@ async function countMatchingRuns(
   return { ...presentBulk(id, { ...body, matched, unchanged }), status: "planned", isPartial: cursor !== null };
 }
 
-function presentBulk(id: string, body: BulkDocument): Shown {
+function presentBulk(id: string, body: BulkDocument): Bulk {
   const { request, status, matched, changed, unchanged, refused, refusals, started = [] } = body;
   return {
     bulkId: id,
@@ -322,7 +308,7 @@ function presentBulk(id: string, body: BulkDocument): Shown {
     refused,
     refusals: [...refusals],
     ...(started.length > 0 && { started: [...started] }),
-    createdAt: new Date(body.createdAt).toISOString(),
-    updatedAt: new Date(body.updatedAt).toISOString(),
+    createdAt: isoTime(body.createdAt),
+    updatedAt: isoTime(body.updatedAt),
   };
 }

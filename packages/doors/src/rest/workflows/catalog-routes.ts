@@ -1,8 +1,14 @@
 // The routes about node packages and the catalogue of nodes, read from the manifests that are known.
 
-import { compareVersions } from "@astraflow/graph";
-import { type CatalogNode, fault, limits, type Manifest, type ManifestNode, type PackageSummary } from "@astraflow/protocol";
-import { type Catalogue, type CatalogueCache, type CataloguePackage, portTypesOf } from "@astraflow/services";
+import { fault, limits } from "@astraflow/protocol";
+import {
+  type CatalogueCache,
+  invalidCursor,
+  nodeTypeKey,
+  presentNodeType,
+  presentPackage,
+  searchNodeTypes,
+} from "@astraflow/services";
 import { type RouteHandler, readPageLimit } from "../requests/rest-call.ts";
 
 export interface CatalogRoutesOptions {
@@ -14,8 +20,6 @@ const catalogLimits = {
   nodesMax: 2_000,
   /** An answer ends behind the node type that crosses this. */
   charsMax: 8 * 1024 * 1024,
-  /** So many of the newest versions of a node type are shown in full, older ones by name. */
-  templatesMax: 20,
 } as const;
 
 type CatalogRoutes = "listPackages" | "getPackage" | "searchNodes";
@@ -55,7 +59,7 @@ export function catalogHandlers({ catalogues }: CatalogRoutesOptions): Record<Ca
               .toLowerCase()
               .split(/\s+/)
               .filter((word) => word !== "");
-      const nodes = listNodeTypes(catalogue, packageName).filter((node) => matchesWords(node, words));
+      const nodes = searchNodeTypes(catalogue, packageName, words);
       const page = pageAfterCursor(nodes, cursor, limit, nodeTypeKey);
       const items = page.items.map(presentNodeType);
       const fitting = countFitting(items, catalogLimits.charsMax);
@@ -73,7 +77,7 @@ function pageAfterCursor<T>(all: readonly T[], cursor: string | undefined, limit
     after !== null &&
     (after === "" || after.length > limits.idCharsMax || Buffer.from(after, "utf8").toString("base64url") !== cursor)
   )
-    throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+    throw invalidCursor();
   const rest = after === null ? all : all.filter((item) => keyIn(item) > after);
   const items = rest.slice(0, limit);
   const last = items.at(-1);
@@ -91,78 +95,4 @@ function countFitting(items: readonly object[], charsMax: number): number {
     return chars > charsMax;
   });
   return crossing < 0 ? items.length : crossing + 1;
-}
-
-const isPreRelease = (version: string): boolean => version.split("+")[0]?.includes("-") ?? false;
-const defaultVersionOf = (versions: readonly string[]): string | undefined =>
-  versions.find((one) => !isPreRelease(one)) ?? versions[0];
-
-function presentPackage(catalogue: Catalogue, { name, versions }: CataloguePackage): PackageSummary {
-  const latest = versions[0];
-  const standard = defaultVersionOf(versions);
-  const description = latest === undefined ? undefined : catalogue.manifest(name, latest)?.description;
-  return {
-    name,
-    versions: [...versions],
-    ...(description !== undefined && { description }),
-    ...(latest !== undefined && { latestVersion: latest }),
-    ...(standard !== undefined && { defaultVersion: standard }),
-  };
-}
-
-/** A node type of a package in all its versions, newest first. */
-interface CatalogueNodeType {
-  readonly packageName: string;
-  readonly type: string;
-  readonly versions: readonly { readonly version: string; readonly node: ManifestNode }[];
-}
-
-/** Package and type in one, in an order that pages can rely on. */
-const nodeTypeKey = (node: CatalogueNodeType): string => `${node.packageName} ${node.type}`;
-
-function listNodeTypes(catalogue: Catalogue, packageName: string | undefined): CatalogueNodeType[] {
-  const nodes = new Map<string, { packageName: string; type: string; versions: { version: string; node: ManifestNode }[] }>();
-  for (const { name, versions } of catalogue.packages) {
-    if (packageName !== undefined && name !== packageName) continue;
-    for (const manifest of versions.flatMap((version) => catalogue.manifest(name, version) ?? [])) addNodes(manifest);
-  }
-  return [...nodes.values()].sort((a, b) => (nodeTypeKey(a) < nodeTypeKey(b) ? -1 : 1));
-
-  function addNodes({ name, version, nodes: list }: Manifest): void {
-    for (const node of list) {
-      const key = `${name} ${node.type}`;
-      const known = nodes.get(key) ?? { packageName: name, type: node.type, versions: [] };
-      nodes.set(key, known);
-      known.versions.push({ version, node });
-      known.versions.sort((a, b) => compareVersions(b.version, a.version));
-    }
-  }
-}
-
-/** Every word somewhere in what the newest version says of itself. */
-function matchesWords({ packageName, type, versions }: CatalogueNodeType, words: readonly string[]): boolean {
-  const node = versions[0]?.node;
-  const text = [packageName, type, node?.label, node?.category, node?.description, ...(node?.tags ?? [])].join(" ").toLowerCase();
-  return words.every((word) => text.includes(word));
-}
-
-function presentNodeType({ packageName, type, versions }: CatalogueNodeType): CatalogNode {
-  const [newest] = versions;
-  const names = versions.map(({ version }) => version);
-  const standard = defaultVersionOf(names);
-  return {
-    type,
-    label: newest?.node.label ?? type,
-    packageName,
-    versions: versions.map(({ version, node }, index) => ({
-      version,
-      status: node.status,
-      ...(index < catalogLimits.templatesMax && { template: node, ...portTypesOf(node) }),
-    })),
-    ...(newest?.node.description !== undefined && { description: newest.node.description }),
-    ...(newest !== undefined && { role: newest.node.role, category: newest.node.category, status: newest.node.status }),
-    ...(newest?.node.tags !== undefined && { tags: newest.node.tags }),
-    ...(standard !== undefined && { defaultVersion: standard }),
-    ...(names[0] !== undefined && { latestVersion: names[0] }),
-  };
 }
