@@ -1,8 +1,8 @@
 // The join command of the benches' workers that have no wire.
 
-import type { JoinWorker } from "@astraflow/engine";
+import type { JoinWorkerCommand } from "@astraflow/engine";
 
-export function createJoinCommand(tenant: string, name: string, session: string, slots: number): JoinWorker {
+export function createJoinCommand(tenant: string, name: string, session: string, slots: number): JoinWorkerCommand {
   return {
     type: "worker.join",
     tenant,

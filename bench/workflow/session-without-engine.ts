@@ -12,7 +12,7 @@ import {
   type DoorEnvironment,
   sessionPath,
 } from "@astraflow/doors";
-import type { AnswerBody, Command, CommandRequest, Effect, JoinWorker } from "@astraflow/engine";
+import type { AnswerBody, Command, CommandRequest, Effect, JoinWorkerCommand } from "@astraflow/engine";
 import { createEngineClient, tenantGrants } from "@astraflow/services";
 
 /** What it is asked for, and what it answers. */
@@ -26,7 +26,7 @@ export interface BareSessionResult {
 export type BareSessionEvent = { readonly ws: string } | { readonly joined: true };
 
 const tenant = "default";
-let worker: JoinWorker | null = null;
+let worker: JoinWorkerCommand | null = null;
 let stepsLeft = 0;
 let startedAt = 0;
 let run = "";

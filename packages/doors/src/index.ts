@@ -2,12 +2,6 @@
 
 export { type PeerCertificate, readPeerCertificate } from "./auth/certificates.ts";
 export {
-  type IssuedSessionToken,
-  type KeyRing,
-  type SessionTokenClaims,
-  sessionTokenMsMax,
-} from "./auth/session-tokens.ts";
-export {
   type AuthenticateToken,
   createTokenAuthenticator,
   createTokenRegistry,
@@ -22,6 +16,12 @@ export {
   type WorkerAuthenticatorOptions,
   type WorkerCredentials,
 } from "./auth/worker-authenticator.ts";
+export {
+  type IssuedSessionToken,
+  type KeyRing,
+  type SessionTokenClaims,
+  sessionTokenMsMax,
+} from "./auth/worker-session-tokens.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export type { DoorEnvironment } from "./environment/door-environment.ts";
 export {

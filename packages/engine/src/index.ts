@@ -21,50 +21,50 @@ export { resultBytesMax } from "./core/progress/outcome.ts";
 export { type ArtifactBody, readArtifact } from "./core/queueing/artifacts.ts";
 export { type PackageBinding, readBindings } from "./core/queueing/package-bindings.ts";
 export { type RunOrigin, readRunOrigin } from "./core/rows/run-origin.ts";
-export { lastStep, nodeAt, planOfScope, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
 export { attemptPhase } from "./core/rows/task.ts";
+export { lastStep, nodeAt, planOfScope, scopeOf, type TaskPath, taskPathOf } from "./core/rows/task-path.ts";
 export { readTaskState, type TaskState } from "./core/rows/task-state.ts";
 export { livenessAfter } from "./core/rows/worker.ts";
 export type { WorkerCondition } from "./core/rows/worker-condition.ts";
 export { readCondition } from "./core/rows/worker-condition.ts";
 export { redactCommand, type WorkerCommandError, type WorkerCommandRecord } from "./core/workers/command-records.ts";
 export type {
-  AckDispatches,
-  AcknowledgeDrain,
+  AckDispatchesCommand,
+  AcknowledgeDrainCommand,
   AttemptRef,
   AuditEntry,
-  CancelRun,
+  CancelRunCommand,
   Command,
   CommandRequest,
   ControlCommand,
-  DescribeWorker,
+  DescribeWorkerCommand,
   DocPut,
-  DrainWorker,
-  EnrolWorker,
+  DrainWorkerCommand,
+  EnrolWorkerCommand,
   IdempotencyKey,
   IssueWorkerCommand,
-  JoinWorker,
-  KickWorker,
-  LeaveWorker,
+  JoinWorkerCommand,
+  KickWorkerCommand,
+  LeaveWorkerCommand,
   PackageCommand,
   PresetResult,
-  RebindRun,
-  RecordHeartbeat,
+  RebindRunCommand,
+  RecordHeartbeatCommand,
   RecordWorkerCommand,
-  RelayVendorFrame,
-  ReportError,
+  RelayVendorFrameCommand,
+  ReportErrorCommand,
   ReportedArtifact,
-  ReportFeedback,
-  ReportPackageStatus,
-  ReportResourceRemoved,
-  ReportResult,
-  RequestNext,
-  RetryNode,
-  SkipNode,
-  StartRun,
+  ReportFeedbackCommand,
+  ReportPackageStatusCommand,
+  ReportResourceRemovedCommand,
+  ReportResultCommand,
+  RequestNextCommand,
+  RetryNodeCommand,
+  SkipNodeCommand,
+  StartRunCommand,
   VendorFrame,
   WorkerDescription,
-  WriteDocs,
+  WriteDocsCommand,
 } from "./interface/command.ts";
 export type {
   AffectedTask,

@@ -48,6 +48,6 @@ export {
   type MergedResults,
   type MergeLimits,
   mergeResults,
-  type ResultChange,
+  type ResultPatchOperation,
 } from "./values/result-merge.ts";
 export { compareVersions } from "./values/version-order.ts";

@@ -92,7 +92,12 @@ export {
   toFrameType,
   toWireType,
 } from "./frames/frame-definitions.ts";
-export type { PkgCatalogPayload, PkgEventPayload, PkgInstallPayload, PkgUninstallPayload } from "./frames/package-payloads.ts";
+export type {
+  PackageEventPayload,
+  PkgCatalogPayload,
+  PkgInstallPayload,
+  PkgUninstallPayload,
+} from "./frames/package-payloads.ts";
 export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
 export type { JsonObject, JsonValue } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";

@@ -1,6 +1,6 @@
 // What a worker no longer keeps: told to the scheduler, seen at the run that left it, and the end of whatever waits for it.
 
-import type { ReportResourceRemoved } from "@astraflow/engine";
+import type { ReportResourceRemovedCommand } from "@astraflow/engine";
 import { readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
@@ -26,7 +26,7 @@ async function createOwner() {
   return { world: harness, owner, run };
 }
 
-function removeResource({ harness, tenant, worker, session }: TestWorker, changes: Partial<ReportResourceRemoved> = {}) {
+function removeResource({ harness, tenant, worker, session }: TestWorker, changes: Partial<ReportResourceRemovedCommand> = {}) {
   return harness.ask({
     type: "resource.removed",
     tenant,

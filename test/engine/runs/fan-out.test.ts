@@ -1,5 +1,5 @@
 // Fan-outs larger than a turn, and runs some of whose nodes are given with the start.
-import { type PresetResult, type StartRun } from "@astraflow/engine";
+import { type PresetResult, type StartRunCommand } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { AutoWorkers, checkRun, type Dispatch, resultOf, tasksBySlot } from "../harness/auto-workers.ts";
 import { EngineHarness, type HarnessOptions } from "../harness/engine-harness.ts";
@@ -181,10 +181,10 @@ describe("nodes that are given", () => {
     harness: EngineHarness,
     flowSpec: FlowSpec,
     given: Record<number, PresetResult>,
-    more: Partial<StartRun> = {},
+    more: Partial<StartRunCommand> = {},
   ) => {
     const answer = await harness.ask({
-      ...(harness.startCommand(buildFlow(flowSpec)) as StartRun),
+      ...(harness.startCommand(buildFlow(flowSpec)) as StartRunCommand),
       presetResults: given,
       ...more,
     });

@@ -1,5 +1,5 @@
 // What a node says while it runs, and what its result brings: words kept in its row, text in rows of its own, facts that point there.
-import { type ReportFeedback, type ReportResult, readTaskState } from "@astraflow/engine";
+import { type ReportFeedbackCommand, type ReportResultCommand, readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness, type NodeSpec, type TestWorker } from "../harness/engine-harness.ts";
 import { findTaskAt, taskPhasesBySlot } from "../harness/middleware-chains.ts";
@@ -10,7 +10,7 @@ const feedbackCommand = (
   worker: TestWorker,
   data: FeedbackData,
   attempt: { task: string; fence: number } = worker.lastDispatch,
-): ReportFeedback => ({
+): ReportFeedbackCommand => ({
   type: "task.feedback",
   tenant: worker.tenant,
   worker: worker.worker,
@@ -312,7 +312,7 @@ describe("what a result must be", () => {
 
   it("[E72] keeps what the node says of its result and what it left with the worker, without what only repeats the dispatch", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(1));
-    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResult;
+    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResultCommand;
     const metadata = JSON.stringify({ concurrency_key: "k", constraints: {}, model: "m1" });
 
     await harness.ask({ ...command, metadata, artifacts: [{ resource: "r-1", type: "file", sizeBytes: 9 }] });
@@ -326,7 +326,7 @@ describe("what a result must be", () => {
 
   it("[E110] keeps with the node until when an artifact can be had: what was said, else an hour, and nothing of what came inline", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(1));
-    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResult;
+    const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResultCommand;
     const artifacts = [
       { resource: "r-1", type: "file" },
       { resource: "r-2", type: "file", expiresAt: 9_000_000_000_000 },

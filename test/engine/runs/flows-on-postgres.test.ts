@@ -1,5 +1,5 @@
 // Containers, maps, chains and given nodes on a real PostgreSQL, with one engine and with two that share it.
-import type { PresetResult, StartRun } from "@astraflow/engine";
+import type { PresetResult, StartRunCommand } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { AutoWorkers, checkRun, type Dispatch, resultOf, slotOf, tasksBySlot } from "../harness/auto-workers.ts";
@@ -130,7 +130,10 @@ describe("fan-outs and given nodes", () => {
     };
     const pin: PresetResult = { status: "succeeded", result: '{"out":"pinned"}', why: "pin" };
 
-    const answer = await first.ask({ ...(first.startCommand(buildFlow(flowSpec)) as StartRun), presetResults: { 0: pin } });
+    const answer = await first.ask({
+      ...(first.startCommand(buildFlow(flowSpec)) as StartRunCommand),
+      presetResults: { 0: pin },
+    });
     if (answer.of !== "run") throw new Error("no run");
     await cluster.runWorkers(workers);
 

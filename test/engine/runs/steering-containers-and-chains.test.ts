@@ -61,7 +61,7 @@ describe("steering what is carried out by others", () => {
     await checkRun(harness, run);
   });
 
-  it("[E91] a node inside a loop that is skipped by its id is left out of every iteration; by its slot out of one", async () => {
+  it("[E91] a node inside a loop that is skipped by its id is left out of every iteration; by its path out of one", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(

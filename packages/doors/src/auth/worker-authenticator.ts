@@ -3,14 +3,14 @@
 import { Fault, fault } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { type PeerCertificate, parseCertificateSubject } from "./certificates.ts";
+import type { TokenRegistry } from "./token-registry.ts";
 import {
   type IssuedSessionToken,
   type KeyRing,
   type SessionTokenClaims,
   type SessionTokenSubject,
   SessionTokens,
-} from "./session-tokens.ts";
-import type { TokenRegistry } from "./token-registry.ts";
+} from "./worker-session-tokens.ts";
 
 /** Who a peer claims to be, and its proof. */
 export interface WorkerCredentials {

@@ -1,9 +1,9 @@
 // An authenticator that a test controls: it accepts the given tokens, remembers every session token, and revokes credentials on demand.
 
 import { fault } from "@astraflow/protocol";
-import type { SessionTokenClaims } from "../auth/session-tokens.ts";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import type { AuthenticatedWorker, WorkerAuthenticator } from "../auth/worker-authenticator.ts";
+import type { SessionTokenClaims } from "../auth/worker-session-tokens.ts";
 
 export interface FakeAuthenticator extends WorkerAuthenticator {
   /** Everything issued, oldest first; the token of the n-th is `session-token-<n>`. */

@@ -12,9 +12,9 @@ import { rebindRun } from "./operations/rebind.ts";
 import { retryNode, skipNode } from "./operations/skip-retry.ts";
 import { cancelRun, startRun } from "./operations/start-cancel-run.ts";
 import { handleAcks, handleError, handleResult } from "./reports/acks-and-outcomes.ts";
-import { handleFeedback } from "./reports/feedback.ts";
+import { handleFeedback } from "./reports/attempt-feedback.ts";
 import { handleNextRequest } from "./reports/next-requests.ts";
-import { enclosingSlots, isTopLevelNode, logicalSlot, slotOf, taskIdAt } from "./rows/slot.ts";
+import { enclosingPaths, isTopLevelNode, logicalPath, taskIdAt, taskPathOf } from "./rows/task-path.ts";
 import type { DecisionContext } from "./unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
 import { redactCommand } from "./workers/command-records.ts";
@@ -152,11 +152,11 @@ export function rowsNeededBy(command: Command, newRun: RunId | null): RowKey[] {
 /** A task with all that counts down when it ends: its run, the iterations and containers around it, and the host of a call. */
 function rowsForOutcome(task: TaskId): RowKey[] {
   const run = runOf(task);
-  const slot = slotOf({ id: task, run });
+  const path = taskPathOf({ id: task, run });
   const keys = [runKey(run), taskKey(task)];
-  if (isTopLevelNode(slot)) return keys;
-  const logical = logicalSlot(slot);
-  if (logical !== slot) keys.push(taskKey(taskIdAt(run, logical)));
-  for (const one of enclosingSlots(slot)) keys.push(taskKey(taskIdAt(run, one)));
+  if (isTopLevelNode(path)) return keys;
+  const logical = logicalPath(path);
+  if (logical !== path) keys.push(taskKey(taskIdAt(run, logical)));
+  for (const one of enclosingPaths(path)) keys.push(taskKey(taskIdAt(run, one)));
   return keys;
 }

@@ -1,7 +1,7 @@
 // What a worker reports about the attempts it was granted.
 
 import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { AttemptRef } from "./worker-commands.ts";
+import type { AttemptRef } from "./worker-session-commands.ts";
 
 /** The sender of a report. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
 interface TaskReport {
@@ -13,7 +13,7 @@ interface TaskReport {
 }
 
 /** The worker has received these dispatches; one frame may acknowledge many. */
-export interface AckDispatches {
+export interface AckDispatchesCommand {
   readonly type: "task.ack";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -21,7 +21,7 @@ export interface AckDispatches {
   readonly held: readonly AttemptRef[];
 }
 
-export interface ReportResult extends TaskReport {
+export interface ReportResultCommand extends TaskReport {
   readonly type: "task.result";
   readonly status: "succeeded" | "failed" | "cancelled" | "skipped";
   /** JSON text of the result object. */
@@ -49,7 +49,7 @@ export interface ReportedArtifact {
 }
 
 /** A middleware requests the next node of its chain. Identified by (boot, request): a repeat is answered, not run again. */
-export interface RequestNext extends TaskReport {
+export interface RequestNextCommand extends TaskReport {
   readonly type: "task.next";
   readonly request: string;
   /** Merged over the parameters of what is called, key by key; null removes. JSON text of an object, or null. */
@@ -61,14 +61,14 @@ export interface RequestNext extends TaskReport {
 }
 
 /** The worker could not run it, or the handler threw. */
-export interface ReportError extends TaskReport {
+export interface ReportErrorCommand extends TaskReport {
   readonly type: "task.error";
   readonly code: string;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-export interface ReportFeedback extends TaskReport {
+export interface ReportFeedbackCommand extends TaskReport {
   readonly type: "task.feedback";
   /** What the log records of it: stage, progress, message, chunks, metrics, metadata; size limited by the door. */
   readonly data: Readonly<Record<string, unknown>>;

@@ -21,7 +21,7 @@ export interface IdempotentRequest extends AuditedRequest {
   readonly ask?: IdempotencyKey | null;
 }
 
-export interface StartRun {
+export interface StartRunCommand {
   readonly type: "run.start";
   readonly tenant: Tenant;
   /** The caller for the log: a user, a token. */
@@ -56,14 +56,14 @@ export interface PresetResult {
   readonly why: string;
 }
 
-export interface CancelRun extends IdempotentRequest {
+export interface CancelRunCommand extends IdempotentRequest {
   readonly type: "run.cancel";
   readonly run: RunId;
   readonly reason: string;
 }
 
 /** `node`: a node's id, or a task's slot where the node runs more than once. */
-export interface SkipNode extends IdempotentRequest {
+export interface SkipNodeCommand extends IdempotentRequest {
   readonly type: "run.skip";
   readonly run: RunId;
   readonly node: string;
@@ -71,7 +71,7 @@ export interface SkipNode extends IdempotentRequest {
 }
 
 /** A live node: its pause before the next attempt is cut short, or its present attempt is taken from its worker. */
-export interface RetryNode extends IdempotentRequest {
+export interface RetryNodeCommand extends IdempotentRequest {
   readonly type: "run.retry";
   readonly run: RunId;
   readonly node: string;
@@ -79,7 +79,7 @@ export interface RetryNode extends IdempotentRequest {
 }
 
 /** `switch` takes running attempts back, `drain` lets them end; both send what follows to `worker`, or anywhere but where it was. */
-export interface RebindRun extends IdempotentRequest {
+export interface RebindRunCommand extends IdempotentRequest {
   readonly type: "run.rebind";
   readonly run: RunId;
   readonly node: string | null;
@@ -88,7 +88,7 @@ export interface RebindRun extends IdempotentRequest {
 }
 
 /** Documents that are written all together or not at all. */
-export interface WriteDocs extends AuditedRequest {
+export interface WriteDocsCommand extends AuditedRequest {
   readonly type: "docs.write";
   readonly puts: readonly DocPut[];
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];

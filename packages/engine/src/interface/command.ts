@@ -1,27 +1,40 @@
 // What doors send to the engine: plain data without callbacks, so that the engine can run in a thread of its own.
 // A command names its sender (tenant, worker, session) as the door authenticated it; the engine never trusts a body for that.
 
-import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "./attempt-reports.ts";
-import type { CancelRun, RebindRun, RetryNode, SkipNode, StartRun, WriteDocs } from "./caller-commands.ts";
 import type {
-  AcknowledgeDrain,
-  DescribeWorker,
-  DrainWorker,
-  EnrolWorker,
+  AckDispatchesCommand,
+  ReportErrorCommand,
+  ReportFeedbackCommand,
+  ReportResultCommand,
+  RequestNextCommand,
+} from "./attempt-reports.ts";
+import type {
+  CancelRunCommand,
+  RebindRunCommand,
+  RetryNodeCommand,
+  SkipNodeCommand,
+  StartRunCommand,
+  WriteDocsCommand,
+} from "./caller-commands.ts";
+import type {
+  AcknowledgeDrainCommand,
+  DescribeWorkerCommand,
+  DrainWorkerCommand,
+  EnrolWorkerCommand,
   IssueWorkerCommand,
-  JoinWorker,
-  KickWorker,
-  LeaveWorker,
-  RecordHeartbeat,
+  JoinWorkerCommand,
+  KickWorkerCommand,
+  LeaveWorkerCommand,
+  RecordHeartbeatCommand,
   RecordWorkerCommand,
-  RelayVendorFrame,
-  ReportPackageStatus,
-  ReportResourceRemoved,
-} from "./worker-commands.ts";
+  RelayVendorFrameCommand,
+  ReportPackageStatusCommand,
+  ReportResourceRemovedCommand,
+} from "./worker-session-commands.ts";
 
 export type * from "./attempt-reports.ts";
 export type * from "./caller-commands.ts";
-export type * from "./worker-commands.ts";
+export type * from "./worker-session-commands.ts";
 
 /** One incoming command; its answer has the same `ref`. */
 export interface CommandRequest {
@@ -30,27 +43,27 @@ export interface CommandRequest {
 }
 
 export type Command =
-  | StartRun
-  | CancelRun
-  | SkipNode
-  | RetryNode
-  | RebindRun
-  | WriteDocs
-  | EnrolWorker
+  | StartRunCommand
+  | CancelRunCommand
+  | SkipNodeCommand
+  | RetryNodeCommand
+  | RebindRunCommand
+  | WriteDocsCommand
+  | EnrolWorkerCommand
   | IssueWorkerCommand
   | RecordWorkerCommand
-  | AcknowledgeDrain
-  | ReportPackageStatus
-  | ReportResourceRemoved
-  | RequestNext
-  | JoinWorker
-  | RecordHeartbeat
-  | DescribeWorker
-  | LeaveWorker
-  | DrainWorker
-  | KickWorker
-  | RelayVendorFrame
-  | AckDispatches
-  | ReportResult
-  | ReportError
-  | ReportFeedback;
+  | AcknowledgeDrainCommand
+  | ReportPackageStatusCommand
+  | ReportResourceRemovedCommand
+  | RequestNextCommand
+  | JoinWorkerCommand
+  | RecordHeartbeatCommand
+  | DescribeWorkerCommand
+  | LeaveWorkerCommand
+  | DrainWorkerCommand
+  | KickWorkerCommand
+  | RelayVendorFrameCommand
+  | AckDispatchesCommand
+  | ReportResultCommand
+  | ReportErrorCommand
+  | ReportFeedbackCommand;

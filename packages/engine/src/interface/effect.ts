@@ -2,7 +2,7 @@
 
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "../storage/rows.ts";
 import type { FaultData } from "./fault-data.ts";
-import type { PackageCommand, VendorFrame } from "./worker-commands.ts";
+import type { PackageCommand, VendorFrame } from "./worker-session-commands.ts";
 
 /** Exactly one per command. A door may acknowledge only after it. */
 export interface CommandAnswer {

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isObject, parsePathSteps, withValueAt } from "./binding-path.ts";
-import { listPatchChanges, mergeResults, type ResultChange } from "./result-merge.ts";
+import { listPatchChanges, mergeResults, type ResultPatchOperation } from "./result-merge.ts";
 
 const wideLimits = { bytesMax: 1_000_000, depthMax: 64 };
 
 /** What a follower of the event stream does with a change. */
-function applyChange(value: unknown, change: ResultChange): unknown {
+function applyChange(value: unknown, change: ResultPatchOperation): unknown {
   const steps = change.path
     .slice(1)
     .split("/")

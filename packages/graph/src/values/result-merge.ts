@@ -3,7 +3,7 @@
 
 import { isObject, toJsonPointer } from "./binding-path.ts";
 
-export interface ResultChange {
+export interface ResultPatchOperation {
   readonly op: "replace" | "remove";
   /** JSON pointer into the results. */
   readonly path: string;
@@ -20,7 +20,7 @@ const defaultMergeLimits: MergeLimits = { bytesMax: 256 * 1024, depthMax: 64 };
 
 export interface MergedResults {
   readonly value: Record<string, unknown>;
-  readonly changes: readonly ResultChange[];
+  readonly changes: readonly ResultPatchOperation[];
 }
 
 /**
@@ -30,7 +30,7 @@ export interface MergedResults {
 export function mergeResults(before: unknown, patch: unknown, limits: MergeLimits = defaultMergeLimits): MergedResults | null {
   const base = isObject(before) ? before : {};
   if (!isObject(patch)) return { value: base, changes: [] };
-  const changes: ResultChange[] = [];
+  const changes: ResultPatchOperation[] = [];
   const value = mergeObjects(base, patch, [], limits.depthMax, changes);
   if (value === null) return null;
   if (changes.length > 0 && new TextEncoder().encode(JSON.stringify(value)).length > limits.bytesMax) return null;
@@ -38,8 +38,8 @@ export function mergeResults(before: unknown, patch: unknown, limits: MergeLimit
 }
 
 /** The changes of a patch without the value before it: each leaf, whether or not it makes a difference. */
-export function listPatchChanges(patch: unknown, limits: MergeLimits = defaultMergeLimits): readonly ResultChange[] {
-  const changes: ResultChange[] = [];
+export function listPatchChanges(patch: unknown, limits: MergeLimits = defaultMergeLimits): readonly ResultPatchOperation[] {
+  const changes: ResultPatchOperation[] = [];
   return isObject(patch) && collectLeafChanges(patch, [], limits.depthMax, changes) ? changes : [];
 }
 
@@ -48,7 +48,7 @@ function mergeObjects(
   patch: Record<string, unknown>,
   at: readonly string[],
   depthLeft: number,
-  changes: ResultChange[],
+  changes: ResultPatchOperation[],
 ): Record<string, unknown> | null {
   if (depthLeft <= 0) return null;
   const value: Record<string, unknown> = { ...before };
@@ -80,7 +80,7 @@ function collectLeafChanges(
   patch: Record<string, unknown>,
   at: readonly string[],
   depthLeft: number,
-  changes: ResultChange[],
+  changes: ResultPatchOperation[],
 ): boolean {
   if (depthLeft <= 0) return false;
   for (const [key, next] of Object.entries(patch)) {

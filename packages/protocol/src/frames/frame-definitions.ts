@@ -35,7 +35,7 @@ export interface FramePayloads {
   "biz.resource.removed": exec.ResourceRemovedPayload;
   "biz.pkg.install": pkg.PkgInstallPayload;
   "biz.pkg.uninstall": pkg.PkgUninstallPayload;
-  "biz.pkg.event": pkg.PkgEventPayload;
+  "biz.pkg.event": pkg.PackageEventPayload;
   "biz.pkg.catalog": pkg.PkgCatalogPayload;
 }
 export type FrameType = keyof FramePayloads;

@@ -39,7 +39,7 @@ export const PkgEventSchema = Type.Object({
   status: oneOf(["installed", "failed", "removed"]),
   command_id: optional(idString()),
 });
-export type PkgEventPayload = Static<typeof PkgEventSchema>;
+export type PackageEventPayload = Static<typeof PkgEventSchema>;
 
 export const PkgCatalogSchema = Type.Object({
   packages: listOf(

@@ -9,7 +9,7 @@ import type {
   FaultCode,
   JsonObject,
   OutgoingFrame,
-  PkgEventPayload,
+  PackageEventPayload,
   PkgUninstallPayload,
   ResetPayload,
 } from "@astraflow/protocol";
@@ -154,7 +154,13 @@ export class AttemptManager {
 
   refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
     const named = command_id === undefined ? {} : { command_id };
-    const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEventPayload);
+    const payload = JSON.stringify({
+      name,
+      version,
+      status: "failed",
+      ...named,
+      details: { reason },
+    } satisfies PackageEventPayload);
     this.#outbox.addMessage(
       createOutboxMessage({
         kind: "package",

@@ -1,8 +1,14 @@
-import type { Command, CommandRequest, LeaveWorker } from "@astraflow/engine";
+import type { Command, CommandRequest, LeaveWorkerCommand } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createEngineClient, type EngineClient } from "./engine-client.ts";
 
-const leave = (session: string): LeaveWorker => ({ type: "worker.leave", tenant: "t", worker: "t/w", session, reason: "gone" });
+const leave = (session: string): LeaveWorkerCommand => ({
+  type: "worker.leave",
+  tenant: "t",
+  worker: "t/w",
+  session,
+  reason: "gone",
+});
 
 function openClient(): { engineClient: EngineClient; pushed: (readonly CommandRequest[])[]; problems: unknown[] } {
   const pushed: (readonly CommandRequest[])[] = [];
@@ -25,7 +31,10 @@ describe("link", () => {
     engineClient.send(leave("d"), () => undefined);
     await tick();
 
-    expect(pushed.map((batch) => batch.map(({ command }) => (command as LeaveWorker).session))).toEqual([["a", "b", "c"], ["d"]]);
+    expect(pushed.map((batch) => batch.map(({ command }) => (command as LeaveWorkerCommand).session))).toEqual([
+      ["a", "b", "c"],
+      ["d"],
+    ]);
   });
 
   it("[D1] gives each answer to whoever asked, in whatever order answers come", async () => {

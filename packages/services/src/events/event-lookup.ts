@@ -1,7 +1,7 @@
 // What events need to know besides the facts: names of nodes and workers, results and printed text. Immutable things are remembered, the rest
 // is read when it is asked for.
 
-import { nodeAt, readTaskState, type StoreReader, slotOf, type TaskState } from "@astraflow/engine";
+import { nodeAt, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
 import { lastReportOf, presentNodes } from "../presentation/node-view.ts";
@@ -128,7 +128,7 @@ function indexNodeNames(client: string, id: string, workflow: Workflow): RunNode
   return {
     client,
     node(task) {
-      const slot = slotOf({ id: task, run: id });
+      const slot = taskPathOf({ id: task, run: id });
       const node = nodeAt(plan, slot);
       if (node === null) return null;
       const siblingId = (ordinal: number) => nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${ordinal}`)?.id ?? "";

@@ -9,9 +9,9 @@ import {
   type RunRow,
   readTaskState,
   scopeOf,
-  slotOf,
   type TaskRow,
   type TaskState,
+  taskPathOf,
 } from "@astraflow/engine";
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import {
@@ -64,7 +64,7 @@ export function presentNodes(
 export function presentTasks(plan: Plan, tasks: readonly TaskRow[], context: NodeViewContext): RunNodeStatus[] {
   const iterations = iterationIndexesOf(tasks);
   return tasks.flatMap((task) => {
-    const node = nodeAt(plan, slotOf(task));
+    const node = nodeAt(plan, taskPathOf(task));
     return node === null ? [] : [presentNode(plan, node, task, context, iterations)];
   });
 }
@@ -74,7 +74,7 @@ function iterationIndexesOf(tasks: readonly TaskRow[]): ReadonlyMap<string, numb
   const found = new Map<string, number>();
   for (const task of tasks) {
     const { frame } = readTaskState(task);
-    if (frame !== undefined) found.set(slotOf(task), frame.index);
+    if (frame !== undefined) found.set(taskPathOf(task), frame.index);
   }
   return found;
 }
@@ -131,7 +131,7 @@ function presentNode(
 
 /** The plan that a task's node stands in: the top level's, or a container's body. */
 function planOfScope(plan: Plan, task: TaskRow): Plan {
-  const scope = scopeOf(slotOf(task));
+  const scope = scopeOf(taskPathOf(task));
   return scope === "" ? plan : (nodeAt(plan, scope)?.container?.body ?? plan);
 }
 
@@ -202,7 +202,7 @@ function iterationFields(
   state: TaskState,
   iterations: ReadonlyMap<string, number>,
 ): Partial<RunNodeStatus> {
-  const slot = slotOf(task);
+  const slot = taskPathOf(task);
   const step = lastStep(slot);
   const scope = scopeOf(slot);
   const isFrame = step.iteration !== null;

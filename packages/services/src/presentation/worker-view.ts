@@ -5,8 +5,8 @@ import {
   nodeAt,
   type RunDetail,
   readCondition,
-  slotOf,
   type TaskRow,
+  taskPathOf,
   type WorkerCondition,
   type WorkerDescription,
   type WorkerRow,
@@ -150,7 +150,7 @@ export function presentDiagnostics(parts: WorkerDiagnosticsParts, context: Worke
 }
 
 function presentHeldAttempt(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
-  const node = run === undefined ? null : nodeAt(cachedPlanOf(run.workflow), slotOf(task));
+  const node = run === undefined ? null : nodeAt(cachedPlanOf(run.workflow), taskPathOf(task));
   return {
     taskId: task.id,
     runId: task.run,

@@ -8,8 +8,8 @@ import {
   readTaskState,
   type StoreReader,
   scopeOf,
-  slotOf,
   type TaskRow,
+  taskPathOf,
   type WaitingTaskFacts,
   type WorkerRow,
 } from "@astraflow/engine";
@@ -36,7 +36,7 @@ export async function explainPlacement(runs: RunServices, tenant: string, runId:
   const { reader, environment } = runs;
   const { detail, head } = await findRun(reader, tenant, runId, 0);
   const { task, node, plan } = await findBareNode(runs, detail, nodeId);
-  const slot = slotOf({ id: node.taskId, run: detail.run.id });
+  const slot = taskPathOf({ id: node.taskId, run: detail.run.id });
   const planned = nodeAt(plan, slot) as PlanNode;
   const { items } = await reader.page({ page: "workers", tenant });
   const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
@@ -130,12 +130,12 @@ async function readKeyHolder(
   const { task, run } = await reader.page({ page: "task", tenant, task: id });
   if (task === null || run === null) return null;
   const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
-  const node = detail === null ? null : nodeAt(cachedPlanOf(detail.workflow), slotOf(task));
+  const node = detail === null ? null : nodeAt(cachedPlanOf(detail.workflow), taskPathOf(task));
   const worker = workers.find((one) => one.id === task.worker);
   return {
     task: task.id,
     run: run.id,
-    node: node?.id ?? slotOf(task),
+    node: node?.id ?? taskPathOf(task),
     phase: task.phase,
     since: task.readyAt ?? task.grantedAt,
     worker: task.worker === null ? null : (worker?.name ?? instanceIdOf(task.worker)),

@@ -2,7 +2,7 @@
 // here; how they are kept is the store's.
 
 import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
-import { nodeAt, readTaskState, slotOf } from "@astraflow/engine";
+import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
@@ -68,7 +68,7 @@ export async function readRunLog(
   for await (const task of only === null ? iterateTasks(reader, run, start) : [only]) {
     const from = task.id === start?.id ? query.cursor : null;
     const progress = matchesNode(plan, task, query.node)
-      ? await readTaskLog(reader, run.tenant, { task, nodeId: nodeAt(plan, slotOf(task))?.id ?? "", start: from }, page)
+      ? await readTaskLog(reader, run.tenant, { task, nodeId: nodeAt(plan, taskPathOf(task))?.id ?? "", start: from }, page)
       : nothingRead;
     tasksSeen++;
     if (progress.isStopped || page.hasReadEnough() || tasksSeen >= runLogLimits.tasksMax)
@@ -98,7 +98,7 @@ async function findCursorTask(
 async function findTaskByName(reader: StoreReader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
   if (name === undefined) return null;
   const id = name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
-  if (nodeAt(plan, slotOf({ id, run: run.id })) === null) return null;
+  if (nodeAt(plan, taskPathOf({ id, run: run.id })) === null) return null;
   return (await reader.page({ page: "task", tenant: run.tenant, task: id })).task;
 }
 
@@ -209,7 +209,7 @@ function createLogPageBuilder(query: RunLogQuery) {
 }
 
 function matchesNode(plan: Plan, task: TaskRow, node: string | undefined): boolean {
-  return node === undefined || task.id === node || slotOf(task) === node || nodeAt(plan, slotOf(task))?.id === node;
+  return node === undefined || task.id === node || taskPathOf(task) === node || nodeAt(plan, taskPathOf(task))?.id === node;
 }
 
 function matchesLogFilter(line: LogLine, { channel, words }: RunLogQuery): boolean {

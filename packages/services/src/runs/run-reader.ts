@@ -10,8 +10,8 @@ import {
   readBindings,
   runKey,
   type StoreReader,
-  slotOf,
   type TaskRow,
+  taskPathOf,
 } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type RunEventList, type RunNodeStatus } from "@astraflow/protocol";
@@ -262,7 +262,7 @@ function resolveTaskId({ run, workflow }: Pick<RunDetail, "run" | "workflow">, n
   const plan = cachedPlanOf(workflow);
   const top = plan.nodes.find((node) => node.id === name);
   const id = top !== undefined ? `${run.id}.${top.ordinal}` : name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
-  if (nodeAt(plan, slotOf({ id, run: run.id })) === null) throw nodeNotFound(run.id, name);
+  if (nodeAt(plan, taskPathOf({ id, run: run.id })) === null) throw nodeNotFound(run.id, name);
   return { id, plan };
 }
 

@@ -14,7 +14,7 @@ import {
   type PageQuery,
   type StoreReader,
   searchWords,
-  type WriteDocs,
+  type WriteDocsCommand,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import type { EngineClient } from "../environment/engine-client.ts";
@@ -34,7 +34,7 @@ export interface FakeDocumentStore {
   /** The body of a document, or null. */
   body(tenant: string, collection: string, name: string): Record<string, unknown> | null;
   /** Writes like another client, between two commands of the door under test. */
-  write(command: Omit<WriteDocs, "type" | "by"> & { readonly by?: string }): void;
+  write(command: Omit<WriteDocsCommand, "type" | "by"> & { readonly by?: string }): void;
 }
 
 export interface FakeDocumentStoreOptions {
@@ -54,7 +54,7 @@ export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}):
   const idempotencyRecords = new Map<string, { digest: string; revs: readonly number[] }>();
   const otherRows = createFakeReader({ runs: [], tasks: [], workers: [], log: [], ...options.rows });
 
-  const write = (command: WriteDocs): WriteResult | FaultData => {
+  const write = (command: WriteDocsCommand): WriteResult | FaultData => {
     const { ask: idempotencyKey = null } = command;
     const key = idempotencyKey === null ? null : `${command.tenant}/${idempotencyKey.key}`;
     const earlier = key === null ? undefined : idempotencyRecords.get(key);
@@ -124,7 +124,7 @@ export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}):
 }
 
 /** The first document that is not at the revision its writer expects. Nothing is written where there is one. */
-function revisionConflict(docs: ReadonlyMap<string, DocRow>, command: WriteDocs): FaultData | null {
+function revisionConflict(docs: ReadonlyMap<string, DocRow>, command: WriteDocsCommand): FaultData | null {
   for (const { collection, name, rev } of [...command.puts, ...(command.drops ?? [])]) {
     const present = docs.get(docId(command.tenant, collection, name))?.rev ?? 0;
     if (rev === undefined || rev === present) continue;
@@ -156,7 +156,7 @@ function toDocRow(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut
   };
 }
 
-function appendAuditEntry(log: FakeDocumentStore["log"], command: WriteDocs, at: number): void {
+function appendAuditEntry(log: FakeDocumentStore["log"], command: WriteDocsCommand, at: number): void {
   const { tenant, by, corr, audit } = command;
   if (audit === undefined) return;
   const { action, target, targetType, data } = audit;

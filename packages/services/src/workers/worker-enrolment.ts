@@ -1,6 +1,6 @@
 // Workers that make themselves known over REST, without a session.
 
-import type { EnrolWorker, IdempotencyKey, WorkerDescription } from "@astraflow/engine";
+import type { EnrolWorkerCommand, IdempotencyKey, WorkerDescription } from "@astraflow/engine";
 import { Fault, fault, type readWorkerHeartbeatRequest, type WorkerEnrolRequest } from "@astraflow/protocol";
 import { actorOf, type Caller } from "../identity/caller.ts";
 import type { WorkerServices } from "./worker-services.ts";
@@ -13,7 +13,7 @@ export interface EnrolledWorker {
 }
 
 /** The engine's command without the caller's fields: what the idempotency key is about. */
-export type Enrolment = Pick<EnrolWorker, "name" | "about" | "status" | "packages"> & { readonly workerId: string };
+export type Enrolment = Pick<EnrolWorkerCommand, "name" | "about" | "status" | "packages"> & { readonly workerId: string };
 
 export function enrolmentOf(request: WorkerEnrolRequest): Enrolment {
   const about = toWorkerDescription(request);

@@ -27,8 +27,6 @@ import type { PostgresOptions, PostgresStore, postgresFailpoints } from "./optio
 import { openPostgresReader } from "./reader/reader.ts";
 import { type RegisteredReplica, registerReplica } from "./setup/replica-registration.ts";
 import { commitTurnSql } from "./sql/turn-functions.ts";
-import type { BeginReply } from "./turn/begin-reply.ts";
-import { type BeginRequest, createBeginRequest } from "./turn/begin-request.ts";
 import { ClockLead } from "./turn/clock-lead.ts";
 import { buildCommitPayload, firstPositions } from "./turn/commit-payload.ts";
 import { beginTransactionSql, diagnoseRefusedCommit } from "./turn/refused-commit.ts";
@@ -36,6 +34,8 @@ import { trimChunks, trimLog } from "./turn/retention.ts";
 import { openPostgresFault, turnFault } from "./turn/server-errors.ts";
 import { createSettledOutcomes, type SettledOutcome, settleTurn, type UnsettledTurn } from "./turn/settlement.ts";
 import { PostgresTurn, type PostgresTurnHost } from "./turn/turn.ts";
+import type { TurnBeginReply } from "./turn/turn-begin-reply.ts";
+import { type BeginRequest, createBeginRequest } from "./turn/turn-begin-request.ts";
 
 const connectionsDefault = 4;
 /** Longer than the server lets any statement run: past this the network is gone, not the server slow. */
@@ -106,11 +106,11 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
     }
   }
 
-  async more(turn: PostgresTurn, request: BeginRequest): Promise<BeginReply> {
+  async more(turn: PostgresTurn, request: BeginRequest): Promise<TurnBeginReply> {
     const opened = this.#requireOpen();
     try {
       const [result] = await turn.connection.query(`SELECT ${request.callSql}`, 1);
-      return this.#countRows(result?.rows[0]?.[0] as BeginReply);
+      return this.#countRows(result?.rows[0]?.[0] as TurnBeginReply);
     } catch (error) {
       throw turnFault(this.#address, opened.replica, opened.epoch, error);
     }
@@ -248,7 +248,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
         const request = createBeginRequest(want, caller, () => false);
         const [, result] = await connection.query(`${beginTransactionSql}; SELECT ${request.callSql}`, 2);
         this.#passFailpoint("postgres.begun");
-        const reply = this.#countRows(result?.rows[0]?.[0] as BeginReply);
+        const reply = this.#countRows(result?.rows[0]?.[0] as TurnBeginReply);
         if (reply.now !== null && reply.instant !== null) this.#clockLead.observe(reply.instant - leadMs, reply.now);
         return new PostgresTurn(this, pooled, connection, opened, { want, request, reply });
       } catch (error) {
@@ -306,7 +306,7 @@ class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
     }
   }
 
-  #countRows(reply: BeginReply): BeginReply {
+  #countRows(reply: TurnBeginReply): TurnBeginReply {
     for (const rows of Object.values(reply)) if (Array.isArray(rows) && Array.isArray(rows[0])) this.#stats.rows += rows.length;
     return reply;
   }

@@ -1,6 +1,6 @@
 import { joinAnswer } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { SessionTokenClaims } from "../../auth/session-tokens.ts";
+import type { SessionTokenClaims } from "../../auth/worker-session-tokens.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { ackRequested, createResumeFixture, type ResumableSession, sessionTokenOf } from "../../testing/resume-fixture.ts";

@@ -1,6 +1,6 @@
 // Makes commands from work frames whose payload is invalid, so that no task waits for ever for a result that arrived and could not be read.
 
-import type { Command, ReportError } from "@astraflow/engine";
+import type { Command, ReportErrorCommand } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
 import { type CommandOrigin, fenceFromCorr, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
 
@@ -39,7 +39,12 @@ function salvageBatch(
 }
 
 /** Nothing where no task is named. */
-function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: string | undefined, reason: string): ReportError[] {
+function unreadableOutcome(
+  origin: CommandOrigin,
+  payload: JsonValue,
+  corr: string | undefined,
+  reason: string,
+): ReportErrorCommand[] {
   const task =
     readIdField(payload, "task_id") ??
     readIdField(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ??

@@ -1,8 +1,8 @@
-import type { JsonObject, PkgEventPayload } from "@astraflow/protocol";
+import type { JsonObject, PackageEventPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { toPackageOperation } from "./work-frames.ts";
 
-it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
+it.each<[PackageEventPayload["status"], JsonObject | undefined, string]>([
   ["installed", undefined, "install"],
   ["removed", undefined, "uninstall"],
   ["failed", undefined, "install"],

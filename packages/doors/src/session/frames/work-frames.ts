@@ -5,14 +5,14 @@
 import type {
   AttemptRef,
   Command,
-  RecordHeartbeat,
-  ReportError,
+  RecordHeartbeatCommand,
+  ReportErrorCommand,
   ReportedArtifact,
-  ReportFeedback,
-  ReportPackageStatus,
-  ReportResourceRemoved,
-  ReportResult,
-  RequestNext,
+  ReportFeedbackCommand,
+  ReportPackageStatusCommand,
+  ReportResourceRemovedCommand,
+  ReportResultCommand,
+  RequestNextCommand,
 } from "@astraflow/engine";
 import {
   type Dialect,
@@ -27,8 +27,8 @@ import {
   limits,
   type NextRequestPayload,
   type OutputChunk,
+  type PackageEventPayload,
   type PkgCatalogPayload,
-  type PkgEventPayload,
   type ResourceRemovedPayload,
   type ResultArtifact,
   type ResultPayload,
@@ -73,7 +73,7 @@ export const noTag: DeliveryTag = { number: null, id: "", isAsked: false, bytes:
 export type ParsedWorkFrame =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
   | { readonly of: "catalog"; readonly catalog: PkgCatalogPayload }
-  | { readonly of: "package"; readonly event: PkgEventPayload }
+  | { readonly of: "package"; readonly event: PackageEventPayload }
   | { readonly of: "error"; readonly error: ExecErrorPayload }
   | { readonly of: "gap"; readonly error: ExecErrorPayload }
   | { readonly of: "next"; readonly request: NextRequestPayload }
@@ -134,7 +134,7 @@ export function readFramePayload<T extends FrameType>(
 
 const taskStatuses = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
-export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, corr: string | undefined): ReportResult {
+export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, corr: string | undefined): ReportResultCommand {
   const { error } = payload;
   return {
     type: "task.result",
@@ -185,7 +185,7 @@ export function toNextCommand(
   request: NextRequestPayload,
   corr: string | undefined,
   held: AttemptRef | null,
-): RequestNext | null {
+): RequestNextCommand | null {
   const task = request.task_id ?? held?.task ?? taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
   const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
@@ -202,20 +202,20 @@ export function toNextCommand(
   };
 }
 
-function toRemovedCommand(origin: CommandOrigin, item: ResourceRemovedPayload["items"][number]): ReportResourceRemoved {
+function toRemovedCommand(origin: CommandOrigin, item: ResourceRemovedPayload["items"][number]): ReportResourceRemovedCommand {
   return { type: "resource.removed", ...senderOf(origin), resource: item.resource_id, reason: item.reason };
 }
 
 /** Labels of `pkg_ops_total`. An event does not always say what was tried; a failure that does not was an install. */
-export function toPackageOperation({ status, details }: Pick<PkgEventPayload, "status" | "details">): {
+export function toPackageOperation({ status, details }: Pick<PackageEventPayload, "status" | "details">): {
   readonly op: "install" | "uninstall";
-  readonly status: PkgEventPayload["status"];
+  readonly status: PackageEventPayload["status"];
 } {
   const isRemoval = status === "removed" || (status === "failed" && details?.["op"] === "uninstall");
   return { op: isRemoval ? "uninstall" : "install", status };
 }
 
-export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload): ReportPackageStatus {
+export function toPackageCommand(origin: CommandOrigin, event: PackageEventPayload): ReportPackageStatusCommand {
   const details = {
     ...event.details,
     ...(event.log_url !== undefined && { logUrl: event.log_url }),
@@ -232,7 +232,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload):
 }
 
 /** Null when the frame does not say which task it is about. */
-function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ReportError | null {
+function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ReportErrorCommand | null {
   const namedTask = payload.task_id ?? payload.context?.details?.["task_id"];
   const task = typeof namedTask === "string" && namedTask !== "" ? namedTask : taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
@@ -257,7 +257,7 @@ function toFeedbackCommand(
   payload: FeedbackPayload,
   corr: string | undefined,
   bytes: number,
-): ReportFeedback {
+): ReportFeedbackCommand {
   const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
   const feedback = {
     ...rest,
@@ -279,7 +279,11 @@ const stripChunkBindings = (chunk: OutputChunk): OutputChunk =>
   chunk.metadata === undefined ? chunk : { ...chunk, metadata: withoutBindings(chunk.metadata) };
 
 /** Vitals are JSON text: shown to operators and never used for decisions, so a text that is too long is left out. */
-export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayload, vitalsCharsMax: number): RecordHeartbeat {
+export function toHeartbeatCommand(
+  origin: CommandOrigin,
+  payload: HeartbeatPayload,
+  vitalsCharsMax: number,
+): RecordHeartbeatCommand {
   const { healthy, metrics, held } = payload;
   const vitals = JSON.stringify({
     healthy,

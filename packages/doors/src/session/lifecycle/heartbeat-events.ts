@@ -1,6 +1,6 @@
 // Publishes a stored heartbeat to readers of events, from what its session knows: no row is read for it.
 
-import { type AnswerBody, type RecordHeartbeat, readCondition } from "@astraflow/engine";
+import { type AnswerBody, type RecordHeartbeatCommand, readCondition } from "@astraflow/engine";
 import { type HeartbeatData, heartbeatEventData, presentHeartbeat, workerQueueOf } from "@astraflow/services";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import type { SessionContext } from "./session-context.ts";
@@ -9,7 +9,7 @@ import type { SessionContext } from "./session-context.ts";
 export function publishHeartbeat(
   { volatile, environment }: Pick<SessionContext, "volatile" | "environment">,
   identity: HandshakeIdentity,
-  heartbeat: RecordHeartbeat,
+  heartbeat: RecordHeartbeatCommand,
   body: AnswerBody | null,
 ): void {
   const { tenant, worker, displayInfo } = identity;
@@ -20,7 +20,7 @@ export function publishHeartbeat(
 
 function buildHeartbeat(
   { worker, tenant, instance, displayInfo }: HandshakeIdentity,
-  heartbeat: RecordHeartbeat,
+  heartbeat: RecordHeartbeatCommand,
   at: number,
 ): HeartbeatData {
   const { vitals } = readCondition(`{"vitals":${heartbeat.vitals ?? "null"}}`);

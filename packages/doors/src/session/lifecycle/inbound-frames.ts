@@ -2,7 +2,7 @@
 // has answered the commands made from it.
 
 import type { AttemptRef, Command, SendWorkerCommand } from "@astraflow/engine";
-import { type Envelope, Fault, fault, type NextRequestPayload, type PkgEventPayload, toFrameType } from "@astraflow/protocol";
+import { type Envelope, Fault, fault, type NextRequestPayload, type PackageEventPayload, toFrameType } from "@astraflow/protocol";
 import type { AnswerHandler } from "@astraflow/services";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
@@ -252,7 +252,7 @@ export class InboundFrames implements FrameHandler {
     }
   }
 
-  #handlePackageEvent(event: PkgEventPayload, { envelope, tag }: InboundWorkFrame): void {
+  #handlePackageEvent(event: PackageEventPayload, { envelope, tag }: InboundWorkFrame): void {
     const session = this.#session;
     const { op, status } = toPackageOperation(event);
     const { name, version } = event;

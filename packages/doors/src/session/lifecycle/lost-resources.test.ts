@@ -1,4 +1,4 @@
-import type { ReportResourceRemoved, StoreReader } from "@astraflow/engine";
+import type { ReportResourceRemovedCommand, StoreReader } from "@astraflow/engine";
 import { createLostResourceFinder } from "@astraflow/services";
 import { createFakeDocumentStore } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
@@ -43,7 +43,7 @@ async function open(hold: Promise<void> = Promise.resolve()) {
 }
 
 const removals = (commands: readonly { type: string }[]) =>
-  commands.filter((command): command is ReportResourceRemoved => command.type === "resource.removed");
+  commands.filter((command): command is ReportResourceRemovedCommand => command.type === "resource.removed");
 
 describe("what a worker keeps", () => {
   it("[W180] is said to be gone by the worker, each of a frame, and the frame is acked once all is stored", async () => {

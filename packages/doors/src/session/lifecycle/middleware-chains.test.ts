@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { type FakeWorker, handshakePayload, handshakePayloadV1, olderRegisterPayload } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { ChainAttempts } from "./chain-attempts.ts";
+import { MiddlewareAttempts } from "./middleware-attempts.ts";
 
 const ackRequested = { ack: { request: true } };
 const run = "0199c84e-a000-7000-8000-000000000001";
@@ -198,7 +198,7 @@ describe("calls into a chain", () => {
   });
 
   it("[D101] remember only middlewares, and none that has ended", () => {
-    const held = new ChainAttempts();
+    const held = new MiddlewareAttempts();
     held.add({ ...sampleDispatch("s", "r.1", 3).dispatch, ...chain });
     held.add({ ...sampleDispatch("s", "r.2", 4).dispatch, node: "h-1" });
 

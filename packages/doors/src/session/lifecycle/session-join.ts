@@ -1,8 +1,8 @@
 // Joins a session to the engine, and again after a resume: the command, its answer, the accept frame and the session token.
 
-import type { AnswerBody, AttemptRef, FaultData, JoinWorker } from "@astraflow/engine";
+import type { AnswerBody, AttemptRef, FaultData, JoinWorkerCommand } from "@astraflow/engine";
 import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
-import type { IssuedSessionToken } from "../../auth/session-tokens.ts";
+import type { IssuedSessionToken } from "../../auth/worker-session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
 import { reconcileResources } from "./resource-reconciler.ts";
@@ -31,7 +31,7 @@ export function startRejoin(session: Session, resume: { readonly id: string; rea
   postJoin(session, registration.buildRejoin(identity, id, unacked));
 }
 
-function postJoin(session: Session, command: JoinWorker): void {
+function postJoin(session: Session, command: JoinWorkerCommand): void {
   const { join } = session;
   join.attempts += 1;
   join.retryAt = Number.POSITIVE_INFINITY;

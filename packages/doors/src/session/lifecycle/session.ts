@@ -1,7 +1,7 @@
 // One worker's session, which outlives its sockets: its reliable stream, its connection, its timers and its end.
 // Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
-import type { AnswerBody, Command, FaultData, ReportError, ReportResult } from "@astraflow/engine";
+import type { AnswerBody, Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
 import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
 import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
@@ -14,7 +14,7 @@ import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";
 import { type CommandOrigin, readFramePayload, senderOf } from "../frames/work-frames.ts";
 import type { Registration } from "../registration/registration.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
-import { ChainAttempts } from "./chain-attempts.ts";
+import { MiddlewareAttempts } from "./middleware-attempts.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
 import { type SessionContext, windowSizesFor } from "./session-context.ts";
 
@@ -53,7 +53,7 @@ export class Session {
   readonly sender: ReturnType<typeof senderOf>;
   readonly stream: ReliableStream<OutboundItem, Envelope>;
   readonly writer: SchedulerFrameWriter;
-  readonly chainAttempts = new ChainAttempts();
+  readonly chainAttempts = new MiddlewareAttempts();
   readonly outbound: OutboundFrames;
   readonly join = new JoinProgress();
   readonly windows: { readonly send: number; readonly recv: number };
@@ -265,7 +265,7 @@ export class Session {
   // ---- what the worker reported
 
   /** The worker has finished an attempt: a dispatch of it that has not left yet must not leave any more. */
-  handleAttemptEnd(report: ReportResult | ReportError): void {
+  handleAttemptEnd(report: ReportResultCommand | ReportErrorCommand): void {
     this.chainAttempts.remove(report.task);
     this.outbound.handleAttemptEnd(report.task, report.fence);
     if (report.type === "task.result" && this.presentResources !== null)

@@ -1,7 +1,7 @@
 // The description of a worker, collected from its register, catalogue, inventory and heartbeats, and the commands that report it. Pure.
 // Only what the engine needs is stored: a register carries whole manifests, and a session outlives its sockets.
 
-import type { AttemptRef, DescribeWorker, JoinWorker, WorkerDescription } from "@astraflow/engine";
+import type { AttemptRef, DescribeWorkerCommand, JoinWorkerCommand, WorkerDescription } from "@astraflow/engine";
 import {
   type Fault,
   fault,
@@ -106,13 +106,13 @@ export class Registration {
   }
 
   /** A missing inventory counts as empty; the older dialects cannot report one. */
-  buildJoin(identity: HandshakeIdentity, session: string): JoinWorker {
+  buildJoin(identity: HandshakeIdentity, session: string): JoinWorkerCommand {
     const running = identity.dialect === "v2" ? (this.running ?? []) : null;
     return { ...this.joinFields(identity, session), running };
   }
 
   /** The same session on a new socket: the engine knows what it runs. */
-  buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly AttemptRef[]): JoinWorker {
+  buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly AttemptRef[]): JoinWorkerCommand {
     return { ...this.joinFields(identity, session), running: null, resumed: { unacked } };
   }
 
@@ -122,7 +122,7 @@ export class Registration {
   }
 
   /** For a session that has joined. */
-  buildDescribe(identity: HandshakeIdentity, { tenant, worker, session }: CommandOrigin): DescribeWorker {
+  buildDescribe(identity: HandshakeIdentity, { tenant, worker, session }: CommandOrigin): DescribeWorkerCommand {
     this.markJoined();
     return { type: "worker.describe", tenant, worker, session, about: this.buildDescription(identity) };
   }
@@ -140,7 +140,7 @@ export class Registration {
     this.heartbeatPackages = null;
   }
 
-  private joinFields(identity: HandshakeIdentity, session: string): Omit<JoinWorker, "running"> {
+  private joinFields(identity: HandshakeIdentity, session: string): Omit<JoinWorkerCommand, "running"> {
     const { tenant, worker, displayInfo } = identity;
     const boot = this.bootIdFor(identity);
     return { type: "worker.join", tenant, worker, name: displayInfo.name, boot, session, about: this.buildDescription(identity) };

@@ -3,8 +3,8 @@
 import { type Envelope, Fault, fault, faultCodes, type ResumePayload, readPayload, toFrameType } from "@astraflow/protocol";
 import { dialectRules } from "@astraflow/session";
 import type { PeerCertificate } from "../../auth/certificates.ts";
-import { invalidSessionTokenFault, type SessionTokenClaims } from "../../auth/session-tokens.ts";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
+import { invalidSessionTokenFault, type SessionTokenClaims } from "../../auth/worker-session-tokens.ts";
 import type { FrameHandler, SessionConnection } from "../connection/session-connection.ts";
 import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import { SchedulerFrameWriter } from "../frames/frame-writer.ts";

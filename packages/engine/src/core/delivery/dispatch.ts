@@ -6,7 +6,7 @@ import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
-import { planOfScope, scopeOf, slotOf } from "../rows/slot.ts";
+import { planOfScope, scopeOf, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -71,7 +71,7 @@ type ChainFields = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainI
 /** What the dispatch of a middleware, or of a host with middlewares, contains about the chain. */
 function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
   if (node.host === null && node.chain.length === 0) return {};
-  const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(slotOf(task)))?.nodes;
+  const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(taskPathOf(task)))?.nodes;
   const host = nodes?.[node.host ?? node.ordinal];
   const fields = { hostNode: host?.id ?? "", chain: host?.chain.map((ordinal) => nodes?.[ordinal]?.id ?? "") ?? [] };
   return node.chainIndex === null ? fields : { ...fields, chainIndex: node.chainIndex };
@@ -116,6 +116,6 @@ function wireConcurrencyKey(run: RunRow, node: PlanNode, task: TaskRow): string 
   const { key, limit = 1 } = node.policy.concurrency ?? {};
   // Without a key in its row it runs under the key that its caller holds.
   if (key !== undefined && limit === 1 && task.key !== null) return key;
-  const slot = slotOf(task);
-  return slot === String(node.ordinal) ? `${run.id}:${node.id}` : `${run.id}:${slot}:${node.id}`;
+  const path = taskPathOf(task);
+  return path === String(node.ordinal) ? `${run.id}:${node.id}` : `${run.id}:${path}:${node.id}`;
 }

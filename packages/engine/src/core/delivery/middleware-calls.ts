@@ -4,7 +4,7 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import { lastStep, slotOf } from "../rows/slot.ts";
+import { lastStep, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -69,7 +69,7 @@ export function buildNextAnswer(
     task: call.target,
     status: target?.phase ?? null,
     attempts: target?.attempt ?? 0,
-    call: target === null ? null : lastStep(slotOf(target)).call,
+    call: target === null ? null : lastStep(taskPathOf(target)).call,
     worker: target === null || target.worker === null ? null : workerNameOf(fleet, target.worker),
     askedAt: call.askedAt,
     endedAt: target?.endedAt ?? null,

@@ -1,13 +1,13 @@
 // Workers that run short of memory or disk get no new tasks until that is over, and are told to drain. An operator's drain is independent:
 // neither ends the other, and a worker is undrained only when neither holds.
 
-import type { RecordHeartbeat, WorkerDescription } from "../../interface/command.ts";
+import type { RecordHeartbeatCommand, WorkerDescription } from "../../interface/command.ts";
 import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-type ReportedUsage = Pick<RecordHeartbeat, "memPct" | "diskPct">;
+type ReportedUsage = Pick<RecordHeartbeatCommand, "memPct" | "diskPct">;
 
 /** What a worker runs short of after this heartbeat. One that no longer reports its use stays as it was. */
 export function pressureAfter(pressure: string | null, usage: ReportedUsage, limits: TenantSettings): string | null {

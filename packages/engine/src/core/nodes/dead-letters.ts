@@ -4,7 +4,7 @@ import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
-import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
+import { enclosingPaths, lastStep, nodeAt, type TaskPath } from "../rows/task-path.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { RunProgress } from "./run-progress.ts";
 
@@ -26,8 +26,8 @@ export interface DeadLetterRecord {
 const messageCharsMax = 2_000;
 
 /** Whether a failure here is final: no container around it retries, and no caller in a chain may still handle it. */
-export function isFinalFailure(plan: Plan, slot: Slot): boolean {
-  return enclosingSlots(slot).every((one) => {
+export function isFinalFailure(plan: Plan, path: TaskPath): boolean {
+  return enclosingPaths(path).every((one) => {
     const { call, iteration } = lastStep(one);
     if (iteration !== null) return true;
     return call === null && (nodeAt(plan, one)?.container?.retry ?? null) === null;

@@ -3,9 +3,9 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
-import { nodeSlot, type Slot, taskIdAt, topLevel } from "../rows/slot.ts";
+import { nodePath, type TaskPath, taskIdAt, topLevel } from "../rows/task-path.ts";
 import type { FanOutCursor } from "../rows/task-state.ts";
-import { loadTasks } from "./end-host.ts";
+import { loadTasks } from "./end-host-task.ts";
 import { enterNode, mayHaveRow, nodeParams, reachNode } from "./reach.ts";
 import type { RunProgress } from "./run-progress.ts";
 
@@ -53,7 +53,7 @@ export function resumeFanOuts(progress: RunProgress, plan: Plan): void {
 }
 
 interface FanOutScope {
-  readonly scope: Slot;
+  readonly scope: TaskPath;
   readonly plan: Plan;
   readonly starts: readonly number[];
 }
@@ -86,16 +86,16 @@ export function fanOut(
 const targetsOf = ({ plan, starts }: FanOutScope, from: number | null): readonly number[] =>
   from === null ? starts : (plan.nodes[from]?.after ?? []);
 
-function sourceTask(progress: RunProgress, scope: Slot, ordinal: number): TaskRow {
+function sourceTask(progress: RunProgress, scope: TaskPath, ordinal: number): TaskRow {
   const { work, run } = progress;
-  const row = work.task(taskIdAt(run.id, nodeSlot(scope, ordinal)));
+  const row = work.task(taskIdAt(run.id, nodePath(scope, ordinal)));
   if (row === null) throw new Error(`node ${ordinal} of ${run.id} ${scope} has no row`);
   return row;
 }
 
-function startNode(progress: RunProgress, scope: Slot, node: PlanNode): number {
+function startNode(progress: RunProgress, scope: TaskPath, node: PlanNode): number {
   progress.countReachedNode();
-  enterNode(progress, nodeSlot(scope, node.ordinal), node, nodeParams(progress, scope, node));
+  enterNode(progress, nodePath(scope, node.ordinal), node, nodeParams(progress, scope, node));
   return 1;
 }
 
@@ -123,7 +123,7 @@ function requireFanOutRows(
   const read = (ordinals: Iterable<number>) =>
     loadTasks(
       work,
-      [...ordinals].map((ordinal) => taskIdAt(run.id, nodeSlot(scope, ordinal))),
+      [...ordinals].map((ordinal) => taskIdAt(run.id, nodePath(scope, ordinal))),
     );
   const sources = new Set<number>();
   const arrivals = new Map<number, number>();

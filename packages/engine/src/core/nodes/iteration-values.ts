@@ -4,7 +4,7 @@
 import type { IterationScope } from "@astraflow/graph";
 import { LruMap } from "@astraflow/protocol";
 import type { RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
-import { containerSlot, type Slot, taskIdAt } from "../rows/slot.ts";
+import { containerPath, type TaskPath, taskIdAt } from "../rows/task-path.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Parameters in the row of an iteration. */
@@ -19,17 +19,17 @@ export const iterationParamsText = (values: IterationParams): string => JSON.str
 export class IterationValues implements IterationScope {
   readonly #work: UnitOfWork;
   readonly #run: RunRow;
-  readonly #scope: Slot;
+  readonly #scope: TaskPath;
   #parsed: IterationParams | null = null;
 
-  constructor(work: UnitOfWork, run: RunRow, scope: Slot) {
+  constructor(work: UnitOfWork, run: RunRow, scope: TaskPath) {
     this.#work = work;
     this.#run = run;
     this.#scope = scope;
   }
 
   get parameters(): unknown {
-    return readContainerParams(requireTask(this.#work, taskIdAt(this.#run.id, containerSlot(this.#scope))));
+    return readContainerParams(requireTask(this.#work, taskIdAt(this.#run.id, containerPath(this.#scope))));
   }
   get item(): unknown {
     return this.#values.item;

@@ -4,8 +4,8 @@
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import { lastStep, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { lastStep, taskPathOf } from "../rows/task-path.ts";
 import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
 import type { RunProgress } from "./run-progress.ts";
@@ -43,14 +43,15 @@ export function failBeforeStart(
   const failed = applyTaskTransition({ ...newTask, params }, { type: "fail", error: errorText(error), result: null }, work.now);
   if (isNew) work.insert(failed);
   else work.put(failed);
-  if (!isChainCall(node, failed) && isFinalFailure(progress.plan, slotOf(failed)))
+  if (!isChainCall(node, failed) && isFinalFailure(progress.plan, taskPathOf(failed)))
     recordDeadLetter(progress, node, failed, error);
   progress.record("task.failed", { task: failed.id, fence: failed.fence, worker: null, error });
   progress.pending.push({ type: "ended", row: failed });
 }
 
 /** Whether somebody in a chain waits for this row, and so decides what its failure means. */
-export const isChainCall = (node: PlanNode, row: TaskRow): boolean => node.host !== null || lastStep(slotOf(row)).call !== null;
+export const isChainCall = (node: PlanNode, row: TaskRow): boolean =>
+  node.host !== null || lastStep(taskPathOf(row)).call !== null;
 
 /** Limits of parameters after a payload is merged; a frame to a worker cannot carry more. */
 const paramsLimits = { bytesMax: 2 * 1024 * 1024, depthMax: 64 };

@@ -4,15 +4,15 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
-import { type Slot, slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 export interface OperatorMarks {
   /** A preset node comes after nodes that run: a node that is reached may have ended already. */
   readonly isGiven?: true;
-  /** By node id or by slot: who wants it skipped, and why. */
+  /** By node id or by path: who wants it skipped, and why. */
   readonly skip?: Readonly<Record<string, { readonly by: string; readonly reason: string }>>;
   /** By node id or package: where its tasks go from now on, as long as that worker is there. */
   readonly workers?: Readonly<Record<string, WorkerId>>;
@@ -41,16 +41,16 @@ const findMark = (marks: Readonly<Record<string, WorkerId>> | undefined, { id, p
         : undefined;
 
 /** Why a node is left out when it is reached; null when it is not. */
-function skipMarkOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: string; readonly reason: string } | null {
+function skipMarkOf(run: RunRow, node: PlanNode, path: TaskPath): { readonly by: string; readonly reason: string } | null {
   if (run.marks === null) return null;
   const { skip = {} } = readMarks(run);
-  return Object.hasOwn(skip, slot) ? (skip[slot] ?? null) : Object.hasOwn(skip, node.id) ? (skip[node.id] ?? null) : null;
+  return Object.hasOwn(skip, path) ? (skip[path] ?? null) : Object.hasOwn(skip, node.id) ? (skip[node.id] ?? null) : null;
 }
 
 /** Ends a marked node as skipped when it is reached; its successors go on. False: it is not marked. */
 export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, isNew: boolean): boolean {
   const { work, run } = progress;
-  const why = skipMarkOf(run, node, slotOf(newTask));
+  const why = skipMarkOf(run, node, taskPathOf(newTask));
   if (why === null) return false;
   const skipped = withTaskState(applyTaskTransition({ ...newTask, params }, { type: "skip", result: "{}" }, work.now), {
     why: why.reason,

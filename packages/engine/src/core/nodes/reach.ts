@@ -5,9 +5,9 @@ import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, res
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { concurrencyKeyOf, enqueueTask } from "../queueing/task-queue.ts";
 import { newTaskRow } from "../rows/new-task.ts";
-import { containerSlot, nodeSlot, planOfScope, type Slot, slotOf, taskIdAt, topLevel } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
-import { loadTasks } from "./end-host.ts";
+import { containerPath, nodePath, planOfScope, type TaskPath, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
+import { loadTasks } from "./end-host-task.ts";
 import { IterationValues } from "./iteration-values.ts";
 import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
@@ -16,10 +16,10 @@ import type { RunProgress } from "./run-progress.ts";
 /** A node is reached and waits for no other. */
 export function enterNode(
   progress: RunProgress,
-  slot: Slot,
+  path: TaskPath,
   node: PlanNode,
   params: string,
-  newTask: TaskRow = newTaskFor(progress, slot, node, 0),
+  newTask: TaskRow = newTaskFor(progress, path, node, 0),
   isNew = true,
 ): void {
   const { work, context, run } = progress;
@@ -39,24 +39,24 @@ export function enterNode(
   progress.pending.push({ type: "hosting", row: host });
 }
 
-export function newTaskFor(progress: RunProgress, slot: Slot, node: PlanNode, needs: number): TaskRow {
+export function newTaskFor(progress: RunProgress, path: TaskPath, node: PlanNode, needs: number): TaskRow {
   const { work, context, run } = progress;
   const route = context.plans.routeIdOf(work, context.fleet, run, node);
-  return newTaskRow(taskIdAt(run.id, slot), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));
+  return newTaskRow(taskIdAt(run.id, path), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));
 }
 
 /** One predecessor of a node has ended. Returns how many nodes of the scope this opened: a join is open from its first arrival on. */
-export function reachNode(progress: RunProgress, scope: Slot, node: PlanNode, from: TaskRow): number {
+export function reachNode(progress: RunProgress, scope: TaskPath, node: PlanNode, from: TaskRow): number {
   const { work, run } = progress;
   progress.countReachedNode();
-  const slot = nodeSlot(scope, node.ordinal);
-  const join = mayHaveRow(run, scope, node) ? work.task(taskIdAt(run.id, slot)) : null;
+  const path = nodePath(scope, node.ordinal);
+  const join = mayHaveRow(run, scope, node) ? work.task(taskIdAt(run.id, path)) : null;
   if (join === null && node.before.length === 1) {
-    enterNode(progress, slot, node, nodeParams(progress, scope, node, from));
+    enterNode(progress, path, node, nodeParams(progress, scope, node, from));
     return 1;
   }
   if (join === null) {
-    const waiting = newTaskFor(progress, slot, node, node.before.length - 1);
+    const waiting = newTaskFor(progress, path, node, node.before.length - 1);
     work.insert(waiting);
     progress.record("task.waiting", { task: waiting.id });
     progress.openedTasks += 1;
@@ -66,24 +66,24 @@ export function reachNode(progress: RunProgress, scope: Slot, node: PlanNode, fr
   if (isEnded(join)) return 0;
   const arrived = applyTaskTransition(join, { type: "arrive" }, work.now);
   if (join.needs > 1) work.put(arrived);
-  else enterNode(progress, slot, node, nodeParams(progress, scope, node, from), arrived, false);
+  else enterNode(progress, path, node, nodeParams(progress, scope, node, from), arrived, false);
   return 0;
 }
 
 /** Whether a node may have a row before it is reached: a join has one from its first arrival on, any other only as a preset result. */
-export const mayHaveRow = (run: RunRow, scope: Slot, node: PlanNode): boolean =>
+export const mayHaveRow = (run: RunRow, scope: TaskPath, node: PlanNode): boolean =>
   node.before.length > 1 || (scope === topLevel && run.marks !== null && readMarks(run).isGiven === true);
 
 /** The parameters that a node of a scope runs with, as text. `from`: a predecessor that is at hand. */
-export function nodeParams(progress: RunProgress, scope: Slot, node: PlanNode, from: TaskRow | null = null): string {
+export function nodeParams(progress: RunProgress, scope: TaskPath, node: PlanNode, from: TaskRow | null = null): string {
   const { work, run } = progress;
-  const near = from === null ? null : slotOf(from);
-  const isNear = from !== null && node.inputs.every(({ source }) => nodeSlot(scope, source) === near);
+  const near = from === null ? null : taskPathOf(from);
+  const isNear = from !== null && node.inputs.every(({ source }) => nodePath(scope, source) === near);
   const outcome = isNear
     ? () => new TaskOutcome(from)
     : outcomesIn(progress, scope, new Set(node.inputs.map(({ source }) => source)), from);
   if (scope === topLevel) return JSON.stringify(resolveParams(node, outcome));
-  const { container } = progress.nodeOf({ id: taskIdAt(run.id, containerSlot(scope)), run: run.id });
+  const { container } = progress.nodeOf({ id: taskIdAt(run.id, containerPath(scope)), run: run.id });
   if (container === null) throw new Error(`run ${run.id} has no container for ${scope}`);
   return JSON.stringify(resolveIterationParams(container, node, new IterationValues(work, run, scope), outcome));
 }
@@ -91,7 +91,7 @@ export function nodeParams(progress: RunProgress, scope: Slot, node: PlanNode, f
 /** What nodes of a scope offer, by ordinal. Their rows are read together. */
 export function outcomesIn(
   progress: RunProgress,
-  scope: Slot,
+  scope: TaskPath,
   ordinals: ReadonlySet<number>,
   from: TaskRow | null = null,
 ): (ordinal: number) => NodeOutcome | null {
@@ -100,15 +100,15 @@ export function outcomesIn(
   const plan = requirePlan(progress, scope);
   const wanted = new Set<number>();
   for (const ordinal of ordinals) for (const one of outcomeSources(plan, ordinal)) wanted.add(one);
-  const near = from === null ? null : slotOf(from);
+  const near = from === null ? null : taskPathOf(from);
   const found = new Map<number, TaskRow>();
-  const far = [...wanted].filter((ordinal) => nodeSlot(scope, ordinal) !== near);
+  const far = [...wanted].filter((ordinal) => nodePath(scope, ordinal) !== near);
   const rows = loadTasks(
     work,
-    far.map((ordinal) => taskIdAt(run.id, nodeSlot(scope, ordinal))),
+    far.map((ordinal) => taskIdAt(run.id, nodePath(scope, ordinal))),
   );
   for (const [at, ordinal] of far.entries()) if (rows[at]) found.set(ordinal, rows[at]);
-  if (from !== null) for (const ordinal of wanted) if (nodeSlot(scope, ordinal) === near) found.set(ordinal, from);
+  if (from !== null) for (const ordinal of wanted) if (nodePath(scope, ordinal) === near) found.set(ordinal, from);
   return (ordinal) => {
     const row = outcomeSources(plan, ordinal).flatMap((one) => found.get(one) ?? [])[0];
     return row === undefined ? null : new TaskOutcome(row);
@@ -116,7 +116,7 @@ export function outcomesIn(
 }
 
 /** The plan that the nodes of a scope belong to. */
-function requirePlan(progress: RunProgress, scope: Slot): Plan {
+function requirePlan(progress: RunProgress, scope: TaskPath): Plan {
   const plan = planOfScope(progress.plan, scope);
   if (plan === null) throw new Error(`run ${progress.run.id} has no scope ${scope}`);
   return plan;

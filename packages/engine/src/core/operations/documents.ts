@@ -2,7 +2,7 @@
 // the business of their writers.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { DocPut, WriteDocs } from "../../interface/command.ts";
+import type { DocPut, WriteDocsCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey, type Tenant } from "../../storage/rows.ts";
 import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
@@ -16,7 +16,7 @@ import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 /** Documents that one command may write or remove. */
 export const docsPerWriteMax = 1_000;
 
-export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: WriteDocs): AnswerBody | Fault {
+export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: WriteDocsCommand): AnswerBody | Fault {
   const count = command.puts.length + (command.drops?.length ?? 0);
   if (count > docsPerWriteMax)
     return fault("E.REQUEST.TOO_LARGE", `${count} documents are more than one write takes; write at most ${docsPerWriteMax}`);
@@ -34,7 +34,7 @@ export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: Wr
   });
 }
 
-function writeAll(work: UnitOfWork, command: WriteDocs): AnswerBody | Fault {
+function writeAll(work: UnitOfWork, command: WriteDocsCommand): AnswerBody | Fault {
   const revs: number[] = [];
   for (const put of command.puts) {
     const now = work.doc(docId(command.tenant, put.collection, put.name));
@@ -78,7 +78,7 @@ function conflict(doc: { readonly collection: string; readonly name: string }, e
  * What the entry is about: the first document of the write, the run that guards it, or, without documents, the run, worker or document
  * that the audit names. Null: there is no such thing of this tenant.
  */
-function writeSubjectOf(work: UnitOfWork, command: WriteDocs, evenNew = false): AuditSubject | null {
+function writeSubjectOf(work: UnitOfWork, command: WriteDocsCommand, evenNew = false): AuditSubject | null {
   const first = command.puts[0] ?? command.drops?.[0];
   if (first !== undefined) {
     const key = docKey(command.tenant, first.collection, first.name);
@@ -98,7 +98,7 @@ function writeSubjectOf(work: UnitOfWork, command: WriteDocs, evenNew = false): 
   return docKey(command.tenant, targetType, target);
 }
 
-function findOwnRun(work: UnitOfWork, command: WriteDocs, id: RunId): AuditSubject | null {
+function findOwnRun(work: UnitOfWork, command: WriteDocsCommand, id: RunId): AuditSubject | null {
   const run = work.run(id);
   return run !== null && run.tenant === command.tenant ? run : null;
 }

@@ -6,8 +6,8 @@ import type { PresetResult } from "../../interface/command.ts";
 import { withMarks } from "../nodes/operator-marks.ts";
 import { newTaskFor } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { nodeSlot, topLevel } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { nodePath, topLevel } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 
 /** Inserts the preset tasks and returns the start nodes of the run. */
@@ -32,7 +32,7 @@ export function insertPresetTasks(
     const needs = node.before.filter((one) => !known.has(one)).length;
     if (needs === 0) starts.push(node.ordinal);
     else if (needs < node.before.length) {
-      const waiting = newTaskFor(progress, nodeSlot(topLevel, node.ordinal), node, needs);
+      const waiting = newTaskFor(progress, nodePath(topLevel, node.ordinal), node, needs);
       work.insert(waiting);
       progress.record("task.waiting", { task: waiting.id });
       progress.openedTasks += 1;
@@ -44,7 +44,7 @@ export function insertPresetTasks(
 function insertPresetTask(progress: RunProgress, node: PlanNode, { status, result, params, why }: PresetResult): void {
   const { work } = progress;
   const blank = {
-    ...newTaskFor(progress, nodeSlot(topLevel, node.ordinal), node, 0),
+    ...newTaskFor(progress, nodePath(topLevel, node.ordinal), node, 0),
     key: null,
     params: params ?? null,
   };

@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { RebindRun } from "../../interface/command.ts";
+import type { RebindRunCommand } from "../../interface/command.ts";
 import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
 import { docKey, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
@@ -20,7 +20,7 @@ import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
-export function rebindRun(work: UnitOfWork, context: DecisionContext, command: RebindRun): AnswerBody | Fault {
+export function rebindRun(work: UnitOfWork, context: DecisionContext, command: RebindRunCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "a new run may be sent elsewhere");
   if (isFault(run)) return run;
   const target = command.node === null ? null : findTarget(work, context, run, command.node);
@@ -52,7 +52,7 @@ export function rebindRun(work: UnitOfWork, context: DecisionContext, command: R
 /** Tasks that a worker runs; hosts have no worker of their own. */
 const runsOnWorker = (_node: PlanNode, task: TaskRow): boolean => task.phase !== "hosting" && task.phase !== "waiting";
 
-function findRebindWorker(work: UnitOfWork, id: WorkerId, command: RebindRun): WorkerRow | Fault {
+function findRebindWorker(work: UnitOfWork, id: WorkerId, command: RebindRunCommand): WorkerRow | Fault {
   const row = work.peekWorker(id);
   const name = id.slice(command.tenant.length + 1);
   if (row === null || row.tenant !== command.tenant)
@@ -148,7 +148,7 @@ function allNodes(nodes: readonly PlanNode[]): PlanNode[] {
   return nodes.flatMap((node) => (node.container === null ? [node] : allNodes(node.container.body.nodes)));
 }
 
-function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: RebindRun, task: TaskRow): AffectedTask {
+function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: RebindRunCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
   const node = context.plans.nodeOf(work, run, task);
   const from = task.worker ?? task.pin;

@@ -1,26 +1,26 @@
 // What operators do to a node of a run that is under way: leave it out, or try it again now. Moving work to another worker is rebind.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { RetryNode, SkipNode } from "../../interface/command.ts";
+import type { RetryNodeCommand, SkipNodeCommand } from "../../interface/command.ts";
 import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
-import { endHost } from "../nodes/end-host.ts";
+import { endHost } from "../nodes/end-host-task.ts";
 import { readMarks, withMarks } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { handleTaskEnd, runFollowUps } from "../progress/follow-up.ts";
 import { cancelOpenCalls } from "../progress/middleware-chain.ts";
 import { enqueueTask, releaseKey } from "../queueing/task-queue.ts";
-import { lastStep, nodeSlot, scopeOf, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { lastStep, nodePath, scopeOf, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
 /** Skips a node: its successors go on without its result. */
-export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNode): AnswerBody | Fault {
+export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNodeCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
   if (isFault(run)) return run;
   const target = findTarget(work, context, run, command.node);
@@ -28,13 +28,13 @@ export function skipNode(work: UnitOfWork, context: DecisionContext, command: Sk
   const rows = targetTasks(work, context, run, target);
   if (isFault(rows)) return rows;
   const [only] = rows;
-  if (target.slot !== null && only !== undefined && isEnded(only))
+  if (target.path !== null && only !== undefined && isEnded(only))
     return refuseEnded(only, "replay the run from the node after it");
-  if (target.slot !== null && lastStep(target.slot).iteration !== null)
+  if (target.path !== null && lastStep(target.path).iteration !== null)
     return fault("E.TASK.MOVE_REFUSED", `${command.node} is an iteration of a container; skip the container or a node inside`);
   const steered: AffectedTask[] = [];
   // A node that is not reached yet, or waits for others, is marked and skipped later: those before it still run.
-  const isLater = target.slot === null || only === undefined || only.phase === "waiting";
+  const isLater = target.path === null || only === undefined || only.phase === "waiting";
   if (isLater) steered.push(...markSkip(work, run, target, command, only));
   for (const row of rows)
     if (row.phase !== "waiting") {
@@ -52,14 +52,14 @@ function markSkip(
   work: UnitOfWork,
   run: RunRow,
   target: NodeTarget,
-  command: SkipNode,
+  command: SkipNodeCommand,
   row: TaskRow | undefined,
 ): AffectedTask[] {
-  const key = target.slot ?? target.node.id;
+  const key = target.path ?? target.node.id;
   const skip = { ...readMarks(run).skip, [key]: { by: command.by, reason: command.reason } };
   work.put(withMarks(run, { skip }));
-  if (target.slot === null) return [];
-  const task = taskIdAt(run.id, target.slot);
+  if (target.path === null) return [];
+  const task = taskIdAt(run.id, target.path);
   recordOperation(work, run, task, command, "skip");
   return [{ task, node: target.node.id, from: null, to: null, sent: "none", phase: row?.phase ?? "waiting" }];
 }
@@ -68,13 +68,13 @@ function recordOperation(
   work: UnitOfWork,
   run: RunRow,
   task: string,
-  command: SkipNode | RetryNode,
+  command: SkipNodeCommand | RetryNodeCommand,
   what: "skip" | "retry",
 ): void {
   work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
 }
 
-function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode, task: TaskRow): AffectedTask {
+function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNodeCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
   const node = context.plans.nodeOf(work, run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
@@ -83,11 +83,11 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode,
     endAsSkipped(work, context, run, task, command.reason);
     return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
   }
-  const slot = slotOf(task);
-  const isBehindChain = node.chain.length > 0 && lastStep(slot).call === null;
+  const path = taskPathOf(task);
+  const isBehindChain = node.chain.length > 0 && lastStep(path).call === null;
   if (isBehindChain) {
     // Skipping a middleware ends its host as skipped; the outermost one contains all the others.
-    const outermost = work.task(taskIdAt(run.id, nodeSlot(scopeOf(slot), node.chain[0] ?? -1)));
+    const outermost = work.task(taskIdAt(run.id, nodePath(scopeOf(path), node.chain[0] ?? -1)));
     if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
     endAsSkipped(work, context, run, outermost, command.reason);
     return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
@@ -112,7 +112,7 @@ function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, t
 }
 
 /** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
-export function retryNode(work: UnitOfWork, context: DecisionContext, command: RetryNode): AnswerBody | Fault {
+export function retryNode(work: UnitOfWork, context: DecisionContext, command: RetryNodeCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "replay it from the node to run it again");
   if (isFault(run)) return run;
   const target = findTarget(work, context, run, command.node);
@@ -130,7 +130,7 @@ export function retryNode(work: UnitOfWork, context: DecisionContext, command: R
 const isRetryable = (task: TaskRow): boolean =>
   task.phase === "leased" || task.phase === "ready" || (task.phase === "parked" && task.line === null);
 
-function nothingToRetry(command: RetryNode, row: TaskRow | undefined): Fault {
+function nothingToRetry(command: RetryNodeCommand, row: TaskRow | undefined): Fault {
   if (row !== undefined && isEnded(row)) return refuseEnded(row, "replay the run from this node");
   const why =
     row === undefined || row.phase === "waiting"
@@ -144,7 +144,7 @@ function nothingToRetry(command: RetryNode, row: TaskRow | undefined): Fault {
   });
 }
 
-function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: RetryNode, task: TaskRow): AffectedTask {
+function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: RetryNodeCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
   const node = context.plans.nodeOf(work, run, task);
   recordOperation(work, run, task.id, command, "retry");

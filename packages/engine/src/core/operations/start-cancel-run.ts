@@ -1,7 +1,7 @@
 // Starting and cancelling runs. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { CancelRun, StartRun } from "../../interface/command.ts";
+import type { CancelRunCommand, StartRunCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import type { RunId, RunRow } from "../../storage/rows.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
@@ -10,7 +10,7 @@ import { RunProgress } from "../nodes/run-progress.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
-import { topLevel } from "../rows/slot.ts";
+import { topLevel } from "../rows/task-path.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { recallAnswer, rememberAnswer } from "./idempotency.ts";
@@ -27,7 +27,7 @@ const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
 });
 
 /** `id` was chosen before the turn began, so that the run's row could be taken with the others. */
-export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRun, id: RunId): AnswerBody | Fault {
+export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRunCommand, id: RunId): AnswerBody | Fault {
   const earlier = recallAnswer(work, command, "run");
   if (earlier !== null) return earlier instanceof Fault ? earlier : answerRepeatedStart(work, earlier.run);
   if (command.refusal !== undefined) return fault(command.refusal.code, command.refusal.message, command.refusal.details);
@@ -92,7 +92,7 @@ function answerRepeatedStart(work: UnitOfWork, id: RunId): AnswerBody | Fault {
   return run === null ? fault("E.NOT_FOUND", `run ${id} is gone`) : runAnswer(run, true);
 }
 
-export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRun): AnswerBody | Fault {
+export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRunCommand): AnswerBody | Fault {
   const run = work.run(command.run);
   if (run === null || run.tenant !== command.tenant)
     return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });

@@ -1,18 +1,18 @@
-// The target of an operator's command: a node by its id, which may have many tasks, or one task by its slot. What is done to them is in
+// The target of an operator's command: a node by its id, which may have many tasks, or one task by its path. What is done to them is in
 // skip-retry.ts and rebind.ts.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";
 import type { RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
 import { isRunEnded } from "../rows/run.ts";
-import { nodeAt, type Slot, taskIdAt } from "../rows/slot.ts";
+import { nodeAt, type TaskPath, taskIdAt } from "../rows/task-path.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export interface NodeTarget {
   readonly node: PlanNode;
   /** The one task that is meant, whether or not it is there yet; null where the node may run more than once. */
-  readonly slot: Slot | null;
+  readonly path: TaskPath | null;
 }
 
 /** A run that can still be steered. Unknown and another tenant's get one and the same answer. */
@@ -28,20 +28,20 @@ export function findLiveRun(
   return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase}; ${wayOut}`, { run: run.id, phase: run.phase });
 }
 
-const slotPattern = /^\d+(?:[~*/]\d+)*$/;
+const taskPathPattern = /^\d+(?:[~*/]\d+)*$/;
 
-/** `name`: a node's id, a slot, or a whole task id. */
+/** `name`: a node's id, a task path, or a whole task id. */
 export function findTarget(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string): NodeTarget | Fault {
   const plan = context.plans.planOf(work, run);
-  const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
-  if (slotPattern.test(slot)) {
-    const node = nodeAt(plan, slot);
-    if (node !== null) return { node, slot };
+  const path = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
+  if (taskPathPattern.test(path)) {
+    const node = nodeAt(plan, path);
+    if (node !== null) return { node, path };
   } else {
     const node = findNode(plan, name);
     if (node !== null) {
       const runsOnce = plan.nodes[node.ordinal] === node && node.host === null;
-      return { node, slot: runsOnce ? String(node.ordinal) : null };
+      return { node, path: runsOnce ? String(node.ordinal) : null };
     }
   }
   return fault("E.NOT_FOUND", `run ${run.id} has no node ${name}`, { run: run.id, node: name });
@@ -68,7 +68,7 @@ export function openTasksOf(
   if (last !== null)
     return fault(
       "E.REQUEST.TOO_LARGE",
-      `run ${run.id} has more than ${context.settings.sweepTasksMax} open tasks; name the task by its slot`,
+      `run ${run.id} has more than ${context.settings.sweepTasksMax} open tasks; name the task by its path`,
       { run: run.id, open: run.open },
     );
   return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(context.plans.nodeOf(work, run, task), task));
@@ -76,8 +76,8 @@ export function openTasksOf(
 
 /** The tasks of a target: the one it names, ended or not, or all open ones of its node. */
 export function targetTasks(work: UnitOfWork, context: DecisionContext, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
-  if (target.slot === null) return openTasksOf(work, context, run, (node) => node === target.node);
-  const task = work.task(taskIdAt(run.id, target.slot));
+  if (target.path === null) return openTasksOf(work, context, run, (node) => node === target.node);
+  const task = work.task(taskIdAt(run.id, target.path));
   return task === null ? [] : [task];
 }
 

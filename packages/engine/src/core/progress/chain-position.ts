@@ -3,18 +3,18 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { TaskRow } from "../../storage/rows.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { planOfScope, type Slot, scopeOf, slotOf } from "../rows/slot.ts";
+import { planOfScope, scopeOf, type TaskPath, taskPathOf } from "../rows/task-path.ts";
 
 /** The scope of a chain's host, the plan of that scope, and the host. */
 export interface ChainPosition {
-  readonly scope: Slot;
+  readonly scope: TaskPath;
   readonly plan: Plan;
   readonly host: PlanNode;
 }
 
 /** The chain that a row belongs to, as host, call of the host, or middleware. */
 export function findChain(progress: RunProgress, row: TaskRow): ChainPosition {
-  const scope = scopeOf(slotOf(row));
+  const scope = scopeOf(taskPathOf(row));
   const plan = planOfScope(progress.plan, scope);
   const node = progress.nodeOf(row);
   const host = plan?.nodes[node.host ?? node.ordinal];

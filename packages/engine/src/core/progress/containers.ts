@@ -4,12 +4,12 @@
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
-import { endHost, withoutCollectedItems } from "../nodes/end-host.ts";
+import { endHost, withoutCollectedItems } from "../nodes/end-host-task.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
-import { iterationSlot, lastStep, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { iterationPath, lastStep, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { collectOutputs } from "./iteration-outputs.ts";
 import { iterationStateOf, openIteration, outputsTooLarge, requireContainer } from "./iterations.ts";
@@ -63,7 +63,7 @@ export function handleIterationEnd(progress: RunProgress, host: TaskRow, iterati
 /** An iteration succeeded. In a while loop its outputs decide whether there is another. */
 function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: TaskRow): void {
   const { loop: loopSpec } = requireContainer(node);
-  const loop = { ...loopStateOf(host), lastFrame: lastStep(slotOf(iteration)).iteration ?? 0 };
+  const loop = { ...loopStateOf(host), lastFrame: lastStep(taskPathOf(iteration)).iteration ?? 0 };
   const goesOn =
     loopSpec?.mode === "while" &&
     loopSpec.condition !== null &&
@@ -125,7 +125,7 @@ function previousOutputs(progress: RunProgress, row: TaskRow, loop: LoopState, l
 
 function iterationResult(progress: RunProgress, row: TaskRow, iteration: number): string {
   const { work, run } = progress;
-  return work.task(taskIdAt(run.id, iterationSlot(slotOf(row), iteration)))?.result ?? "{}";
+  return work.task(taskIdAt(run.id, iterationPath(taskPathOf(row), iteration)))?.result ?? "{}";
 }
 
 function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {

@@ -11,8 +11,8 @@ import { isChainCall } from "../nodes/node-params.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/package-bindings.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
-import { slotOf } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { taskPathOf } from "../rows/task-path.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
 import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
@@ -86,7 +86,8 @@ export function failTask(progress: RunProgress, task: TaskRow, error: FaultData,
   const failed = applyTaskTransition(prepareEnd(progress, task), { type: "fail", error: errorText(error), result }, work.now);
   work.put(failed);
   const node = progress.nodeOf(task);
-  if (!isChainCall(node, task) && isFinalFailure(progress.plan, slotOf(task))) recordDeadLetter(progress, node, failed, error);
+  if (!isChainCall(node, task) && isFinalFailure(progress.plan, taskPathOf(task)))
+    recordDeadLetter(progress, node, failed, error);
   progress.record("task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
   releaseKey(work, context, task);
   handleTaskEnd(progress, failed);

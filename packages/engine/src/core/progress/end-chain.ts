@@ -8,8 +8,8 @@ import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { newTaskFor, TaskOutcome } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
+import { callPath, nodePath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { ChainPosition } from "./chain-position.ts";
 
@@ -25,7 +25,7 @@ export function endChain(progress: RunProgress, chain: ChainPosition, host: Task
   const ended = applyTaskTransition({ ...written, result: null }, event, work.now);
   work.put(ended);
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
-  if (ended.phase === "failed" && error !== null && isFinalFailure(progress.plan, slotOf(ended)))
+  if (ended.phase === "failed" && error !== null && isFinalFailure(progress.plan, taskPathOf(ended)))
     recordDeadLetter(progress, chain.host, ended, error);
   progress.record(`task.${ended.phase}`, {
     task: ended.id,
@@ -42,7 +42,7 @@ function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosi
   const { called = {}, ran = {} } = readTaskState(host);
   const calls = [node.ordinal, ...node.chain].flatMap((ordinal) => {
     const numbers = new Set([called[ordinal], ran[ordinal]].filter((call) => call !== undefined));
-    return [...numbers].map((call) => taskKey(taskIdAt(run.id, callSlot(nodeSlot(scope, ordinal), call))));
+    return [...numbers].map((call) => taskKey(taskIdAt(run.id, callPath(nodePath(scope, ordinal), call))));
   });
   work.requireRows(calls);
 }
@@ -72,12 +72,12 @@ const notCalled = "not called";
 /** The row of an inner middleware in the graph: as its last call ended, with its last successful result. */
 function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: PlanNode, host: TaskRow): void {
   const { work, run } = progress;
-  const slot = nodeSlot(chain.scope, node.ordinal);
+  const path = nodePath(chain.scope, node.ordinal);
   const { called, ran } = readTaskState(host);
   const calls = called?.[node.ordinal];
-  const last = calls === undefined ? null : work.task(taskIdAt(run.id, callSlot(slot, calls)));
+  const last = calls === undefined ? null : work.task(taskIdAt(run.id, callPath(path, calls)));
   const lastSuccess = lastSuccessfulCall(progress, chain, node, ran?.[node.ordinal]);
-  const newTask = newTaskFor(progress, slot, node, 0);
+  const newTask = newTaskFor(progress, path, node, 0);
   const seen = { ...newTask, params: (lastSuccess ?? last)?.params ?? null };
   const result = lastSuccess?.result ?? "{}";
   const closed =
@@ -121,7 +121,7 @@ function lastSuccessfulCall(
   call: number | undefined,
 ): TaskRow | null {
   const { work, run } = progress;
-  return call === undefined ? null : work.task(taskIdAt(run.id, callSlot(nodeSlot(chain.scope, node.ordinal), call)));
+  return call === undefined ? null : work.task(taskIdAt(run.id, callPath(nodePath(chain.scope, node.ordinal), call)));
 }
 
 /** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost middleware's value wins. */

@@ -4,12 +4,12 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host.ts";
+import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut, hasPendingFanOut, resumeFanOuts, runDeadline, withPendingFanOuts } from "../nodes/fan-out.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { applyRunTransition } from "../rows/run.ts";
-import { containerSlot, lastStep, scopeOf, slotOf, taskIdAt, topLevel } from "../rows/slot.ts";
+import { containerPath, lastStep, scopeOf, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import { handleIterationEnd, openContainer, resumeContainer } from "./containers.ts";
 import { continueIteration, failIteration, resumeIteration } from "./iterations.ts";
@@ -34,14 +34,15 @@ export function runFollowUps(progress: RunProgress, starts?: readonly number[]):
 
 /** A host was reached. One that was ended since, with the iteration around it, is not opened any more. */
 function openHost(progress: RunProgress, row: TaskRow): void {
-  if (isInsideEndedHost(progress, slotOf(row))) return;
+  if (isInsideEndedHost(progress, taskPathOf(row))) return;
   const node = progress.nodeOf(row);
   if (runsThroughChain(node, row)) openChain(progress, row);
   else openContainer(progress, row, node);
 }
 
 /** A host with middlewares is carried out by its chain; each call of it is carried out by itself. */
-const runsThroughChain = (node: PlanNode, row: TaskRow): boolean => node.chain.length > 0 && lastStep(slotOf(row)).call === null;
+const runsThroughChain = (node: PlanNode, row: TaskRow): boolean =>
+  node.chain.length > 0 && lastStep(taskPathOf(row)).call === null;
 
 /** A host is due: an iteration or a container continues, or continues to end. */
 export function resumeHost(progress: RunProgress, row: TaskRow): void {
@@ -49,7 +50,7 @@ export function resumeHost(progress: RunProgress, row: TaskRow): void {
   const node = progress.nodeOf(row);
   const { ending, frame: iteration } = readTaskState(row);
   // What is around it is being ended, and ends it along.
-  if (isInsideEndedHost(progress, slotOf(row))) work.put({ ...row, due: null });
+  if (isInsideEndedHost(progress, taskPathOf(row))) work.put({ ...row, due: null });
   else if (ending !== undefined) continueEndingHost(progress, row, ending);
   else if (iteration !== undefined) resumeIteration(progress, row, node);
   else if (node.container === null || runsThroughChain(node, row)) throw new Error(`host ${row.id} has nothing to be due for`);
@@ -87,16 +88,16 @@ function updateOpenCount(progress: RunProgress, starts?: readonly number[]): voi
 function handleEndedRow(progress: RunProgress, row: TaskRow): void {
   const { work, run } = progress;
   progress.openedTasks -= 1;
-  const slot = slotOf(row);
-  if (isInsideEndedHost(progress, slot)) return;
-  const step = lastStep(slot);
+  const path = taskPathOf(row);
+  if (isInsideEndedHost(progress, path)) return;
+  const step = lastStep(path);
   if (step.iteration !== null) {
-    const container = work.task(taskIdAt(run.id, containerSlot(slot))) as TaskRow;
+    const container = work.task(taskIdAt(run.id, containerPath(path))) as TaskRow;
     return handleIterationEnd(progress, container, row);
   }
   const node = progress.nodeOf(row);
   if (step.call !== null || node.host !== null) return handleCallEnd(progress, row);
-  const scope = scopeOf(slot);
+  const scope = scopeOf(path);
   if (row.phase === "failed" || row.phase === "cancelled") {
     if (scope === topLevel) endRunWithTask(progress, row, node);
     else failIteration(progress, scope, row, errorWithLocation(row, node));

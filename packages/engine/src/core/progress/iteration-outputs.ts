@@ -2,9 +2,9 @@
 // turn and ignores failed tries. What becomes of the result is decided in containers.ts.
 
 import type { TaskRow } from "../../storage/rows.ts";
-import { loadTasks } from "../nodes/end-host.ts";
+import { loadTasks } from "../nodes/end-host-task.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { iterationSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { iterationPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import type { LoopState } from "../rows/task-state.ts";
 import { iterationStateOf } from "./iterations.ts";
 import { resultBytesMax } from "./outcome.ts";
@@ -20,7 +20,7 @@ export function collectOutputs(progress: RunProgress, row: TaskRow, loop: LoopSt
   const from = loop.gathered ?? 0;
   const to = Math.min(loop.frames, from + context.settings.sweepTasksMax);
   const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
-  const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationSlot(slotOf(row), from + at)));
+  const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationPath(taskPathOf(row), from + at)));
   for (const iteration of loadTasks(work, ids))
     if (iteration?.phase === "succeeded") items[iterationStateOf(iteration).index] = iteration.result;
   const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item ?? "") + 1, 0);

@@ -4,13 +4,13 @@
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import { endHost } from "../nodes/end-host.ts";
+import { endHost } from "../nodes/end-host-task.ts";
 import { fanOut } from "../nodes/fan-out.ts";
 import { iterationParamsText } from "../nodes/iteration-values.ts";
 import { newTaskFor, outcomesIn } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { iterationSlot, type Slot, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { iterationPath, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { resultBytesMax } from "./outcome.ts";
 
@@ -31,8 +31,8 @@ export interface NewIteration {
 export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: NewIteration): void {
   const { work } = progress;
   const { number, index, tries, item, last } = iteration;
-  const slot = iterationSlot(slotOf(host), number);
-  const blank = { ...newTaskFor(progress, slot, node, 0), key: null };
+  const path = iterationPath(taskPathOf(host), number);
+  const blank = { ...newTaskFor(progress, path, node, 0), key: null };
   const params = iterationParamsText({ index, item, last });
   const newTask = withTaskState(applyTaskTransition(blank, { type: "host", params }, work.now), { frame: { index, tries } });
   progress.countReachedNode();
@@ -51,7 +51,7 @@ export function resumeIteration(progress: RunProgress, iteration: TaskRow, node:
 }
 
 /** A node of the iteration has succeeded: its successors are reached. */
-export function continueIteration(progress: RunProgress, scope: Slot, ended: number): void {
+export function continueIteration(progress: RunProgress, scope: TaskPath, ended: number): void {
   const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
   if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);
@@ -69,7 +69,7 @@ function advanceIteration(
 ): void {
   const { work } = progress;
   const { body } = requireContainer(node);
-  const scopeOfFanOut = { scope: slotOf(iteration), plan: body, starts: body.starts };
+  const scopeOfFanOut = { scope: taskPathOf(iteration), plan: body, starts: body.starts };
   const { opened, left: owed } = fanOut(progress, scopeOfFanOut, reach);
   const needs = iteration.needs + ended + opened;
   const { index, tries } = iterationStateOf(iteration);
@@ -85,7 +85,7 @@ function advanceIteration(
 function completeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
   const container = requireContainer(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
-  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(progress, slotOf(iteration), wanted)));
+  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(progress, taskPathOf(iteration), wanted)));
   if (Buffer.byteLength(result) > resultBytesMax) {
     const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
     return endHost(progress, iteration, { verdict: "failed", error });
@@ -101,7 +101,7 @@ export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): Fau
 });
 
 /** A node inside an iteration failed, or its worker cancelled it: the iteration ends with it. */
-export function failIteration(progress: RunProgress, scope: Slot, row: TaskRow, error: FaultData): void {
+export function failIteration(progress: RunProgress, scope: TaskPath, row: TaskRow, error: FaultData): void {
   const { work, run } = progress;
   const iteration = work.task(taskIdAt(run.id, scope));
   if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);

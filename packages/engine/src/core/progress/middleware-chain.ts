@@ -6,15 +6,15 @@ import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
 import { type TaskRow, taskKey } from "../../storage/rows.ts";
 import { answerCall, attemptDeadline, openCalls, withCalls } from "../delivery/middleware-calls.ts";
-import { cancelTasksInside } from "../nodes/end-host.ts";
+import { cancelTasksInside } from "../nodes/end-host-task.ts";
 import { cancelTask } from "../nodes/end-run.ts";
 import { failBeforeStart, findTaskParamsFault } from "../nodes/node-params.ts";
 import { skipIfMarked } from "../nodes/operator-marks.ts";
 import { newTaskFor, nodeParams } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { enqueueTask } from "../queueing/task-queue.ts";
-import { lastStep, nodeSlot, type Slot, scopeOf, slotOf, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { lastStep, nodePath, scopeOf, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
 import { type ChainPosition, findChain } from "./chain-position.ts";
 import { endChain } from "./end-chain.ts";
@@ -25,11 +25,11 @@ export function openChain(progress: RunProgress, row: TaskRow): void {
   const outermost = plan.nodes[host.chain[0] ?? -1];
   if (outermost === undefined) throw new Error(`host ${row.id} has no chain`);
   const params = nodeParams(progress, scope, outermost);
-  startCall(progress, { slot: nodeSlot(scope, outermost.ordinal), node: outermost, params, state: {} });
+  startCall(progress, { path: nodePath(scope, outermost.ordinal), node: outermost, params, state: {} });
 }
 
 interface NewCall {
-  readonly slot: Slot;
+  readonly path: TaskPath;
   readonly node: PlanNode;
   readonly params: string;
   readonly state: TaskState;
@@ -40,8 +40,8 @@ interface NewCall {
 /** Creates the row of a middleware, or of a call of one or of the host: queued, or as a container that opens its iterations. */
 export function startCall(progress: RunProgress, newCall: NewCall): void {
   const { work, context, run } = progress;
-  const { slot, node, params } = newCall;
-  const blank = withTaskState(newTaskFor(progress, slot, node, 0), newCall.state);
+  const { path, node, params } = newCall;
+  const blank = withTaskState(newTaskFor(progress, path, node, 0), newCall.state);
   const newTask = blank.key !== null && newCall.heldKeys?.has(blank.key) === true ? { ...blank, key: null } : blank;
   progress.openedTasks += 1;
   if (run.marks !== null && skipIfMarked(progress, node, newTask, params, true)) return;
@@ -58,12 +58,12 @@ export function startCall(progress: RunProgress, newCall: NewCall): void {
 export function handleCallEnd(progress: RunProgress, row: TaskRow): void {
   const { work, run } = progress;
   const chain = findChain(progress, row);
-  const hostId = taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal));
+  const hostId = taskIdAt(run.id, nodePath(chain.scope, chain.host.ordinal));
   const { caller } = readTaskState(row);
   work.requireRows(caller === undefined ? [taskKey(hostId)] : [taskKey(hostId), taskKey(caller.task)]);
   const host = work.task(hostId);
   if (host === null) throw new Error(`call ${row.id} has no host`);
-  const { call } = lastStep(slotOf(row));
+  const { call } = lastStep(taskPathOf(row));
   if (call === null) return endChain(progress, chain, host, row);
   if (host.phase === "hosting") recordCallOnHost(progress, chain, host, row);
   answerCaller(progress, row);
@@ -74,7 +74,7 @@ function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: Tas
   const { work } = progress;
   const node = progress.nodeOf(row);
   const { ran } = readTaskState(host);
-  const { ordinal, call } = lastStep(slotOf(row));
+  const { ordinal, call } = lastStep(taskPathOf(row));
   const isHost = ordinal === chain.host.ordinal;
   const isRun = row.phase === "succeeded";
   work.put(
@@ -153,7 +153,7 @@ function cancelWithDescendants(progress: RunProgress, row: TaskRow, why: FaultDa
   const cancelled = cancelTask(work, context, run, work.task(row.id) ?? row, why);
   progress.openedTasks -= 1;
   if (cancelled.state !== null) work.put(withTaskState(cancelled, { calls: undefined, ending: undefined }));
-  const host = work.task(taskIdAt(run.id, nodeSlot(scopeOf(slotOf(row)), findChain(progress, row).host.ordinal)));
+  const host = work.task(taskIdAt(run.id, nodePath(scopeOf(taskPathOf(row)), findChain(progress, row).host.ordinal)));
   if (host?.phase === "hosting") work.put(withTaskState(host, oneCallLess(host)));
   cancelCalls(progress, row, open, why);
 }

@@ -2,7 +2,7 @@
 // of an attempt that is over.
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
-import type { ReportedArtifact, ReportResult } from "../../interface/command.ts";
+import type { ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
@@ -53,7 +53,11 @@ const artifactExpiry = (one: ReportedArtifact, now: Millis): Pick<ReportedArtifa
   one.inline === true ? {} : { expiresAt: one.expiresAt ?? now + artifactTtlMs };
 
 /** The row with the artifacts and metadata of the result. */
-export function withResultDetails(task: TaskRow, report: Pick<ReportResult, "artifacts" | "metadata">, now: Millis): TaskRow {
+export function withResultDetails(
+  task: TaskRow,
+  report: Pick<ReportResultCommand, "artifacts" | "metadata">,
+  now: Millis,
+): TaskRow {
   if (report.artifacts === undefined && report.metadata === undefined) return task;
   const { artifacts = [], metadata } = report;
   const details =

@@ -2,7 +2,13 @@
 // and from the session of the boot it was granted to; any other is refused and the stale attempt is stopped.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "../../interface/command.ts";
+import type {
+  AckDispatchesCommand,
+  ReportErrorCommand,
+  ReportFeedbackCommand,
+  ReportResultCommand,
+  RequestNextCommand,
+} from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
@@ -21,7 +27,7 @@ import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-type AttemptReport = ReportError | ReportFeedback | RequestNext | ReportResult;
+type AttemptReport = ReportErrorCommand | ReportFeedbackCommand | RequestNextCommand | ReportResultCommand;
 
 export const applied: AnswerBody = { of: "word", applied: true };
 export const repeated: AnswerBody = { of: "word", applied: false };
@@ -45,7 +51,7 @@ function refuseStale(work: UnitOfWork, report: AttemptReport, connected: Connect
  * Acks stay in memory: they only show which dispatches arrived. Long attempts have theirs stored later. One that names
  * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
  */
-export function handleAcks(work: UnitOfWork, context: DecisionContext, report: AckDispatches): AnswerBody {
+export function handleAcks(work: UnitOfWork, context: DecisionContext, report: AckDispatchesCommand): AnswerBody {
   const connected = context.fleet.workerInSession(report.worker, report.session);
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
@@ -136,7 +142,7 @@ function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: Att
 
 const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
 
-export function handleResult(work: UnitOfWork, context: DecisionContext, report: ReportResult): AnswerBody | Fault {
+export function handleResult(work: UnitOfWork, context: DecisionContext, report: ReportResultCommand): AnswerBody | Fault {
   const found = findAttempt(work, context, report);
   if (found === "ended") return answerRepeatedResult(work, report);
   if (!("task" in found)) return found;
@@ -173,10 +179,10 @@ export function handleResult(work: UnitOfWork, context: DecisionContext, report:
   }
 }
 
-const durationField = ({ durationMs }: ReportResult): object => (durationMs === null ? {} : { durationMs });
+const durationField = ({ durationMs }: ReportResultCommand): object => (durationMs === null ? {} : { durationMs });
 
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
-function answerRepeatedResult(work: UnitOfWork, report: ReportResult): AnswerBody | Fault {
+function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
   const task = work.task(report.task) as TaskRow;
   if (task.phase === phaseOfStatus[report.status] && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled" && task.result === null) return repeated;
@@ -193,7 +199,7 @@ function answerRepeatedResult(work: UnitOfWork, report: ReportResult): AnswerBod
   );
 }
 
-export function handleError(work: UnitOfWork, context: DecisionContext, report: ReportError): AnswerBody | Fault {
+export function handleError(work: UnitOfWork, context: DecisionContext, report: ReportErrorCommand): AnswerBody | Fault {
   const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;

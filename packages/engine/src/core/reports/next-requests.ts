@@ -3,14 +3,14 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
-import type { RequestNext } from "../../interface/command.ts";
+import type { RequestNextCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
 import { sendNextAnswer } from "../delivery/next-answer.ts";
 import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import { isInsideEndedHost } from "../nodes/end-host.ts";
+import { isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { callParams } from "../nodes/node-params.ts";
 import { nodeParams } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
@@ -19,7 +19,7 @@ import { runFollowUps } from "../progress/follow-up.ts";
 import { startCall } from "../progress/middleware-chain.ts";
 import { concurrencyKeyOf } from "../queueing/task-queue.ts";
 import { isRunEnded } from "../rows/run.ts";
-import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { callPath, nodePath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -30,7 +30,7 @@ const callsMax = 10_000;
 /** Calls of one chain that may be open at once: all of them are stopped in one turn when the outermost is over. */
 const inCallMax = 500;
 
-export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | Fault {
+export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNextCommand): AnswerBody | Fault {
   const over = refuseIfOver(work, context, report);
   if (over !== null) return over;
   const found = findAttempt(work, context, report);
@@ -43,11 +43,11 @@ export function handleNextRequest(work: UnitOfWork, context: DecisionContext, re
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
-const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt, report: RequestNext): boolean =>
+const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt, report: RequestNextCommand): boolean =>
   call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
 /** The caller's own attempt, or the whole run, is over: sent as an answer, because a waiting worker listens for nothing else. */
-function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | null {
+function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNextCommand): AnswerBody | null {
   const connected = context.fleet.workerInSession(report.worker, report.session);
   const run = connected === null ? null : work.run(runOf(report.task));
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
@@ -74,7 +74,7 @@ function refuseNext(
   context: DecisionContext,
   run: RunRow,
   connected: ConnectedWorker,
-  report: RequestNext,
+  report: RequestNextCommand,
   task: TaskRow,
   code: string,
   message: string,
@@ -105,7 +105,12 @@ function answerRepeat(
   return repeated;
 }
 
-function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext, found: CurrentAttempt): AnswerBody {
+function acceptNextRequest(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: RequestNextCommand,
+  found: CurrentAttempt,
+): AnswerBody {
   const { run, task, connected } = found;
   const node = context.plans.nodeOf(work, run, task);
   const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
@@ -114,9 +119,9 @@ function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: R
   const chain = findChain(progress, task);
   if (chain.host.chain[node.chainIndex] !== node.ordinal)
     return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
-  if (isInsideEndedHost(progress, slotOf(task)))
+  if (isInsideEndedHost(progress, taskPathOf(task)))
     return refuseWith("next_cancelled", `what surrounds task ${task.id} is being ended`);
-  const host = work.task(taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal)));
+  const host = work.task(taskIdAt(run.id, nodePath(chain.scope, chain.host.ordinal)));
   if (host?.phase !== "hosting")
     return refuseWith("next_target_not_ready", `host "${chain.host.label}" is ${host?.phase ?? "not there"}`);
   if (openCalls(task).length >= openCallsMax)
@@ -150,7 +155,7 @@ interface RequestedCall {
 
 function createCall(
   progress: RunProgress,
-  report: RequestNext,
+  report: RequestNextCommand,
   { run, task, connected }: CurrentAttempt,
   requested: RequestedCall,
 ): void {
@@ -160,8 +165,8 @@ function createCall(
   const number = (called?.[target.ordinal] ?? 0) + 1;
   const inCall = (readTaskState(host).inCall ?? 0) + 1;
   work.put(withTaskState(host, { called: { ...called, [target.ordinal]: number }, inCall }));
-  const slot = callSlot(nodeSlot(chain.scope, target.ordinal), number);
-  const id = taskIdAt(run.id, slot);
+  const path = callPath(nodePath(chain.scope, target.ordinal), number);
+  const id = taskIdAt(run.id, path);
   const due = report.timeoutMs === null ? null : work.now + report.timeoutMs;
   const asked: MiddlewareCall = {
     request: report.request,
@@ -176,7 +181,7 @@ function createCall(
   work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
   const caller = { task: task.id, fence: task.fence, request: report.request };
   const heldKeys = keysHeldByCallers(run, requested);
-  startCall(progress, { slot, node: target, params, state: { caller }, heldKeys });
+  startCall(progress, { path, node: target, params, state: { caller }, heldKeys });
   runFollowUps(progress);
 }
 

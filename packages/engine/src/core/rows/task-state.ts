@@ -35,7 +35,7 @@ export interface TaskState {
   /** Of an iteration. */
   readonly frame?: IterationState;
   /** Being ended with all inside: what it will be once nothing inside is open. */
-  readonly ending?: HostEnding;
+  readonly ending?: HostTaskEnding;
   readonly refs?: readonly ResourceRef[];
   readonly affinity?: { readonly key: string; readonly mode: "sticky" | "preferred"; readonly until: Millis | null };
   /** Version of the package that the attempt was granted with, where the node left it open. */
@@ -113,7 +113,7 @@ export interface FanOutCursor {
   readonly at: number;
 }
 
-export interface HostEnding {
+export interface HostTaskEnding {
   readonly verdict: "failed" | "cancelled" | "skipped";
   readonly error: FaultData | null;
   /** How far this pass over the tasks inside has come, where one turn is not enough; absent at its start. */

@@ -6,7 +6,7 @@ import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, RouteId, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";
-import { nodeAt, slotOf } from "../rows/slot.ts";
+import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import type { UnitOfWork } from "./unit-of-work.ts";
 
 export interface DecisionContext {
@@ -43,7 +43,7 @@ export class PlanCache {
 
   /** The node of a task; for an iteration its container. */
   nodeOf(work: UnitOfWork, run: RunRow, task: Pick<TaskRow, "id" | "run">): PlanNode {
-    const node = nodeAt(this.planOf(work, run), slotOf(task));
+    const node = nodeAt(this.planOf(work, run), taskPathOf(task));
     if (node === null) throw new Error(`run ${run.id} has no node for ${task.id}`);
     return node;
   }

@@ -2,7 +2,7 @@
 // worker takes precedence over this.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { EnrolWorker, WorkerDescription } from "../../interface/command.ts";
+import type { EnrolWorkerCommand, WorkerDescription } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
@@ -14,7 +14,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeFulfilledCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 
-export function enrolWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): AnswerBody | Fault {
+export function enrolWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorkerCommand): AnswerBody | Fault {
   const row = work.worker(command.worker);
   if (row !== null && row.tenant !== command.tenant) return unknownWorker(command);
   if (row === null && command.about === null) return unknownWorker(command);
@@ -28,10 +28,10 @@ export function enrolWorker(work: UnitOfWork, context: DecisionContext, command:
   };
 }
 
-const unknownWorker = (command: EnrolWorker): Fault =>
+const unknownWorker = (command: EnrolWorkerCommand): Fault =>
   fault("E.NOT_FOUND", `worker ${command.worker.slice(command.tenant.length + 1)} does not exist; register it first`);
 
-function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): WorkerRow {
+function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorkerCommand): WorkerRow {
   const row: WorkerRow = {
     ...newWorkerRow(command, context.nextId(work.now), context.self, work.now),
     phase: "enrolled",
@@ -43,7 +43,12 @@ function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
   return row;
 }
 
-function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker, row: WorkerRow): WorkerRow {
+function updateEnrolledWorker(
+  work: UnitOfWork,
+  context: DecisionContext,
+  command: EnrolWorkerCommand,
+  row: WorkerRow,
+): WorkerRow {
   const connected = findConnectedWorker(work, context, row);
   // Its socket is at another scheduler, which knows better what it has.
   if (row.phase === "online" && connected === null) return row;
@@ -70,16 +75,16 @@ function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
   return text === row.about ? now : closeFulfilledCommands(work, now, about);
 }
 
-const announcedPackages = (command: EnrolWorker): WorkerDescription["packages"] | null =>
+const announcedPackages = (command: EnrolWorkerCommand): WorkerDescription["packages"] | null =>
   command.packages ?? command.about?.packages ?? null;
 
-function describedBy(command: EnrolWorker, before: WorkerDescription | null): WorkerDescription {
+function describedBy(command: EnrolWorkerCommand, before: WorkerDescription | null): WorkerDescription {
   const about = command.about ?? before;
   if (about === null) throw new Error(`worker ${command.worker} announced nothing`);
   return { ...about, packages: announcedPackages(command) ?? about.packages };
 }
 
-function withStatus(work: UnitOfWork, command: EnrolWorker, condition: string): string {
+function withStatus(work: UnitOfWork, command: EnrolWorkerCommand, condition: string): string {
   const known = readCondition(condition);
   const { status } = command;
   if (status === null) return writeCondition({ ...known, beatAt: work.now });
@@ -89,7 +94,7 @@ function withStatus(work: UnitOfWork, command: EnrolWorker, condition: string): 
 }
 
 /** `before`: the text of what was known of it. */
-function recordEnrolled(work: UnitOfWork, command: EnrolWorker, row: WorkerRow, before: string): void {
+function recordEnrolled(work: UnitOfWork, command: EnrolWorkerCommand, row: WorkerRow, before: string): void {
   const about = JSON.parse(row.about) as WorkerDescription;
   const { length: packages } = about.packages;
   const changes = packageChanges(before, about);

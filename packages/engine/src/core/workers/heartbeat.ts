@@ -2,7 +2,7 @@
 // list, the fleet and the rows affect attempts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { RecordHeartbeat } from "../../interface/command.ts";
+import type { RecordHeartbeatCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
@@ -22,7 +22,7 @@ import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
 export const unknownSession = (worker: string): Fault =>
   fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
 
-export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, command: RecordHeartbeat): AnswerBody | Fault {
+export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, command: RecordHeartbeatCommand): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   const row = connected === null ? null : work.worker(command.worker);
   if (connected === null || row === null) return unknownSession(command.worker);
@@ -58,7 +58,12 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
 }
 
-function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row: WorkerRow, pressure: string | null): string {
+function conditionAfterHeartbeat(
+  work: UnitOfWork,
+  command: RecordHeartbeatCommand,
+  row: WorkerRow,
+  pressure: string | null,
+): string {
   const known = readCondition(row.condition);
   const vitals = command.vitals === undefined ? known.vitals : readVitals(command.vitals);
   return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
@@ -75,8 +80,8 @@ function compareHeldAttempts(
   work: UnitOfWork,
   context: DecisionContext,
   connected: ConnectedWorker,
-  command: RecordHeartbeat,
-  held: NonNullable<RecordHeartbeat["held"]>,
+  command: RecordHeartbeatCommand,
+  held: NonNullable<RecordHeartbeatCommand["held"]>,
 ): void {
   const named = new Map(held.map((one) => [one.task, one.fence]));
   for (const attempt of connected.attempts.values()) {

@@ -3,11 +3,11 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
-  AcknowledgeDrain,
+  AcknowledgeDrainCommand,
   IssueWorkerCommand,
   PackageCommand,
   RecordWorkerCommand,
-  ReportPackageStatus,
+  ReportPackageStatusCommand,
   WorkerDescription,
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
@@ -49,7 +49,11 @@ export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, c
 }
 
 /** The worker's report about a package. If it names no command, it answers all commands that ask for just this. */
-export function handlePackageReport(work: UnitOfWork, context: DecisionContext, report: ReportPackageStatus): AnswerBody | Fault {
+export function handlePackageReport(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: ReportPackageStatusCommand,
+): AnswerBody | Fault {
   const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
   if (row === null) return unknownSession(report.worker);
   work.recordFact(report.tenant, workerKey(row.id), "worker.package", {
@@ -63,7 +67,10 @@ export function handlePackageReport(work: UnitOfWork, context: DecisionContext, 
   return { of: "word", applied: true };
 }
 
-function packageFailure(row: WorkerRow, { name, version, details }: ReportPackageStatus): { code: string; message: string } {
+function packageFailure(
+  row: WorkerRow,
+  { name, version, details }: ReportPackageStatusCommand,
+): { code: string; message: string } {
   const why = details?.["reason"] ?? details?.["message"] ?? details?.["error"];
   const issued = typeof why === "string" ? why : "no reason given";
   return {
@@ -72,7 +79,7 @@ function packageFailure(row: WorkerRow, { name, version, details }: ReportPackag
   };
 }
 
-function isAnsweredBy(report: ReportPackageStatus, { id, order }: OpenCommand): boolean {
+function isAnsweredBy(report: ReportPackageStatusCommand, { id, order }: OpenCommand): boolean {
   const named = report.details?.["command"];
   if (typeof named === "string") return named === id;
   if (!isPackageCommand(order) || order.name !== report.name) return false;
@@ -111,7 +118,7 @@ const isOpposite = (a: PackageCommand, b: PackageCommand): boolean =>
   a.type !== b.type && a.name === b.name && (a.version === null || b.version === null || a.version === b.version);
 
 /** The worker acknowledges a drain or its end. */
-export function handleDrainAck(work: UnitOfWork, context: DecisionContext, report: AcknowledgeDrain): AnswerBody | Fault {
+export function handleDrainAck(work: UnitOfWork, context: DecisionContext, report: AcknowledgeDrainCommand): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(report.worker, report.session);
   const row = connected === null ? null : work.worker(report.worker);
   if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(report.worker);
@@ -123,7 +130,10 @@ export function handleDrainAck(work: UnitOfWork, context: DecisionContext, repor
  * An acknowledgement also covers what was sent before it: drains that reverted each other on their way here, from another scheduler,
  * another scheduler, are never sent.
  */
-function acknowledgedDrains(row: WorkerRow, { on, isToldAgain = false }: AcknowledgeDrain): (order: OpenCommand) => boolean {
+function acknowledgedDrains(
+  row: WorkerRow,
+  { on, isToldAgain = false }: AcknowledgeDrainCommand,
+): (order: OpenCommand) => boolean {
   const drains = (readCondition(row.condition).orders ?? []).filter(({ order }) => !isPackageCommand(order));
   const isIt = ({ order }: OpenCommand): boolean => order.type === (on ? "drain" : "undrain");
   const last = isToldAgain ? drains.findIndex(isIt) : drains.findLastIndex(isIt);

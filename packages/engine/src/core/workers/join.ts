@@ -2,7 +2,7 @@
 // become. Which attempts it keeps is decided in reconcile.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { JoinWorker } from "../../interface/command.ts";
+import type { JoinWorkerCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
@@ -17,7 +17,7 @@ import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./is
 import { packageChanges } from "./package-changes.ts";
 import { reconcileAttempts } from "./reconcile.ts";
 
-export function joinWorker(work: UnitOfWork, context: DecisionContext, command: JoinWorker): AnswerBody | Fault {
+export function joinWorker(work: UnitOfWork, context: DecisionContext, command: JoinWorkerCommand): AnswerBody | Fault {
   const before = work.worker(command.worker);
   const refused = command.resumed === undefined ? refuseClone(work, command, before) : refuseResume(work, command, before);
   if (refused !== null) return refused;
@@ -68,7 +68,7 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
 
 const connectedWorker = (
   work: UnitOfWork,
-  { worker, tenant, name, session, about }: JoinWorker,
+  { worker, tenant, name, session, about }: JoinWorkerCommand,
   { boot, epoch, draining }: WorkerRow,
   { healthy, strain, saturatedAt }: WorkerCondition,
   attempts: ConnectedWorker["attempts"],
@@ -91,7 +91,7 @@ const connectedWorker = (
 });
 
 /** What a session inherits: of the same process its last report, of another one only the list of boots. */
-function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: string): WorkerCondition {
+function conditionAtJoin(command: JoinWorkerCommand, before: WorkerRow | null, boot: string): WorkerCondition {
   const known = readCondition(before?.condition ?? "{}");
   const isSameBoot = before?.boot === boot;
   return {
@@ -112,7 +112,7 @@ function conditionAtJoin(command: JoinWorker, before: WorkerRow | null, boot: st
  * The same session on a new socket: it can go on only if the rows still show it as the worker's. Anything in between (another
  * session, another process, the end of the lease, a kick) means that the worker must register and be compared anew.
  */
-function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
+function refuseResume(work: UnitOfWork, command: JoinWorkerCommand, before: WorkerRow | null): Fault | null {
   const why =
     before === null
       ? "is not known"
@@ -131,7 +131,7 @@ function refuseResume(work: UnitOfWork, command: JoinWorker, before: WorkerRow |
  * Two processes with one instance id, as with a cloned image: a boot that was superseded joins again while its successor is live. The
  * newest keeps its session; otherwise the two processes would keep replacing each other. Once it is gone a former boot may return.
  */
-function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | null): Fault | null {
+function refuseClone(work: UnitOfWork, command: JoinWorkerCommand, before: WorkerRow | null): Fault | null {
   if (before === null || command.boot === null || before.boot === command.boot || before.phase !== "online") return null;
   const known = readCondition(before.condition);
   if (!known.formerBoots.includes(command.boot)) return null;
@@ -158,7 +158,12 @@ function refuseClone(work: UnitOfWork, command: JoinWorker, before: WorkerRow | 
 }
 
 /** At most one live session: the one before, here or elsewhere, is over. */
-function endOlderSessions(work: UnitOfWork, context: DecisionContext, command: JoinWorker, before: WorkerRow | null): void {
+function endOlderSessions(
+  work: UnitOfWork,
+  context: DecisionContext,
+  command: JoinWorkerCommand,
+  before: WorkerRow | null,
+): void {
   // Two sockets of one worker may join in one turn: the fleet does not show the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
     change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],

@@ -1,6 +1,6 @@
 // Compares the attempts in the store with those a joining worker reports: which it keeps, which are taken back, which it must stop.
 
-import type { AttemptRef, JoinWorker } from "../../interface/command.ts";
+import type { AttemptRef, JoinWorkerCommand } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
@@ -16,7 +16,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export const heldAttemptsMax = 4096;
 
 interface JoinedWorker {
-  readonly command: JoinWorker;
+  readonly command: JoinWorkerCommand;
   readonly before: WorkerRow | null;
   readonly boot: string;
   readonly epoch: number;
@@ -89,7 +89,7 @@ function keepsAttempt({ command, before, boot }: JoinedWorker, reported: Readonl
 function isAcked(
   work: UnitOfWork,
   context: DecisionContext,
-  { resumed, worker, session }: JoinWorker,
+  { resumed, worker, session }: JoinWorkerCommand,
   { id, fence }: TaskRow,
 ): boolean {
   if (resumed === undefined) return true;

@@ -2,7 +2,7 @@
 // wait for it fail at once. A resource that was never reported, or belongs to another worker by now, changes nothing.
 
 import type { Fault } from "@astraflow/protocol";
-import type { ReportResourceRemoved } from "../../interface/command.ts";
+import type { ReportResourceRemovedCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { docId, keyOf, type TaskId, type WorkerRow } from "../../storage/rows.ts";
 import { findReportingWorker } from "../delivery/find-worker.ts";
@@ -20,7 +20,7 @@ const waitingMax = 100;
 export function handleResourceRemoved(
   work: UnitOfWork,
   context: DecisionContext,
-  report: ReportResourceRemoved,
+  report: ReportResourceRemovedCommand,
 ): AnswerBody | Fault {
   const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
   if (row === null) return unknownSession(report.worker);

@@ -3,11 +3,11 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
-  DescribeWorker,
-  DrainWorker,
-  KickWorker,
-  LeaveWorker,
-  RelayVendorFrame,
+  DescribeWorkerCommand,
+  DrainWorkerCommand,
+  KickWorkerCommand,
+  LeaveWorkerCommand,
+  RelayVendorFrameCommand,
   WorkerDescription,
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
@@ -31,7 +31,7 @@ import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 import { tasksPinnedTo } from "./removed-resource.ts";
 
-export function describeWorker(work: UnitOfWork, context: DecisionContext, command: DescribeWorker): AnswerBody | Fault {
+export function describeWorker(work: UnitOfWork, context: DecisionContext, command: DescribeWorkerCommand): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   const row = connected === null ? null : work.worker(command.worker);
   // A session that the worker has left for one at another scheduler no longer speaks for it.
@@ -50,7 +50,7 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
 }
 
 /** The socket is gone; the lease runs on, and the attempts may too. */
-export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorker): AnswerBody | Fault {
+export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorkerCommand): AnswerBody | Fault {
   const connected = context.fleet.workerInSession(command.worker, command.session);
   if (connected === null) return { of: "word", applied: false };
   work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
@@ -65,7 +65,7 @@ export function leaveWorker(work: UnitOfWork, context: DecisionContext, command:
   return { of: "word", applied: true };
 }
 
-export function drainWorker(work: UnitOfWork, context: DecisionContext, command: DrainWorker): AnswerBody | Fault {
+export function drainWorker(work: UnitOfWork, context: DecisionContext, command: DrainWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
@@ -88,7 +88,7 @@ export function drainWorker(work: UnitOfWork, context: DecisionContext, command:
 function recordDrainCommand(
   work: UnitOfWork,
   row: WorkerRow,
-  { command, on, by, corr }: DrainWorker & { command: string },
+  { command, on, by, corr }: DrainWorkerCommand & { command: string },
   isChange: boolean,
 ): void {
   const issued = { id: command, order: { type: on ? "drain" : "undrain" }, by, corr } as const;
@@ -103,7 +103,7 @@ const willAcknowledgeDrain = (row: WorkerRow): boolean =>
   acknowledgesDrains(readDescription(row)) && readCondition(row.condition).strain === null;
 
 /** Ends the worker's session, wherever its socket is; it cannot be resumed. Its attempts stay its own while the lease lasts. */
-export function kickWorker(work: UnitOfWork, context: DecisionContext, command: KickWorker): AnswerBody | Fault {
+export function kickWorker(work: UnitOfWork, context: DecisionContext, command: KickWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
@@ -131,7 +131,11 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
 }
 
 /** Not stored: a worker that is not connected does not get it later. */
-export function relayVendorFrame(work: UnitOfWork, context: DecisionContext, command: RelayVendorFrame): AnswerBody | Fault {
+export function relayVendorFrame(
+  work: UnitOfWork,
+  context: DecisionContext,
+  command: RelayVendorFrameCommand,
+): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const connected = findConnectedWorker(work, context, row);

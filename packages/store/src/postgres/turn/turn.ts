@@ -20,8 +20,8 @@ import { keyOf, rootOf } from "@astraflow/engine";
 import { taskListKey } from "../../common/task-list-key.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import type { PooledConnection } from "../connection/connection-pool.ts";
+import type { LoadedRows } from "./commit-payload.ts";
 import {
-  type BeginReply,
   claimedKeysOf,
   compareQueuedTasks,
   decodeAddresses,
@@ -30,13 +30,13 @@ import {
   decodeTaskLists,
   dueKeysOf,
   sortByDueTime,
-} from "./begin-reply.ts";
-import { type BeginRequest, createBeginRequest } from "./begin-request.ts";
-import type { LoadedRows } from "./commit-payload.ts";
+  type TurnBeginReply,
+} from "./turn-begin-reply.ts";
+import { type BeginRequest, createBeginRequest } from "./turn-begin-request.ts";
 
 /** What the turn hands to the store. */
 export interface PostgresTurnHost {
-  more(turn: PostgresTurn, request: BeginRequest): Promise<BeginReply>;
+  more(turn: PostgresTurn, request: BeginRequest): Promise<TurnBeginReply>;
   commit(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
   abort(turn: PostgresTurn): Promise<void>;
 }
@@ -145,7 +145,7 @@ export class PostgresTurn implements TurnTransaction, LoadedRows {
     return this.#unlockedRoots.has(root);
   }
 
-  #applyReply(rows: readonly RowKey[], request: BeginRequest, reply: BeginReply): void {
+  #applyReply(rows: readonly RowKey[], request: BeginRequest, reply: TurnBeginReply): void {
     for (const root of reply.busy) this.#busy.add(root);
     for (const root of reply.loose) this.#unlockedRoots.add(root);
     for (const root of request.roots) {
@@ -169,7 +169,7 @@ export class PostgresTurn implements TurnTransaction, LoadedRows {
     for (const key of rows) if (!this.#loaded.has(key)) this.#loaded.set(key, this.#busy.has(rootOf(key)) ? "busy" : null);
   }
 
-  #groupClaimedTasks(want: TurnRequest, reply: BeginReply): Map<QueueName, TaskRow[]> {
+  #groupClaimedTasks(want: TurnRequest, reply: TurnBeginReply): Map<QueueName, TaskRow[]> {
     const claimed = new Map<QueueName, TaskRow[]>(want.claims.map(({ line }) => [line, []]));
     const tasks = this.#loadedRows(claimedKeysOf(reply)) as TaskRow[];
     for (const task of tasks.sort(compareQueuedTasks)) if (task.line !== null) claimed.get(task.line)?.push(task);
@@ -192,5 +192,5 @@ export class PostgresTurn implements TurnTransaction, LoadedRows {
 export interface BeginExchange {
   readonly want: TurnRequest;
   readonly request: BeginRequest;
-  readonly reply: BeginReply;
+  readonly reply: TurnBeginReply;
 }

@@ -38,7 +38,7 @@ export interface AttemptRef {
  * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps the attempts of the rows;
  * `unacked` are the dispatches that it has not acknowledged yet.
  */
-export interface JoinWorker {
+export interface JoinWorkerCommand {
   readonly type: "worker.join";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -50,7 +50,7 @@ export interface JoinWorker {
   readonly resumed?: { readonly unacked: readonly AttemptRef[] };
 }
 
-export interface RecordHeartbeat {
+export interface RecordHeartbeatCommand {
   readonly type: "worker.beat";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -66,7 +66,7 @@ export interface RecordHeartbeat {
 }
 
 /** The inventory of a live session changed (a package was installed or removed). */
-export interface DescribeWorker {
+export interface DescribeWorkerCommand {
   readonly type: "worker.describe";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -74,7 +74,7 @@ export interface DescribeWorker {
   readonly about: WorkerDescription;
 }
 
-export interface LeaveWorker {
+export interface LeaveWorkerCommand {
   readonly type: "worker.leave";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -82,7 +82,7 @@ export interface LeaveWorker {
   readonly reason: string;
 }
 
-export interface DrainWorker extends IdempotentRequest {
+export interface DrainWorkerCommand extends IdempotentRequest {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
@@ -91,7 +91,7 @@ export interface DrainWorker extends IdempotentRequest {
 }
 
 /** Ends the worker's session now, wherever its socket is. It may join again with a valid credential. */
-export interface KickWorker extends IdempotentRequest {
+export interface KickWorkerCommand extends IdempotentRequest {
   readonly type: "worker.kick";
   readonly worker: WorkerId;
   readonly reason: string;
@@ -100,7 +100,7 @@ export interface KickWorker extends IdempotentRequest {
 }
 
 /** Passes a vendor's frame on to a worker, wherever its socket is, without reading it. */
-export interface RelayVendorFrame {
+export interface RelayVendorFrameCommand {
   readonly type: "worker.tell";
   readonly tenant: Tenant;
   readonly by: string;
@@ -118,7 +118,7 @@ export interface VendorFrame {
 }
 
 /** A worker registers, or sends a sign of life, without a socket. */
-export interface EnrolWorker extends IdempotentRequest {
+export interface EnrolWorkerCommand extends IdempotentRequest {
   readonly type: "worker.enrol";
   readonly worker: WorkerId;
   readonly name: string;
@@ -165,7 +165,7 @@ export interface RecordWorkerCommand extends AuditedRequest {
 }
 
 /** The worker acknowledged the frame that told it to drain (`on`), or to drain no longer. */
-export interface AcknowledgeDrain {
+export interface AcknowledgeDrainCommand {
   readonly type: "worker.heard";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -176,7 +176,7 @@ export interface AcknowledgeDrain {
 }
 
 /** The worker's report about a package (`biz.pkg.event`). */
-export interface ReportPackageStatus {
+export interface ReportPackageStatusCommand {
   readonly type: "worker.package";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -188,7 +188,7 @@ export interface ReportPackageStatus {
 }
 
 /** The worker reports that it no longer has a resource, or its registration did not name it. */
-export interface ReportResourceRemoved {
+export interface ReportResourceRemovedCommand {
   readonly type: "resource.removed";
   readonly tenant: Tenant;
   readonly worker: WorkerId;

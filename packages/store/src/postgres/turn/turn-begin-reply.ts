@@ -6,12 +6,12 @@ import { keyOf } from "@astraflow/engine";
 import { dueKinds, type RowKind } from "../../common/row-shape.ts";
 import { rootKinds, sharedKinds } from "../sql/columns.ts";
 import { decodeRow, type ResultCells } from "../sql/row-decoder.ts";
-import type { BeginRequest } from "./begin-request.ts";
+import type { BeginRequest } from "./turn-begin-request.ts";
 
 type NumberedCells = readonly [number, ResultCells];
 
 /** The JSON as it comes; what was not asked for is null. */
-export interface BeginReply {
+export interface TurnBeginReply {
   readonly now: Millis | null;
   /** What the clock said; `now` is later where more had been stored. */
   readonly instant: Millis | null;
@@ -34,7 +34,7 @@ export interface BeginReply {
 }
 
 /** Every row under a root that is now ours. */
-export function decodeTakenRows(reply: BeginReply): Row[] {
+export function decodeTakenRows(reply: TurnBeginReply): Row[] {
   const rows: Row[] = [];
   const add = (kind: RowKind, cells: readonly ResultCells[] | null | undefined) => {
     for (const one of cells ?? []) rows.push(decodeRow(kind, one));
@@ -50,12 +50,12 @@ export function decodeTakenRows(reply: BeginReply): Row[] {
   return rows;
 }
 
-export function claimedKeysOf(reply: BeginReply): RowKey[] {
+export function claimedKeysOf(reply: TurnBeginReply): RowKey[] {
   return (reply.claimed ?? []).map((cells): RowKey => `task/${String(cells[0])}`);
 }
 
 /** The keys of rows that were due when the function looked, of all kinds. */
-export function dueKeysOf(reply: BeginReply): RowKey[] {
+export function dueKeysOf(reply: TurnBeginReply): RowKey[] {
   return dueKinds.flatMap((kind) =>
     ((reply[`due_${kind}`] as readonly string[] | null) ?? []).map((id): RowKey => `${kind}/${id}`),
   );
@@ -71,7 +71,7 @@ export function sortByDueTime(rows: readonly Row[], now: Millis, limit: number):
 }
 
 /** Each list that was asked for with its tasks, in its order. */
-export function decodeTaskLists(reply: BeginReply, request: BeginRequest): [TaskListQuery, TaskRow[]][] {
+export function decodeTaskLists(reply: TurnBeginReply, request: BeginRequest): [TaskListQuery, TaskRow[]][] {
   const lists: [TaskListQuery, TaskRow[]][] = [];
   for (const [asked, counted] of [
     [request.open, reply.open],
@@ -87,11 +87,11 @@ export function decodeTaskLists(reply: BeginReply, request: BeginRequest): [Task
 }
 
 /** Workers that were looked at and not taken. */
-export function decodeAddresses(reply: BeginReply): WorkerRow[] {
+export function decodeAddresses(reply: TurnBeginReply): WorkerRow[] {
   return (reply.address ?? []).map((cells) => decodeRow("worker", cells) as WorkerRow);
 }
 
-export function decodeMail(reply: BeginReply, replica: string, epoch: number): { seq: number; mail: Mail }[] {
+export function decodeMail(reply: TurnBeginReply, replica: string, epoch: number): { seq: number; mail: Mail }[] {
   return (reply.mail ?? []).map(([seq, id, body]) => ({ seq, mail: { replica, epoch, id, body } }));
 }
 

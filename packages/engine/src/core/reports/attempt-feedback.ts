@@ -3,7 +3,7 @@
 
 import { mergeResults } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
-import type { ReportFeedback } from "../../interface/command.ts";
+import type { ReportFeedbackCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
@@ -20,7 +20,7 @@ const resultsLimits = { bytesMax: 256 * 1024, depthMax: 64 };
 const metadataLimits = { bytesMax: 64 * 1024, depthMax: 64 };
 const metricsMax = 256;
 
-export function handleFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody | Fault {
+export function handleFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedbackCommand): AnswerBody | Fault {
   const found = findAttempt(work, context, report);
   if (found === "ended") return handleLateFeedback(work, context, report);
   if (!("task" in found)) return found;
@@ -49,7 +49,7 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
 }
 
 /** Stored under the fence of the attempt that ended the task. An ended task never changes; only its log grows. */
-function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody {
+function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedbackCommand): AnswerBody {
   const run = work.run(runOf(report.task));
   const task = work.task(report.task);
   // Without a fence of its own it may be about an attempt before the last one.

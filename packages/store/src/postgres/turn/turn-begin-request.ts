@@ -21,7 +21,7 @@ export interface BeginRequest {
 type OpenList = Extract<TaskListQuery, { of: "open" }>;
 
 /** Who asks, and how its time is told. Left out when rows are added to a turn that has begun. */
-export interface BeginCaller {
+export interface TurnBeginRequester {
   readonly replica: string;
   readonly epoch: number;
   readonly nonce: string;
@@ -35,7 +35,7 @@ export type RowsToLoad = Pick<TurnRequest, "rows" | "lists"> &
 
 export function createBeginRequest(
   load: RowsToLoad,
-  caller: BeginCaller | null,
+  caller: TurnBeginRequester | null,
   hasTaken: (root: RowKey) => boolean,
 ): BeginRequest {
   const roots = new Set<RowKey>();

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { Fault } from "@astraflow/protocol";
 import { rotateKeys, type SigningKey } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
-import { SessionTokens } from "./session-tokens.ts";
+import { SessionTokens } from "./worker-session-tokens.ts";
 
 const hourMs = 3_600_000;
 const key = (kid: string, secret = kid.repeat(32), madeAt = 0): SigningKey => ({ kid, secret: Buffer.from(secret), madeAt });

@@ -2,7 +2,7 @@
 
 import type { AttemptRef, SendDispatch } from "@astraflow/engine";
 
-export class ChainAttempts {
+export class MiddlewareAttempts {
   readonly #byNode = new Map<string, AttemptRef[]>();
   readonly #nodeOf = new Map<string, string>();
 

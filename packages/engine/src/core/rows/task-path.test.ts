@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { containerSlot, enclosingSlots, lastStep, logicalSlot, scopeOf, slotOf, slotRangeInside } from "./slot.ts";
+import { containerPath, enclosingPaths, lastStep, logicalPath, pathRangeInside, scopeOf, taskPathOf } from "./task-path.ts";
 
-describe("slots", () => {
+describe("task paths", () => {
   it.for([
     ["4", { ordinal: 4, call: null, iteration: null }, "", "4"],
     ["4*2", { ordinal: 4, call: null, iteration: 2 }, "", "4*2"],
@@ -12,15 +12,15 @@ describe("slots", () => {
   ] as const)("[E40] reads %s", ([slot, step, scope, logical]) => {
     expect(lastStep(slot)).toEqual(step);
     expect(scopeOf(slot)).toBe(scope);
-    expect(logicalSlot(slot)).toBe(logical);
-    expect(slotOf({ run: "r-1", id: `r-1.${slot}` })).toBe(slot);
+    expect(logicalPath(slot)).toBe(logical);
+    expect(taskPathOf({ run: "r-1", id: `r-1.${slot}` })).toBe(slot);
   });
 
-  it("[E40] names the frames and containers around a slot, innermost first", () => {
-    expect(enclosingSlots("4")).toEqual([]);
-    expect(enclosingSlots("4*2")).toEqual(["4"]);
-    expect(enclosingSlots("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
-    expect(containerSlot("4*2/5~11*20")).toBe("4*2/5~11");
+  it("[E40] names the iterations and containers around a path, innermost first", () => {
+    expect(enclosingPaths("4")).toEqual([]);
+    expect(enclosingPaths("4*2")).toEqual(["4"]);
+    expect(enclosingPaths("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
+    expect(containerPath("4*2/5~11*20")).toBe("4*2/5~11");
   });
 
   it("[E40] finds everything inside a frame or a container together in the order of ids, and nothing else", () => {
@@ -39,8 +39,8 @@ describe("slots", () => {
       "1~1*0",
       "1~1*0/4",
     ];
-    const inside = (slot: string) =>
-      slots.filter((one) => one > slotRangeInside(slot).after && one <= slotRangeInside(slot).last);
+    const inside = (path: string) =>
+      slots.filter((one) => one > pathRangeInside(path).after && one <= pathRangeInside(path).last);
 
     expect(inside("1*0")).toEqual(["1*0/0", "1*0/9~2*0/1"]);
     expect(inside("1*1")).toEqual([]);

@@ -4,9 +4,17 @@
 import type { FaultData } from "../../interface/fault-data.ts";
 import type { TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
-import { enclosingSlots, isTopLevelNode, lastStep, type Slot, slotOf, slotRangeInside, taskIdAt } from "../rows/slot.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
-import { type HostEnding, type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
+import {
+  enclosingPaths,
+  isTopLevelNode,
+  lastStep,
+  pathRangeInside,
+  type TaskPath,
+  taskIdAt,
+  taskPathOf,
+} from "../rows/task-path.ts";
+import { type HostTaskEnding, type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { RowsMissing } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
@@ -34,16 +42,16 @@ export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | 
   return found;
 }
 
-/** An iteration or container around this slot has ended or is ending: whatever ends here has no successors, and nothing new is opened. */
-export function isInsideEndedHost(progress: RunProgress, slot: Slot): boolean {
+/** An iteration or container around this path has ended or is ending: whatever ends here has no successors, and nothing new is opened. */
+export function isInsideEndedHost(progress: RunProgress, path: TaskPath): boolean {
   const { work, run } = progress;
-  if (isTopLevelNode(slot)) return false;
-  const ids = enclosingSlots(slot).map((one) => taskIdAt(run.id, one));
+  if (isTopLevelNode(path)) return false;
+  const ids = enclosingPaths(path).map((one) => taskIdAt(run.id, one));
   return loadTasks(work, ids).some((row) => row === null || isEnded(row) || readTaskState(row).ending !== undefined);
 }
 
 /** Ends an iteration or a container with this verdict, once nothing inside is open any more. */
-export function endHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
+export function endHost(progress: RunProgress, host: TaskRow, ending: HostTaskEnding): void {
   const { work } = progress;
   const endingHost = withTaskState(host, { ending });
   work.put(endingHost);
@@ -51,7 +59,7 @@ export function endHost(progress: RunProgress, host: TaskRow, ending: HostEnding
 }
 
 /** Continues ending a host: another part of the tasks inside, then the host itself. */
-export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostEnding): void {
+export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostTaskEnding): void {
   const { work } = progress;
   if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
   const endedRow = endedHost(host, ending, work.now);
@@ -68,7 +76,7 @@ export function continueEndingHost(progress: RunProgress, host: TaskRow, ending:
  */
 export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: FaultData): boolean {
   const { work } = progress;
-  const ending: HostEnding = { verdict: "cancelled", error: why };
+  const ending: HostTaskEnding = { verdict: "cancelled", error: why };
   const endingHost = withTaskState(host, { ending });
   work.put(endingHost);
   return cancelNextInside(progress, endingHost, ending, why);
@@ -79,9 +87,9 @@ export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: Fau
  * is released here may ready a task inside. A pass that took several turns is repeated until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */
-function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEnding, why: FaultData): boolean {
+function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostTaskEnding, why: FaultData): boolean {
   const { work, context, run } = progress;
-  const { after, last } = slotRangeInside(slotOf(host));
+  const { after, last } = pathRangeInside(taskPathOf(host));
   const from = ending.cursor ?? taskIdAt(run.id, after);
   const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), context.settings.sweepTasksMax);
   requireHolderAddresses(work, context, found.tasks);
@@ -92,7 +100,7 @@ function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEndi
   const isBusy = ending.isBusy === true || found.tasks.length > 0;
   if (found.last === null && (ending.cursor === undefined || !isBusy)) return true;
   const { verdict, error } = ending;
-  const further: HostEnding = { verdict, error, ...(found.last !== null && { cursor: found.last, isBusy }) };
+  const further: HostTaskEnding = { verdict, error, ...(found.last !== null && { cursor: found.last, isBusy }) };
   work.put(withTaskState({ ...host, due: work.now }, { ending: further }));
   return false;
 }
@@ -100,21 +108,21 @@ function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostEndi
 /** A container that failed by itself and not by a task inside, which has its own dead letter, gets one too. */
 function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: FaultData | null): void {
   const { run } = progress;
-  if (error === null || lastStep(slotOf(host)).iteration !== null) return;
+  if (error === null || lastStep(taskPathOf(host)).iteration !== null) return;
   const plan = progress.plan;
   const cause = String(error.details?.["task"] ?? host.id);
   // The task that failed inside has a dead letter of its own, unless this container might have retried it.
-  if (cause !== host.id && isFinalFailure(plan, slotOf({ id: cause, run: run.id }))) return;
+  if (cause !== host.id && isFinalFailure(plan, taskPathOf({ id: cause, run: run.id }))) return;
   const node = progress.nodeOf(host);
-  if (!isChainCall(node, host) && isFinalFailure(plan, slotOf(host))) recordDeadLetter(progress, node, host, error);
+  if (!isChainCall(node, host) && isFinalFailure(plan, taskPathOf(host))) recordDeadLetter(progress, node, host, error);
 }
 
-const cancelReason = (host: TaskRow, { verdict }: HostEnding): FaultData => ({
+const cancelReason = (host: TaskRow, { verdict }: HostTaskEnding): FaultData => ({
   code: "E.RUNNER.CANCELLED",
   message: `${host.id} around it is ${verdict === "failed" ? "failing" : verdict}`,
 });
 
-function endedHost(host: TaskRow, { verdict, error }: HostEnding, now: number): TaskRow {
+function endedHost(host: TaskRow, { verdict, error }: HostTaskEnding, now: number): TaskRow {
   // Readers see how far it came; collected items and pending fan-outs are of no use any more.
   const { loop, frame: iteration } = readTaskState(host);
   const kept = withTaskState(host, {
@@ -132,9 +140,9 @@ export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopSta
   return loop;
 }
 
-function recordHostEnd(progress: RunProgress, row: TaskRow, { verdict, error }: HostEnding): void {
+function recordHostEnd(progress: RunProgress, row: TaskRow, { verdict, error }: HostTaskEnding): void {
   const { frame: iteration } = readTaskState(row);
-  if (iteration !== undefined && lastStep(slotOf(row)).iteration !== null)
+  if (iteration !== undefined && lastStep(taskPathOf(row)).iteration !== null)
     progress.record("frame.ended", {
       task: row.id,
       index: iteration.index,
