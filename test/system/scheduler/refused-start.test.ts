@@ -137,7 +137,7 @@ describe("a scheduler that cannot start as it was told", () => {
     const end = await runAstra(["scheduler", "--dev"], { ASTRA_FAILPOINTS: "turn.sideways=kill" });
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
-    expect(end.stderr).toContain(`"turn.sideways", which does not exist`);
+    expect(end.stderr).toContain(`Unknown failpoint "turn.sideways" in ASTRA_FAILPOINTS`);
   });
 });
 
