@@ -16,6 +16,8 @@ export interface ScriptExit {
   code: number | null;
   signal: NodeJS.Signals | null;
   output: string;
+  /** Without stderr: nothing orders the two pipes. */
+  stdout: string;
 }
 
 const lock = '{ "packages": {} }\n';
@@ -56,11 +58,15 @@ export function startScript({ root, env }: Checkout, script: string, args: reado
 /** Waits until the script has ended and all that hold its output have closed it. */
 export function waitForEnd(child: ChildProcess): Promise<ScriptExit> {
   return new Promise((resolve, reject) => {
+    let stdout = "";
     let output = "";
-    child.stdout?.on("data", (bytes: Buffer) => (output += bytes.toString()));
+    child.stdout?.on("data", (bytes: Buffer) => {
+      stdout += bytes.toString();
+      output += bytes.toString();
+    });
     child.stderr?.on("data", (bytes: Buffer) => (output += bytes.toString()));
     child.on("error", reject);
-    child.on("close", (code, signal) => resolve({ code, signal, output }));
+    child.on("close", (code, signal) => resolve({ code, signal, output, stdout }));
   });
 }
 

@@ -22,7 +22,7 @@ describe("npm test", () => {
 
     expect(ended.output).toContain("check: left out, because only packages/store is tested");
     expect(ended.output).toContain("vitest run packages/store");
-    expect(lastLine(ended.output)).toBe("5 passed, 0 failed");
+    expect(lastLine(ended.stdout)).toBe("5 passed, 0 failed");
     expect(ended.code).toBe(0);
   });
 
@@ -31,7 +31,7 @@ describe("npm test", () => {
       startScript(createCheckoutWithVitest({ passed: 5, failed: 2, skipped: [] }, 1), "test.mjs", ["packages"]),
     );
 
-    expect(lastLine(ended.output)).toBe("5 passed, 2 failed");
+    expect(lastLine(ended.stdout)).toBe("5 passed, 2 failed");
     expect(ended.code).toBe(1);
   });
 
@@ -43,14 +43,14 @@ describe("npm test", () => {
 
     expect(ended.output.indexOf("✗ docs")).toBeGreaterThan(0);
     expect(ended.output.indexOf("vitest run")).toBeGreaterThan(ended.output.indexOf("✗ docs"));
-    expect(lastLine(ended.output)).toMatch(/^5 passed, [1-9]\d* failed$/);
+    expect(lastLine(ended.stdout)).toMatch(/^5 passed, [1-9]\d* failed$/);
     expect(ended.code).toBe(1);
   });
 
   it("[H5] fails when the runner ended without a result, whatever its exit code", async () => {
     const ended = await waitForEnd(startScript(createCheckoutWithVitest(null), "test.mjs", ["packages"]));
 
-    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+    expect(lastLine(ended.stdout)).toBe("0 passed, 1 failed");
     expect(ended.code).toBe(1);
   });
 
@@ -60,7 +60,7 @@ describe("npm test", () => {
     const ended = await waitForEnd(startScript(checkout, "test.mjs"));
 
     expect(ended.output).toContain("did not succeed");
-    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+    expect(lastLine(ended.stdout)).toBe("0 passed, 1 failed");
     expect(ended.code).toBe(2);
   });
 
@@ -88,6 +88,6 @@ describe("npm test", () => {
 
     expect(ended.code).toBe(2);
     expect(ended.output).toContain(process.getuid?.() === 0 ? "no route to host" : "run: sudo apt-get install");
-    expect(lastLine(ended.output)).toBe("0 passed, 1 failed");
+    expect(lastLine(ended.stdout)).toBe("0 passed, 1 failed");
   });
 });

@@ -86,7 +86,9 @@ describe("a world that is played", () => {
     expect(again.report.traceHash).toBe(whole.report.traceHash);
     expect(part.report.traceHash).not.toBe(whole.report.traceHash);
     expect(new Set(starts(part))).toEqual(new Set(starts(whole)));
-    await expect(play(3, "default", { schedule: [{ at: 1, kind: "no such thing", target: "w1" }] })).rejects.toThrow("no fault");
+    await expect(play(3, "default", { schedule: [{ at: 1, kind: "no such thing", target: "w1" }] })).rejects.toThrow(
+      "unknown fault kind",
+    );
   });
 
   it("[X15] shows every handler that starts come to one end, and every frame sent once before it is delivered or lost", async () => {
