@@ -21,6 +21,8 @@ export interface World {
   failpoint(name: EngineFailpoint): void;
   /** A problem for operators that is not part of any answer. */
   reportProblem(problem: EngineProblem): void;
+  /** The store broke a promise that the engine cannot repair. Absent: the error is thrown, which ends the process. */
+  endProcess?(cause: Error): void;
 }
 
 export const engineFailpoints = ["turn.begun", "turn.decided", "turn.committed", "turn.spoken"] as const;

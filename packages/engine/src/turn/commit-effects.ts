@@ -55,7 +55,7 @@ export class CommitEffects {
     for (const effect of work.effects) if (effect.type === "dispatch") this.counters.grants++;
     for (const [tenant, facts] of work.factCountByTenant()) {
       const from = first.get(tenant);
-      if (from !== undefined) this.#checkPositions(tenant, from, from + facts - 1);
+      if (from !== undefined && !this.#hasValidPositions(tenant, from, from + facts - 1)) return;
       effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
     }
     if (effects.length > 0) this.#world.emit(effects);
@@ -66,15 +66,18 @@ export class CommitEffects {
    * Positions of a tenant's log are used once, in the order of commits. Several turns in flight may be stored in another order than they
    * were decided, so for those only the overlap with the last range is an error. Readers would miss facts: the process ends.
    */
-  #checkPositions(tenant: Tenant, first: Position, last: Position): void {
+  #hasValidPositions(tenant: Tenant, first: Position, last: Position): boolean {
     const known = this.#lastPositions.get(tenant);
     if (known !== undefined && first <= known.last && (!this.#mayReorder || last >= known.first)) {
       const broken = new InvariantBroken("position order", `facts of tenant ${tenant} got positions ${first} to ${last}`, {
         ...known,
       });
       this.#world.reportProblem({ code: "E.INTERNAL", message: broken.message, details: broken.details, cause: broken });
-      throw broken;
+      if (this.#world.endProcess === undefined) throw broken;
+      this.#world.endProcess(broken);
+      return false;
     }
     this.#lastPositions.set(tenant, { first, last });
+    return true;
   }
 }

@@ -97,6 +97,8 @@ export class SchedulerProcess implements NetworkListener {
         if (problem.code === "E.SESSION.DENIED" && !eventLoop.hasEnded) options.onDuplicateWorker(describeProblem(problem));
         else this.#reportDefect(describeProblem(problem));
       },
+      // Reported as a defect by then; a mutant of the store must not end the simulator itself.
+      endProcess: () => undefined,
     };
     const engineRandom = random.fork("engine");
     this.#engine = engineMutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, engineMutant);
