@@ -136,7 +136,9 @@ describe("two schedulers on one database", () => {
     await waitForSessions(atWest, 1);
 
     // What another process has said may be read later than what it did is seen.
-    await pollUntil("the worker to say why", async () => worker.stderr().includes("nothing was received from the scheduler for 10 s"));
+    await pollUntil("the worker to say why", async () =>
+      worker.stderr().includes("nothing was received from the scheduler for 10 s"),
+    );
     expect(worker.stderr()).not.toContain("self-fenced");
     expect((await atWest.getRun(ref.runId)).nodes?.[0]).toMatchObject({ status: "running", attempt: 1 });
     // Still the first attempt once the other has given it an order, so it was taken over and not begun again.
