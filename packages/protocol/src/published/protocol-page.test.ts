@@ -1,5 +1,5 @@
 // docs/protocol.md is a contract that strangers build workers from: the frames it names must be those that exist. Features and limits
-// are compared by the house's own tests.
+// are compared in test/repository.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { frameDefinitions, v1FrameTypes } from "../frames/frame-definitions.ts";
