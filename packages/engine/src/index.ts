@@ -122,6 +122,7 @@ export type {
   RouteId,
   RouteRow,
   Row,
+  RowColumns,
   RowKey,
   RunId,
   RunPhase,

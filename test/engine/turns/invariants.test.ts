@@ -1,9 +1,10 @@
 // Assertions that stay on in production: damaged rows make the engine break one of its own rules, and every time only the command or timer
 // that did so ends in the quarantine.
-import { type Row, type RowKey, rootOf, type Store, type TaskRow } from "@astraflow/engine";
+import { type Row, type RowColumns, type RowKey, rootOf, type Store, type TaskRow } from "@astraflow/engine";
 import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
+import { buildFlow } from "../harness/flow-builder.ts";
 
 interface BusyWorker {
   readonly harness: EngineHarness;
@@ -24,6 +25,9 @@ const withMethod = <T extends object, K extends keyof T>(target: T, name: K, met
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
+
+/** The row with other columns, whether or not its phase allows them. */
+const withColumns = <R extends Row>(row: R, columns: Partial<RowColumns<R>>): R => ({ ...row, ...columns });
 
 /** A store that gives back this row in place of the one it has: it would refuse to keep such a row itself. */
 const readingAs = (store: Store, damaged: () => Row | null): Store =>
@@ -69,7 +73,12 @@ async function startBusyWorker(damaged: () => Row | null = () => null): Promise<
 }
 
 /** Both results in one turn: what became of each, and what was reported. */
-async function reportBoth({ harness, worker, bad, good }: BusyWorker): Promise<{ codes: string[]; rules: string[] }> {
+async function reportBoth({
+  harness,
+  worker,
+  bad,
+  good,
+}: Omit<BusyWorker, "damage">): Promise<{ codes: string[]; rules: string[] }> {
   const codes = await Promise.all(
     harness
       .askAll([
@@ -121,15 +130,41 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect((await world.harness.store.page({ page: "key", tenant: "t2", key: "printer" })).key).toEqual(foreign);
     expect((await world.harness.runDetail(world.good.run)).run.phase).toBe("succeeded");
   });
+
+  it("[U19] rows make only the moves of their table", async () => {
+    const { harness, cluster } = createWorld();
+    await harness.start();
+    const worker = await harness.joinWorker("w", { slots: 3 });
+    const joining = buildFlow({
+      nodes: [{}, {}, {}],
+      edges: [
+        [0, 2],
+        [1, 2],
+      ],
+    });
+    const [bad, good] = [await harness.startRun(joining), await harness.startRun(buildChain(1))];
+    const tasksOf = async (run: string) => (await harness.runDetail(run)).tasks;
+    const [first, second] = (await tasksOf(bad)) as [TaskRow, TaskRow];
+    await worker.succeed({}, { task: first.id, fence: first.fence });
+    const join = (await tasksOf(bad))[2] as TaskRow;
+    // Nothing arrives at a host.
+    await writeRows(cluster, [withColumns(join, { phase: "hosting", readyAt: harness.now })]);
+    const [single] = (await tasksOf(good)) as [TaskRow];
+
+    const world = { harness, worker, bad: second, good: single };
+    expect(await reportBoth(world)).toEqual({ codes: ["E.UNIT.QUARANTINED", "done"], rules: ["legal move"] });
+    expect((await tasksOf(bad)).map(({ phase }) => phase)).toEqual(["succeeded", "leased", "hosting"]);
+    expect((await harness.runDetail(good)).run.phase).toBe("succeeded");
+  });
 });
 
 describe("a timer or a grant that would break a rule is quarantined, and the others go on", () => {
-  it("[U19] rows make only the moves of their table", async () => {
+  it("[U22] the fields of a row fit its phase", async () => {
     const { harness, cluster } = createWorld();
     await harness.start();
     const worker = await harness.joinWorker("w");
     const row = await harness.workerRow(worker.worker);
-    await writeRows(cluster, [{ ...row, id: "t1/odd", phase: "enrolled", due: harness.now }]);
+    await writeRows(cluster, [withColumns(row, { id: "t1/odd", phase: "enrolled", due: harness.now })]);
     const run = await harness.startRun(buildChain(1, { policy: { queueTimeoutMs: 3_000, pool: "none" } }));
 
     for (let look = 0; look < 4; look++) {
@@ -138,7 +173,7 @@ describe("a timer or a grant that would break a rule is quarantined, and the oth
     }
 
     expect(harness.problems).toMatchObject([{ code: "E.UNIT.QUARANTINED", details: { root: "worker/t1/odd" } }]);
-    expect(harness.problems.map((problem) => rootCause(problem.cause))).toEqual(["legal move"]);
+    expect(harness.problems.map((problem) => rootCause(problem.cause))).toEqual(["row shape"]);
     expect((await harness.workerRow("t1/odd")).phase).toBe("enrolled");
     expect((await harness.runDetail(run)).run.phase).toBe("failed");
   });

@@ -145,7 +145,8 @@ function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limi
         });
       // All of them are in other hands or in quarantine: trying at once again would only spin.
       const lost = work.worker(worker.id);
-      if (held.length > 0 && moved === 0 && lost !== null) work.put({ ...lost, due: work.now + context.settings.idleMs });
+      if (held.length > 0 && moved === 0 && lost?.phase === "lost")
+        work.put({ ...lost, due: work.now + context.settings.idleMs });
       return;
     }
     case "key": {

@@ -33,6 +33,11 @@ export type TaskRowPhase =
 /** `enrolled`: registered over REST only; it gets no tasks before its socket is up. */
 export type WorkerPhase = "online" | "away" | "lost" | "enrolled";
 
+/** A row in one of these phases; the phase decides which fields it has. */
+export type InPhase<R extends { readonly phase: string }, P> = R & { readonly phase: P };
+/** The columns of a row, whatever its phase. */
+export type RowColumns<R> = { readonly [K in keyof R & string]: R[K] };
+
 export interface RunRow {
   readonly kind: "run";
   readonly id: RunId;
@@ -105,12 +110,11 @@ export interface TaskRow {
   readonly state: string | null;
 }
 
-export interface WorkerRow {
+interface WorkerFields {
   readonly kind: "worker";
   readonly id: WorkerId;
   readonly tenant: Tenant;
   readonly name: string;
-  readonly phase: WorkerPhase;
   readonly boot: string;
   /** Raised by every join: reports of an older connection are refused by it. */
   readonly epoch: number;
@@ -120,13 +124,20 @@ export interface WorkerRow {
   readonly draining: boolean;
   readonly joinedAt: Millis;
   readonly seenAt: Millis;
-  /** End of the boot's lease: every attempt of this worker lives as long as this. Null once nothing depends on it. */
-  readonly due: Millis | null;
   /** JSON text of what it announced: slots, packages, runtimes, pool, tags, host. */
   readonly about: string;
   /** JSON text of its condition: its last heartbeat, its session, its former boots. Read by core/rows/worker-condition.ts alone. */
   readonly condition: string;
 }
+
+/** `due` is the end of the boot's lease: every attempt of the worker lives as long as this. */
+export type WorkerRow = WorkerFields &
+  (
+    | { readonly phase: "online" | "away"; readonly due: Millis }
+    /** Null once all its attempts are taken back. */
+    | { readonly phase: "lost"; readonly due: Millis | null }
+    | { readonly phase: "enrolled"; readonly due: null }
+  );
 
 /** A concurrency key and its holders. Waiting tasks are in the queue `k|<id>`. */
 export interface ConcurrencyKeyRow {

@@ -2,7 +2,20 @@
 
 import { newTaskRow } from "../core/rows/new-task.ts";
 import type { EngineGauge } from "../interface/world.ts";
-import { type RunId, type RunRow, runOf, type TaskId, type TaskRow } from "../storage/rows.ts";
+import {
+  type InPhase,
+  type RunId,
+  type RunRow,
+  runOf,
+  type TaskId,
+  type TaskRow,
+  type WorkerId,
+  type WorkerPhase,
+  type WorkerRow,
+} from "../storage/rows.ts";
+
+/** Some fields of a row in phase `P`; the others get values that the phase allows. */
+type Sample<R extends { readonly phase: string }, P> = { readonly phase?: P } & Partial<InPhase<R, P>>;
 
 export function sampleRun(id: RunId, over: Partial<RunRow> = {}): RunRow {
   return {
@@ -32,6 +45,39 @@ export function sampleRun(id: RunId, over: Partial<RunRow> = {}): RunRow {
 
 export function sampleTask(id: TaskId, over: Partial<TaskRow> = {}): TaskRow {
   return { ...newTaskRow(id, runOf(id), "route-1", 5, 0, null), ...over };
+}
+
+const leaseEnd: { readonly [P in WorkerPhase]: InPhase<WorkerRow, P>["due"] } = {
+  online: 60_000,
+  away: 60_000,
+  lost: null,
+  enrolled: null,
+};
+
+export function sampleWorker<P extends WorkerPhase = "online">(
+  id: WorkerId,
+  over: Sample<WorkerRow, P> = {},
+): InPhase<WorkerRow, P> {
+  const phase = over.phase ?? "online";
+  const row = {
+    kind: "worker",
+    id,
+    tenant: id.slice(0, id.indexOf("/")),
+    name: `name of ${id}`,
+    phase,
+    boot: "boot-1",
+    epoch: 7,
+    replica: "a",
+    replicaEpoch: 1,
+    draining: false,
+    joinedAt: 2_000,
+    seenAt: 3_000,
+    due: leaseEnd[phase],
+    about: '{"slots":4}',
+    condition: "{}",
+    ...over,
+  };
+  return row as InPhase<WorkerRow, P>;
 }
 
 /** The numbers of an engine that has nothing to do. */

@@ -1,7 +1,7 @@
 // Sample rows and a reader that returns them, filtered by tenant as in the real stores.
 
 import type { ChunkRow, LoggedFact, PageQuery, RunRow, StoreReader, TaskRow, WorkerRow } from "@astraflow/engine";
-import { sampleRun, sampleTask } from "@astraflow/engine/testing";
+import { sampleRun, sampleTask, sampleWorker } from "@astraflow/engine/testing";
 import type { Workflow } from "@astraflow/protocol";
 
 export const nodeIds = [
@@ -48,20 +48,11 @@ export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
 
 export function workerRow(instance: string, more: Partial<WorkerRow> = {}): WorkerRow {
   const tenant = more.tenant ?? "default";
-  return {
-    kind: "worker",
-    id: `${tenant}/${instance}`,
-    tenant,
+  return sampleWorker(`${tenant}/${instance}`, {
     name: `name of ${instance}`,
-    phase: "online",
-    boot: "boot-1",
     epoch: 1,
     replica: "here",
-    replicaEpoch: 1,
-    draining: false,
     joinedAt: 1_000,
-    seenAt: 3_000,
-    due: null,
     about: JSON.stringify({
       slots: 4,
       packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
@@ -74,9 +65,8 @@ export function workerRow(instance: string, more: Partial<WorkerRow> = {}): Work
       version: "1.0.0",
       dialect: "v2",
     }),
-    condition: "{}",
     ...more,
-  };
+  });
 }
 
 export interface SampleRows {

@@ -46,7 +46,7 @@ export function findReportingWorker(
  */
 export function findDisconnectedWorker(work: UnitOfWork, worker: WorkerId, session: string): ConnectedWorker | null {
   const row = work.worker(worker);
-  if (row === null || row.phase !== "away" || row.boot === null) return null;
+  if (row?.phase !== "away") return null;
   const { session: last, healthy, strain: pressure, beatAt } = readCondition(row.condition);
   if (last !== session) return null;
   return {

@@ -1,8 +1,8 @@
 // A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import type { RunRow, TaskRow, WorkerRow } from "../../storage/rows.ts";
-import { sampleRun, sampleTask } from "../../testing/sample-rows.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import { sampleRun, sampleTask, sampleWorker } from "../../testing/sample-rows.ts";
 import { isRunEnded, type RunTransition, runMoves, stepRun } from "./run.ts";
 import {
   attemptMoves,
@@ -180,23 +180,7 @@ describe("the table of run moves", () => {
   });
 });
 
-const worker: WorkerRow = {
-  kind: "worker",
-  id: "t/w",
-  tenant: "t",
-  name: "w",
-  phase: "online",
-  boot: "b",
-  epoch: 3,
-  replica: "r1",
-  replicaEpoch: 1,
-  draining: false,
-  joinedAt: 1,
-  seenAt: 1,
-  due: 50,
-  about: "{}",
-  condition: "{}",
-};
+const worker = sampleWorker("t/w", { epoch: 3, due: 50 });
 
 const workerEvents: WorkerTransition[] = [
   { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", condition: "{}", leaseMs: 30 },
@@ -212,7 +196,7 @@ const workerEvents: WorkerTransition[] = [
 
 describe("the tables of boots and liveness", () => {
   it("[M7] makes exactly the moves it names, in every phase", () => {
-    const walked = walk(workerMoves, workerEvents, (phase, event) => stepWorker({ ...worker, phase }, event, 100));
+    const walked = walk(workerMoves, workerEvents, (phase, event) => stepWorker(sampleWorker("t/w", { phase }), event, 100));
 
     expect(walked.wrong).toEqual([]);
     expect(walked.refusals).toEqual(new Set(["E.SESSION.STALE_BINDING"]));

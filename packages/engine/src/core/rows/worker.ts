@@ -1,8 +1,9 @@
 // The state machines of a worker's lease and of its session's liveness. One lease per boot covers every attempt the boot holds.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Millis, Tenant, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+import type { InPhase, Millis, Tenant, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
 import { requireLegalMove } from "./invariant-broken.ts";
+import { type RowAfter, type Steps, takeStep } from "./moves.ts";
 
 export type WorkerTransition =
   | {
@@ -45,19 +46,19 @@ export const workerMoves = {
   enrolled: { join: ["online"], enrol: ["enrolled"], drain: ["enrolled"], describe: ["enrolled"], note: ["enrolled"] },
 } as const satisfies Record<WorkerPhase, Partial<Record<WorkerTransition["type"], readonly WorkerPhase[]>>>;
 
-/** A worker before its first join; `away` until then. */
+/** A worker before its first join. */
 export function newWorkerRow(
   { worker, tenant, name }: { readonly worker: WorkerId; readonly tenant: Tenant; readonly name: string },
   boot: string,
   scheduler: { readonly replica: string; readonly epoch: number },
   now: Millis,
-): WorkerRow {
+): InPhase<WorkerRow, "enrolled"> {
   return {
     kind: "worker",
     id: worker,
     tenant,
     name,
-    phase: "away",
+    phase: "enrolled",
     boot,
     epoch: 0,
     replica: scheduler.replica,
@@ -71,47 +72,50 @@ export function newWorkerRow(
   };
 }
 
-export function stepWorker(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow | Fault {
+const workerSteps: Steps<WorkerRow, WorkerTransition, typeof workerMoves> = {
+  join: (worker, event, now) => ({
+    ...worker,
+    phase: "online",
+    name: event.name,
+    boot: event.boot,
+    replica: event.replica,
+    replicaEpoch: event.replicaEpoch,
+    about: event.about,
+    condition: event.condition,
+    epoch: worker.epoch + 1,
+    joinedAt: now,
+    seenAt: now,
+    due: now + event.leaseMs,
+  }),
+  beat: (worker, event, now) => ({ ...worker, seenAt: now, due: now + event.leaseMs, condition: event.condition }),
+  note: (worker, event) => ({ ...worker, condition: event.condition }),
+  describe: (worker, event, now) => ({ ...worker, about: event.about, seenAt: now }),
+  enrol: (worker, event, now) => ({ ...worker, phase: "enrolled", name: event.name, seenAt: now, due: null }),
+  drain: (worker, event) => ({ ...worker, draining: event.on }),
+  leave: (worker) => ({ ...worker, phase: "away" }),
+  expire: (worker, event) => ({ ...worker, phase: "lost", due: event.again }),
+  forgive: (worker, event) => ({ ...worker, due: event.until }),
+};
+
+type WorkerAfter<R extends WorkerRow, E extends WorkerTransition> = RowAfter<R, E, typeof workerMoves, WorkerRow>;
+
+export function stepWorker<R extends WorkerRow, E extends WorkerTransition>(
+  worker: R,
+  event: E,
+  now: Millis,
+): WorkerAfter<R, E> | Fault {
   if (!(event.type in workerMoves[worker.phase]))
     return fault("E.SESSION.STALE_BINDING", `worker ${worker.id} is ${worker.phase} and cannot ${event.type}; handshake again`, {
       phase: worker.phase,
     });
-  switch (event.type) {
-    case "join":
-      return {
-        ...worker,
-        phase: "online",
-        name: event.name,
-        boot: event.boot,
-        replica: event.replica,
-        replicaEpoch: event.replicaEpoch,
-        about: event.about,
-        condition: event.condition,
-        epoch: worker.epoch + 1,
-        joinedAt: now,
-        seenAt: now,
-        due: now + event.leaseMs,
-      };
-    case "beat":
-      return { ...worker, seenAt: now, due: now + event.leaseMs, condition: event.condition };
-    case "note":
-      return { ...worker, condition: event.condition };
-    case "describe":
-      return { ...worker, about: event.about, seenAt: now };
-    case "enrol":
-      return { ...worker, phase: "enrolled", name: event.name, seenAt: now };
-    case "drain":
-      return { ...worker, draining: event.on };
-    case "leave":
-      return { ...worker, phase: "away" };
-    case "expire":
-      return { ...worker, phase: "lost", due: event.again };
-    case "forgive":
-      return { ...worker, due: event.until };
-  }
+  return takeStep(workerSteps, worker, event, now);
 }
 
-export function applyWorkerTransition(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow {
+export function applyWorkerTransition<R extends WorkerRow, E extends WorkerTransition>(
+  worker: R,
+  event: E,
+  now: Millis,
+): WorkerAfter<R, E> {
   return requireLegalMove(stepWorker(worker, event, now));
 }
 

@@ -1,7 +1,7 @@
-// What must hold for every row that a turn writes, checked in production. A broken rule throws before anything is stored: the command or
+// What must hold for every row that a turn reads or writes, checked in production. A broken rule throws before anything is stored: the command or
 // timer that broke it is rolled back, tried once more alone and then quarantined, while the others of its turn commit.
 
-import type { Row, TaskRow, Tenant } from "../../storage/rows.ts";
+import type { Row, RowColumns, TaskRow, Tenant, WorkerRow } from "../../storage/rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { runMoves } from "../rows/run.ts";
 import { taskMoves } from "../rows/task.ts";
@@ -22,6 +22,17 @@ const runTargets: PhaseTargets = Object.fromEntries(
     targets.has("ending") ? new Set([...targets, "failed", "cancelled"]) : targets,
   ]),
 );
+
+/** The fields of a loaded row fit its phase: nothing is decided about a damaged one. */
+export function checkLoaded(row: Row): void {
+  const flaw = row.kind === "worker" ? workerFlaw(row) : null;
+  if (flaw !== null) throw new InvariantBroken("row shape", `${row.kind} ${row.id} ${flaw}`);
+}
+
+function workerFlaw({ phase, due }: RowColumns<WorkerRow>): string | null {
+  if (phase === "lost" || (due === null) === (phase === "enrolled")) return null;
+  return `is ${phase} and its lease ends ${due === null ? "never" : `at ${due}`}`;
+}
 
 /** `before` is the image that this turn knows, null for a row it has not read. */
 export function checkWrite(before: Row | null, row: Row, checksFences: boolean): void {

@@ -28,7 +28,7 @@ import {
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { isEnded } from "../rows/task.ts";
 import type { DeletedRow } from "./change-sets.ts";
-import { checkWrite } from "./invariants.ts";
+import { checkLoaded, checkWrite } from "./invariants.ts";
 import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
 import { RootGroups } from "./root-groups.ts";
 
@@ -121,6 +121,7 @@ export abstract class RowSet {
     const row = this.#tx.row(kind, id);
     if (row === undefined) throw new RowsMissing([`${kind}/${id}`], []);
     if (row === "busy") throw new RootBusy(rootOf(`${kind}/${id}`));
+    if (row !== null) checkLoaded(row);
     return row;
   }
 

@@ -34,7 +34,6 @@ const unknownWorker = (command: EnrolWorkerCommand): Fault =>
 function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorkerCommand): WorkerRow {
   const row: WorkerRow = {
     ...newWorkerRow(command, context.nextId(work.now), context.self, work.now),
-    phase: "enrolled",
     about: JSON.stringify(describedBy(command, null)),
     condition: withStatus(work, command, "{}"),
   };
