@@ -13,7 +13,7 @@ import {
   sessionPath,
 } from "@astraflow/doors";
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorkerCommand } from "@astraflow/engine";
-import { createEngineClient, tenantGrants } from "@astraflow/services";
+import { EngineClient, tenantGrants } from "@astraflow/services";
 
 /** What it is asked for, and what it answers. */
 export interface BareSessionRequest {
@@ -49,14 +49,11 @@ const environment: DoorEnvironment = {
   },
 };
 
-const engineClient = createEngineClient(
-  (items) => void setImmediate(() => engineClient.handleEffects(items.flatMap(effectsOf))),
-  {
-    report: (problem) => {
-      throw problem;
-    },
+const engineClient = new EngineClient((items) => void setImmediate(() => engineClient.handleEffects(items.flatMap(effectsOf))), {
+  report: (problem) => {
+    throw problem;
   },
-);
+});
 
 function effectsOf({ ref, command }: CommandRequest): Effect[] {
   const answer: Effect = { type: "answer", ref, body: answerBodyOf(command), fault: null };

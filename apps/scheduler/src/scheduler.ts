@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { createDoors, createMetricsRegistry, type DoorEnvironment, type SessionLimits, sessionPath } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
-import { createDocumentBlobStore, createEngineClient, createUserAccounts } from "@astraflow/services";
+import { createDocumentBlobStore, EngineClient, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
@@ -71,7 +71,7 @@ interface StartContext {
 
 async function startOnServer(server: BoundServer, { config, material, log }: StartContext): Promise<Scheduler> {
   const readiness = createReadiness(() => performance.now());
-  const engineClient = createEngineClient((items) => host.push(items), {
+  const engineClient = new EngineClient((items) => host.push(items), {
     report: (problem) => log.error({ problem: describeError(problem) }, "door.bug"),
   });
   const store = describeStoreAddress(config.store);
@@ -92,7 +92,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const stopMonitor = startEngineMonitor({ host, readiness, log, store });
   const reader = openStoreReader(config.store);
   const storeWatch = await watchForStoreLoss(config.store);
-  const users = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
+  const users = new UserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const settings = buildEngineSettings(engine);
   const doors = createDoors({
     ...doorOptions(config, environment),

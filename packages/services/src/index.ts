@@ -6,7 +6,7 @@ export { nodeTypeKey, presentNodeType, presentPackage, searchNodeTypes } from ".
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
-export { type AnswerHandler, createEngineClient, type EngineClient, faultFromData } from "./environment/engine-client.ts";
+export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { createEventLookup } from "./events/event-lookup.ts";
@@ -52,15 +52,8 @@ export {
   type ResourceRequirement,
   unavailableBindings,
 } from "./resources/resource-bindings.ts";
-export { createGrant, deleteGrant, findGrant, listGrants } from "./resources/resource-grants.ts";
-export {
-  deleteResource,
-  findResource,
-  listResources,
-  prepareCreation,
-  type ResourceRepository,
-  uploadLimits,
-} from "./resources/resource-repository.ts";
+export type { ResourceGrants } from "./resources/resource-grants.ts";
+export { type ResourceRepository, uploadLimits } from "./resources/resource-repository.ts";
 export type { ResourceRequirements } from "./resources/resource-requirements.ts";
 export {
   grantIdPrefix,
@@ -69,15 +62,7 @@ export {
   type ResourceRecord,
   resourcePut,
 } from "./resources/resource-store.ts";
-export {
-  abortUpload,
-  completeUpload,
-  createUpload,
-  findUpload,
-  presentUpload,
-  putUploadPart,
-  withPartAdded,
-} from "./resources/resource-uploads.ts";
+export { presentUpload, type ResourceUploads, withPartAdded } from "./resources/resource-uploads.ts";
 export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
 export { explainPlacement } from "./runs/placement.ts";
 export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
@@ -110,31 +95,11 @@ export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
 export type { StoredView } from "./saved-views/saved-view-store.ts";
-export {
-  createView,
-  deleteView,
-  type FoundView,
-  findView,
-  listViews,
-  replaceView,
-  type SavedViews,
-  type WantedView,
-} from "./saved-views/saved-views.ts";
+export type { FoundView, SavedViews, WantedView } from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions } from "./services.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
-export { createUserAccounts, type UserAccounts, userLimits } from "./users/user-accounts.ts";
-export {
-  addRole,
-  changeOwnName,
-  changeOwnPassword,
-  createUser,
-  logoutUser,
-  removeRole,
-  resetPassword,
-  setActive,
-  type UserServices,
-  userNotFound,
-} from "./users/user-changes.ts";
+export { UserAccounts, userLimits } from "./users/user-accounts.ts";
+export { type UserChanges, userNotFound } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";
 export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {

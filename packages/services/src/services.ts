@@ -7,12 +7,14 @@ import { createVolatileEvents, type VolatileEvents } from "./events/volatile-eve
 import { type BlobStores, createDocumentBlobStore } from "./resources/blob-store.ts";
 import { createLostResourceFinder, type FindLostResources } from "./resources/lost-resources.ts";
 import { createResourceBinder, type ResourceBinder } from "./resources/resource-bindings.ts";
-import { createResourceRepository, type ResourceRepository } from "./resources/resource-repository.ts";
-import { createResourceRequirements, type ResourceRequirements } from "./resources/resource-requirements.ts";
+import { ResourceGrants } from "./resources/resource-grants.ts";
+import { ResourceRepository } from "./resources/resource-repository.ts";
+import { ResourceRequirements } from "./resources/resource-requirements.ts";
+import { ResourceUploads } from "./resources/resource-uploads.ts";
 import { createRunServices, type RunServices } from "./runs/run-services.ts";
-import { createSavedViewStore } from "./saved-views/saved-view-store.ts";
-import type { SavedViews } from "./saved-views/saved-views.ts";
-import { createUserAccounts, type UserAccounts } from "./users/user-accounts.ts";
+import { SavedViews } from "./saved-views/saved-views.ts";
+import { UserAccounts } from "./users/user-accounts.ts";
+import { UserChanges } from "./users/user-changes.ts";
 import { createVendorFrameRelay, type VendorFrameRelay } from "./workers/vendor-frame-relay.ts";
 import type { WorkerServices } from "./workers/worker-services.ts";
 import { createWorkflowServices, type WorkflowServices } from "./workflows/workflow-services.ts";
@@ -33,12 +35,15 @@ export interface ServicesOptions extends WorkerServices {
 
 export interface Services {
   readonly users: UserAccounts;
+  readonly userChanges: UserChanges;
   readonly catalogues: CatalogueCache;
   readonly manifestRecorder: ManifestRecorder;
   readonly workflows: WorkflowServices;
   readonly runs: RunServices;
   readonly workers: WorkerServices;
   readonly resources: ResourceRepository;
+  readonly resourceUploads: ResourceUploads;
+  readonly resourceGrants: ResourceGrants;
   readonly resourceBinder: ResourceBinder;
   readonly resourceRequirements: ResourceRequirements;
   readonly findLostResources: FindLostResources;
@@ -60,21 +65,23 @@ export function createServices(options: ServicesOptions): Services {
   const workflows = createWorkflowServices({ ...options, catalogues });
   const runs = createRunServices(workflows, options.ackDeadlineMs);
   const vendorFrames = options.extensions ?? createVendorFrameRelay({ environment });
+  const users = options.people ?? new UserAccounts(options);
+  const resources = new ResourceRepository(options, blobs);
   return {
-    users: options.people ?? createUserAccounts(options),
+    users,
+    userChanges: new UserChanges(options, users),
     catalogues,
     manifestRecorder,
     workflows,
     runs,
     workers: options,
-    resources: createResourceRepository({ ...options, blobs }),
-    resourceBinder: createResourceBinder({ ...options, blobs }),
-    resourceRequirements: createResourceRequirements({
-      ...options,
-      whenManifestsStored: () => manifestRecorder.whenIdle(),
-    }),
+    resources,
+    resourceUploads: new ResourceUploads(resources),
+    resourceGrants: new ResourceGrants(resources),
+    resourceBinder: createResourceBinder(options, blobs),
+    resourceRequirements: new ResourceRequirements(options, () => manifestRecorder.whenIdle()),
     findLostResources: createLostResourceFinder(options),
-    savedViews: { store: createSavedViewStore(options), environment, digest: options.digest },
+    savedViews: new SavedViews(options),
     volatileEvents: volatile,
     heartbeatWatch: createHeartbeatWatch({ ...options, volatile, isAlone }),
     vendorFrames,

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { createMetricsRegistry, createRestServer, createTokenAuthenticator } from "@astraflow/doors";
 import { cheapPasswordCost } from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
-import { allGrants, createManifestRecorder, createUserAccounts, type EngineClient } from "@astraflow/services";
+import { allGrants, createManifestRecorder, type EngineClient, UserAccounts } from "@astraflow/services";
 import { createFakeEnvironment, type FakeEnvironment, sampleManifest } from "@astraflow/services/testing";
 import type { StoreFixture } from "@astraflow/store/testing";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
@@ -62,7 +62,7 @@ export async function openRestFixture(cluster: StoreFixture): Promise<RestFixtur
     reader,
     environment,
     digest,
-    people: createUserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
+    people: new UserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
     authenticate: createTokenAuthenticator(tokens),
     metrics: createMetricsRegistry(),
     ackDeadlineMs: 5_000,

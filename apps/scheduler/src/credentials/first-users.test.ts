@@ -24,7 +24,7 @@ describe("the start of a scheduler", () => {
     const { lines, log } = openLog();
     const asked: string[] = [];
     const users = {
-      async found(tenant: string) {
+      async createFirstUser(tenant: string) {
         asked.push(tenant);
         if (tenant === "broken") throw new Error("the store is away");
         return tenant === "new";

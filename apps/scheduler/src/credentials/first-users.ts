@@ -10,13 +10,13 @@ import type { AdminPassword } from "../settings/admin-passwords.ts";
 const leftoverAgeMs = 86_400_000;
 
 export async function createFirstUsers(
-  users: Pick<UserAccounts, "found">,
+  users: Pick<UserAccounts, "createFirstUser">,
   admins: readonly AdminPassword[],
   log: Log,
 ): Promise<void> {
   for (const { tenant, password } of admins) {
     try {
-      if (await users.found(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
+      if (await users.createFirstUser(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
     } catch (cause) {
       log.error({ tenant, problem: cause instanceof Error ? cause.message : String(cause) }, "people.unfounded");
     }

@@ -1,5 +1,5 @@
 import { limits, type RouteName } from "@astraflow/protocol";
-import { createEngineClient } from "@astraflow/services";
+import { EngineClient } from "@astraflow/services";
 import { createFakeEnvironment, sampleChain } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
@@ -8,7 +8,7 @@ import { createRestApi, type RestRequest } from "./rest-api.ts";
 
 /** Answers in a microtask, as a simulated engine may. */
 function openCalls() {
-  const engineClient = createEngineClient(
+  const engineClient = new EngineClient(
     (items) =>
       queueMicrotask(() =>
         engineClient.handleEffects(

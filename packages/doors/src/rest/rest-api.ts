@@ -199,9 +199,9 @@ function routeHandlers(
     ...enrolmentHandlers(workers, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...vendorFrameHandlers(workers, services.vendorFrames),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
-    ...userHandlers({ ...options, accounts: services.users }),
+    ...userHandlers(services.userChanges),
     ...auditHandlers(options),
-    ...resourceHandlers(services.resources),
+    ...resourceHandlers(services),
     ...savedViewHandlers(services.savedViews),
     ...systemHandlers(options),
   };

@@ -1,7 +1,7 @@
 // REST calls without HTTP on documents in memory, with cheap password hashing.
 
 import type { RouteName } from "@astraflow/protocol";
-import { createUserAccounts, type UserAccounts } from "@astraflow/services";
+import { UserAccounts } from "@astraflow/services";
 import {
   createFakeDocumentStore,
   createFakeEnvironment,
@@ -51,7 +51,7 @@ export function openRestCallFixture(
   const environment = createFakeEnvironment();
   const docs = options.shared ?? createFakeDocumentStore({ now: () => environment.clock.now(), ...options });
   const { engineClient, reader } = docs;
-  const people = createUserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
+  const people = new UserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
   const calls = createRestApi({
     engineClient,
     reader,

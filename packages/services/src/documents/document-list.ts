@@ -1,9 +1,8 @@
-// Lists of documents for people: pages of those that the caller may see, bounded in number and in size, under an opaque cursor.
+// Lists of documents for people: pages of those that the caller may see, bounded in number and in size.
 
 import type { DocRow, PageQuery, StoreReader } from "@astraflow/engine";
-import { fault } from "@astraflow/protocol";
-
-export type DocumentListQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">;
+import type { StoredRecord } from "./documents.ts";
+import { decodeCursor, encodeCursor } from "./page-cursors.ts";
 
 export interface DocumentListOptions<T> {
   readonly limit: number;
@@ -24,19 +23,13 @@ const documentListLimits = {
   stepsMax: 100,
 } as const;
 
-export interface DocumentPage<T> {
-  readonly items: T[];
-  readonly nextCursor: string | null;
-  readonly asOf: number;
-}
-
 export async function listDocuments<T>(
   reader: StoreReader,
-  query: DocumentListQuery,
+  query: Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">,
   options: DocumentListOptions<T>,
-): Promise<DocumentPage<T>> {
+): Promise<{ readonly items: T[]; readonly nextCursor: string | null; readonly asOf: number }> {
   const items: T[] = [];
-  let after = decodeCursor(options.cursor);
+  let after = decodeCursor(options.cursor, (text) => text !== "");
   let chars = 0;
   let seen = 0;
   for (let steps = 1; ; steps += 1) {
@@ -53,7 +46,7 @@ export async function listDocuments<T>(
     if (page.next === null || end >= 0) return { items, nextCursor: null, asOf: page.head };
     after = page.next;
     if (items.length >= options.limit || chars >= documentListLimits.charsMax || steps >= documentListLimits.stepsMax)
-      return { items, nextCursor: Buffer.from(after, "utf8").toString("base64url"), asOf: page.head };
+      return { items, nextCursor: encodeCursor(after), asOf: page.head };
   }
 }
 
@@ -64,9 +57,18 @@ function nextStepSize(seen: number, chars: number): number {
   return Math.min(documentListLimits.stepMax, Math.max(1, fitting));
 }
 
-function decodeCursor(cursor: string | undefined): string | undefined {
-  if (cursor === undefined) return undefined;
-  const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (text !== "" && Buffer.from(text, "utf8").toString("base64url") === cursor) return text;
-  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+const pagesReadMax = 10;
+
+/** A page of the records that the caller may see. If a page of the store has none, the next ones are read, up to a limit. */
+export async function readVisiblePage<T>(
+  list: (from: { readonly after?: string }) => Promise<{ items: readonly StoredRecord<T>[]; next: string | null; head: number }>,
+  isVisible: (record: T) => boolean,
+  start?: string,
+): Promise<{ items: readonly StoredRecord<T>[]; next: string | null; head: number }> {
+  for (let after = start, pagesRead = 1; ; pagesRead += 1) {
+    const { items, next, head } = await list(after === undefined ? {} : { after });
+    const found = items.filter(({ record }) => isVisible(record));
+    if (found.length > 0 || next === null || pagesRead >= pagesReadMax) return { items: found, next, head };
+    after = next;
+  }
 }

@@ -1,9 +1,12 @@
-// Reading and writing documents: one by name, a write with its audit entry and idempotency key, and a retry after a conflict.
+// Reading and writing documents: one by name, a write with its audit entry and idempotency key, a retry after a conflict, and the records of
+// one collection.
 
-import type { AuditEntry, DocPut, DocRow, IdempotencyKey, StoreReader } from "@astraflow/engine";
-import { Fault, fault } from "@astraflow/protocol";
-import type { EngineClient } from "../environment/engine-client.ts";
-import type { Actor } from "../identity/caller.ts";
+import type { AuditEntry, DocPut, DocRow, IdempotencyKey, PageQuery, StoreReader } from "@astraflow/engine";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault } from "@astraflow/protocol";
+import { type EngineClient, expectAnswer } from "../environment/engine-client.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
+import { type Actor, actorOf, type Caller } from "../identity/caller.ts";
 
 export interface DocumentWrite {
   readonly puts?: readonly DocPut[];
@@ -12,32 +15,21 @@ export interface DocumentWrite {
   readonly ask?: IdempotencyKey | null;
 }
 
-export async function readDocument(
-  reader: StoreReader,
-  tenant: string,
-  collection: string,
-  name: string,
-): Promise<{ readonly doc: DocRow | null; readonly head: number }> {
+export async function readDocument(reader: StoreReader, tenant: string, collection: string, name: string) {
   const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
   return { doc: items[0] ?? null, head };
 }
 
 /** Writes all of it or nothing. `repeated`: an earlier request with this idempotency key did it already. */
-export async function writeDocuments(
-  engineClient: EngineClient,
-  actor: Actor,
-  { puts = [], ...rest }: DocumentWrite,
-): Promise<{ readonly revs: readonly number[]; readonly repeated: boolean }> {
-  const answer = await engineClient.request({ type: "docs.write", ...actor, puts, ...rest });
-  if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
-  return answer;
-}
+export const writeDocuments = async (engineClient: EngineClient, actor: Actor, { puts = [], ...rest }: DocumentWrite) =>
+  expectAnswer(await engineClient.request({ type: "docs.write", ...actor, puts, ...rest }), "docs");
 
 /** The name in a document's id, `<tenant>/<collection>/<name>`. */
 export const documentNameOf = ({ id, tenant, collection }: Pick<DocRow, "id" | "tenant" | "collection">): string =>
   id.slice(tenant.length + collection.length + 2);
 
 export const isConflict = (why: unknown): why is Fault => why instanceof Fault && why.code === "E.CONFLICT";
+export const isNotFound = (why: unknown): why is Fault => why instanceof Fault && why.code === "E.NOT_FOUND";
 
 /** Runs a read-and-write step again when another writer came first, at most `attemptsMax` times in all. */
 export async function retryOnConflict<T>(
@@ -52,3 +44,72 @@ export async function retryOnConflict<T>(
       if (!isRetryable(why) || attempts >= attemptsMax) throw why;
     }
 }
+
+/** The id of something new. With a key it is derived from it, so that a repeated request finds what the first one made. */
+export const idForRequest = ({ environment, digest }: ServiceContext, of: string, user: string, key: string | null): string =>
+  key === null ? environment.ids.next() : digest(canonicalJson({ of, user, key }));
+
+/** The key with the digest of its request, which must be the same each time the key is used. */
+export const idempotencyKeyFor = (
+  digest: ServiceContext["digest"],
+  key: string | null,
+  request: unknown,
+): IdempotencyKey | null => (key === null ? null : { key, digest: digest(canonicalJson(request)) });
+
+/**
+ * Stores the key of a request that is harmless to repeat and changes no document under it; true if it was used before. Call it once the
+ * request is known to be valid and before carrying it out: if we crash in between, the repeated request carries it out.
+ */
+export const registerIdempotencyKey = async (
+  engineClient: EngineClient,
+  caller: Caller,
+  ask: IdempotencyKey | null,
+): Promise<boolean> => ask !== null && (await writeDocuments(engineClient, actorOf(caller), { ask })).repeated;
+
+export interface StoredRecord<T> {
+  readonly record: T;
+  readonly rev: number;
+}
+
+/** A record with the position of the log that it is true at. */
+export type FoundRecord<T> = StoredRecord<T> & { readonly head: number };
+export type RecordQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "collection">;
+
+/** The documents of one collection: the name is the record's id, the body holds its other fields. */
+export class RecordStore<T extends { readonly id: string }> {
+  readonly #context: Pick<ServiceContext, "engineClient" | "reader">;
+  readonly #collection: string;
+
+  constructor(context: Pick<ServiceContext, "engineClient" | "reader">, collection: string) {
+    this.#context = context;
+    this.#collection = collection;
+  }
+
+  /** Record null and revision 0: there is none. */
+  async find(tenant: string, id: string): Promise<FoundRecord<T | null>> {
+    const { doc, head } = await readDocument(this.#context.reader, tenant, this.#collection, id);
+    return doc === null ? { record: null, rev: 0, head } : { ...parseRecord<T>(doc), head };
+  }
+
+  async list(query: RecordQuery) {
+    const { items, next, head } = await this.#context.reader.page({ page: "docs", collection: this.#collection, ...query });
+    return { items: items.map(parseRecord<T>), next, head };
+  }
+
+  write(actor: Actor, write: DocumentWrite) {
+    return writeDocuments(this.#context.engineClient, actor, write);
+  }
+}
+
+const parseRecord = <T extends { readonly id: string }>(doc: DocRow): StoredRecord<T> => ({
+  record: { id: documentNameOf(doc), ...(JSON.parse(doc.body) as Omit<T, "id">) } as T,
+  rev: doc.rev,
+});
+
+/** The document of a record; `index` is what it is sorted and searched by. */
+export const recordPut = (
+  collection: string,
+  { id, ...body }: { readonly id: string },
+  rev: number,
+  index: Pick<DocPut, "sort" | "terms">,
+): DocPut => ({ collection, name: id, rev, body: JSON.stringify(body), ...index });

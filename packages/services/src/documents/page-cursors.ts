@@ -1,28 +1,25 @@
-// What pages have in common at the door: their cursors, which say nothing to whoever holds them. One that is damaged, or of another list, is
-// refused: it would begin anew, or look like the end.
+// Opaque cursors of pages. One that is damaged, or of another list, is refused: it would begin anew, or look like the end.
 
 import { type Fault, fault } from "@astraflow/protocol";
 
 export const encodeCursor = (next: string | null): string | null =>
   next === null ? null : Buffer.from(next, "utf8").toString("base64url");
 
-/** A cursor of ours, as far as that can be seen; the store looks at it once more. */
-export function decodeDocumentCursor(cursor: string | undefined): string | undefined {
+export function decodeCursor(cursor: string | undefined, isOwn: (text: string) => boolean): string | undefined {
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (encodeCursor(text) === cursor && isDocumentPosition(text)) return text;
+  if (encodeCursor(text) === cursor && isOwn(text)) return text;
   throw invalidCursor();
 }
+
+/** A cursor of ours, as far as that can be seen; the store looks at it once more. */
+export const decodeDocumentCursor = (cursor: string | undefined): string | undefined => decodeCursor(cursor, isDocumentPosition);
 
 /** The cursor of a list whose items go by their ids: `of` is what it lists. */
 export const encodeIdCursor = (of: string, id: string | null): string | null => encodeCursor(id === null ? null : `${of} ${id}`);
 
-export function decodeIdCursor(of: string, cursor: string | undefined): string | undefined {
-  if (cursor === undefined) return undefined;
-  const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (encodeCursor(text) === cursor && text.startsWith(`${of} `)) return text.slice(of.length + 1);
-  throw invalidCursor();
-}
+export const decodeIdCursor = (of: string, cursor: string | undefined): string | undefined =>
+  decodeCursor(cursor, (text) => text.startsWith(`${of} `))?.slice(of.length + 1);
 
 export const invalidCursor = (): Fault =>
   fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });

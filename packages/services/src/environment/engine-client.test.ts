@@ -1,6 +1,6 @@
 import type { Command, CommandRequest, LeaveWorkerCommand } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { createEngineClient, type EngineClient } from "./engine-client.ts";
+import { EngineClient } from "./engine-client.ts";
 
 const leave = (session: string): LeaveWorkerCommand => ({
   type: "worker.leave",
@@ -14,7 +14,7 @@ function openClient(): { engineClient: EngineClient; pushed: (readonly CommandRe
   const pushed: (readonly CommandRequest[])[] = [];
   const problems: unknown[] = [];
   return {
-    engineClient: createEngineClient((items) => void pushed.push(items), { report: (problem) => void problems.push(problem) }),
+    engineClient: new EngineClient((items) => void pushed.push(items), { report: (problem) => void problems.push(problem) }),
     pushed,
     problems,
   };
@@ -87,7 +87,7 @@ describe("link", () => {
   it("[D2] answers a batch that could not be pushed", async () => {
     const problems: unknown[] = [];
     const broken = new Error("thread has ended");
-    const engineClient = createEngineClient(
+    const engineClient = new EngineClient(
       () => {
         throw broken;
       },

@@ -1,4 +1,7 @@
-// What services and doors need from outside besides the engine: time, timers, ids and a log. The app passes the real ones, tests pass fakes.
+// What services and doors need from outside: time, timers, ids and a log, the engine and its store. The app passes the real ones, tests pass fakes.
+
+import type { StoreReader } from "@astraflow/engine";
+import type { EngineClient } from "./engine-client.ts";
 
 /** One line of the log, as data. `audit: true` marks lines that an operator must be able to find later. */
 export interface LogRecord {
@@ -23,4 +26,13 @@ export interface ServiceEnvironment {
   /** Unguessable ids: of sessions, tokens, requests. */
   readonly ids: { next(): string };
   log(line: LogRecord): void;
+}
+
+/** What every service works with. */
+export interface ServiceContext {
+  readonly engineClient: EngineClient;
+  readonly reader: StoreReader;
+  readonly environment: ServiceEnvironment;
+  /** Collision-resistant digest of a text, short enough to be a key. */
+  readonly digest: (text: string) => string;
 }

@@ -2,9 +2,9 @@
 // A folder of this machine is in folder-blob-store.ts; what the bytes belong to is in the routes about resources.
 
 import { createHash } from "node:crypto";
-import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { EngineClient } from "../environment/engine-client.ts";
+import { readDocument } from "../documents/documents.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
 
 /** Whose bytes, under which name. Names are ids that were made here, and parts of them a number. */
 export interface BlobKey {
@@ -74,18 +74,11 @@ export const documentBlobLimits = { bytesMax: 4 * 1024 * 1024, chunkBytes: 256 *
 const chunksMax = documentBlobLimits.bytesMax / documentBlobLimits.chunkBytes;
 
 /** Small files as documents, in pieces behind a head that is written last: every scheduler of the store has them. */
-export function createDocumentBlobStore({
-  engineClient,
-  reader,
-}: {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-}): BlobStore {
+export function createDocumentBlobStore({ engineClient, reader }: Pick<ServiceContext, "engineClient" | "reader">): BlobStore {
   const { chunkBytes: pieceBytes } = documentBlobLimits;
   const chunkName = (name: string, piece: number): string => `${name}/${String(piece).padStart(4, "0")}`;
   const readDocumentBody = async <T>({ tenant }: BlobKey, name: string): Promise<T | null> => {
-    const { items } = await reader.page({ page: "doc", tenant, collection: "blob", names: [name] });
-    const [doc = null] = items;
+    const { doc } = await readDocument(reader, tenant, "blob", name);
     return doc === null ? null : (JSON.parse(doc.body) as T);
   };
   const writeDocument = ({ tenant }: BlobKey, name: string, body: object) =>
@@ -96,7 +89,7 @@ export function createDocumentBlobStore({
       puts: [{ collection: "blob", name, body: JSON.stringify(body) }],
     });
 
-  const blobs: BlobStore = {
+  return {
     bytesMax: documentBlobLimits.bytesMax,
     async write(key, source, bytesMax) {
       assertBlobKey(key);
@@ -137,7 +130,6 @@ export function createDocumentBlobStore({
       if (drops.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts: [], drops });
     },
   };
-  return blobs;
 }
 
 /** The same bytes in pieces of one size, the last what remains. */

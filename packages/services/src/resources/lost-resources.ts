@@ -2,6 +2,7 @@
 // process or a lost disk.
 
 import { readArtifact, type StoreReader } from "@astraflow/engine";
+import { documentNameOf } from "../documents/documents.ts";
 import { createSemaphore } from "../environment/semaphore.ts";
 
 export interface LostResource {
@@ -36,19 +37,12 @@ async function queryLostResources(
   { tenant, worker, name, present }: LostResourceQuery,
 ): Promise<LostResource[]> {
   const lost: LostResource[] = [];
-  const prefixLength = `${tenant}/artifact/`.length;
   let after: string | undefined;
   for (let pages = 0; pages < finderLimits.pagesMax; pages++) {
-    const page = await reader.page({
-      page: "docs",
-      tenant,
-      collection: "artifact",
-      search: name,
-      limit: finderLimits.page,
-      ...(after !== undefined && { after }),
-    });
+    const query = { page: "docs", tenant, collection: "artifact", search: name, limit: finderLimits.page } as const;
+    const page = await reader.page({ ...query, ...(after !== undefined && { after }) });
     for (const doc of page.items) {
-      const resource = doc.id.slice(prefixLength);
+      const resource = documentNameOf(doc);
       const body = readArtifact(doc);
       if (body.worker === worker && body.removed === undefined && !present.has(resource)) lost.push({ resource, seenAt: doc.at });
     }

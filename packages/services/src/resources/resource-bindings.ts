@@ -2,11 +2,11 @@
 // Pure but for `createResourceBinder`, which reads the documents and, where a value is to be shown, the bytes. Nothing of it is ever stored:
 // it is put into a dispatch on its way to the worker, in session/dispatch-bindings.ts.
 
-import type { StoreReader } from "@astraflow/engine";
 import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
-import type { EngineClient } from "../environment/engine-client.ts";
+import { RecordStore } from "../documents/documents.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
 import type { BlobStores } from "./blob-store.ts";
-import { createResourceStore, grantIdPrefix, type ResourceGrantRecord, type ResourceRecord } from "./resource-store.ts";
+import { grantIdPrefix, type ResourceGrantRecord, type ResourceRecord } from "./resource-store.ts";
 
 /** An entry of `requirements.resources` in a package's manifest. */
 export interface ResourceRequirement {
@@ -55,8 +55,8 @@ export function chooseGrant(
       actions.every((action) => (grant.actions as readonly string[]).includes(action)),
   );
   const rank = (grant: ResourceGrantRecord): number => (grant.scope === "workflow" ? 1 : 0);
-  const [best] = fitting.sort((a, b) => rank(b) - rank(a) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
-  return best ?? null;
+  const [best = null] = fitting.sort((a, b) => rank(b) - rank(a) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
+  return best;
 }
 
 /** Whether the node gets the value itself, not only word of where it is. */
@@ -76,35 +76,27 @@ function createBinding(resource: ResourceRecord, value: string | null | undefine
   };
 }
 
-export interface ResourceBinderOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  readonly blobs: BlobStores;
-}
-
 export interface ResourceBinder {
   resolveBindings(query: ResourceBindingsQuery): Promise<ResourceBindings>;
 }
 
-export function createResourceBinder({ engineClient, reader, blobs }: ResourceBinderOptions): ResourceBinder {
-  const store = createResourceStore({ engineClient, reader });
+export function createResourceBinder(
+  context: Pick<ServiceContext, "engineClient" | "reader">,
+  blobs: BlobStores,
+): ResourceBinder {
+  const resourceStore = new RecordStore<ResourceRecord>(context, "resource");
+  const grantStore = new RecordStore<ResourceGrantRecord>(context, "grant");
 
   const readGrants = async (tenant: string, packageName: string): Promise<readonly ResourceGrantRecord[]> => {
     const grants: ResourceGrantRecord[] = [];
-    let after: string | undefined;
     // Newest first: where there are more than anybody has, the old ones are those that do not count.
-    do {
-      const page = await store.list("grant", {
-        tenant,
-        prefix: grantIdPrefix(packageName),
-        order: "desc",
-        limit: 200,
-        ...(after !== undefined && { after }),
-      });
-      grants.push(...page.items.map(({ record }) => record));
-      after = page.next ?? undefined;
-    } while (after !== undefined && grants.length < bindingLimits.grantsMax);
-    return grants;
+    const query = { tenant, prefix: grantIdPrefix(packageName), order: "desc", limit: 200 } as const;
+    for (let from: { after?: string } = {}; ; ) {
+      const { items, next } = await grantStore.list({ ...query, ...from });
+      grants.push(...items.map(({ record }) => record));
+      if (next === null || grants.length >= bindingLimits.grantsMax) return grants;
+      from = { after: next };
+    }
   };
   /** Null: it is too large, no text, or its bytes are not here. */
   const readValue = async (tenant: string, { id: name, provider, sizeBytes }: ResourceRecord): Promise<string | null> => {
@@ -129,14 +121,14 @@ export function createResourceBinder({ engineClient, reader, blobs }: ResourceBi
           continue;
         }
         const { resourceId } = grant;
-        const { stored } = await store.find(tenant, "resource", resourceId);
-        if (stored === null) {
+        const { record } = await resourceStore.find(tenant, resourceId);
+        if (record === null) {
           errors.push({ key, error: "resource_not_found", resourceId });
           continue;
         }
-        const value = exposesValue(requirement) ? await readValue(tenant, stored.record) : undefined;
+        const value = exposesValue(requirement) ? await readValue(tenant, record) : undefined;
         if (value === null) errors.push({ key, error: "resource_value_unavailable", resourceId });
-        bound.set(key, createBinding(stored.record, value));
+        bound.set(key, createBinding(record, value));
       }
       return {
         ...(bound.size > 0 && { __resourceBindings: Object.fromEntries(bound) }),

@@ -1,170 +1,166 @@
 // Uploads in parts: begun with a size, filled in any order, made into a resource at the end. Until then each part is a blob of its own.
 
-import { canonicalJson } from "@astraflow/graph";
-import { Fault, fault, type ResourceUploadInit, type ResourceUploadSession, resourceLimits } from "@astraflow/protocol";
-import { isConflict, retryOnConflict } from "../documents/documents.ts";
-import { readVisiblePage } from "../documents/visible-page.ts";
+import { fault, type ResourceUploadInit, type ResourceUploadSession, resourceLimits } from "@astraflow/protocol";
+import { readVisiblePage } from "../documents/document-list.ts";
+import {
+  type FoundRecord,
+  idempotencyKeyFor,
+  idForRequest,
+  isConflict,
+  isNotFound,
+  retryOnConflict,
+  type StoredRecord,
+} from "../documents/documents.ts";
 import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
 import { isoTime } from "../presentation/run-view.ts";
 import { canSeeResource, isExpired, partCountOf, type ResourceRepository, resourceNotFound } from "./resource-repository.ts";
-import { type ResourceRecord, type StoredRecord, type UploadRecord, uploadPut } from "./resource-store.ts";
+import { type ResourceRecord, type UploadRecord, uploadPut } from "./resource-store.ts";
 
 /** Parts that arrive at the same time change one document, so conflicts are frequent and short. */
 const updateAttemptsMax = 50;
 
-export async function findUpload(
-  { store, environment }: ResourceRepository,
-  { identity }: Caller,
-  id: string,
-): Promise<{ stored: StoredRecord<UploadRecord>; head: number }> {
-  const { stored, head } = await store.find(identity.tenant, "upload", id);
-  const exists = stored !== null && stored.record.status !== "removing" && !isExpired(stored.record, environment.clock.now());
-  if (!exists || !isOwnerOrAdmin(identity, stored.record.owner)) throw resourceNotFound("upload", id);
-  return { stored, head };
-}
+export class ResourceUploads {
+  readonly #repository: ResourceRepository;
 
-/** Begins an upload. It is complete at once if the caller may see a resource with the same digest. */
-export async function createUpload(
-  repository: ResourceRepository,
-  caller: Caller,
-  wanted: ResourceUploadInit,
-  key: string | null,
-): Promise<{ upload: UploadRecord; repeated: boolean; head: number }> {
-  const { store, digest, environment } = repository;
-  const { tenant, user } = caller.identity;
-  await repository.sweepExpiredUploads(tenant);
-  const provider = wanted.provider ?? repository.defaultProvider;
-  checkUploadSize(wanted, repository.blobStoreOf(provider).bytesMax);
-  const identical = await findIdenticalResource(repository, caller, wanted, provider);
-  const now = environment.clock.now();
-  const upload: UploadRecord = {
-    // With a key the id is derived from it, so that a repeated request finds the upload.
-    id: key === null ? environment.ids.next() : digest(canonicalJson({ of: "upload", user, key })),
-    owner: user,
-    provider,
-    visibility: wanted.visibility ?? "private",
-    filename: wanted.filename,
-    sizeBytes: wanted.sizeBytes,
-    chunkSize: chunkSizeOf(wanted),
-    mimeType: wanted.mimeType ?? null,
-    sha256: wanted.sha256?.toLowerCase() ?? null,
-    metadata: wanted.metadata ?? null,
-    createdAt: now,
-    updatedAt: now,
-    status: identical === null ? "pending" : "completed",
-    resource: identical?.id ?? null,
-    parts: [],
-  };
-  const { repeated } = await store.write(actorOf(caller), {
-    puts: [uploadPut(upload, 0)],
-    audit: { action: "upload.create", targetType: "upload", target: upload.id },
-    ask: key === null ? null : { key, digest: digest(canonicalJson({ of: "createUpload", wanted })) },
-  });
-  const { stored, head } = await store.find(tenant, "upload", upload.id);
-  const created = repeated ? stored?.record : upload;
-  if (created === undefined) throw resourceNotFound("upload", upload.id);
-  return { upload: created, repeated, head };
-}
-
-/** A resource that the caller may see with the same digest and size. */
-async function findIdenticalResource(
-  { store }: ResourceRepository,
-  { identity }: Caller,
-  wanted: ResourceUploadInit,
-  provider: string,
-): Promise<ResourceRecord | null> {
-  if (wanted.sha256 === undefined) return null;
-  const search = wanted.sha256.toLowerCase();
-  const isSame = (one: ResourceRecord): boolean =>
-    one.sha256 === search && one.provider === provider && one.sizeBytes === wanted.sizeBytes && canSeeResource(identity, one);
-  const query = { tenant: identity.tenant, search, order: "desc", limit: 200 } as const;
-  const list = (after: string | undefined) => store.list("resource", { ...query, ...(after !== undefined && { after }) });
-  return (await readVisiblePage(list, isSame, undefined)).items[0] ?? null;
-}
-
-export async function abortUpload(repository: ResourceRepository, caller: Caller, id: string): Promise<void> {
-  const { stored } = await findUpload(repository, caller, id);
-  await repository.deleteUpload(actorOf(caller), stored, "upload.abort");
-}
-
-/** Stores one part, unless it is there already. `receive` reads the body and passes its bytes to the given function. */
-export async function putUploadPart(
-  repository: ResourceRepository,
-  caller: Caller,
-  id: string,
-  part: number,
-  receive: (store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>) => Promise<unknown>,
-): Promise<{ upload: UploadRecord; receivedBytes: number }> {
-  const { record: upload } = (await findUpload(repository, caller, id)).stored;
-  if (part >= partCountOf(upload))
-    throw fault("E.REQUEST.INVALID", `the upload has the parts 0 to ${partCountOf(upload) - 1}`, { path: "params.partNumber" });
-  const receivedBytes = sizeOfPart(upload, part);
-  if (upload.status !== "pending" || hasPart(upload, part)) return { upload, receivedBytes };
-  const blobKey = { tenant: caller.identity.tenant, name: `${upload.id}.${part}` };
-  const blobs = repository.blobStoreOf(upload.provider);
-  await receive((bytes) => blobs.write(blobKey, requireExactLength(bytes, receivedBytes), receivedBytes));
-  const filled = await recordPart(repository, caller, id, part).catch(async (why: unknown) => {
-    // The upload was aborted meanwhile, so nobody else deletes these bytes.
-    if (why instanceof Fault && why.code === "E.NOT_FOUND") await blobs.delete(blobKey);
-    throw why;
-  });
-  return { upload: filled, receivedBytes };
-}
-
-const recordPart = (repository: ResourceRepository, caller: Caller, id: string, part: number): Promise<UploadRecord> =>
-  retryOnConflict(updateAttemptsMax, async () => {
-    const { stored } = await findUpload(repository, caller, id);
-    if (stored.record.status !== "pending" || hasPart(stored.record, part)) return stored.record;
-    const updatedAt = repository.environment.clock.now();
-    const filled = { ...stored.record, parts: withPartAdded(stored.record.parts, part), updatedAt };
-    await repository.store.write(actorOf(caller), { puts: [uploadPut(filled, stored.rev)] });
-    return filled;
-  });
-
-/** Makes the parts into a resource. */
-export async function completeUpload(
-  repository: ResourceRepository,
-  caller: Caller,
-  id: string,
-): Promise<{ resource: ResourceRecord; head: number }> {
-  const { stored: upload } = await findUpload(repository, caller, id);
-  const assembled = upload.record.status === "completed" ? null : await assemble(repository, caller, upload);
-  const resourceId = assembled?.id ?? upload.record.resource ?? "";
-  const { stored, head } = await repository.store.find(caller.identity.tenant, "resource", resourceId);
-  if (stored === null) throw resourceNotFound("resource", resourceId);
-  return { resource: stored.record, head };
-}
-
-/** If another request completes the upload at the same time, its resource counts; null if that is gone. */
-async function assemble(
-  repository: ResourceRepository,
-  caller: Caller,
-  { record: upload, rev }: StoredRecord<UploadRecord>,
-): Promise<ResourceRecord | null> {
-  const { nextPart, totalParts, uploadedBytes } = presentUpload(upload);
-  if (nextPart < totalParts)
-    throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${upload.sizeBytes} bytes are here`, {
-      nextPart,
-    });
-  const { tenant } = caller.identity;
-  const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
-  const blobs = repository.blobStoreOf(provider);
-  async function* joined(): AsyncGenerator<Uint8Array> {
-    for (let part = 0; part < totalParts; part += 1) yield* blobs.read({ tenant, name: `${upload.id}.${part}` });
+  constructor(repository: ResourceRepository) {
+    this.#repository = repository;
   }
-  const named = { provider, visibility, filename, mimeType, owner, metadata, sha256, bytesMax: sizeBytes };
-  try {
-    const updatedAt = repository.environment.clock.now();
-    const assembled = await repository.create(actorOf(caller), named, joined(), ({ id }) => [
-      uploadPut({ ...upload, status: "completed", resource: id, updatedAt }, rev),
-    ]);
-    await repository.deleteParts(tenant, upload);
-    return assembled;
-  } catch (why) {
-    if (!isConflict(why) && !(why instanceof Fault && why.code === "E.NOT_FOUND")) throw why;
-    const { stored } = await findUpload(repository, caller, upload.id);
-    if (stored.record.status !== "completed") throw why;
-    return (await repository.store.find(tenant, "resource", stored.record.resource ?? "")).stored?.record ?? null;
+
+  async find({ identity }: Caller, id: string): Promise<FoundRecord<UploadRecord>> {
+    const { uploads, context } = this.#repository;
+    const { record, rev, head } = await uploads.find(identity.tenant, id);
+    const exists = record !== null && record.status !== "removing" && !isExpired(record, context.environment.clock.now());
+    if (!exists || !isOwnerOrAdmin(identity, record.owner)) throw resourceNotFound("upload", id);
+    return { record, rev, head };
+  }
+
+  /** Begins an upload. It is complete at once if the caller may see a resource with the same digest. */
+  async create(caller: Caller, wanted: ResourceUploadInit, key: string | null) {
+    const { uploads, context } = this.#repository;
+    const { tenant, user } = caller.identity;
+    await this.#repository.sweepExpiredUploads(tenant);
+    const provider = wanted.provider ?? this.#repository.defaultProvider;
+    checkUploadSize(wanted, this.#repository.blobStoreOf(provider).bytesMax);
+    const identical = await this.#findIdenticalResource(caller, wanted, provider);
+    const now = context.environment.clock.now();
+    const upload: UploadRecord = {
+      id: idForRequest(context, "upload", user, key),
+      owner: user,
+      provider,
+      visibility: wanted.visibility ?? "private",
+      filename: wanted.filename,
+      sizeBytes: wanted.sizeBytes,
+      chunkSize: chunkSizeOf(wanted),
+      mimeType: wanted.mimeType ?? null,
+      sha256: wanted.sha256?.toLowerCase() ?? null,
+      metadata: wanted.metadata ?? null,
+      createdAt: now,
+      updatedAt: now,
+      status: identical === null ? "pending" : "completed",
+      resource: identical?.id ?? null,
+      parts: [],
+    };
+    const { repeated } = await uploads.write(actorOf(caller), {
+      puts: [uploadPut(upload, 0)],
+      audit: { action: "upload.create", targetType: "upload", target: upload.id },
+      ask: idempotencyKeyFor(context.digest, key, { of: "createUpload", wanted }),
+    });
+    const { record, head } = await uploads.find(tenant, upload.id);
+    const created = repeated ? record : upload;
+    if (created === null) throw resourceNotFound("upload", upload.id);
+    return { upload: created, repeated, head };
+  }
+
+  async abort(caller: Caller, id: string): Promise<void> {
+    await this.#repository.deleteUpload(actorOf(caller), await this.find(caller, id), "upload.abort");
+  }
+
+  /** Stores one part, unless it is there already. `receive` reads the body and passes its bytes to the given function. */
+  async putPart(
+    caller: Caller,
+    id: string,
+    part: number,
+    receive: (store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>) => Promise<unknown>,
+  ): Promise<{ upload: UploadRecord; receivedBytes: number }> {
+    const { record: upload } = await this.find(caller, id);
+    if (part >= partCountOf(upload))
+      throw fault("E.REQUEST.INVALID", `the upload has the parts 0 to ${partCountOf(upload) - 1}`, { path: "params.partNumber" });
+    const receivedBytes = sizeOfPart(upload, part);
+    if (!needsPart(upload, part)) return { upload, receivedBytes };
+    const blobKey = { tenant: caller.identity.tenant, name: `${upload.id}.${part}` };
+    const blobs = this.#repository.blobStoreOf(upload.provider);
+    await receive((bytes) => blobs.write(blobKey, requireExactLength(bytes, receivedBytes), receivedBytes));
+    const filled = await this.#recordPart(caller, id, part).catch(async (why: unknown) => {
+      // The upload was aborted meanwhile, so nobody else deletes these bytes.
+      if (isNotFound(why)) await blobs.delete(blobKey);
+      throw why;
+    });
+    return { upload: filled, receivedBytes };
+  }
+
+  /** Makes the parts into a resource. */
+  async complete(caller: Caller, id: string): Promise<{ resource: ResourceRecord; head: number }> {
+    const upload = await this.find(caller, id);
+    const assembled = upload.record.status === "completed" ? null : await this.#assemble(caller, upload);
+    const resourceId = assembled?.id ?? upload.record.resource ?? "";
+    const { record, head } = await this.#repository.records.find(caller.identity.tenant, resourceId);
+    if (record === null) throw resourceNotFound("resource", resourceId);
+    return { resource: record, head };
+  }
+
+  /** A resource that the caller may see with the same digest and size. */
+  async #findIdenticalResource(
+    { identity }: Caller,
+    { sha256, sizeBytes }: ResourceUploadInit,
+    provider: string,
+  ): Promise<ResourceRecord | null> {
+    if (sha256 === undefined) return null;
+    const search = sha256.toLowerCase();
+    const isSame = (one: ResourceRecord): boolean =>
+      one.sha256 === search && one.provider === provider && one.sizeBytes === sizeBytes && canSeeResource(identity, one);
+    const query = { tenant: identity.tenant, search, order: "desc", limit: 200 } as const;
+    const { items } = await readVisiblePage((from) => this.#repository.records.list({ ...query, ...from }), isSame);
+    return items[0]?.record ?? null;
+  }
+
+  #recordPart(caller: Caller, id: string, part: number): Promise<UploadRecord> {
+    return retryOnConflict(updateAttemptsMax, async () => {
+      const { record, rev } = await this.find(caller, id);
+      if (!needsPart(record, part)) return record;
+      const updatedAt = this.#repository.context.environment.clock.now();
+      const filled = { ...record, parts: withPartAdded(record.parts, part), updatedAt };
+      await this.#repository.uploads.write(actorOf(caller), { puts: [uploadPut(filled, rev)] });
+      return filled;
+    });
+  }
+
+  /** If another request completes the upload at the same time, its resource counts; null if that is gone. */
+  async #assemble(caller: Caller, { record: upload, rev }: StoredRecord<UploadRecord>): Promise<ResourceRecord | null> {
+    const { nextPart, totalParts, uploadedBytes } = presentUpload(upload);
+    if (nextPart < totalParts)
+      throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${upload.sizeBytes} bytes are here`, {
+        nextPart,
+      });
+    const { tenant } = caller.identity;
+    const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
+    const blobs = this.#repository.blobStoreOf(provider);
+    async function* joined(): AsyncGenerator<Uint8Array> {
+      for (let part = 0; part < totalParts; part += 1) yield* blobs.read({ tenant, name: `${upload.id}.${part}` });
+    }
+    const named = { provider, visibility, filename, mimeType, owner, metadata, sha256, bytesMax: sizeBytes };
+    try {
+      const updatedAt = this.#repository.context.environment.clock.now();
+      const assembled = await this.#repository.create(actorOf(caller), named, joined(), ({ id }) => [
+        uploadPut({ ...upload, status: "completed", resource: id, updatedAt }, rev),
+      ]);
+      await this.#repository.deleteParts(tenant, upload);
+      return assembled;
+    } catch (why) {
+      if (!isConflict(why) && !isNotFound(why)) throw why;
+      const { record } = await this.find(caller, upload.id);
+      if (record.status !== "completed") throw why;
+      return (await this.#repository.records.find(tenant, record.resource ?? "")).record;
+    }
   }
 }
 
@@ -198,7 +194,8 @@ async function* requireExactLength(source: AsyncIterable<Uint8Array>, wanted: nu
     throw fault("E.REQUEST.INVALID", `chunk size mismatch: this part must have exactly ${wanted} bytes`, { wantedBytes: wanted });
 }
 
-const hasPart = ({ parts }: UploadRecord, part: number): boolean => parts.some(([first, last]) => part >= first && part <= last);
+const needsPart = ({ status, parts }: UploadRecord, part: number): boolean =>
+  status === "pending" && !parts.some(([first, last]) => part >= first && part <= last);
 
 /** The ranges with one more part; adjacent ranges are merged. */
 export function withPartAdded(parts: UploadRecord["parts"], part: number): UploadRecord["parts"] {

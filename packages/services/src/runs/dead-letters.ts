@@ -3,8 +3,7 @@
 import type { AuditEntry, DeadLetterRecord, DocRow, IdempotencyKey, StoreReader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault } from "@astraflow/protocol";
 import { auditRefusal } from "../documents/audit.ts";
-import { documentNameOf, readDocument, writeDocuments } from "../documents/documents.ts";
-import { registerIdempotencyKey } from "../documents/idempotency.ts";
+import { documentNameOf, readDocument, registerIdempotencyKey, writeDocuments } from "../documents/documents.ts";
 import { decodeDocumentCursor, encodeCursor } from "../documents/page-cursors.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import { actorOf, type Caller } from "../identity/caller.ts";

@@ -1,7 +1,7 @@
 // An engine that a test controls: it stores every command, answers at once or when released, and emits the effects that the test wants.
 
 import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
-import { createEngineClient, type EngineClient } from "../environment/engine-client.ts";
+import { EngineClient } from "../environment/engine-client.ts";
 import { createAwaitableQueue } from "./awaitable-queue.ts";
 
 type ScriptedAnswer = { readonly body: AnswerBody } | { readonly fault: FaultData };
@@ -87,7 +87,7 @@ export function createFakeEngine(): FakeEngine {
     };
   };
 
-  const engineClient = createEngineClient(
+  const engineClient = new EngineClient(
     (items) => {
       batches.push(items);
       for (const { command } of items) {

@@ -3,13 +3,6 @@
 
 import { LruMap } from "@astraflow/protocol";
 
-export interface LoginAttemptLimiter {
-  /** Counts an attempt. Returns the milliseconds to wait; 0: go on. */
-  countAttempt(keys: readonly LoginAttemptKey[]): number;
-  /** The password was right, so the attempt does not count. */
-  uncountAttempt(keys: readonly LoginAttemptKey[]): void;
-}
-
 export interface LoginAttemptKey {
   readonly name: string;
   readonly triesMax: number;
@@ -24,34 +17,40 @@ export const loginAttemptLimits = {
   keysMax: 20_000,
 } as const;
 
-export function createLoginAttemptLimiter(ticks: () => number): LoginAttemptLimiter {
-  const windows = new LruMap<string, { since: number; count: number }>({
+export class LoginAttemptLimiter {
+  readonly #windows = new LruMap<string, { since: number; count: number }>({
     entriesMax: loginAttemptLimits.keysMax,
     touchOnGet: false,
   });
+  readonly #ticks: () => number;
 
-  const windowOf = (name: string, now: number) => {
-    const found = windows.get(name);
+  constructor(ticks: () => number) {
+    this.#ticks = ticks;
+  }
+
+  /** Counts an attempt. Returns the milliseconds to wait; 0: go on. */
+  countAttempt(keys: readonly LoginAttemptKey[]): number {
+    const now = this.#ticks();
+    const entries = keys.map(({ name, triesMax }) => ({ entry: this.#windowOf(name, now), triesMax }));
+    const full = entries.filter(({ entry, triesMax }) => entry.count >= triesMax);
+    if (full.length > 0) return Math.max(...full.map(({ entry }) => entry.since + loginAttemptLimits.windowMs - now), 1);
+    for (const { entry } of entries) entry.count += 1;
+    return 0;
+  }
+
+  /** The password was right, so the attempt does not count. */
+  uncountAttempt(keys: readonly LoginAttemptKey[]): void {
+    for (const { name } of keys) {
+      const entry = this.#windows.get(name);
+      if (entry !== undefined && entry.count > 0) entry.count -= 1;
+    }
+  }
+
+  #windowOf(name: string, now: number) {
+    const found = this.#windows.get(name);
     if (found !== undefined && now - found.since < loginAttemptLimits.windowMs) return found;
     const fresh = { since: now, count: 0 };
-    windows.set(name, fresh);
+    this.#windows.set(name, fresh);
     return fresh;
-  };
-
-  return {
-    countAttempt(keys) {
-      const now = ticks();
-      const entries = keys.map(({ name, triesMax }) => ({ entry: windowOf(name, now), triesMax }));
-      const full = entries.filter(({ entry, triesMax }) => entry.count >= triesMax);
-      if (full.length > 0) return Math.max(...full.map(({ entry }) => entry.since + loginAttemptLimits.windowMs - now), 1);
-      for (const { entry } of entries) entry.count += 1;
-      return 0;
-    },
-    uncountAttempt(keys) {
-      for (const { name } of keys) {
-        const entry = windows.get(name);
-        if (entry !== undefined && entry.count > 0) entry.count -= 1;
-      }
-    },
-  };
+  }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { createLoginAttemptLimiter, loginAttemptLimits } from "./login-attempt-limiter.ts";
-import { createPasswordHasher } from "./passwords.ts";
+import { LoginAttemptLimiter, loginAttemptLimits } from "./login-attempt-limiter.ts";
+import { PasswordHasher } from "./passwords.ts";
 
 const cheap = { n: 16, r: 1, p: 1 };
 const names = () => {
@@ -10,7 +10,7 @@ const names = () => {
 
 describe("passwords", () => {
   it("[A82] are kept with their own salt and cost, and only the right one is right", async () => {
-    const passwords = createPasswordHasher({ ids: names(), cost: cheap });
+    const passwords = new PasswordHasher(names(), cheap);
 
     const [one, other] = [await passwords.hash("correct horse battery"), await passwords.hash("correct horse battery")];
 
@@ -20,19 +20,17 @@ describe("passwords", () => {
     expect(await passwords.verify("correct horse batterY", one)).toBe(false);
     expect(await passwords.verify("", null)).toBe(false);
     // Another cost than today's: kept in the text, so it still fits.
-    expect(await createPasswordHasher({ ids: names(), cost: { n: 32, r: 2, p: 1 } }).verify("correct horse battery", one)).toBe(
-      true,
-    );
+    expect(await new PasswordHasher(names(), { n: 32, r: 2, p: 1 }).verify("correct horse battery", one)).toBe(true);
   });
 
   it("[A82] typed with composed or decomposed letters are the same", async () => {
-    const passwords = createPasswordHasher({ ids: names(), cost: cheap });
+    const passwords = new PasswordHasher(names(), cheap);
 
     expect(await passwords.verify("cafe\u0301 au lait ici", await passwords.hash("caf\u00e9 au lait ici"))).toBe(true);
   });
 
   it("[A82] are computed a few at a time; who comes beyond the queue hears so", async () => {
-    const passwords = createPasswordHasher({ ids: names(), cost: cheap });
+    const passwords = new PasswordHasher(names(), cheap);
 
     const outcomes = await Promise.allSettled(Array.from({ length: 80 }, () => passwords.hash("correct horse battery")));
 
@@ -48,7 +46,7 @@ describe("the brake", () => {
 
   it("[A81] stops after so many tries for a user or from an address, until the window is over", () => {
     let now = 0;
-    const brake = createLoginAttemptLimiter(() => now);
+    const brake = new LoginAttemptLimiter(() => now);
 
     expect([1, 2, 3].map(() => brake.countAttempt([user, address]))).toEqual([0, 0, 0]);
     now = 1_000;
@@ -60,7 +58,7 @@ describe("the brake", () => {
   });
 
   it("[A81] does not count what was right", () => {
-    const brake = createLoginAttemptLimiter(() => 0);
+    const brake = new LoginAttemptLimiter(() => 0);
     for (let n = 0; n < 20; n += 1) {
       expect(brake.countAttempt([user])).toBe(0);
       brake.uncountAttempt([user]);
@@ -68,7 +66,7 @@ describe("the brake", () => {
   });
 
   it("[A81] remembers a bounded number of names", () => {
-    const brake = createLoginAttemptLimiter(() => 0);
+    const brake = new LoginAttemptLimiter(() => 0);
     for (let n = 0; n < 3; n += 1) brake.countAttempt([user]);
     for (let n = 0; n < loginAttemptLimits.keysMax; n += 1) brake.countAttempt([{ name: `user ${n}`, triesMax: 3 }]);
 

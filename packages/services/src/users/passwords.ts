@@ -12,46 +12,46 @@ export interface PasswordCost {
   readonly p: number;
 }
 
-export interface PasswordHasher {
-  /** A text that holds salt and cost beside the digest, so that a later cost does not lock anybody out. */
-  hash(password: string): Promise<string>;
-  /** The same text for the same password and salt, as dear to guess as a hash: by it a request is known again. */
-  fingerprint(password: string, salt: string): Promise<string>;
-  /** Takes as long for a user that does not exist (`kept` is null) as for a wrong password. */
-  verify(password: string, storedHash: string | null): Promise<boolean>;
-}
-
-export interface PasswordHasherOptions {
-  readonly ids: { next(): string };
-  readonly cost?: PasswordCost;
-}
-
 const defaultCost: PasswordCost = { n: 32_768, r: 8, p: 1 };
 const digestBytes = 32;
 /** The computing shares its threads with the disk: two of four leave room for it. */
 const concurrentMax = 2;
 const queuedMax = 64;
 
-export function createPasswordHasher({ ids, cost = defaultCost }: PasswordHasherOptions): PasswordHasher {
-  const runLimited = createSemaphore(concurrentMax, {
+export class PasswordHasher {
+  readonly #ids: { next(): string };
+  readonly #cost: PasswordCost;
+  readonly #runLimited = createSemaphore(concurrentMax, {
     queuedMax,
     overloadFault: () => fault("E.OVERLOADED", "too many logins at the moment; try again"),
   });
-  const dummyHash = encodeHash(cost, "nobody", Buffer.alloc(digestBytes));
-  return {
-    async hash(password) {
-      const salt = ids.next();
-      return encodeHash(cost, salt, await runLimited(() => computeScrypt(password, salt, cost)));
-    },
-    async fingerprint(password, salt) {
-      return (await runLimited(() => computeScrypt(password, salt, cost))).toString("base64url");
-    },
-    async verify(password, storedHash) {
-      const { cost: of, salt, digest } = decodeHash(storedHash ?? dummyHash);
-      const computed = await runLimited(() => computeScrypt(password, salt, of));
-      return timingSafeEqual(computed, digest) && storedHash !== null;
-    },
-  };
+
+  constructor(ids: { next(): string }, cost: PasswordCost = defaultCost) {
+    this.#ids = ids;
+    this.#cost = cost;
+  }
+
+  /** A text that holds salt and cost beside the digest, so that a later cost does not lock anybody out. */
+  async hash(password: string): Promise<string> {
+    const salt = this.#ids.next();
+    return encodeHash(this.#cost, salt, await this.#compute(password, salt));
+  }
+
+  /** The same text for the same password and salt, as dear to guess as a hash: by it a request is known again. */
+  async fingerprint(password: string, salt: string): Promise<string> {
+    return (await this.#compute(password, salt)).toString("base64url");
+  }
+
+  /** Takes as long for a user that does not exist (no stored hash) as for a wrong password. */
+  async verify(password: string, storedHash: string | null): Promise<boolean> {
+    const dummyHash = encodeHash(this.#cost, "nobody", Buffer.alloc(digestBytes));
+    const { cost, salt, digest } = decodeHash(storedHash ?? dummyHash);
+    return timingSafeEqual(await this.#compute(password, salt, cost), digest) && storedHash !== null;
+  }
+
+  #compute(password: string, salt: string, cost: PasswordCost = this.#cost): Promise<Buffer> {
+    return this.#runLimited(() => computeScrypt(password, salt, cost));
+  }
 }
 
 const encodeHash = ({ n, r, p }: PasswordCost, salt: string, digest: Buffer): string =>

@@ -1,37 +1,18 @@
-// People: who signs in, and whether a token they were given still opens anything. Users are documents; what is remembered of them here is
+// User accounts: who signs in, and whether a token they were given still opens anything. Users are documents; what is cached of them here is
 // at most a second old where somebody asks, so that a lock-out counts on every scheduler at once. Passwords and tokens as such: passwords.ts, user-tokens.ts.
 
 import { createHash } from "node:crypto";
-import type { StoreReader } from "@astraflow/engine";
-import { type Fault, fault, type UserRole } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import { isConflict } from "../documents/documents.ts";
-import type { EngineClient } from "../environment/engine-client.ts";
-import { cacheLimits, createReadThroughCache } from "../environment/read-through-cache.ts";
-import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import { cacheLimits, ReadThroughCache } from "../environment/read-through-cache.ts";
+import type { ServiceContext, ServiceEnvironment } from "../environment/service-environment.ts";
 import type { Actor } from "../identity/caller.ts";
 import { type CallerIdentity, grantsForRoles } from "../identity/identity.ts";
 import { rotateKeys, type SigningKey } from "../identity/signing-keys.ts";
-import { createLoginAttemptLimiter, type LoginAttemptKey, loginAttemptLimits } from "./login-attempt-limiter.ts";
-import { createPasswordHasher, type PasswordCost, type PasswordHasher } from "./passwords.ts";
-import { createUserStore, type User, type UserStore } from "./user-store.ts";
-import { peekUserToken, signUserToken, verifyUserToken } from "./user-tokens.ts";
-
-export interface UserAccounts {
-  readonly store: UserStore;
-  readonly passwords: PasswordHasher;
-  /** From what is remembered; `warm` before it makes that true. */
-  authenticate(token: string): CallerIdentity | null;
-  /** Looks up what `authenticate` needs to know about this token, where it is not known or too old. */
-  preload(token: string): Promise<void>;
-  login(attempt: LoginAttempt): Promise<{ readonly token: string; readonly expiresIn: number; readonly user: User }>;
-  /** Whether this is the password of a person that has signed in; counts against the brake like a login. */
-  confirmPassword(identity: CallerIdentity, password: string, address: string): Promise<User>;
-  logout(identity: CallerIdentity, corr: string): Promise<void>;
-  /** Something about this user was changed here: it counts at once. */
-  invalidateUser(tenant: string, id: string): void;
-  /** The first user of a tenant that has none. False: it has users already. */
-  found(tenant: string, password: string): Promise<boolean>;
-}
+import { type LoginAttemptKey, LoginAttemptLimiter, loginAttemptLimits } from "./login-attempt-limiter.ts";
+import { type PasswordCost, PasswordHasher } from "./passwords.ts";
+import { type User, UserStore } from "./user-store.ts";
+import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 
 export interface LoginAttempt {
   readonly tenant: string;
@@ -41,13 +22,10 @@ export interface LoginAttempt {
   readonly corr: string;
 }
 
-export interface UserAccountsOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  readonly environment: ServiceEnvironment;
+export type UserAccountsOptions = Omit<ServiceContext, "digest"> & {
   readonly userTokenMs?: number;
   readonly passwordCost?: PasswordCost;
-}
+};
 
 export const userLimits = {
   tokenLifetimeMs: 12 * 3_600_000,
@@ -55,143 +33,171 @@ export const userLimits = {
   revokedTokensMax: 100,
 } as const;
 
-export function createUserAccounts(options: UserAccountsOptions): UserAccounts {
-  const { environment, userTokenMs = userLimits.tokenLifetimeMs } = options;
-  const { clock, ids } = environment;
-  const store = createUserStore(options);
-  const passwords = createPasswordHasher({ ids, ...(options.passwordCost !== undefined && { cost: options.passwordCost }) });
-  const attemptLimiter = createLoginAttemptLimiter(() => clock.monotonic());
-  const users = createReadThroughCache((key) => store.find(...splitUserKey(key)).then(({ user }) => user), clock);
-  const keys = createReadThroughCache((tenant) => store.readSigningKeys(tenant).then(({ keys: kept }) => kept), clock);
+export class UserAccounts {
+  readonly store: UserStore;
+  readonly passwords: PasswordHasher;
+  readonly #environment: ServiceEnvironment;
+  readonly #tokenMs: number;
+  readonly #attemptLimiter: LoginAttemptLimiter;
+  readonly #users: ReadThroughCache<User | null>;
+  readonly #keys: ReadThroughCache<readonly SigningKey[]>;
 
-  const readClaims = (token: string) => {
+  constructor(options: UserAccountsOptions) {
+    const { environment, userTokenMs = userLimits.tokenLifetimeMs, passwordCost } = options;
+    const { clock } = environment;
+    const store = new UserStore(options);
+    this.store = store;
+    this.passwords = new PasswordHasher(environment.ids, passwordCost);
+    this.#environment = environment;
+    this.#tokenMs = userTokenMs;
+    this.#attemptLimiter = new LoginAttemptLimiter(() => clock.monotonic());
+    this.#users = new ReadThroughCache(async (key) => (await store.find(...splitUserKey(key))).record, clock);
+    this.#keys = new ReadThroughCache(async (tenant) => (await store.readSigningKeys(tenant)).keys, clock);
+  }
+
+  /** From what is cached; `preload` before it makes that true. */
+  authenticate(token: string): CallerIdentity | null {
+    const { clock } = this.#environment;
+    const claims = this.#readClaims(token);
+    if (claims === null) return null;
+    const key = `${claims.tenant}/${claims.sub}`;
+    const known = this.#users.get(key);
+    // A stream that was opened long ago asks without preloading: it hears of a change the next time it asks.
+    if (known !== undefined && clock.monotonic() - known.at > cacheLimits.freshMs)
+      this.#users
+        .load(key)
+        .catch((problem: unknown) => this.#environment.log({ level: "warn", event: "people.unread", problem: String(problem) }));
+    const user = known === undefined || clock.monotonic() - known.at > cacheLimits.staleMsMax ? null : known.value;
+    if (user === null || !user.isActive || user.gen !== claims.gen) return null;
+    if (user.revoked.some(({ jti }) => jti === claims.jti)) return null;
+    const { username, displayName, roles } = user;
+    const person = { username, displayName, jti: claims.jti, expiresAt: claims.exp * 1_000 };
+    return { tenant: claims.tenant, user: user.id, grants: grantsForRoles(roles), person };
+  }
+
+  /** Looks up what `authenticate` needs to know about this token, where it is not known or too old. */
+  async preload(token: string): Promise<void> {
     const peeked = peekUserToken(token);
-    const ring = peeked === null ? undefined : keys.get(peeked.tenant)?.value;
-    return ring === undefined ? null : verifyUserToken(token, ring, clock.now());
-  };
-  const currentSigningKey = async (tenant: string): Promise<SigningKey> => {
+    if (peeked === null) return;
+    const isKnown = this.#keys.get(peeked.tenant)?.value.some(({ kid }) => kid === peeked.kid) === true;
+    if (!isKnown) await this.#keys.refresh(peeked.tenant);
+    const claims = this.#readClaims(token);
+    if (claims !== null) await this.#users.refresh(`${claims.tenant}/${claims.sub}`);
+  }
+
+  async login({ tenant, username: typed, password, address, corr }: LoginAttempt) {
+    const countedKeys = this.#countLoginAttempt(tenant, typed, address);
+    const user = tenant === "" || tenant.includes("/") ? null : await this.store.findByName(tenant, typed);
+    const isRight = await this.passwords.verify(password, user?.password ?? null);
+    if (user === null || !isRight || !user.isActive) {
+      this.#recordLoginFailure({ tenant, by: user?.id ?? "unknown", corr }, user, address);
+      throw wrongCredentials();
+    }
+    this.#attemptLimiter.uncountAttempt(countedKeys);
+    const { clock, ids } = this.#environment;
+    const key = await this.#currentSigningKey(tenant);
+    const iat = Math.floor(clock.now() / 1_000);
+    const expiresIn = Math.floor(this.#tokenMs / 1_000);
+    const { id: sub, username, displayName, roles, gen } = user;
+    const claims = { sub, tenant, username, displayName, roles, jti: ids.next(), gen, iat, exp: iat + expiresIn };
+    const audit = { action: "auth.login.success", targetType: "user", target: sub };
+    await this.store.write({ tenant, by: sub, corr }, { audit });
+    return { token: signUserToken(claims, key), expiresIn, user };
+  }
+
+  /** Whether this is the password of a person that has signed in; counts as an attempt like a login. */
+  async confirmPassword({ tenant, user: id }: CallerIdentity, password: string, address: string): Promise<void> {
+    const { record: user } = await this.store.find(tenant, id);
+    if (user === null) throw wrongCredentials();
+    const countedKeys = this.#countLoginAttempt(tenant, user.username, address);
+    if (!(await this.passwords.verify(password, user.password))) throw wrongCredentials();
+    this.#attemptLimiter.uncountAttempt(countedKeys);
+  }
+
+  async logout({ tenant, user: id, person }: CallerIdentity, corr: string): Promise<void> {
+    if (person === undefined) return;
+    const { jti, expiresAt } = person;
+    const { clock } = this.#environment;
+    await this.store.update({ tenant, by: id, corr }, id, { action: "auth.logout" }, (user) =>
+      revokeToken(user, jti, expiresAt, clock.now()),
+    );
+    this.invalidateUser(tenant, id);
+  }
+
+  /** Something about this user was changed here: it counts at once. */
+  invalidateUser(tenant: string, id: string): void {
+    this.#users.invalidate(`${tenant}/${id}`);
+  }
+
+  /** Creates the first user of a tenant that has none. False: it has users already. */
+  async createFirstUser(tenant: string, password: string): Promise<boolean> {
+    const { items } = await this.store.list({ tenant, limit: 1 });
+    if (items.length > 0) return false;
+    const actor: Actor = { tenant, by: "scheduler", corr: this.#environment.ids.next() };
+    const named = { username: "admin", displayName: "Administrator", roles: ["admin"] } as const;
+    const first = newUserRecord(named, await this.passwords.hash(password), this.#environment);
+    try {
+      await this.store.create(actor, first, null);
+      return true;
+    } catch (why) {
+      // Another scheduler of the same store started at the same moment.
+      if (isConflict(why)) return false;
+      throw why;
+    }
+  }
+
+  #readClaims(token: string): UserClaims | null {
+    const peeked = peekUserToken(token);
+    const ring = peeked === null ? undefined : this.#keys.get(peeked.tenant)?.value;
+    return ring === undefined ? null : verifyUserToken(token, ring, this.#environment.clock.now());
+  }
+
+  async #currentSigningKey(tenant: string): Promise<SigningKey> {
+    const { clock, ids } = this.#environment;
     for (;;) {
-      const { keys: kept, rev } = await store.readSigningKeys(tenant);
+      const { keys: kept, rev } = await this.store.readSigningKeys(tenant);
       const ring = rotateKeys(kept, clock.now(), {
         ageMs: userLimits.signingKeyAgeMs,
-        lifeMs: userTokenMs,
+        lifeMs: this.#tokenMs,
         make: () => createSigningKey(ids),
       });
       const signing = ring.at(-1);
       if (signing === undefined) throw new Error("a ring of keys is empty");
-      if (ring === kept || (await store.storeSigningKeys({ tenant, by: "scheduler", corr: ids.next() }, ring, rev)))
+      if (ring === kept || (await this.store.storeSigningKeys({ tenant, by: "scheduler", corr: ids.next() }, ring, rev)))
         return signing;
     }
-  };
+  }
+
   /** Throws where there were too many wrong ones; the keys to release when this one was right. */
-  const countLoginAttempt = (tenant: string, username: string, address: string): readonly LoginAttemptKey[] => {
+  #countLoginAttempt(tenant: string, username: string, address: string): readonly LoginAttemptKey[] {
     const countedKeys = [
       { name: `user ${tenant}/${username.toLowerCase().slice(0, 100)}`, triesMax: loginAttemptLimits.userAttemptsMax },
       { name: `address ${address}`, triesMax: loginAttemptLimits.addressAttemptsMax },
     ];
-    const waitMs = attemptLimiter.countAttempt(countedKeys);
+    const waitMs = this.#attemptLimiter.countAttempt(countedKeys);
     if (waitMs > 0) throw tooManyAttempts(waitMs);
     return countedKeys;
-  };
+  }
 
-  return {
-    store,
-    passwords,
-    authenticate(token) {
-      const claims = readClaims(token);
-      if (claims === null) return null;
-      const key = `${claims.tenant}/${claims.sub}`;
-      const known = users.get(key);
-      // A stream that was opened long ago asks without warming: it hears of a change the next time it asks.
-      if (known !== undefined && clock.monotonic() - known.at > cacheLimits.freshMs)
-        users
-          .load(key)
-          .catch((problem: unknown) => environment.log({ level: "warn", event: "people.unread", problem: String(problem) }));
-      const user = known === undefined || clock.monotonic() - known.at > cacheLimits.staleMsMax ? null : known.value;
-      if (user === null || !user.isActive || user.gen !== claims.gen) return null;
-      if (user.revoked.some(({ jti }) => jti === claims.jti)) return null;
-      const { username, displayName, roles } = user;
-      const person = { username, displayName, jti: claims.jti, expiresAt: claims.exp * 1_000 };
-      return { tenant: claims.tenant, user: user.id, grants: grantsForRoles(roles), person };
-    },
-    async preload(token) {
-      const peeked = peekUserToken(token);
-      if (peeked === null) return;
-      const isKnown = keys.get(peeked.tenant)?.value.some(({ kid }) => kid === peeked.kid) === true;
-      if (!isKnown) await keys.refresh(peeked.tenant);
-      const claims = readClaims(token);
-      if (claims !== null) await users.refresh(`${claims.tenant}/${claims.sub}`);
-    },
-    async login({ tenant, username, password, address, corr }) {
-      const countedKeys = countLoginAttempt(tenant, username, address);
-      const user = tenant === "" || tenant.includes("/") ? null : await store.findByName(tenant, username);
-      const isRight = await passwords.verify(password, user?.password ?? null);
-      if (user === null || !isRight || !user.isActive) {
-        recordLoginFailure({ store, environment }, { tenant, by: user?.id ?? "unknown", corr }, user, address);
-        throw wrongCredentials();
-      }
-      attemptLimiter.uncountAttempt(countedKeys);
-      const key = await currentSigningKey(tenant);
-      const iat = Math.floor(clock.now() / 1_000);
-      const expiresIn = Math.floor(userTokenMs / 1_000);
-      const { id: sub, displayName, roles, gen } = user;
-      const claims = {
-        sub,
-        tenant,
-        username: user.username,
-        displayName,
-        roles,
-        jti: ids.next(),
-        gen,
-        iat,
-        exp: iat + expiresIn,
-      };
-      await store.recordAudit({ tenant, by: sub, corr }, { action: "auth.login.success", targetType: "user", target: sub });
-      return { token: signUserToken(claims, key), expiresIn, user };
-    },
-    async confirmPassword({ tenant, user: id }, password, address) {
-      const { user } = await store.find(tenant, id);
-      if (user === null) throw wrongCredentials();
-      const countedKeys = countLoginAttempt(tenant, user.username, address);
-      if (!(await passwords.verify(password, user.password))) throw wrongCredentials();
-      attemptLimiter.uncountAttempt(countedKeys);
-      return user;
-    },
-    async logout({ tenant, user: id, person }, corr) {
-      if (person === undefined) return;
-      const { jti, expiresAt } = person;
-      await store.update({ tenant, by: id, corr }, id, { action: "auth.logout" }, (user) =>
-        revokeToken(user, jti, expiresAt, clock.now()),
+  /**
+   * What was typed as a name is not kept where no user has it: it may be a password in the wrong field. Nobody waits for the entry, or the
+   * time an answer takes would tell which users there are.
+   */
+  #recordLoginFailure(actor: Actor, user: User | null, address: string): void {
+    this.#environment.log({ level: "warn", event: "auth.login.failure", audit: true, ...actor, address });
+    if (user === null) return;
+    const audit = { action: "auth.login.failure", targetType: "user", target: user.id, data: { address } };
+    this.store
+      .write(actor, { audit })
+      .catch((problem: unknown) =>
+        this.#environment.log({ level: "error", event: "auth.login.unnoted", ...actor, problem: String(problem) }),
       );
-      users.invalidate(`${tenant}/${id}`);
-    },
-    invalidateUser: (tenant, id) => users.invalidate(`${tenant}/${id}`),
-    async found(tenant, password) {
-      const { users: some } = await store.list({ tenant, limit: 1 });
-      if (some.length > 0) return false;
-      const actor: Actor = { tenant, by: "scheduler", corr: ids.next() };
-      const first = newUserRecord(
-        { username: "admin", displayName: "Administrator", roles: ["admin"] },
-        await passwords.hash(password),
-        environment,
-      );
-      try {
-        await store.create(actor, first, null);
-        return true;
-      } catch (why) {
-        // Another scheduler of the same store started at the same moment.
-        if (isConflict(why)) return false;
-        throw why;
-      }
-    },
-  };
+  }
 }
 
-export function newUserRecord(
-  named: { readonly username: string; readonly displayName: string; readonly roles: readonly UserRole[] },
-  password: string,
-  { clock, ids }: Pick<ServiceEnvironment, "clock" | "ids">,
-): User {
+export type NewUser = Pick<User, "username" | "displayName" | "roles">;
+
+export function newUserRecord(named: NewUser, password: string, { clock, ids }: Pick<ServiceEnvironment, "clock" | "ids">): User {
   return { id: ids.next(), ...named, isActive: true, password, gen: 1, revoked: [], createdAt: clock.now() };
 }
 
@@ -210,25 +216,6 @@ const tooManyAttempts = (waitMs: number): Fault =>
   fault("E.AUTH.THROTTLED", `too many wrong passwords; try again in ${Math.ceil(waitMs / 1_000)} s`, {
     retryAfterMs: Math.ceil(waitMs),
   });
-
-/**
- * What was typed as a name is not kept where no user has it: it may be a password in the wrong field. Nobody waits for the entry, or the
- * time an answer takes would tell which users there are.
- */
-function recordLoginFailure(
-  { store, environment }: { readonly store: UserStore; readonly environment: ServiceEnvironment },
-  actor: Actor,
-  user: User | null,
-  address: string,
-): void {
-  environment.log({ level: "warn", event: "auth.login.failure", audit: true, ...actor, address });
-  if (user === null) return;
-  store
-    .recordAudit(actor, { action: "auth.login.failure", targetType: "user", target: user.id, data: { address } })
-    .catch((problem: unknown) =>
-      environment.log({ level: "error", event: "auth.login.unnoted", ...actor, problem: String(problem) }),
-    );
-}
 
 const createSigningKey = (ids: { next(): string }): Omit<SigningKey, "madeAt"> => ({
   kid: ids.next(),

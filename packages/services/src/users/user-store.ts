@@ -1,17 +1,10 @@
 // The documents about users: a user under its id, its name as a document of its own (so that names are unique), and the keys that
 // sign a tenant's tokens. Only reads and writes; who may do what is decided by the callers.
 
-import type { AuditEntry, DocPut, DocRow, IdempotencyKey, StoreReader } from "@astraflow/engine";
+import type { DocPut, DocRow, IdempotencyKey } from "@astraflow/engine";
 import type { UserRole } from "@astraflow/protocol";
-import {
-  type DocumentWrite,
-  documentNameOf,
-  isConflict,
-  readDocument,
-  retryOnConflict,
-  writeDocuments,
-} from "../documents/documents.ts";
-import type { EngineClient } from "../environment/engine-client.ts";
+import { isConflict, RecordStore, readDocument, recordPut, retryOnConflict } from "../documents/documents.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
 import type { Actor } from "../identity/caller.ts";
 import type { SigningKey } from "../identity/signing-keys.ts";
 
@@ -28,27 +21,6 @@ export interface User {
   /** Single tokens that were revoked before they expire. */
   readonly revoked: readonly { readonly jti: string; readonly exp: number }[];
   readonly createdAt: number;
-}
-
-export interface UserStore {
-  find(tenant: string, id: string): Promise<{ readonly user: User | null; readonly rev: number; readonly head: number }>;
-  findByName(tenant: string, username: string): Promise<User | null>;
-  list(query: UserQuery): Promise<{ readonly users: readonly User[]; readonly next: string | null; readonly head: number }>;
-  create(actor: Actor, user: User, idempotencyKey: IdempotencyKey | null): Promise<{ readonly repeated: boolean }>;
-  /** Applies `change` to the current user; returning the same object means nothing to do. Null: there is no such user. */
-  update(actor: Actor, id: string, words: UserChange, change: (user: User) => User): Promise<UserChangeResult | null>;
-  /** Writes an audit entry without a change. */
-  recordAudit(actor: Actor, audit: AuditEntry): Promise<void>;
-  readSigningKeys(tenant: string): Promise<{ readonly keys: readonly SigningKey[]; readonly rev: number }>;
-  /** False: another writer was faster. */
-  storeSigningKeys(actor: Actor, keys: readonly SigningKey[], rev: number): Promise<boolean>;
-}
-
-export interface UserQuery {
-  readonly tenant: string;
-  readonly search?: string;
-  readonly after?: string;
-  readonly limit: number;
 }
 
 export interface UserChange {
@@ -68,82 +40,67 @@ export interface UserChangeResult {
 const updateAttemptsMax = 8;
 const normalizeUsername = (username: string): string => username.normalize("NFC").toLowerCase();
 
-export function createUserStore({
-  engineClient,
-  reader,
-}: {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-}): UserStore {
-  const write = (actor: Actor, words: DocumentWrite) => writeDocuments(engineClient, actor, words);
-  const find: UserStore["find"] = async (tenant, id) => {
-    const { doc, head } = await readDocument(reader, tenant, "user", id);
-    return { user: doc === null ? null : parseUser(doc), rev: doc?.rev ?? 0, head };
-  };
+export class UserStore extends RecordStore<User> {
+  readonly #context: Pick<ServiceContext, "engineClient" | "reader">;
 
-  return {
-    find,
-    async findByName(tenant, username) {
-      const { doc } = await readDocument(reader, tenant, "username", normalizeUsername(username));
-      // Do the second read for unknown names too, so that timing does not reveal which names exist.
-      const { userId } = doc === null ? { userId: "nobody" } : (JSON.parse(doc.body) as { userId: string });
-      return (await find(tenant, userId)).user;
-    },
-    async list(query) {
-      const { items, next, head } = await reader.page({ page: "docs", collection: "user", ...query });
-      return { users: items.map(parseUser), next, head };
-    },
-    create(actor, user, idempotencyKey) {
-      const audit = { action: "user.create", targetType: "user", target: user.id, data: { roles: user.roles } };
-      const name = {
-        collection: "username",
-        name: normalizeUsername(user.username),
-        rev: 0,
-        body: JSON.stringify({ userId: user.id }),
-      };
-      return write(actor, { puts: [{ ...userPut(user), rev: 0 }, name], audit, ask: idempotencyKey });
-    },
-    update: (actor, id, { action, data, ask = null }, change) =>
-      retryOnConflict(updateAttemptsMax, async () => {
-        const { user, rev } = await find(actor.tenant, id);
-        if (user === null) return null;
-        const next = change(user);
-        // A change of nothing is still remembered under its key.
-        if (next === user) return { user, repeated: ask !== null && (await write(actor, { ask })).repeated };
-        const audit = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
-        return { user: next, repeated: (await write(actor, { puts: [{ ...userPut(next), rev }], audit, ask })).repeated };
-      }),
-    async recordAudit(actor, audit) {
-      await write(actor, { audit });
-    },
-    async readSigningKeys(tenant) {
-      const { doc } = await readDocument(reader, tenant, "signing", "keys");
-      return { keys: doc === null ? [] : parseSigningKeys(doc), rev: doc?.rev ?? 0 };
-    },
-    async storeSigningKeys(actor, keys, rev) {
-      const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
-      try {
-        await write(actor, { puts: [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }] });
-        return true;
-      } catch (why) {
-        if (isConflict(why)) return false;
-        throw why;
-      }
-    },
-  };
+  constructor(context: Pick<ServiceContext, "engineClient" | "reader">) {
+    super(context, "user");
+    this.#context = context;
+  }
+
+  async findByName(tenant: string, username: string): Promise<User | null> {
+    const { doc } = await readDocument(this.#context.reader, tenant, "username", normalizeUsername(username));
+    // Do the second read for unknown names too, so that timing does not reveal which names exist.
+    const { userId } = doc === null ? { userId: "nobody" } : (JSON.parse(doc.body) as { userId: string });
+    return (await this.find(tenant, userId)).record;
+  }
+
+  create(actor: Actor, user: User, ask: IdempotencyKey | null): Promise<{ readonly repeated: boolean }> {
+    const body = JSON.stringify({ userId: user.id });
+    const name = { collection: "username", name: normalizeUsername(user.username), rev: 0, body };
+    const audit = { action: "user.create", targetType: "user", target: user.id, data: { roles: user.roles } };
+    return this.write(actor, { puts: [userPut(user, 0), name], audit, ask });
+  }
+
+  /** Applies `change` to the current user; returning the same object means nothing to do. Null: there is no such user. */
+  update(
+    actor: Actor,
+    id: string,
+    { action, data, ask = null }: UserChange,
+    change: (user: User) => User,
+  ): Promise<UserChangeResult | null> {
+    return retryOnConflict(updateAttemptsMax, async () => {
+      const { record: user, rev } = await this.find(actor.tenant, id);
+      if (user === null) return null;
+      const next = change(user);
+      // A change of nothing is still remembered under its key.
+      if (next === user) return { user, repeated: ask !== null && (await this.write(actor, { ask })).repeated };
+      const audit = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
+      return { user: next, repeated: (await this.write(actor, { puts: [userPut(next, rev)], audit, ask })).repeated };
+    });
+  }
+
+  async readSigningKeys(tenant: string): Promise<{ readonly keys: readonly SigningKey[]; readonly rev: number }> {
+    const { doc } = await readDocument(this.#context.reader, tenant, "signing", "keys");
+    return { keys: doc === null ? [] : parseSigningKeys(doc), rev: doc?.rev ?? 0 };
+  }
+
+  /** False: another writer was faster. */
+  async storeSigningKeys(actor: Actor, keys: readonly SigningKey[], rev: number): Promise<boolean> {
+    const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
+    try {
+      await this.write(actor, { puts: [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }] });
+      return true;
+    } catch (why) {
+      if (isConflict(why)) return false;
+      throw why;
+    }
+  }
 }
 
-const parseUser = (doc: DocRow): User => ({ id: documentNameOf(doc), ...(JSON.parse(doc.body) as Omit<User, "id">) });
-
-function userPut({ id, ...body }: User): DocPut {
-  const name = normalizeUsername(body.username);
-  return {
-    collection: "user",
-    name: id,
-    body: JSON.stringify(body),
-    sort: name,
-    terms: `${name} ${body.displayName.toLowerCase()}`,
-  };
+function userPut(user: User, rev: number): DocPut {
+  const sort = normalizeUsername(user.username);
+  return recordPut("user", user, rev, { sort, terms: `${sort} ${user.displayName.toLowerCase()}` });
 }
 
 function parseSigningKeys(doc: DocRow): readonly SigningKey[] {

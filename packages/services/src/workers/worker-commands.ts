@@ -4,8 +4,7 @@ import type { Command, IdempotencyKey, StoreReader, WorkerCommandRecord, WorkerR
 import { canonicalJson, compareVersions } from "@astraflow/graph";
 import { Fault, fault, type readExtensionRequest, type WorkerCommand } from "@astraflow/protocol";
 import { auditRefusal } from "../documents/audit.ts";
-import { isConflict, readDocument } from "../documents/documents.ts";
-import { registerIdempotencyKey } from "../documents/idempotency.ts";
+import { isConflict, readDocument, registerIdempotencyKey } from "../documents/documents.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import { actorOf, type Caller } from "../identity/caller.ts";
 import { isSameCommand } from "../presentation/command-view.ts";

@@ -5,7 +5,7 @@ import type { WorkflowEdit } from "@astraflow/graph";
 import { type Fault, fault, type Workflow } from "@astraflow/protocol";
 import type { CatalogueCache } from "../catalogue/catalogue.ts";
 import { isUuid, searchTermFor, sortKeyOf } from "../documents/derived-names.ts";
-import { type DocumentPage, listDocuments } from "../documents/document-list.ts";
+import { listDocuments } from "../documents/document-list.ts";
 import { readDocument, retryOnConflict, writeDocuments } from "../documents/documents.ts";
 import type { EngineClient } from "../environment/engine-client.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
@@ -149,10 +149,7 @@ export function createWorkflowStore({ engineClient, reader, environment }: Workf
       return { document: step.document, repeated };
     });
 
-  const list = (
-    identity: CallerIdentity,
-    page: { limit: number; cursor: string | undefined; search: string },
-  ): Promise<DocumentPage<WorkflowDocument>> => {
+  const list = (identity: CallerIdentity, page: { limit: number; cursor: string | undefined; search: string }) => {
     const own = isAdmin(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
     const query = {
       tenant: identity.tenant,

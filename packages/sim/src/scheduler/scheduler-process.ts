@@ -23,7 +23,7 @@ import {
   type World,
 } from "@astraflow/engine";
 import { createMutantEngine } from "@astraflow/engine/testing";
-import { createEngineClient, createLostResourceFinder, createManifestRecorder, type LogRecord } from "@astraflow/services";
+import { createLostResourceFinder, createManifestRecorder, EngineClient, type LogRecord } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { createSimulatedIds } from "../kernel/simulated-ids.ts";
@@ -102,7 +102,7 @@ export class SchedulerProcess implements NetworkListener {
     };
     const engineRandom = random.fork("engine");
     this.#engine = engineMutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, engineMutant);
-    const engineClient = createEngineClient(
+    const engineClient = new EngineClient(
       (items) => {
         if (!eventLoop.hasEnded) this.#engine.push(this.#sessionMutator?.mutateCommands(items) ?? items);
       },

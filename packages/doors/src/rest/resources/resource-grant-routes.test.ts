@@ -186,7 +186,7 @@ describe("what a node is given", () => {
     });
     const secret = (key: string): ResourceRequirement => ({ key, type: "token" });
 
-    const { resolveBindings: bindingsFor } = createResourceBinder({ ...docs, blobs });
+    const { resolveBindings: bindingsFor } = createResourceBinder(docs, blobs);
     const given = await bindingsFor({
       tenant: "default",
       ...of,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { request } from "node:http";
 import { createSchemaReader, routes } from "@astraflow/protocol";
-import { type BlobStore, createDocumentBlobStore, createUserAccounts, measureBytes } from "@astraflow/services";
+import { type BlobStore, createDocumentBlobStore, measureBytes, UserAccounts } from "@astraflow/services";
 import { createFakeDocumentStore } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
@@ -234,7 +234,7 @@ describe("resources over HTTP", () => {
     const docs = createFakeDocumentStore();
     const { engineClient, reader } = docs;
     const outside = { clock: { now: () => 1_000, monotonic: () => 1_000 }, ids: { next: () => crypto.randomUUID() } };
-    const people = createUserAccounts({ engineClient, reader, environment: outside as never, passwordCost: cheapPasswordCost });
+    const people = new UserAccounts({ engineClient, reader, environment: outside as never, passwordCost: cheapPasswordCost });
     fixture = await openDoorsFixture({ engineClient, reader, people, blobs: { db: blobs ?? createDocumentBlobStore(docs) } });
   };
 

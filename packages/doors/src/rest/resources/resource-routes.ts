@@ -2,17 +2,7 @@
 // grants in resource-grant-routes.ts.
 
 import { Fault, readResourceForm } from "@astraflow/protocol";
-import {
-  decodeDocumentCursor,
-  deleteResource,
-  encodeCursor,
-  findResource,
-  listResources,
-  missingBytesFault,
-  prepareCreation,
-  type ResourceRecord,
-  type ResourceRepository,
-} from "@astraflow/services";
+import { decodeDocumentCursor, encodeCursor, missingBytesFault, type ResourceRecord, type Services } from "@astraflow/services";
 import { replayedHeader } from "../requests/idempotency.ts";
 import { type RestCall, type RouteHandler, readIdempotencyKey, readPageLimit } from "../requests/rest-call.ts";
 import { emptyBytes, type FormFile, readMultipartForm } from "./multipart-form.ts";
@@ -22,30 +12,29 @@ import { type UploadRoutes, uploadHandlers } from "./upload-routes.ts";
 
 type ResourceRoutes = "listResources" | "createResource" | "getResource" | "deleteResource" | "downloadResource";
 
-export function resourceHandlers(
-  repository: ResourceRepository,
-): Record<ResourceRoutes | UploadRoutes | ResourceGrantRoutes, RouteHandler> {
+export function resourceHandlers(services: Services): Record<ResourceRoutes | UploadRoutes | ResourceGrantRoutes, RouteHandler> {
+  const { resources } = services;
   return {
-    ...uploadHandlers(repository),
-    ...resourceGrantHandlers(repository),
+    ...uploadHandlers(services.resourceUploads),
+    ...resourceGrantHandlers(services.resourceGrants),
 
     async listResources(call) {
       const { search, ownerId, cursor } = call.query;
       const query = { search, ownerId, limit: readPageLimit(call.query), after: decodeDocumentCursor(cursor) };
-      const { items, next, head } = await listResources(repository, call, query);
-      return { body: { items: items.map(presentResource), nextCursor: encodeCursor(next), asOf: head } };
+      const { items, next, head } = await resources.list(call, query);
+      return { body: { items: items.map(({ record }) => presentResource(record)), nextCursor: encodeCursor(next), asOf: head } };
     },
 
     async createResource(call) {
-      const creation = await prepareCreation(repository, call, readIdempotencyKey(call));
+      const creation = await resources.prepareCreation(call, readIdempotencyKey(call));
       const record = await readMultipartForm(call.header("content-type"), call.stream ?? emptyBytes(), {
         onFile(file, fields) {
           // Read again after the bytes: fields may follow the file.
-          const readLateFields = () => readResourceFields(file, fields, repository.defaultProvider);
+          const readLateFields = () => readResourceFields(file, fields, resources.defaultProvider);
           return creation.create({ ...readLateFields(), metadata: null, readLateFields }, file.bytes);
         },
       });
-      const { head } = await repository.store.find(call.identity.tenant, "resource", record.id);
+      const { head } = await resources.records.find(call.identity.tenant, record.id);
       return {
         body: { ...presentResource(record), asOf: head },
         headers: { location: `/api/v1/resources/${record.id}`, ...replayedHeader(creation.repeated) },
@@ -53,18 +42,18 @@ export function resourceHandlers(
     },
 
     async getResource(call) {
-      const { stored, head } = await findResource(repository, call, resourceIdOf(call));
-      return { body: { ...presentResource(stored.record), asOf: head } };
+      const { record, head } = await resources.find(call, resourceIdOf(call));
+      return { body: { ...presentResource(record), asOf: head } };
     },
 
     async deleteResource(call) {
-      await deleteResource(repository, call, resourceIdOf(call));
+      await resources.delete(call, resourceIdOf(call));
       return { body: "", status: 204 };
     },
 
     async downloadResource(call) {
-      const { record } = (await findResource(repository, call, resourceIdOf(call))).stored;
-      const blobs = repository.blobStoreOf(record.provider);
+      const { record } = await resources.find(call, resourceIdOf(call));
+      const blobs = resources.blobStoreOf(record.provider);
       const blobKey = { tenant: call.identity.tenant, name: record.id };
       // Check now, while the answer can still be an error: the bytes follow after the head.
       if ((await blobs.stat(blobKey)) === null) throw missingBytesFault();

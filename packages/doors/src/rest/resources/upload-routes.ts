@@ -1,15 +1,7 @@
 // The routes of uploads in parts.
 
 import { fault, readResourceUploadInit } from "@astraflow/protocol";
-import {
-  abortUpload,
-  completeUpload,
-  createUpload,
-  findUpload,
-  presentUpload,
-  putUploadPart,
-  type ResourceRepository,
-} from "@astraflow/services";
+import { presentUpload, type ResourceUploads } from "@astraflow/services";
 import { replayedHeader } from "../requests/idempotency.ts";
 import { type RestCall, type RouteHandler, readIdempotencyKey, readRequest } from "../requests/rest-call.ts";
 import { emptyBytes, isMultipart, readMultipartForm, readRawBody } from "./multipart-form.ts";
@@ -17,30 +9,28 @@ import { presentResource } from "./resource-response.ts";
 
 export type UploadRoutes = "createUpload" | "getUpload" | "abortUpload" | "putUploadPart" | "completeUpload";
 
-export function uploadHandlers(repository: ResourceRepository): Record<UploadRoutes, RouteHandler> {
+export function uploadHandlers(uploads: ResourceUploads): Record<UploadRoutes, RouteHandler> {
   return {
     async createUpload(call) {
       const key = readIdempotencyKey(call);
-      const { upload, repeated, head } = await createUpload(repository, call, readRequest(call, readResourceUploadInit), key);
+      const { upload, repeated, head } = await uploads.create(call, readRequest(call, readResourceUploadInit), key);
       const headers = { location: `/api/v1/resources/uploads/${upload.id}`, ...replayedHeader(repeated) };
       return { body: { ...presentUpload(upload), asOf: head }, headers };
     },
 
     async getUpload(call) {
-      const { stored, head } = await findUpload(repository, call, uploadIdOf(call));
-      return { body: { ...presentUpload(stored.record), asOf: head } };
+      const { record, head } = await uploads.find(call, uploadIdOf(call));
+      return { body: { ...presentUpload(record), asOf: head } };
     },
 
     async abortUpload(call) {
-      await abortUpload(repository, call, uploadIdOf(call));
+      await uploads.abort(call, uploadIdOf(call));
       return { body: "", status: 204 };
     },
 
     async putUploadPart(call) {
       const part = readPartNumber(call.params["partNumber"]);
-      const { upload, receivedBytes } = await putUploadPart(repository, call, uploadIdOf(call), part, (store) =>
-        receiveFile(call, store),
-      );
+      const { upload, receivedBytes } = await uploads.putPart(call, uploadIdOf(call), part, (store) => receiveFile(call, store));
       const { uploadedBytes, nextPart, totalParts } = presentUpload(upload);
       const status = nextPart === totalParts ? "completed" : "pending";
       return { body: { uploadId: upload.id, partNumber: part, uploadedBytes, nextPart, status, receivedBytes } };
@@ -48,7 +38,7 @@ export function uploadHandlers(repository: ResourceRepository): Record<UploadRou
 
     async completeUpload(call) {
       readIdempotencyKey(call);
-      const { resource, head } = await completeUpload(repository, call, uploadIdOf(call));
+      const { resource, head } = await uploads.complete(call, uploadIdOf(call));
       return { body: { ...presentResource(resource), asOf: head } };
     },
   };

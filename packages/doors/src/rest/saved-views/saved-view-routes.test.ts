@@ -95,7 +95,7 @@ describe("saved views", () => {
         authenticate: createTokenAuthenticator([{ token: "worker", tenant: "default", user: "w", grants: ["worker", "read"] }]),
       },
     });
-    await fixture.people.found("default", samplePassword);
+    await fixture.people.createFirstUser("default", samplePassword);
     const admin = await fixture.callRoute("login", { token: null, body: { username: "admin", password: samplePassword } });
     const token = String(admin.body["accessToken"]);
     await fixture.callRoute("createUser", {

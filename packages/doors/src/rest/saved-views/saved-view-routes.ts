@@ -2,15 +2,10 @@
 
 import { type Fault, fault, readViewRequest, type SavedView } from "@astraflow/protocol";
 import {
-  createView,
   decodeDocumentCursor,
-  deleteView,
   encodeCursor,
   type FoundView,
-  findView,
   isoTime,
-  listViews,
-  replaceView,
   type SavedViews,
   type StoredView,
   type WantedView,
@@ -32,25 +27,25 @@ export const savedViewHandlers = (views: SavedViews): Record<SavedViewRoutes, Ro
   async listViews(call) {
     const { page, cursor } = call.query;
     const query = { page, limit: readPageLimit(call.query), after: decodeDocumentCursor(cursor) };
-    const { items, next, head } = await listViews(views, call, query);
+    const { items, next, head } = await views.list(call, query);
     return { body: { items: items.map(presentView), nextCursor: encodeCursor(next), asOf: head } };
   },
 
   async createView(call) {
     const key = readIdempotencyKey(call);
-    const { repeated, ...created } = await createView(views, call, readWantedView(call), key);
-    return viewReply(created, { location: `/api/v1/views/${created.stored.record.id}`, ...replayedHeader(repeated) });
+    const { repeated, ...created } = await views.create(call, readWantedView(call), key);
+    return viewReply(created, { location: `/api/v1/views/${created.record.id}`, ...replayedHeader(repeated) });
   },
 
-  getView: async (call) => viewReply(await findView(views, call, viewIdOf(call))),
+  getView: async (call) => viewReply(await views.find(call, viewIdOf(call))),
 
   async replaceView(call) {
     const wanted = readWantedView(call);
-    return viewReply(await replaceView(views, call, viewIdOf(call), wanted, readRevisionCheck(call)));
+    return viewReply(await views.replace(call, viewIdOf(call), wanted, readRevisionCheck(call)));
   },
 
   async deleteView(call) {
-    await deleteView(views, call, viewIdOf(call), readRevisionCheck(call));
+    await views.delete(call, viewIdOf(call), readRevisionCheck(call));
     return { body: "", status: 204 };
   },
 });
@@ -72,9 +67,9 @@ function readRevisionCheck(call: RestCall): (stored: StoredView) => void {
 
 const viewEtag = ({ rev }: StoredView): string => `"r${rev}"`;
 
-const viewReply = ({ stored, head }: FoundView, headers: Readonly<Record<string, string>> = {}): RestReply => ({
-  body: { ...presentView(stored), asOf: head },
-  headers: { etag: viewEtag(stored), ...headers },
+const viewReply = (found: FoundView, headers: Readonly<Record<string, string>> = {}): RestReply => ({
+  body: { ...presentView(found), asOf: found.head },
+  headers: { etag: viewEtag(found), ...headers },
 });
 
 function presentView({ record, rev }: StoredView): SavedView {

@@ -2,19 +2,11 @@
 
 import { type Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
 import {
-  addRole,
-  changeOwnName,
-  changeOwnPassword,
-  createUser,
   decodeDocumentCursor,
   encodeCursor,
-  logoutUser,
-  removeRole,
-  resetPassword,
   rolesForGrants,
-  setActive,
   type User,
-  type UserServices,
+  type UserChanges,
   userNotFound,
 } from "@astraflow/services";
 import { replayedHeader } from "../requests/idempotency.ts";
@@ -42,12 +34,12 @@ type OwnUserRoutes = "getOwnUser" | "changeOwnUser" | "setOwnPassword";
 const noContent: RestReply = { body: "", status: 204 };
 const defaultTenant = "default";
 
-export const userHandlers = (users: UserServices): Record<UserRoutes | OwnUserRoutes, RouteHandler> => ({
+export const userHandlers = (users: UserChanges): Record<UserRoutes | OwnUserRoutes, RouteHandler> => ({
   ...otherUserHandlers(users),
   ...ownUserHandlers(users),
 });
 
-function otherUserHandlers(users: UserServices): Record<UserRoutes, RouteHandler> {
+function otherUserHandlers(users: UserChanges): Record<UserRoutes, RouteHandler> {
   const { accounts } = users;
   return {
     async login(call) {
@@ -59,34 +51,34 @@ function otherUserHandlers(users: UserServices): Record<UserRoutes, RouteHandler
 
     async logout(call) {
       readIdempotencyKey(call);
-      await logoutUser(users, call);
+      await users.logout(call);
       return noContent;
     },
 
     async listUsers(call) {
       const { search, cursor } = call.query;
       const after = decodeDocumentCursor(cursor);
-      const found = await accounts.store.list({
+      const { items, next, head } = await accounts.store.list({
         tenant: call.identity.tenant,
         limit: readPageLimit(call.query),
         ...(search !== undefined && { search }),
         ...(after !== undefined && { after }),
       });
-      return { body: { items: found.users.map(presentUser), nextCursor: encodeCursor(found.next), asOf: found.head } };
+      return { body: { items: items.map(({ record }) => presentUser(record)), nextCursor: encodeCursor(next), asOf: head } };
     },
 
     async createUser(call) {
       const key = readIdempotencyKey(call);
       const { username, password, displayName = username, roles = [] } = readUserBody(call, "create");
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
-      const { user, repeated, head } = await createUser(users, call, named, password, key);
+      const { user, repeated, head } = await users.createUser(call, named, password, key);
       const headers = { location: `/api/v1/users/${user.id}`, ...replayedHeader(repeated) };
       return { body: { ...presentUser(user), asOf: head }, headers };
     },
 
     async getUser(call) {
       const id = userIdOf(call);
-      const { user, head } = await accounts.store.find(call.identity.tenant, id);
+      const { record: user, head } = await accounts.store.find(call.identity.tenant, id);
       if (user === null) throw userNotFound(id);
       return { body: { ...presentUser(user), asOf: head } };
     },
@@ -94,35 +86,35 @@ function otherUserHandlers(users: UserServices): Record<UserRoutes, RouteHandler
     async setUserPassword(call) {
       const key = readIdempotencyKey(call);
       const { password } = readUserBody(call, "password");
-      const { repeated } = await resetPassword(users, call, userIdOf(call), password, key);
+      const { repeated } = await users.resetPassword(call, userIdOf(call), password, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async addUserRole(call) {
       const key = readIdempotencyKey(call);
       const { role } = readUserBody(call, "role");
-      const { repeated } = await addRole(users, call, userIdOf(call), role, key);
+      const { repeated } = await users.addRole(call, userIdOf(call), role, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async removeUserRole(call) {
-      await removeRole(users, call, userIdOf(call), readRole(call.params["role"]));
+      await users.removeRole(call, userIdOf(call), readRole(call.params["role"]));
       return noContent;
     },
 
     async setUserStatus(call) {
-      await setActive(users, call, userIdOf(call), readUserBody(call, "status").isActive);
+      await users.setActive(call, userIdOf(call), readUserBody(call, "status").isActive);
       return noContent;
     },
   };
 }
 
 /** The routes about the caller. */
-function ownUserHandlers(users: UserServices): Record<OwnUserRoutes, RouteHandler> {
+function ownUserHandlers(users: UserChanges): Record<OwnUserRoutes, RouteHandler> {
   return {
     async getOwnUser({ identity }) {
       const { tenant, user: id, grants, person } = identity;
-      const { user, head } = await users.accounts.store.find(tenant, id);
+      const { record: user, head } = await users.accounts.store.find(tenant, id);
       if (person !== undefined && user === null) throw userNotFound(id);
       const token = { userId: id, username: id, displayName: id, roles: rolesForGrants(grants), isActive: true };
       return { body: { ...(person === undefined || user === null ? token : presentUser(user)), asOf: head } };
@@ -130,13 +122,13 @@ function ownUserHandlers(users: UserServices): Record<OwnUserRoutes, RouteHandle
 
     async changeOwnUser(call) {
       const { displayName } = readUserBody(call, "change");
-      const { user, head } = await changeOwnName(users, call, displayName);
+      const { user, head } = await users.changeOwnName(call, displayName);
       return { body: { ...presentUser(user), asOf: head } };
     },
 
     async setOwnPassword(call) {
       const passwords = readUserBody(call, "ownPassword");
-      await changeOwnPassword(users, call, { ...passwords, address: call.address ?? "" });
+      await users.changeOwnPassword(call, { ...passwords, address: call.address ?? "" });
       return noContent;
     },
   };

@@ -1,11 +1,11 @@
-import { createEngineClient } from "@astraflow/services";
+import { EngineClient } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { expect, it } from "vitest";
 import { logWorkerEvents } from "./engine-effects.ts";
 
 it("[D50] a worker that is late, lost, strained or full, and one that is well again, is a line in the log with its tenant and id", () => {
   const environment = createFakeEnvironment();
-  const engineClient = createEngineClient(() => undefined, { report: () => undefined });
+  const engineClient = new EngineClient(() => undefined, { report: () => undefined });
   const news = { type: "worker", tenant: "acme", worker: "acme/w/1", event: "worker.liveness" } as const;
   const stop = logWorkerEvents(engineClient, environment);
 
