@@ -39,7 +39,7 @@ export type {
   PlanNode,
   PlanPolicy,
 } from "./plan/plan-types.ts";
-export type { SchemaProblem } from "./schema/keyword.ts";
+export type { SchemaProblem } from "./schema/keywords.ts";
 export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./values/binding-path.ts";
 export { canonicalJson } from "./values/canonical-json.ts";
 export { findRemoteValuePart, type RemoteValuePart } from "./values/remote-value.ts";

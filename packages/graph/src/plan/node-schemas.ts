@@ -1,7 +1,7 @@
 // Applies the JSON Schemas of nodes: checks parameters and results, and fills in defaults.
 // Schemas come from other people, so every walk has a budget.
 
-import type { SchemaProblem } from "../schema/keyword.ts";
+import type { SchemaProblem } from "../schema/keywords.ts";
 import { resolveLocalRef } from "../schema/schema-lookup.ts";
 import { SchemaValidator, type StepBudget } from "../schema/validator.ts";
 import { isObject } from "../values/binding-path.ts";

@@ -13,19 +13,12 @@ export interface IgnoredRule {
 }
 
 const unsupportedKeywords = ["unevaluatedProperties", "unevaluatedItems", "$dynamicRef"] as const;
-const mapKeywords = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"] as const;
-const singleSchemaKeywords = [
-  "items",
-  "additionalProperties",
-  "additionalItems",
-  "contains",
-  "propertyNames",
-  "not",
-  "if",
-  "then",
-  "else",
-] as const;
-const listKeywords = ["allOf", "anyOf", "oneOf", "prefixItems", "items"] as const;
+/** Keywords that hold schemas by name, and those that hold one schema or a list of them. */
+const mapKeywords = new Set(["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"]);
+const propertyKeywords = ["additionalProperties", "propertyNames"];
+const itemKeywords = ["items", "prefixItems", "additionalItems", "contains"];
+const wholeValueKeywords = ["not", "if", "then", "else", "allOf", "anyOf", "oneOf"];
+const schemaKeywords = [...mapKeywords, ...propertyKeywords, ...itemKeywords, ...wholeValueKeywords];
 
 /** At most ten, and no more than the budget allows. */
 export function findIgnoredRules(root: unknown, budget: StepBudget): IgnoredRule[] {
@@ -37,13 +30,12 @@ export function findIgnoredRules(root: unknown, budget: StepBudget): IgnoredRule
     if (budget.stepsLeft < 0) break;
     if (!isObject(schema)) continue;
     found.push(...ignoredRulesIn(root, schema, at));
-    for (const key of mapKeywords)
-      if (isObject(schema[key]))
-        for (const [name, inner] of Object.entries(schema[key])) open.push({ schema: inner, at: [...at, key, name] });
-    for (const key of singleSchemaKeywords) if (isObject(schema[key])) open.push({ schema: schema[key], at: [...at, key] });
-    for (const key of listKeywords) {
-      const list = schema[key];
-      if (Array.isArray(list)) for (const [index, inner] of list.entries()) open.push({ schema: inner, at: [...at, key, index] });
+    for (const key of schemaKeywords) {
+      const inner = schema[key];
+      if (Array.isArray(inner)) open.push(...inner.map((one, index) => ({ schema: one, at: [...at, key, index] })));
+      else if (isObject(inner) && mapKeywords.has(key))
+        for (const [name, one] of Object.entries(inner)) open.push({ schema: one, at: [...at, key, name] });
+      else if (isObject(inner)) open.push({ schema: inner, at: [...at, key] });
     }
   }
   return found;

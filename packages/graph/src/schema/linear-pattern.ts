@@ -12,17 +12,20 @@ export type PatternDefect = "invalid" | "unsupported" | "too large";
 
 const patternLimits = { charsMax: 1_024, depthMax: 64, instructionsMax: 5_000 } as const;
 
-type PatternNode =
+type BoundaryKind = "start" | "end" | "word" | "inside";
+
+/** One character, or a place between two. */
+type PatternAtom =
   | { readonly type: "one"; readonly test: (char: string) => boolean }
-  | { readonly type: "edge"; readonly kind: "start" | "end" | "word" | "inside" }
+  | { readonly type: "edge"; readonly kind: BoundaryKind };
+
+type PatternNode =
+  | PatternAtom
   | { readonly type: "all" | "any"; readonly parts: readonly PatternNode[] }
   | { readonly type: "repeat"; readonly part: PatternNode; readonly min: number; readonly max: number };
 
-type Instruction =
-  | { readonly op: "one"; readonly test: (char: string) => boolean }
-  | { readonly op: "edge"; readonly kind: "start" | "end" | "word" | "inside" }
-  | { readonly op: "fork"; readonly to: number[] }
-  | { readonly op: "found" };
+/** Each continues with the next one, a fork with several. */
+type Instruction = PatternAtom | { readonly type: "fork"; readonly to: number[] } | { readonly type: "found" };
 
 export function compilePattern(source: string): LinearPattern | PatternDefect {
   if (source.length > patternLimits.charsMax) return "too large";
@@ -35,7 +38,7 @@ export function compilePattern(source: string): LinearPattern | PatternDefect {
     return tail > patternLimits.instructionsMax ? "too large" : { size: tail, test: (text) => native.test(text) };
   const program: Instruction[] = [];
   if (!emit(tree, program)) return "too large";
-  program.push({ op: "found" });
+  program.push({ type: "found" });
   return { size: program.length, test: (text) => runProgram(program, native.unicode ? [...text] : text.split("")) };
 }
 
@@ -206,30 +209,25 @@ class PatternParser {
   }
 }
 
-/** Compiles a tree to instructions; each continues with the next, a fork with several. False: too many. */
+/** Compiles a tree to instructions. False: too many. */
 function emit(tree: PatternNode, program: Instruction[]): boolean {
   if (program.length > patternLimits.instructionsMax) return false;
   switch (tree.type) {
     case "one":
-      program.push({ op: "one", test: tree.test });
-      return true;
     case "edge":
-      program.push({ op: "edge", kind: tree.kind });
+      program.push(tree);
       return true;
     case "all":
       return tree.parts.every((part) => emit(part, program));
     case "any": {
-      const fork: Instruction = { op: "fork", to: [] };
-      const ends: { to: number[] }[] = [];
-      program.push(fork);
+      const start = pushFork(program);
+      const ends: number[][] = [];
       for (const part of tree.parts) {
-        fork.to.push(program.length);
+        start.push(program.length);
         if (!emit(part, program)) return false;
-        const end = { op: "fork" as const, to: [] as number[] };
-        ends.push(end);
-        program.push(end);
+        ends.push(pushFork(program));
       }
-      for (const end of ends) end.to.push(program.length);
+      for (const end of ends) end.push(program.length);
       return true;
     }
     case "repeat":
@@ -237,25 +235,22 @@ function emit(tree: PatternNode, program: Instruction[]): boolean {
   }
 }
 
-function emitRepeat(tree: Extract<PatternNode, { type: "repeat" }>, program: Instruction[]): boolean {
-  for (let count = 0; count < tree.min; count += 1) if (!emit(tree.part, program)) return false;
-  if (tree.max === Infinity) {
-    const fork: Instruction = { op: "fork", to: [program.length + 1] };
+/** Where the fork leads; to be filled in. */
+function pushFork(program: Instruction[], ...to: number[]): number[] {
+  program.push({ type: "fork", to });
+  return to;
+}
+
+function emitRepeat({ part, min, max }: Extract<PatternNode, { type: "repeat" }>, program: Instruction[]): boolean {
+  for (let count = 0; count < min; count += 1) if (!emit(part, program)) return false;
+  const exits: number[][] = [];
+  for (let count = min; count < (max === Infinity ? min + 1 : max); count += 1) {
     const start = program.length;
-    program.push(fork);
-    if (!emit(tree.part, program)) return false;
-    program.push({ op: "fork", to: [start] });
-    fork.to.push(program.length);
-    return true;
+    exits.push(pushFork(program, start + 1));
+    if (!emit(part, program)) return false;
+    if (max === Infinity) pushFork(program, start);
   }
-  const skips: { to: number[] }[] = [];
-  for (let count = tree.min; count < tree.max; count += 1) {
-    const skip = { op: "fork" as const, to: [program.length + 1] };
-    skips.push(skip);
-    program.push(skip);
-    if (!emit(tree.part, program)) return false;
-  }
-  for (const skip of skips) skip.to.push(program.length);
+  for (const exit of exits) exit.push(program.length);
   return true;
 }
 
@@ -270,9 +265,9 @@ function runProgram(program: readonly Instruction[], chars: readonly string[]): 
       if (seen[address] === at) continue;
       seen[address] = at;
       const instruction = program[address];
-      if (instruction?.op === "found") return true;
-      if (instruction?.op === "fork") open.push(...instruction.to);
-      else if (instruction?.op === "edge") {
+      if (instruction?.type === "found") return true;
+      if (instruction?.type === "fork") open.push(...instruction.to);
+      else if (instruction?.type === "edge") {
         if (isAtBoundary(instruction.kind, chars, at)) open.push(address + 1);
       } else waiting.push(address);
     }
@@ -285,7 +280,7 @@ function runProgram(program: readonly Instruction[], chars: readonly string[]): 
   return false;
 }
 
-function isAtBoundary(kind: "start" | "end" | "word" | "inside", chars: readonly string[], at: number): boolean {
+function isAtBoundary(kind: BoundaryKind, chars: readonly string[], at: number): boolean {
   if (kind === "start") return at === 0;
   if (kind === "end") return at === chars.length;
   const isWord = (char: string | undefined) => char !== undefined && /^\w$/.test(char);

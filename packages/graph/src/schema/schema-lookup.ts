@@ -8,22 +8,18 @@ export function resolveLocalRef(root: unknown, ref: string): unknown {
   if (!ref.startsWith("#/")) return undefined;
   let at = root;
   for (const part of ref.slice(2).split("/")) {
-    const key = decodeRefPart(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    const key = decodeUriOrKeep(part).replaceAll("~1", "/").replaceAll("~0", "~");
     if (typeof at !== "object" || at === null || !Object.hasOwn(at, key)) return undefined;
     at = (at as Record<string, unknown>)[key];
   }
   return at;
 }
 
-function decodeRefPart(text: string): string {
-  return /%(?![0-9a-fA-F]{2})/.test(text) ? text : decodeUriOrKeep(text);
-}
-
 function decodeUriOrKeep(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // not UTF-8: use it as written
+    return text; // not an encoded text: use it as written
   }
 }
 

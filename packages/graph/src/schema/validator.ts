@@ -1,18 +1,14 @@
 // Validates values against JSON Schemas within a step budget, because schemas come from other people. Most of draft 2020-12 and draft 7;
-// `format` and keywords in neither table are annotations. docs/guides/workflows.md lists what is not supported.
+// `format` and keywords that keywords.ts does not list are annotations. docs/guides/workflows.md lists what is not supported.
 
 import { isObject } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
 import { isRemoteValueRef } from "../values/remote-value.ts";
-import { applicatorKeywords } from "./applicator-keywords.ts";
-import { assertionKeywords } from "./assertion-keywords.ts";
-import { type KeywordCheck, problemAt, type SchemaProblem, type ValuePath } from "./keyword.ts";
+import { keywordChecks, problemAt, type SchemaProblem, type ValuePath } from "./keywords.ts";
 import { compilePattern, type LinearPattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 
 const validatorLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
-
-const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map([...assertionKeywords, ...applicatorKeywords]);
 
 /** Steps that may still be spent; several validations may share a budget. */
 export interface StepBudget {
