@@ -74,7 +74,7 @@ function applyEdit(draft: WorkflowDraft, edit: WorkflowEdit): string | null {
       return null;
     case "emptyList":
       if (edit.list !== "subgraphs") return applyGraphEdit(draft, edit);
-      if ((draft.subgraphs?.items.length ?? 0) === 0) draft.setSubgraphs(edit.isWritten ? new KeyedList([]) : null);
+      if ((draft.subgraphs?.items.length ?? 0) === 0) draft.subgraphs = edit.isWritten ? new KeyedList([]) : null;
       return null;
     default:
       return applyGraphEdit(draft, edit);

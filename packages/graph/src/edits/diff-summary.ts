@@ -2,37 +2,33 @@
 
 import type { Workflow, WorkflowNode } from "@astraflow/protocol";
 import type { WorkflowEdit } from "./apply-edits.ts";
+import { type EditTarget, editTargetOf } from "./edit-targets.ts";
 
-export interface DiffLine {
-  /** Subgraph it is in; null: the workflow itself. */
-  readonly graph: string | null;
-  readonly what: "node" | "middleware" | "edge" | "subgraph" | "workflow";
-  readonly change: "added" | "removed" | "changed" | "reordered" | "replaced";
-  /** Null for the workflow as a whole and for the order of a list. */
-  readonly id: string | null;
+export interface DiffLine extends EditTarget {
   /** JSON pointers under the thing; empty unless it changed. */
   readonly fields: readonly string[];
   readonly text: string;
 }
 
-type DiffLineDraft = Omit<DiffLine, "text" | "fields"> & { readonly name: string };
+type DiffLineDraft = EditTarget & { readonly name: string; readonly fields: string[] };
 
 export function summarizeEdits(from: Workflow, to: Workflow, edits: readonly WorkflowEdit[]): DiffLine[] {
   const names = new DisplayNames(from, to);
-  const lines = new Map<string, DiffLineDraft & { fields: string[] }>();
+  const lines = new Map<string, DiffLineDraft>();
   for (const edit of edits) {
-    const { path, ...draft } = describeEdit(edit, names);
-    const key = JSON.stringify([draft.graph, draft.what, draft.change, draft.id, draft.name]);
-    const line = lines.get(key) ?? { ...draft, fields: [] };
-    if (path !== undefined) line.fields.push(path);
+    const target = editTargetOf(edit);
+    const name = nameOf(edit, target, names);
+    const key = JSON.stringify([target, name]);
+    const line = lines.get(key) ?? { ...target, name, fields: [] };
+    if ("path" in edit) line.fields.push(edit.path);
     lines.set(key, line);
   }
   return [...joinReplacedEdges(lines.values())].map(({ name, ...line }) => ({ ...line, text: formatDiffLine(line, name) }));
 }
 
 /** An edge that was removed and added again under its name has changed. */
-function joinReplacedEdges<L extends DiffLineDraft & { fields: string[] }>(lines: Iterable<L>): L[] {
-  const found: L[] = [];
+function joinReplacedEdges(lines: Iterable<DiffLineDraft>): DiffLineDraft[] {
+  const found: DiffLineDraft[] = [];
   for (const line of lines) {
     const at = line.what === "edge" && line.change === "added" ? found.findIndex((one) => isRemovedEdge(one, line)) : -1;
     if (at < 0) found.push(line);
@@ -41,7 +37,7 @@ function joinReplacedEdges<L extends DiffLineDraft & { fields: string[] }>(lines
   return found;
 }
 
-const isRemovedEdge = (one: DiffLineDraft, line: DiffLineDraft): boolean =>
+const isRemovedEdge = (one: EditTarget, line: EditTarget): boolean =>
   one.what === "edge" && one.change === "removed" && one.id === line.id && one.graph === line.graph;
 
 function formatDiffLine(line: Omit<DiffLine, "text">, name: string): string {
@@ -50,62 +46,13 @@ function formatDiffLine(line: Omit<DiffLine, "text">, name: string): string {
   return `${name} ${line.change}${where}${fields}`;
 }
 
-function describeEdit(edit: WorkflowEdit, names: DisplayNames): DiffLineDraft & { readonly path?: string } {
-  const graph = "graph" in edit ? (edit.graph ?? null) : null;
-  const line = (what: DiffLine["what"], change: DiffLine["change"], id: string | null, name: string): DiffLineDraft => ({
-    graph,
-    what,
-    change,
-    id,
-    name,
-  });
-  switch (edit.op) {
-    case "addNode":
-      return line("node", "added", edit.node.id, `node ${edit.node.label}`);
-    case "removeNode":
-      return line("node", "removed", edit.id, `node ${names.get(graph, edit.id)}`);
-    case "setNode":
-      return { ...line("node", "changed", edit.id, `node ${names.get(graph, edit.id)}`), path: edit.path };
-    case "addMiddleware":
-      return line(
-        "middleware",
-        "added",
-        edit.middleware.id,
-        `middleware ${edit.middleware.label} of ${names.get(graph, edit.host)}`,
-      );
-    case "removeMiddleware":
-      return line("middleware", "removed", edit.id, `middleware ${names.get(graph, edit.id)} of ${names.get(graph, edit.host)}`);
-    case "setMiddleware":
-      return {
-        ...line("middleware", "changed", edit.id, `middleware ${names.get(graph, edit.id)} of ${names.get(graph, edit.host)}`),
-        path: edit.path,
-      };
-    case "addEdge": {
-      const { source, target } = edit.edge;
-      return line("edge", "added", edit.edge.id, `edge ${names.get(graph, source.node)} -> ${names.get(graph, target.node)}`);
-    }
-    case "removeEdge":
-      return line("edge", "removed", edit.id, `edge ${names.get(graph, edit.id)}`);
-    case "order": {
-      const what = { nodes: "node", edges: "edge", middlewares: "middleware", subgraphs: "subgraph" } as const;
-      const of = edit.list === "middlewares" ? ` of ${names.get(graph, edit.host)}` : "";
-      return line(what[edit.list], "reordered", null, `${edit.list}${of}`);
-    }
-    case "emptyList": {
-      const of = edit.list === "middlewares" ? ` of ${names.get(graph, edit.host)}` : "";
-      return line("workflow", "changed", null, `empty list of ${edit.list}${of}`);
-    }
-    case "setMeta":
-      return { ...line("workflow", "changed", null, graph === null ? "workflow" : "definition"), path: edit.path };
-    case "addSubgraph":
-      return line("subgraph", "added", edit.subgraph.id, `subgraph ${edit.subgraph.metadata?.label ?? edit.subgraph.id}`);
-    case "removeSubgraph":
-      return line("subgraph", "removed", edit.id, `subgraph ${edit.id}`);
-    case "setSubgraph":
-      return { ...line("subgraph", "changed", edit.id, `subgraph ${edit.id}`), path: edit.path };
-    case "setGraph":
-      return line("workflow", "replaced", null, graph === null ? "workflow" : "definition");
-  }
+function nameOf(edit: WorkflowEdit, { graph, what, id }: EditTarget, names: DisplayNames): string {
+  const ofHost = "host" in edit ? ` of ${names.get(graph, edit.host)}` : "";
+  if (edit.op === "order") return `${edit.list}${ofHost}`;
+  if (edit.op === "emptyList") return `empty list of ${edit.list}${ofHost}`;
+  if (edit.op === "addSubgraph") return `subgraph ${edit.subgraph.metadata?.label ?? id}`;
+  if (id === null) return graph === null ? "workflow" : "definition";
+  return what === "subgraph" ? `subgraph ${id}` : `${what} ${names.get(graph, id)}${ofHost}`;
 }
 
 /** What people call things: labels of nodes, the two ends of an edge; those of the newer workflow first. */

@@ -4,6 +4,7 @@
 import { parseJsonPointer } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
 import type { WorkflowEdit } from "./apply-edits.ts";
+import { editTargetOf } from "./edit-targets.ts";
 
 export interface EditConflict {
   /** Places in the two lists. */
@@ -72,45 +73,16 @@ const pathKey = (steps: readonly string[]): string => JSON.stringify(steps);
 const prefixesOf = (steps: readonly string[]): string[] => steps.map((_, index) => pathKey(steps.slice(0, index + 1)));
 
 function footprintOf(edit: WorkflowEdit): EditFootprint {
-  const graph = "graph" in edit && edit.graph !== undefined ? ["", "subgraphs", edit.graph] : [""];
-  const write = (steps: readonly string[], needs: readonly (readonly string[])[] = []): EditFootprint => ({
-    writes: steps,
-    isRemoval: false,
-    needs,
-  });
-  const removal = (steps: readonly string[]): EditFootprint => ({ writes: steps, isRemoval: true, needs: [] });
-  switch (edit.op) {
-    case "addNode":
-      return write([...graph, "nodes", edit.node.id]);
-    case "removeNode":
-      return removal([...graph, "nodes", edit.id]);
-    case "setNode":
-      return write([...graph, "nodes", edit.id, ...parseJsonPointer(edit.path)]);
-    case "addMiddleware":
-      return write([...graph, "nodes", edit.host, "middlewares", edit.middleware.id]);
-    case "removeMiddleware":
-      return removal([...graph, "nodes", edit.host, "middlewares", edit.id]);
-    case "setMiddleware":
-      return write([...graph, "nodes", edit.host, "middlewares", edit.id, ...parseJsonPointer(edit.path)]);
-    case "addEdge": {
-      const ends = [edit.edge.source.node, edit.edge.target.node].map((id) => [...graph, "nodes", id]);
-      return write([...graph, "edges", edit.edge.id], ends);
-    }
-    case "removeEdge":
-      return removal([...graph, "edges", edit.id]);
-    case "order":
-      return write([...graph, ...(edit.list === "middlewares" ? ["nodes", edit.host] : []), "order", edit.list]);
-    case "emptyList":
-      return write([...graph, ...(edit.list === "middlewares" ? ["nodes", edit.host] : []), "empty", edit.list]);
-    case "setMeta":
-      return write([...graph, "meta", ...parseJsonPointer(edit.path)]);
-    case "addSubgraph":
-      return write([...graph, "subgraphs", edit.subgraph.id]);
-    case "removeSubgraph":
-      return removal([...graph, "subgraphs", edit.id]);
-    case "setSubgraph":
-      return write([...graph, "subgraphs", edit.id, "entry", ...parseJsonPointer(edit.path)]);
-    case "setGraph":
-      return write(graph);
-  }
+  const { graph, what, change, id } = editTargetOf(edit);
+  const root = graph === null ? [""] : ["", "subgraphs", graph];
+  const owner = "host" in edit ? [...root, "nodes", edit.host] : root;
+  const path = "path" in edit ? parseJsonPointer(edit.path) : [];
+  const ends = edit.op === "addEdge" ? [edit.edge.source.node, edit.edge.target.node] : [];
+  const needs = ends.map((node) => [...root, "nodes", node]);
+  const write = (...steps: string[]): EditFootprint => ({ writes: [...owner, ...steps], isRemoval: change === "removed", needs });
+  if (edit.op === "order") return write("order", edit.list);
+  if (edit.op === "emptyList") return write("empty", edit.list);
+  if (edit.op === "setMeta") return write("meta", ...path);
+  if (id === null) return write();
+  return write(`${what}s`, id, ...(edit.op === "setSubgraph" ? ["entry"] : []), ...path);
 }

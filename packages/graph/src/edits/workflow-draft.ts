@@ -106,59 +106,51 @@ function addEdgeToIndex(edgesByNode: Map<string, Set<Edge>>, edge: Edge): void {
 
 /** The workflow itself and those of its subgraphs that an edit has reached into. */
 export class WorkflowDraft {
+  /** Null: no list is written down. */
+  subgraphs: KeyedList<Subgraph> | null;
   #root: GraphDraft;
-  #subgraphs: KeyedList<Subgraph> | null;
   #openSubgraphs = new Map<string, GraphDraft>();
 
   constructor(workflow: Workflow) {
-    [this.#root, this.#subgraphs] = openWorkflow(workflow);
+    [this.#root, this.subgraphs] = openWorkflow(workflow);
   }
 
   graph(name: string | undefined): GraphDraft | null {
     if (name === undefined) return this.#root;
-    const entry = this.#subgraphs?.get(name);
+    const entry = this.subgraphs?.get(name);
     if (entry === undefined) return null;
     const known = this.#openSubgraphs.get(name) ?? new GraphDraft(entry.definition);
     this.#openSubgraphs.set(name, known);
     return known;
   }
 
-  /** Null: no list is written down. */
-  get subgraphs(): KeyedList<Subgraph> | null {
-    return this.#subgraphs;
-  }
-
-  setSubgraphs(subgraphs: KeyedList<Subgraph> | null): void {
-    this.#subgraphs = subgraphs;
-  }
-
   addSubgraph(subgraph: Subgraph, at: number | undefined): boolean {
-    const subgraphs = this.#subgraphs ?? new KeyedList<Subgraph>([]);
+    const subgraphs = this.subgraphs ?? new KeyedList<Subgraph>([]);
     const existing = subgraphs.get(subgraph.id);
     if (existing !== undefined) return isEqualJson(this.#finishSubgraph(existing), subgraph);
-    this.#subgraphs = subgraphs;
+    this.subgraphs = subgraphs;
     return subgraphs.add(subgraph, at);
   }
 
   removeSubgraph(id: string): void {
-    this.#subgraphs?.remove(id);
+    this.subgraphs?.remove(id);
     this.#openSubgraphs.delete(id);
   }
 
   replaceGraph(name: string | undefined, value: Workflow): boolean {
     if (name === undefined) {
-      [this.#root, this.#subgraphs] = openWorkflow(value);
+      [this.#root, this.subgraphs] = openWorkflow(value);
       this.#openSubgraphs.clear();
       return true;
     }
-    if (this.#subgraphs?.get(name) === undefined) return false;
+    if (this.subgraphs?.get(name) === undefined) return false;
     this.#openSubgraphs.set(name, new GraphDraft(value));
     return true;
   }
 
   finish(): Workflow {
-    const subgraphs = this.#subgraphs?.items.map((entry) =>
-      this.#subgraphs?.get(entry.id) === entry ? this.#finishSubgraph(entry) : entry,
+    const subgraphs = this.subgraphs?.items.map((entry) =>
+      this.subgraphs?.get(entry.id) === entry ? this.#finishSubgraph(entry) : entry,
     );
     return { ...this.#root.finish(), ...(subgraphs !== undefined && { subgraphs }) };
   }
