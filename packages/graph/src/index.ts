@@ -37,7 +37,6 @@ export type {
   NodeOutcome,
   Plan,
   PlanNode,
-  PlanPolicy,
 } from "./plan/plan-types.ts";
 export type { SchemaProblem } from "./schema/keywords.ts";
 export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./values/binding-path.ts";

@@ -3,18 +3,23 @@
 
 import type { Middleware, WorkflowNode } from "@astraflow/protocol";
 import { type BindingPath, isObject, parseBindingPath, parsePathSteps } from "../values/binding-path.ts";
-import type { ContainerLoop, ContainerRetry, IterationInput, LoopCondition } from "./plan-types.ts";
+import type {
+  ContainerLoop,
+  ContainerPlan,
+  ContainerRetry,
+  IterationInput,
+  IterationOutput,
+  LoopCondition,
+} from "./plan-types.ts";
 
 /** An authored node or middleware. */
 export type AuthoredNode = WorkflowNode | Middleware;
 
-export interface ContainerSettings {
-  readonly subgraph: string;
-  readonly loop: ContainerLoop | null;
-  readonly retry: ContainerRetry | null;
-  readonly timeoutMs: number | null;
-  readonly inputs: readonly { readonly from: IterationInput["from"]; readonly node: string; readonly to: readonly string[] }[];
-  readonly outputs: readonly { readonly node: string; readonly from: BindingPath; readonly to: readonly string[] }[];
+type WithNodeId<Port> = Omit<Port, "node"> & { readonly node: string };
+
+export interface ContainerSettings extends Pick<ContainerPlan, "subgraph" | "loop" | "retry" | "timeoutMs"> {
+  readonly inputs: readonly WithNodeId<IterationInput>[];
+  readonly outputs: readonly WithNodeId<IterationOutput>[];
 }
 
 /** A problem: the steps under `parameters.__container`, and a sentence without the name of the node. */
@@ -36,10 +41,7 @@ const containerLimits = {
 export const isContainer = (node: AuthoredNode): boolean => node.type === "workflow.container" || node.role === "container";
 
 /** Never fails: an invalid field is reported in `problems` and gets its default, so that all problems are found at once. */
-export function readContainerSettings(node: AuthoredNode): {
-  readonly settings: ContainerSettings;
-  readonly problems: readonly ContainerProblem[];
-} {
+export function readContainerSettings(node: AuthoredNode): { settings: ContainerSettings; problems: ContainerProblem[] } {
   const reader = new ContainerReader();
   return { settings: reader.read(node.parameters?.["__container"]), problems: reader.problems };
 }

@@ -60,17 +60,13 @@ function mergeOver(base: Readonly<Record<string, unknown>>, top: Readonly<Record
 const defineField = (target: Record<string, unknown>, key: string, value: unknown): void =>
   void Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 
-const defaultsLimits = { stepsMax: 20_000, depthMax: 32 } as const;
+const defaultsLimits = { stepsMax: 20_000, depthMax: 32 };
 
 /**
  * The value with the schema's defaults for absent fields, in nested objects too. Present values stay, null included. A budget that
  * runs out leaves the rest unfilled.
  */
-export function withDefaults(
-  schema: unknown,
-  value: unknown,
-  budget: StepBudget = { stepsLeft: defaultsLimits.stepsMax },
-): unknown {
+export function withDefaults(schema: unknown, value: unknown, budget = { stepsLeft: defaultsLimits.stepsMax }): unknown {
   if (!isObject(schema)) return value;
   return fillDefaults(schema, value, { root: schema, budget, refs: new Set() }, defaultsLimits.depthMax);
 }

@@ -16,11 +16,8 @@ export interface StartOptions {
   readonly reuse?: (node: string) => ReusedResult | null;
 }
 
-export interface ReusedResult {
-  /** JSON text. */
-  readonly result: string;
-  readonly params?: string;
-  readonly status?: "succeeded" | "skipped";
+export interface ReusedResult extends Pick<PresetNode, "result" | "params"> {
+  readonly status?: PresetNode["status"];
 }
 
 export interface PresetNode {
@@ -46,99 +43,112 @@ export interface StartPlan {
   readonly problems: readonly StartProblem[];
 }
 
-export function planStart(plan: Plan, options: StartOptions): StartPlan {
-  const problems: StartProblem[] = [];
-  const pinned = readPins(plan, options.pins ?? {}, problems);
-  const from = findTopLevelNode(plan, options.from, "from", problems);
-  const to = findTopLevelNode(plan, options.to, "to", problems);
-  const preset = new Map<number, PresetNode>(pinned);
-  if (from !== null && pinned.has(from.ordinal))
-    problems.push({
-      field: "from",
-      node: from.id,
-      message: `node ${from.id} is pinned, so the run cannot start there; remove the pin`,
-    });
-  const reachable = from === null ? null : reachableFrom([from.ordinal], (ordinal) => plan.nodes[ordinal]?.after ?? []);
-  if (reachable !== null && to !== null && !reachable.has(to.ordinal))
-    problems.push({ field: "to", node: to.id, message: `node ${to.id} is not behind node ${options.from}; nothing would run` });
-  addReusedResults(plan, options.reuse, reachable, pinned, preset);
-  const wanted = to === null ? null : nodesNeededBy(plan, to, preset);
-  for (const node of plan.nodes) {
-    if (node.host !== null || preset.has(node.ordinal)) continue;
-    const isRunning = (reachable?.has(node.ordinal) ?? true) && (wanted?.has(node.ordinal) ?? true);
-    if (!isRunning) preset.set(node.ordinal, { status: "skipped", result: "{}", why: "excluded" });
-  }
-  const run = plan.nodes.filter((node) => node.host === null && !preset.has(node.ordinal)).map((node) => node.ordinal);
-  reportMissingResults(plan, run, preset, problems);
-  return { given: Object.fromEntries(preset), run, problems };
-}
+export const planStart = (plan: Plan, options: StartOptions): StartPlan => new StartPlanner(plan, options).plan();
 
-function readPins(plan: Plan, pins: Readonly<Record<string, unknown>>, problems: StartProblem[]): Map<number, PresetNode> {
-  const pinned = new Map<number, PresetNode>();
-  for (const [id, results] of Object.entries(pins)) {
-    const node = findTopLevelNode(plan, id, "pins", problems);
-    if (node === null) continue;
+class StartPlanner {
+  readonly #plan: Plan;
+  readonly #options: StartOptions;
+  readonly #problems: StartProblem[] = [];
+  readonly #preset = new Map<number, PresetNode>();
+
+  constructor(plan: Plan, options: StartOptions) {
+    this.#plan = plan;
+    this.#options = options;
+  }
+
+  plan(): StartPlan {
+    const { pins = {}, from: fromId, to: toId } = this.#options;
+    for (const [id, results] of Object.entries(pins)) this.#addPin(id, results);
+    const pinned = new Set(this.#preset.keys());
+    const from = this.#findTopLevelNode(fromId, "from");
+    const to = this.#findTopLevelNode(toId, "to");
+    if (from !== null && pinned.has(from.ordinal))
+      this.#report("from", from.id, `node ${from.id} is pinned, so the run cannot start there; remove the pin`);
+    const reachable = from === null ? null : this.#nodesAfter([from.ordinal]);
+    if (reachable !== null && to !== null && !reachable.has(to.ordinal))
+      this.#report("to", to.id, `node ${to.id} is not behind node ${fromId}; nothing would run`);
+    this.#addReusedResults(reachable, pinned);
+    const wanted = to === null ? null : this.#nodesNeededBy(to);
+    for (const { ordinal } of this.#nodesWithoutResults())
+      if (reachable?.has(ordinal) === false || wanted?.has(ordinal) === false)
+        this.#preset.set(ordinal, { status: "skipped", result: "{}", why: "excluded" });
+    const run = this.#nodesWithoutResults().map((node) => node.ordinal);
+    this.#reportMissingResults(run);
+    return { given: Object.fromEntries(this.#preset), run, problems: this.#problems };
+  }
+
+  #report(field: StartProblem["field"], node: string, message: string): void {
+    this.#problems.push({ field, node, message });
+  }
+
+  #nodesWithoutResults(): PlanNode[] {
+    return this.#plan.nodes.filter((node) => node.host === null && !this.#preset.has(node.ordinal));
+  }
+
+  #addPin(id: string, results: unknown): void {
+    const node = this.#findTopLevelNode(id, "pins");
+    if (node === null) return;
     const wrong = isObject(results)
       ? findResultsProblem(node, results)?.message
       : `the pin of node ${id} must be an object of results`;
-    if (wrong !== undefined) problems.push({ field: "pins", node: id, message: wrong });
-    pinned.set(node.ordinal, { status: "succeeded", result: JSON.stringify(results ?? {}), why: "pin" });
+    if (wrong !== undefined) this.#report("pins", id, wrong);
+    this.#preset.set(node.ordinal, { status: "succeeded", result: JSON.stringify(results ?? {}), why: "pin" });
   }
-  return pinned;
-}
 
-function findTopLevelNode(
-  plan: Plan,
-  id: string | undefined,
-  field: StartProblem["field"],
-  problems: StartProblem[],
-): PlanNode | null {
-  if (id === undefined) return null;
-  const node = plan.nodes.find((one) => one.id === id);
-  if (node === undefined) problems.push({ field, node: id, message: `there is no node ${id} at the top level of this workflow` });
-  else if (node.host !== null)
-    problems.push({
+  #findTopLevelNode(id: string | undefined, field: StartProblem["field"]): PlanNode | null {
+    if (id === undefined) return null;
+    const node = this.#plan.nodes.find((one) => one.id === id);
+    if (node?.host === null) return node;
+    const host = this.#plan.nodes[node?.host ?? -1];
+    this.#report(
       field,
-      node: id,
-      message: `node ${id} is a middleware and runs with its host ${plan.nodes[node.host]?.id}; name that one`,
-    });
-  return node === undefined || node.host !== null ? null : node;
-}
-
-/** Results of another run are reused if no predecessor runs again or is pinned, or if the run starts after them. */
-function addReusedResults(
-  plan: Plan,
-  reuse: StartOptions["reuse"],
-  reachable: ReadonlySet<number> | null,
-  pinned: ReadonlyMap<number, PresetNode>,
-  preset: Map<number, PresetNode>,
-): void {
-  if (reuse === undefined) return;
-  const rerun = reachable ?? reachableFrom(nodesToRunAgain(plan, reuse, pinned), (ordinal) => plan.nodes[ordinal]?.after ?? []);
-  for (const node of plan.nodes) {
-    if (node.host !== null || preset.has(node.ordinal) || rerun.has(node.ordinal)) continue;
-    const reused = reuse(node.id);
-    if (reused === null) continue;
-    const { result, params, status = "succeeded" } = reused;
-    preset.set(node.ordinal, { status, result, ...(params !== undefined && { params }), why: "reuse" });
+      id,
+      node === undefined
+        ? `there is no node ${id} at the top level of this workflow`
+        : `node ${id} is a middleware and runs with its host ${host?.id}; name that one`,
+    );
+    return null;
   }
-}
 
-/** Without a beginning: nodes with nothing to take over, and those that follow a pin, whose value may be another than it was. */
-function nodesToRunAgain(
-  plan: Plan,
-  reuse: (node: string) => ReusedResult | null,
-  pinned: ReadonlyMap<number, PresetNode>,
-): number[] {
-  return plan.nodes
-    .filter((node) => node.host === null)
-    .filter((node) => node.before.some((before) => pinned.has(before)) || (!pinned.has(node.ordinal) && reuse(node.id) === null))
-    .map((node) => node.ordinal);
-}
+  /** Results of another run are reused if no predecessor runs again or is pinned, or if the run starts after them. */
+  #addReusedResults(reachable: ReadonlySet<number> | null, pinned: ReadonlySet<number>): void {
+    const { reuse } = this.#options;
+    if (reuse === undefined) return;
+    // Without a beginning: nodes with nothing to take over, and those that follow a pin, whose value may be another than it was.
+    const runsAgain = (node: PlanNode): boolean =>
+      node.before.some((before) => pinned.has(before)) || (!pinned.has(node.ordinal) && reuse(node.id) === null);
+    const topLevel = this.#plan.nodes.filter((node) => node.host === null);
+    const rerun = reachable ?? this.#nodesAfter(topLevel.filter(runsAgain).map((node) => node.ordinal));
+    for (const node of this.#nodesWithoutResults()) {
+      const reused = rerun.has(node.ordinal) ? null : reuse(node.id);
+      if (reused === null) continue;
+      const { result, params, status = "succeeded" } = reused;
+      this.#preset.set(node.ordinal, { status, result, ...(params !== undefined && { params }), why: "reuse" });
+    }
+  }
 
-/** Walks back from a node to the nodes with given results; what lies before those is not needed. */
-function nodesNeededBy(plan: Plan, to: PlanNode, preset: ReadonlyMap<number, PresetNode>): ReadonlySet<number> {
-  return reachableFrom([to.ordinal], (ordinal) => (preset.has(ordinal) ? [] : (plan.nodes[ordinal]?.before ?? [])));
+  /** These nodes and all behind them. */
+  #nodesAfter(start: readonly number[]): Set<number> {
+    return reachableFrom(start, (ordinal) => this.#plan.nodes[ordinal]?.after ?? []);
+  }
+
+  /** Walks back from a node to the nodes with given results; what lies before those is not needed. */
+  #nodesNeededBy(to: PlanNode): Set<number> {
+    return reachableFrom([to.ordinal], (ordinal) => (this.#preset.has(ordinal) ? [] : (this.#plan.nodes[ordinal]?.before ?? [])));
+  }
+
+  #reportMissingResults(run: readonly number[]): void {
+    const { nodes } = this.#plan;
+    const reported = new Set<number>();
+    for (const ordinal of run)
+      for (const before of nodes[ordinal]?.before ?? []) {
+        if (this.#preset.get(before)?.why !== "excluded" || reported.has(before)) continue;
+        reported.add(before);
+        const { id = "", label = "" } = nodes[before] ?? {};
+        const message = `node ${id} (${label}) does not run and has no results to take over, but node ${nodes[ordinal]?.id} needs it; pin it or begin there`;
+        this.#report("reuse", id, message);
+      }
+  }
 }
 
 function reachableFrom(start: readonly number[], next: (ordinal: number) => readonly number[]): Set<number> {
@@ -150,21 +160,4 @@ function reachableFrom(start: readonly number[], next: (ordinal: number) => read
     open.push(...next(ordinal));
   }
   return found;
-}
-
-function reportMissingResults(
-  plan: Plan,
-  run: readonly number[],
-  preset: ReadonlyMap<number, PresetNode>,
-  problems: StartProblem[],
-): void {
-  const reported = new Set<number>();
-  for (const ordinal of run)
-    for (const before of plan.nodes[ordinal]?.before ?? []) {
-      if (preset.get(before)?.why !== "excluded" || reported.has(before)) continue;
-      reported.add(before);
-      const { id = "", label = "" } = plan.nodes[before] ?? {};
-      const message = `node ${id} (${label}) does not run and has no results to take over, but node ${plan.nodes[ordinal]?.id} needs it; pin it or begin there`;
-      problems.push({ field: "reuse", node: id, message });
-    }
 }

@@ -34,10 +34,7 @@ export function compilePlan(workflow: Workflow): Plan {
 export const defaultsStepsMax = 500_000;
 
 /** Inputs and outputs of a container that come from bound ports, in addition to the authored ones. */
-interface CrossingPorts {
-  readonly inputs: IterationInput[];
-  readonly outputs: IterationOutput[];
-}
+type CrossingPorts = Record<"inputs", IterationInput[]> & Record<"outputs", IterationOutput[]>;
 
 class PlanCompiler {
   readonly #workflowIndex: WorkflowIndex;
@@ -94,7 +91,10 @@ class PlanCompiler {
     const settings = entry.container;
     if (settings === null) return null;
     const graph = this.#workflowIndex.subgraphs.get(settings.subgraph);
-    const ordinalOf = (id: string) => graph?.byId.get(id)?.ordinal;
+    const withOrdinal = <Port extends { readonly node: string }>(port: Port) => {
+      const inner = graph?.byId.get(port.node);
+      return inner === undefined ? [] : [{ ...port, node: inner.ordinal }];
+    };
     const crossing = this.#crossingPorts.get(entry);
     return {
       subgraph: settings.subgraph,
@@ -102,20 +102,8 @@ class PlanCompiler {
       loop: settings.loop,
       retry: settings.retry,
       timeoutMs: settings.timeoutMs,
-      inputs: [
-        ...settings.inputs.flatMap(({ from, node: id, to }): IterationInput[] => {
-          const node = ordinalOf(id);
-          return node === undefined ? [] : [{ from, node, to }];
-        }),
-        ...(crossing?.inputs ?? []),
-      ],
-      outputs: [
-        ...settings.outputs.flatMap(({ node: id, from, to }): IterationOutput[] => {
-          const node = ordinalOf(id);
-          return node === undefined ? [] : [{ node, from, to }];
-        }),
-        ...(crossing?.outputs ?? []),
-      ],
+      inputs: [...settings.inputs.flatMap(withOrdinal), ...(crossing?.inputs ?? [])],
+      outputs: [...settings.outputs.flatMap(withOrdinal), ...(crossing?.outputs ?? [])],
     };
   }
 }
@@ -181,20 +169,23 @@ export function resolveParams(
   node: PlanNode,
   outcome: (ordinal: number) => NodeOutcome | null,
 ): Readonly<Record<string, unknown>> {
-  return applyInputs(node.params, node, outcome);
+  return copyValues(node.params, node.inputs, "source", outcome);
 }
 
-export function applyInputs(
+/** Writes values of ended nodes into a copy of `base`; a missing one writes nothing. `key` is the field with the ordinal of the node. */
+export function copyValues<Key extends "source" | "node">(
   base: unknown,
-  node: PlanNode,
+  transfers: readonly (Pick<EdgeInput, "from" | "to"> & Readonly<Record<Key, number>>)[],
+  key: Key,
   outcome: (ordinal: number) => NodeOutcome | null,
-): Readonly<Record<string, unknown>> {
-  let params = base;
-  for (const input of node.inputs) {
-    const source = outcome(input.source);
+): Record<string, unknown> {
+  let copy = base;
+  for (const transfer of transfers) {
+    const source = outcome(transfer[key]);
     if (source === null) continue;
-    const value = valueOrRemoteRefAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
-    if (value !== undefined) params = withValueAt(params, input.to, value);
+    const { root, steps } = transfer.from;
+    const value = valueOrRemoteRefAt(root === "results" ? source.results : source.params, steps);
+    if (value !== undefined) copy = withValueAt(copy, transfer.to, value);
   }
-  return isObject(params) ? params : {};
+  return isObject(copy) ? copy : {};
 }

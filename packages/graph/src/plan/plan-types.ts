@@ -1,10 +1,8 @@
 // A workflow as the engine runs it, as data: nodes by ordinal, who waits for whom, which values travel, what is inside a container.
 // Made by plan-compiler.ts.
 
-import type { Workflow } from "@astraflow/protocol";
+import type { NodePolicy } from "@astraflow/protocol";
 import type { BindingPath } from "../values/binding-path.ts";
-
-export type PlanPolicy = NonNullable<Workflow["nodes"][number]["policy"]>;
 
 /** One value carried into a node: from a finished node's parameters or results into this node's parameters. */
 export interface EdgeInput {
@@ -28,7 +26,7 @@ export interface PlanNode {
   readonly params: Readonly<Record<string, unknown>>;
   /** Authored results: used for keys that the node does not return. Usually absent. */
   readonly results?: Readonly<Record<string, unknown>>;
-  readonly policy: PlanPolicy;
+  readonly policy: NodePolicy;
   /** JSON Schemas; `true` where there is none. */
   readonly schema: { readonly parameters: unknown; readonly results: unknown };
   /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */

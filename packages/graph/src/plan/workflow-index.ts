@@ -1,6 +1,7 @@
 // Indexes the graphs of a workflow: the root and its subgraphs by name, their nodes by id, and containers by alias.
 
 import type { PortBinding, Workflow } from "@astraflow/protocol";
+import { compareVersions } from "../values/version-order.ts";
 import {
   type AuthoredNode,
   type ContainerProblem,
@@ -8,7 +9,6 @@ import {
   isContainer,
   readContainerSettings,
 } from "./container-settings.ts";
-import { minVersionHints } from "./version-hints.ts";
 
 /** A node's place in its plan: authored nodes first, in their order, then the middlewares of each, outermost first. */
 export interface NodeEntry {
@@ -95,6 +95,18 @@ function createNodeEntry(node: AuthoredNode, ordinal: number, host: number | nul
   // A middleware cannot be a container.
   const read = host === null && isContainer(node) ? readContainerSettings(node) : null;
   return { ordinal, node, host, chainIndex, container: read?.settings ?? null, containerProblems: read?.problems ?? [] };
+}
+
+/** `runtimes.*.workerHints`: the least version hinted at, by package; of several hints for one package the highest. */
+function minVersionHints(definition: Workflow): ReadonlyMap<string, string> {
+  const hints = new Map<string, string>();
+  for (const { workerHints } of Object.values(definition.runtimes ?? {})) {
+    if (workerHints?.package === undefined || workerHints.minVersion === undefined) continue;
+    const other = hints.get(workerHints.package);
+    if (other === undefined || compareVersions(other, workerHints.minVersion) < 0)
+      hints.set(workerHints.package, workerHints.minVersion);
+  }
+  return hints;
 }
 
 /** The least version that is enough for a node: as its policy says, else as its graph hints, else the workflow. Null: its own alone. */

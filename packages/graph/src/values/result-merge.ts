@@ -40,11 +40,12 @@ export function mergeResults(before: unknown, patch: unknown, limits: MergeLimit
 /** The changes of a patch without the value before it: each leaf, whether or not it makes a difference. */
 export function listPatchChanges(patch: unknown, limits: MergeLimits = defaultMergeLimits): readonly ResultPatchOperation[] {
   const changes: ResultPatchOperation[] = [];
-  return isObject(patch) && collectLeafChanges(patch, [], limits.depthMax, changes) ? changes : [];
+  return isObject(patch) && mergeObjects(null, patch, [], limits.depthMax, changes) !== null ? changes : [];
 }
 
+/** With null for the value before, which is not known: then every key that is removed counts as a change. */
 function mergeObjects(
-  before: Record<string, unknown>,
+  before: Record<string, unknown> | null,
   patch: Record<string, unknown>,
   at: readonly string[],
   depthLeft: number,
@@ -55,13 +56,13 @@ function mergeObjects(
   for (const [key, next] of Object.entries(patch)) {
     if (key === protoKey || next === undefined) continue;
     const path = [...at, key];
-    const current = Object.hasOwn(before, key) ? before[key] : undefined;
+    const current = before !== null && Object.hasOwn(before, key) ? before[key] : undefined;
     if (next === null) {
-      if (current !== undefined) changes.push({ op: "remove", path: toJsonPointer(path) });
+      if (before === null || current !== undefined) changes.push({ op: "remove", path: toJsonPointer(path) });
       delete value[key];
     } else if (isObject(next)) {
       const count = changes.length;
-      const inner = mergeObjects(isObject(current) ? current : {}, next, path, depthLeft - 1, changes);
+      const inner = mergeObjects(isObject(current) ? current : before && {}, next, path, depthLeft - 1, changes);
       if (inner === null) return null;
       // A key that held no object gets one, even an empty one; the changes inside imply it where there are any.
       if (!isObject(current) && changes.length === count) changes.push({ op: "replace", path: toJsonPointer(path), value: {} });
@@ -76,30 +77,8 @@ function mergeObjects(
   return value;
 }
 
-function collectLeafChanges(
-  patch: Record<string, unknown>,
-  at: readonly string[],
-  depthLeft: number,
-  changes: ResultPatchOperation[],
-): boolean {
-  if (depthLeft <= 0) return false;
-  for (const [key, next] of Object.entries(patch)) {
-    if (key === protoKey || next === undefined) continue;
-    const path = [...at, key];
-    if (next === null) changes.push({ op: "remove", path: toJsonPointer(path) });
-    else if (isObject(next)) {
-      if (!hasFields(next)) changes.push({ op: "replace", path: toJsonPointer(path), value: {} });
-      else if (!collectLeafChanges(next, path, depthLeft - 1, changes)) return false;
-    } else changes.push({ op: "replace", path: toJsonPointer(path), value: next });
-  }
-  return true;
-}
-
 /** The one key whose assignment would change an object's prototype. */
 const protoKey = "__proto__";
-
-const hasFields = (patch: Record<string, unknown>): boolean =>
-  Object.entries(patch).some(([key, value]) => value !== undefined && key !== protoKey);
 
 const tooDeep = Symbol("too deep");
 
