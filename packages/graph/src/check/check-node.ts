@@ -1,13 +1,7 @@
 // Checks one node by itself: its ports, its role, and the settings of a container.
 
 import { isContainer } from "../plan/container-settings.ts";
-import {
-  definitionPathOf,
-  type IndexedGraph,
-  type NodeEntry,
-  parseBindingScope,
-  type WorkflowIndex,
-} from "../plan/workflow-index.ts";
+import { type IndexedGraph, type NodeEntry, parseBindingScope, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { parseBindingPath } from "../values/binding-path.ts";
 import type { ProblemList } from "./problem-list.ts";
 
@@ -16,11 +10,10 @@ export function checkPorts(graph: IndexedGraph, entry: NodeEntry, problems: Prob
   for (const side of ["inputPorts", "outputPorts"] as const) {
     const keys = new Set<string>();
     for (const [index, port] of (node.ui?.[side] ?? []).entries()) {
-      const at = [...definitionPathOf(entry), "ui", side, index];
       const path = parseBindingPath(port.binding.path);
       const scope = parseBindingScope(port.binding);
       const report = (field: string[], what: string) =>
-        problems.error(graph, [...at, ...field], `node ${node.id}, port ${port.key}: ${what}`, node.id);
+        problems.nodeError(graph, entry, ["ui", side, index, ...field], `node ${node.id}, port ${port.key}: ${what}`);
       if (typeof path === "string") report(["binding", "path"], path);
       if (typeof scope === "string") report(["binding", port.binding.scope === undefined ? "prefix" : "scope"], scope);
       if (keys.has(port.key)) report(["key"], "another port on the same side has this key");
@@ -32,26 +25,18 @@ export function checkPorts(graph: IndexedGraph, entry: NodeEntry, problems: Prob
 export function checkRole(graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
   const { node } = entry;
   if (entry.host === null && node.role === "middleware")
-    problems.error(graph, [...definitionPathOf(entry), "role"], `node ${node.id} is a middleware; put it around a node`, node.id);
+    problems.nodeError(graph, entry, ["role"], `node ${node.id} is a middleware; put it around a node`);
   if (entry.host !== null && isContainer(node))
-    problems.error(
-      graph,
-      [...definitionPathOf(entry), "type"],
-      `middleware ${node.id} is a container, which cannot wrap a node`,
-      node.id,
-    );
+    problems.nodeError(graph, entry, ["type"], `middleware ${node.id} is a container, which cannot wrap a node`);
 }
 
 export function checkContainer(workflowIndex: WorkflowIndex, graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
   const { node, container: settings, containerProblems } = entry;
   if (settings === null) return;
-  const report = (at: readonly (string | number)[], what: string) =>
-    problems.error(
-      graph,
-      [...definitionPathOf(entry), "parameters", "__container", ...at],
-      `node ${node.id}: ${["__container", ...at].join(".")} ${what}`,
-      node.id,
-    );
+  const report = (at: readonly (string | number)[], what: string) => {
+    const message = `node ${node.id}: ${["__container", ...at].join(".")} ${what}`;
+    problems.nodeError(graph, entry, ["parameters", "__container", ...at], message);
+  };
   for (const { at, message } of containerProblems) report(at, message);
   if (settings.subgraph === "") return;
   const subgraph = workflowIndex.subgraphs.get(settings.subgraph);

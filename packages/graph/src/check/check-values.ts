@@ -4,7 +4,7 @@
 import type { ResolvedEdge, ResolvedEdges } from "../plan/edge-resolution.ts";
 import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";
 import { defaultsStepsMax } from "../plan/plan-compiler.ts";
-import { definitionPathOf, type IndexedGraph, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
+import { type IndexedGraph, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { findIgnoredRules } from "../schema/ignored-rules.ts";
 import { allowedTypesOf, findSubschema } from "../schema/schema-lookup.ts";
 import type { StepBudget } from "../schema/validator.ts";
@@ -37,7 +37,7 @@ function checkDefaults(resolvedEdges: ResolvedEdges, problems: ProblemList): voi
       withDefaults(entry.node.schema?.parameters, entry.node.parameters ?? {}, budget);
       if (budget.stepsLeft > 0) continue;
       const message = `node ${entry.node.id}: the schemas of the workflow up to this one have too many defaults to fill in; make them simpler`;
-      problems.error(graph, [...definitionPathOf(entry), "schema", "parameters"], message, entry.node.id);
+      problems.nodeError(graph, entry, ["schema", "parameters"], message);
       return;
     }
 }
@@ -50,7 +50,7 @@ export function warnOfIgnoredRules(graph: IndexedGraph, budget: StepBudget, prob
       if (!isObject(schema)) continue;
       for (const { at, message } of findIgnoredRules(schema, budget)) {
         const sentence = `node ${entry.node.id} (${entry.node.label}): its schema of ${root} ${message}`;
-        problems.warning(graph, [...definitionPathOf(entry), "schema", root, ...at], sentence, entry.node.id);
+        problems.nodeWarning(graph, entry, ["schema", root, ...at], sentence);
       }
     }
 }
@@ -88,7 +88,7 @@ function checkAuthoredParameters(
     if (problem === null) continue;
     const field = `parameters${problem.path.replaceAll("/", ".")}`;
     const message = `node ${entry.node.id} (${entry.node.label}): ${field} ${problem.message}`;
-    problems.error(graph, [...definitionPathOf(entry), "parameters", ...parseJsonPointer(problem.path)], message, entry.node.id);
+    problems.nodeError(graph, entry, ["parameters", ...parseJsonPointer(problem.path)], message);
     if (budget.stepsLeft < 0) return;
   }
 }

@@ -3,22 +3,10 @@
 
 import { limits, type Workflow } from "@astraflow/protocol";
 import { type ResolvedEdge, resolveAllEdges } from "../plan/edge-resolution.ts";
-import {
-  definitionPathOf,
-  type IndexedGraph,
-  indexWorkflow,
-  type NodeEntry,
-  type WorkflowIndex,
-} from "../plan/workflow-index.ts";
+import { type IndexedGraph, indexWorkflow, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { checkContainer, checkPorts, checkRole } from "./check-node.ts";
 import { checkValues, collectFedKeys, warnOfIgnoredRules } from "./check-values.ts";
-import { findCycle } from "./cycle-detection.ts";
-import {
-  checkAgainstCatalogue,
-  type PackageCatalogue,
-  startCatalogueCheck,
-  type WorkflowCheckOptions,
-} from "./package-catalogue.ts";
+import { CatalogueCheck, type PackageCatalogue, type WorkflowCheckOptions } from "./package-catalogue.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
 /** Nodes of a plan with every container opened once. */
@@ -36,29 +24,25 @@ export function checkWorkflow(
   const workflowIndex = indexWorkflow(workflow);
   const problems = new ProblemList();
   const resolvedEdges = resolveAllEdges(workflowIndex);
-  checkSubgraphIds(workflow, workflowIndex, problems);
+  checkUniqueIds(workflowIndex.root, "subgraphs", problems);
   for (const graph of workflowIndex.graphs) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
   checkNesting(workflowIndex, problems);
   checkValues(resolvedEdges, collectFedKeys(workflowIndex, resolvedEdges), problems);
   if (catalogue === undefined) return problems.list;
-  const catalogueCheck = startCatalogueCheck(workflowIndex, catalogue, problems, options);
+  const catalogueCheck = new CatalogueCheck(workflowIndex, catalogue, problems, options);
   const budget = { stepsLeft: schemaStepsMax };
   for (const graph of workflowIndex.graphs) {
-    checkAgainstCatalogue(catalogueCheck, graph);
+    catalogueCheck.checkGraph(graph);
     warnOfIgnoredRules(graph, budget, problems);
   }
   return problems.list;
 }
 
-function checkSubgraphIds(workflow: Workflow, workflowIndex: WorkflowIndex, problems: ProblemList): void {
+/** Of subgraphs or edges. */
+function checkUniqueIds(graph: IndexedGraph, list: "subgraphs" | "edges", problems: ProblemList): void {
   const seen = new Set<string>();
-  for (const [index, { id }] of (workflow.subgraphs ?? []).entries()) {
-    if (seen.has(id))
-      problems.error(
-        workflowIndex.root,
-        ["subgraphs", index, "id"],
-        `two subgraphs share the id ${id}; give one of them its own`,
-      );
+  for (const [index, { id }] of (graph.definition[list] ?? []).entries()) {
+    if (seen.has(id)) problems.error(graph, [list, index, "id"], `two ${list} share the id ${id}; give one of them its own`);
     seen.add(id);
   }
 }
@@ -71,17 +55,12 @@ function checkGraph(
 ): void {
   for (const entry of graph.entries) {
     const first = graph.byId.get(entry.node.id);
-    if (first !== undefined && first !== entry)
-      problems.error(graph, [...definitionPathOf(entry), "id"], duplicateIdMessage(first, entry), entry.node.id);
+    if (first !== undefined && first !== entry) problems.nodeError(graph, entry, ["id"], duplicateIdMessage(first, entry));
     checkPorts(graph, entry, problems);
     checkRole(graph, entry, problems);
     checkContainer(workflowIndex, graph, entry, problems);
   }
-  const edges = new Set<string>();
-  for (const [index, { id }] of graph.definition.edges.entries()) {
-    if (edges.has(id)) problems.error(graph, ["edges", index, "id"], `two edges share the id ${id}; give one of them its own`);
-    edges.add(id);
-  }
+  checkUniqueIds(graph, "edges", problems);
   for (const edge of resolvedEdges) for (const { at, node, message } of edge.problems) problems.error(graph, at, message, node);
   const cycle = findCycle(
     graph.entries.length,
@@ -124,28 +103,18 @@ function checkNesting(workflowIndex: WorkflowIndex, problems: ProblemList): void
       throw new Error(`subgraph ${first} is on a cycle and has no container for ${second}`);
     const way = formatCycle(cycle.map((number) => names[number] ?? ""));
     const message = `node ${entry.node.id} makes subgraph ${first} contain itself: ${way}; point it to another subgraph`;
-    problems.error(graph, [...definitionPathOf(entry), "parameters", "__container", "subgraphId"], message, entry.node.id);
+    problems.nodeError(graph, entry, ["parameters", "__container", "subgraphId"], message);
     return; // sizes have no meaning then
   }
   const { nodes, depth } = expandedSizeOf(workflowIndex, workflowIndex.root, new Map());
-  if (depth > limits.subgraphDepthMax)
-    problems.error(
-      workflowIndex.root,
-      ["subgraphs"],
-      `containers nest ${depth} deep; at most ${limits.subgraphDepthMax} is allowed`,
-    );
-  if (nodes > planNodesMax)
-    problems.error(
-      workflowIndex.root,
-      ["nodes"],
-      `the workflow has ${nodes} nodes with its containers opened; at most ${planNodesMax} are allowed`,
-    );
+  const { root } = workflowIndex;
+  const tooDeep = `containers nest ${depth} deep; at most ${limits.subgraphDepthMax} is allowed`;
+  const tooMany = `the workflow has ${nodes} nodes with its containers opened; at most ${planNodesMax} are allowed`;
+  if (depth > limits.subgraphDepthMax) problems.error(root, ["subgraphs"], tooDeep);
+  if (nodes > planNodesMax) problems.error(root, ["nodes"], tooMany);
 }
 
-interface ExpandedSize {
-  readonly nodes: number;
-  readonly depth: number;
-}
+type ExpandedSize = Readonly<Record<"nodes" | "depth", number>>;
 
 /** Only for graphs that do not contain themselves. */
 function expandedSizeOf(workflowIndex: WorkflowIndex, graph: IndexedGraph, known: Map<IndexedGraph, ExpandedSize>): ExpandedSize {
@@ -163,4 +132,34 @@ function expandedSizeOf(workflowIndex: WorkflowIndex, graph: IndexedGraph, known
   const size = { nodes, depth };
   known.set(graph, size);
   return size;
+}
+
+/**
+ * Numbers on a cycle in their order, the first repeated at the end; null when the pairs have an order. Does not recurse: a chain may be as
+ * long as a workflow.
+ */
+function findCycle(count: number, pairs: readonly (readonly [number, number])[]): number[] | null {
+  const after: number[][] = Array.from({ length: count }, () => []);
+  const before: number[][] = Array.from({ length: count }, () => []);
+  const incoming = Array.from({ length: count }, () => 0);
+  for (const [source, target] of pairs) {
+    after[source]?.push(target);
+    before[target]?.push(source);
+    incoming[target] = (incoming[target] ?? 0) + 1;
+  }
+  const ready = incoming.flatMap((incomingCount, number) => (incomingCount === 0 ? [number] : []));
+  for (let number = ready.pop(); number !== undefined; number = ready.pop())
+    for (const next of after[number] ?? []) {
+      incoming[next] = (incoming[next] ?? 0) - 1;
+      if (incoming[next] === 0) ready.push(next);
+    }
+  let at = incoming.findIndex((incomingCount) => incomingCount > 0);
+  if (at < 0) return null;
+  // Every number left over has a predecessor left over: walking back must come around.
+  const walked = new Map<number, number>();
+  while (!walked.has(at)) {
+    walked.set(at, walked.size);
+    at = before[at]?.find((number) => (incoming[number] ?? 0) > 0) ?? at;
+  }
+  return [...[...walked.keys()].slice(walked.get(at)), at].reverse();
 }

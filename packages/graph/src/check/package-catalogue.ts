@@ -1,16 +1,9 @@
 // A workflow against the catalogue of packages: what is not there is named, and what the author left out is filled in from it.
 // Where the catalogue comes from is the caller's.
 
-import { closestMatch, type Middleware, type NodeUi, type Workflow, type WorkflowNode } from "@astraflow/protocol";
+import { closestMatch, type NodeUi, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
-import {
-  definitionPathOf,
-  type IndexedGraph,
-  indexWorkflow,
-  minVersionFor,
-  type NodeEntry,
-  type WorkflowIndex,
-} from "../plan/workflow-index.ts";
+import { type IndexedGraph, indexWorkflow, minVersionFor, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { compareVersions } from "../values/version-order.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
@@ -44,33 +37,93 @@ const shownCharsMax = 80;
 /** The scheduler runs these itself, whatever package they name. */
 const isBuiltInNode = (node: AuthoredNode): boolean => node.type === "workflow.container";
 
-/** One look at a workflow: what it is held against, and where what is wrong is written. */
-interface CatalogueCheck {
-  readonly workflowIndex: WorkflowIndex;
-  readonly catalogue: PackageCatalogue;
-  readonly problems: ProblemList;
-  readonly allowUnknown: boolean;
-  /** By unknown name, the known one that was perhaps meant; null: none is alike, or enough were looked for. */
-  readonly suggestions: Map<string, string | null>;
+/** Checks the nodes of one workflow against a catalogue. */
+export class CatalogueCheck {
+  readonly #index: WorkflowIndex;
+  readonly #catalogue: PackageCatalogue;
+  readonly #problems: ProblemList;
+  readonly #allowsUnknown: boolean;
+  /** By unknown name, the known one that was perhaps meant; null: none is alike. */
+  readonly #suggestions = new Map<string, string | null>();
+
+  constructor(index: WorkflowIndex, catalogue: PackageCatalogue, problems: ProblemList, options: WorkflowCheckOptions) {
+    this.#index = index;
+    this.#catalogue = catalogue;
+    this.#problems = problems;
+    this.#allowsUnknown = options.allowUnknown ?? false;
+  }
+
+  checkGraph(graph: IndexedGraph): void {
+    for (const entry of graph.entries)
+      if (!isBuiltInNode(entry.node) && this.#isPackageKnown(graph, entry)) this.#checkNodeType(graph, entry);
+  }
+
+  checkPackages(): void {
+    for (const graph of this.#index.graphs)
+      for (const entry of graph.entries) if (!isBuiltInNode(entry.node)) this.#isPackageKnown(graph, entry);
+  }
+
+  /** False where the package has no manifest that the node could be held against; what that means is reported. */
+  #isPackageKnown(graph: IndexedGraph, entry: NodeEntry): boolean {
+    const { id, package: wanted } = entry.node;
+    if (this.#catalogue.versions(wanted.name).length > 0) return true;
+    const at = ["package", "name"];
+    const name = truncateName(wanted.name);
+    if (this.#catalogue.isListed(wanted.name)) this.#problems.nodeWarning(graph, entry, at, missingManifestMessage(id, name));
+    else if (this.#allowsUnknown || this.#catalogue.names.length === 0) {
+      const message = `node ${id}: no worker has registered package ${name} yet; the node waits until one does`;
+      this.#problems.nodeWarning(graph, entry, at, message);
+    } else {
+      const suggestion = this.#suggestPackage(wanted.name);
+      const hint = suggestion === null ? "" : ` (did you mean ${truncateName(suggestion)}?)`;
+      const remedy = "start a worker that has it, or send allowUnknown: true and the node waits for one";
+      this.#problems.nodeError(graph, entry, at, `node ${id}: no worker has registered package ${name}${hint}; ${remedy}`);
+    }
+    return false;
+  }
+
+  #suggestPackage(name: string): string | null {
+    const { lookupsMax, namesMax, charsMax } = suggestionLimits;
+    const found = this.#suggestions.get(name);
+    if (found !== undefined) return found;
+    if (name.length > charsMax || this.#suggestions.size >= lookupsMax) return null;
+    const candidates = this.#catalogue.names.slice(0, namesMax).filter((one) => one.length <= charsMax);
+    const closest = closestMatch(name, candidates);
+    this.#suggestions.set(name, closest);
+    return closest;
+  }
+
+  #checkNodeType(graph: IndexedGraph, entry: NodeEntry): void {
+    const { node } = entry;
+    const { name, version } = node.package;
+    const report = (at: readonly string[], message: string) => this.#problems.nodeError(graph, entry, at, message);
+    const known = this.#catalogue.versions(name);
+    if (!known.includes(version) && this.#catalogue.isListed(name, version)) {
+      const message = missingManifestMessage(node.id, `${truncateName(name)} ${version}`);
+      return this.#problems.nodeWarning(graph, entry, ["package", "version"], message);
+    }
+    const used = usableVersion(version, minVersionFor(this.#index, graph, node), known);
+    if (used === null) {
+      const versions = formatVersions([...known].sort(compareVersions));
+      return report(["package", "version"], `node ${node.id}: package ${name} has no version ${version}; it has ${versions}`);
+    }
+    const found = this.#catalogue.node(name, used, node.type);
+    if (found === null) return report(["type"], `node ${node.id}: package ${name} ${used} has no node type ${node.type}`);
+    const isMiddleware = entry.host !== null;
+    if (isMiddleware && found.role !== "middleware")
+      report(["type"], `middleware ${node.id}: ${node.type} is not a middleware and cannot wrap a node`);
+    else if (!isMiddleware && found.role === "middleware")
+      report(["type"], `node ${node.id}: ${node.type} is a middleware; put it around a node`);
+    else if (!isMiddleware && isContainer(node) !== (found.role === "container")) {
+      const what = found.role === "container" ? "a container" : "no container";
+      report(["role"], `node ${node.id}: ${node.type} is ${what}; give it the role ${found.role ?? "node"}`);
+    }
+  }
 }
 
-export const startCatalogueCheck = (
-  workflowIndex: WorkflowIndex,
-  catalogue: PackageCatalogue,
-  problems: ProblemList,
-  options: WorkflowCheckOptions,
-): CatalogueCheck => ({
-  workflowIndex,
-  catalogue,
-  problems,
-  allowUnknown: options.allowUnknown ?? false,
-  suggestions: new Map(),
-});
-
-export function checkAgainstCatalogue(check: CatalogueCheck, graph: IndexedGraph): void {
-  for (const entry of graph.entries)
-    if (!isBuiltInNode(entry.node) && checkPackageKnown(check, graph, entry)) checkNodeType(check, graph, entry);
-}
+const truncateName = (name: string): string => (name.length > shownCharsMax ? `${name.slice(0, shownCharsMax)}…` : name);
+const missingManifestMessage = (id: string, what: string): string =>
+  `node ${id}: no worker has sent a manifest of package ${what}, so the node is not checked`;
 
 /** Checks only whether the packages of a workflow are known: the rest was checked when it was published. */
 export function checkPackages(
@@ -78,79 +131,9 @@ export function checkPackages(
   catalogue: PackageCatalogue,
   options: WorkflowCheckOptions = {},
 ): GraphProblem[] {
-  const workflowIndex = indexWorkflow(workflow);
-  const check = startCatalogueCheck(workflowIndex, catalogue, new ProblemList(), options);
-  for (const graph of workflowIndex.graphs)
-    for (const entry of graph.entries) if (!isBuiltInNode(entry.node)) checkPackageKnown(check, graph, entry);
-  return check.problems.list;
-}
-
-/** False where the package has no manifest that the node could be held against; what that means is written down. */
-function checkPackageKnown(check: CatalogueCheck, graph: IndexedGraph, entry: NodeEntry): boolean {
-  const { catalogue, problems, allowUnknown } = check;
-  const { id, package: wantedPackage } = entry.node;
-  if (catalogue.versions(wantedPackage.name).length > 0) return true;
-  const at = [...definitionPathOf(entry), "package", "name"];
-  const name = truncateName(wantedPackage.name);
-  if (catalogue.isListed(wantedPackage.name))
-    problems.warning(graph, at, `node ${id}: no worker has sent a manifest of package ${name}, so the node is not checked`, id);
-  else if (allowUnknown || catalogue.names.length === 0)
-    problems.warning(graph, at, `node ${id}: no worker has registered package ${name} yet; the node waits until one does`, id);
-  else {
-    const suggestion = suggestPackage(check, wantedPackage.name);
-    const hint = suggestion === null ? "" : ` (did you mean ${truncateName(suggestion)}?)`;
-    const remedy = "start a worker that has it, or send allowUnknown: true and the node waits for one";
-    problems.error(graph, at, `node ${id}: no worker has registered package ${name}${hint}; ${remedy}`, id);
-  }
-  return false;
-}
-
-const truncateName = (name: string): string => (name.length > shownCharsMax ? `${name.slice(0, shownCharsMax)}…` : name);
-
-function suggestPackage({ catalogue, suggestions }: CatalogueCheck, name: string): string | null {
-  const { lookupsMax, namesMax, charsMax } = suggestionLimits;
-  const found = suggestions.get(name);
-  if (found !== undefined) return found;
-  if (name.length > charsMax || suggestions.size >= lookupsMax) return null;
-  const closest = closestMatch(
-    name,
-    catalogue.names.slice(0, namesMax).filter((one) => one.length <= charsMax),
-  );
-  suggestions.set(name, closest);
-  return closest;
-}
-
-function checkNodeType({ workflowIndex, catalogue, problems }: CatalogueCheck, graph: IndexedGraph, entry: NodeEntry): void {
-  const { node } = entry;
-  const { name, version } = node.package;
-  const at = definitionPathOf(entry);
-  const known = catalogue.versions(name);
-  if (!known.includes(version) && catalogue.isListed(name, version)) {
-    const message = `node ${node.id}: no worker has sent a manifest of package ${truncateName(name)} ${version}, so the node is not checked`;
-    problems.warning(graph, [...at, "package", "version"], message, node.id);
-    return;
-  }
-  const used = usableVersion(version, minVersionFor(workflowIndex, graph, node), known);
-  if (used === null) {
-    const message = `node ${node.id}: package ${name} has no version ${version}; it has ${formatVersions([...known].sort(compareVersions))}`;
-    problems.error(graph, [...at, "package", "version"], message, node.id);
-    return;
-  }
-  const found = catalogue.node(name, used, node.type);
-  if (found === null) {
-    problems.error(graph, [...at, "type"], `node ${node.id}: package ${name} ${used} has no node type ${node.type}`, node.id);
-    return;
-  }
-  const isMiddleware = entry.host !== null;
-  if (isMiddleware !== (found.role === "middleware")) {
-    const message = isMiddleware
-      ? `middleware ${node.id}: ${node.type} is not a middleware and cannot wrap a node`
-      : `node ${node.id}: ${node.type} is a middleware; put it around a node`;
-    problems.error(graph, [...at, "type"], message, node.id);
-  } else if (!isMiddleware && isContainer(node) !== (found.role === "container")) {
-    const message = `node ${node.id}: ${node.type} is ${found.role === "container" ? "a container" : "no container"}; give it the role ${found.role ?? "node"}`;
-    problems.error(graph, [...at, "role"], message, node.id);
-  }
+  const problems = new ProblemList();
+  new CatalogueCheck(indexWorkflow(workflow), catalogue, problems, options).checkPackages();
+  return problems.list;
 }
 
 const formatVersions = (versions: readonly string[]): string =>
@@ -165,22 +148,15 @@ function usableVersion(version: string, minVersion: string | null, known: readon
 
 /** The workflow with schemas, ports and roles of the catalogue where the author left them out: what runs then needs no catalogue. */
 export function resolveFromCatalogue(workflow: Workflow, catalogue: PackageCatalogue): Workflow {
-  return {
-    ...workflow,
-    nodes: workflow.nodes.map((node) => resolveNode(node, catalogue)),
-    ...(workflow.subgraphs !== undefined && {
-      subgraphs: workflow.subgraphs.map((subgraph) => ({
-        ...subgraph,
-        definition: resolveFromCatalogue(subgraph.definition, catalogue),
-      })),
-    }),
-  };
-}
-
-function resolveNode(node: WorkflowNode, catalogue: PackageCatalogue): WorkflowNode {
-  const resolved = fillNode(node, catalogue);
-  if (node.middlewares === undefined) return resolved;
-  return { ...resolved, middlewares: node.middlewares.map((middleware) => fillNode<Middleware>(middleware, catalogue)) };
+  const nodes = workflow.nodes.map((node): WorkflowNode => {
+    const middlewares = node.middlewares?.map((middleware) => fillNode(middleware, catalogue));
+    return { ...fillNode(node, catalogue), ...(middlewares !== undefined && { middlewares }) };
+  });
+  const subgraphs = workflow.subgraphs?.map((subgraph) => ({
+    ...subgraph,
+    definition: resolveFromCatalogue(subgraph.definition, catalogue),
+  }));
+  return { ...workflow, nodes, ...(subgraphs !== undefined && { subgraphs }) };
 }
 
 function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue): N {

@@ -1,6 +1,6 @@
 // What is wrong with a workflow, as a list that is added to while it is looked at.
 
-import type { IndexedGraph } from "../plan/workflow-index.ts";
+import { definitionPathOf, type IndexedGraph, type NodeEntry } from "../plan/workflow-index.ts";
 import { toJsonPointer } from "../values/binding-path.ts";
 
 export interface GraphProblem {
@@ -27,8 +27,13 @@ export class ProblemList {
     this.#add(graph, at, message, node, "error");
   }
 
-  warning(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null = null): void {
-    this.#add(graph, at, message, node, "warning");
+  /** `at` is a place in the node. */
+  nodeError(graph: IndexedGraph, entry: NodeEntry, at: DefinitionPath, message: string): void {
+    this.error(graph, [...definitionPathOf(entry), ...at], message, entry.node.id);
+  }
+
+  nodeWarning(graph: IndexedGraph, entry: NodeEntry, at: DefinitionPath, message: string): void {
+    this.#add(graph, [...definitionPathOf(entry), ...at], message, entry.node.id, "warning");
   }
 
   #add(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null, severity: GraphProblem["severity"]): void {
