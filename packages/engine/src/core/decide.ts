@@ -15,7 +15,6 @@ import { handleAcks, handleError, handleResult } from "./reports/acks-and-outcom
 import { handleFeedback } from "./reports/attempt-feedback.ts";
 import { handleNextRequest } from "./reports/next-requests.ts";
 import { enclosingPaths, isTopLevelNode, logicalPath, taskIdAt, taskPathOf } from "./rows/task-path.ts";
-import type { DecisionContext } from "./unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
 import { redactCommand } from "./workers/command-records.ts";
 import { enrolWorker } from "./workers/enrolment.ts";
@@ -28,7 +27,7 @@ import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame 
 
 interface CommandHandler<C extends Command> {
   /** `newRun` is the id chosen for a run that the command starts. */
-  decide(work: UnitOfWork, context: DecisionContext, command: C, newRun: RunId | null): AnswerBody | Fault;
+  decide(work: UnitOfWork, command: C, newRun: RunId | null): AnswerBody | Fault;
   /** Rows that the command is known to need; what it finds out later is loaded in another round. */
   rows(command: C, newRun: RunId | null): RowKey[];
   lists?(command: C): TaskListQuery[];
@@ -48,8 +47,8 @@ const commandRows = (tenant: string, worker: string, id: string | undefined): Ro
 
 const commandHandlers: CommandHandlers = {
   "run.start": {
-    decide: (work, context, command, newRun) =>
-      newRun === null ? fault("E.INTERNAL", "run.start without a run id") : startRun(work, context, command, newRun),
+    decide: (work, command, newRun) =>
+      newRun === null ? fault("E.INTERNAL", "run.start without a run id") : startRun(work, command, newRun),
     rows: ({ tenant, digest }, newRun) => [`workflow/${tenant}/${digest}`, ...(newRun === null ? [] : [runKey(newRun)])],
   },
   "run.cancel": { decide: cancelRun, rows: runRow, audit: (command) => runEntry(command, { reason: command.reason }) },
@@ -127,11 +126,11 @@ const commandHandlers: CommandHandlers = {
 /** The row of the table that belongs to a command; TypeScript cannot see that the two go together. */
 const handlerOf = (command: Command): CommandHandler<Command> => commandHandlers[command.type] as CommandHandler<Command>;
 
-export function decide(work: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
+export function decide(work: UnitOfWork, command: Command, newRun: RunId | null): AnswerBody | Fault {
   const handler = handlerOf(command);
   const entry = handler.audit?.(command) ?? null;
-  if (entry === null && idempotencyKeyOf(command) === null) return handler.decide(work, context, command, newRun);
-  const perform = () => handler.decide(work, context, command, newRun);
+  if (entry === null && idempotencyKeyOf(command) === null) return handler.decide(work, command, newRun);
+  const perform = () => handler.decide(work, command, newRun);
   return runOnce(work, command, () => {
     if (entry === null || !("by" in command)) return perform();
     const { tenant, by } = command;

@@ -42,28 +42,23 @@ export function rowsForTimers(context: DecisionContext, now: number): RowKey[] {
   return rows;
 }
 
-export function expireUnackedGrants(
-  work: UnitOfWork,
-  context: DecisionContext,
-  limits: ExpiryLimits,
-  isolate: IsolateFailure,
-): void {
-  const { ackDeadlineMs } = context.settings;
-  for (const timer of context.fleet.unackedGrants(work.now, ackDeadlineMs)) {
+export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isolate: IsolateFailure): void {
+  const { ackDeadlineMs } = work.settings;
+  for (const timer of work.fleet.unackedGrants(work.now, ackDeadlineMs)) {
     if (timer.at + ackDeadlineMs >= limits.reportsAppliedUntil) return;
-    if (context.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
+    if (work.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
     isolate(runOf(timer.task), () => {
       const task = work.task(timer.task);
       const run = task === null ? null : work.run(task.run);
-      const connected = context.fleet.workers.get(timer.worker);
+      const connected = work.fleet.workers.get(timer.worker);
       if (connected !== undefined && (task === null || task.phase !== "leased" || task.fence !== timer.fence))
         releaseStaleAttempt(work, connected, timer.task, timer.fence);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
         return;
       if (work.fleetChanges.some((change) => change.type === "ack" && change.task === timer.task && change.fence === timer.fence))
         return;
-      const name = context.fleet.workers.get(timer.worker)?.name ?? timer.worker;
-      takeBackAttempt(new RunProgress(work, context, run), task, {
+      const name = work.fleet.workers.get(timer.worker)?.name ?? timer.worker;
+      takeBackAttempt(new RunProgress(work, run), task, {
         unacked: true,
         code: "E.TIMEOUT",
         message: `worker ${name} did not ack within ${ackDeadlineMs} ms`,
@@ -73,9 +68,9 @@ export function expireUnackedGrants(
 }
 
 /** Stores the acks of attempts that last longer than a moment, so that a restart need not guess, and records that they run. */
-export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
-  for (const timer of context.fleet.unstoredAcks(work.now, context.settings.ackStoreMs)) {
-    if (context.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
+export function storeAcks(work: UnitOfWork, isolate: IsolateFailure): void {
+  for (const timer of work.fleet.unstoredAcks(work.now, work.settings.ackStoreMs)) {
+    if (work.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
     isolate(runOf(timer.task), () => {
       const task = work.task(timer.task);
       const run = task === null ? null : work.run(task.run);
@@ -89,12 +84,12 @@ export function storeAcks(work: UnitOfWork, context: DecisionContext, isolate: I
 }
 
 /** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: recorded once per change. The lease decides; this only shows. */
-export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
-  for (const connected of context.fleet.workers.values()) {
-    if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker)) continue;
+export function updateSessionLiveness(work: UnitOfWork, isolate: IsolateFailure): void {
+  for (const connected of work.fleet.workers.values()) {
+    if (work.fleet.pendingChanges.concernedWorkers.has(connected.worker)) continue;
     const seen = livenessAfter(
       work.now - connected.heartbeatAt,
-      workerTimings(context.settings, connected.tenant, connected.about.dialect).heartbeatMs,
+      workerTimings(work.settings, connected.tenant, connected.about.dialect).heartbeatMs,
     );
     if (seen === connected.liveness || seen === "fresh") continue;
     isolate(workerKey(connected.worker), () => {
@@ -106,52 +101,45 @@ export function updateSessionLiveness(work: UnitOfWork, context: DecisionContext
   }
 }
 
-export function expireDueRows(
-  work: UnitOfWork,
-  context: DecisionContext,
-  due: readonly Row[],
-  limits: ExpiryLimits,
-  isolate: IsolateFailure,
-): void {
+export function expireDueRows(work: UnitOfWork, due: readonly Row[], limits: ExpiryLimits, isolate: IsolateFailure): void {
   for (const row of due) {
     if ("due" in row && row.due !== null && row.due >= limits.reportsAppliedUntil) continue;
-    isolate(row.kind === "task" ? row.run : keyOf(row), () => expireRow(work, context, row, limits, isolate));
+    isolate(row.kind === "task" ? row.run : keyOf(row), () => expireRow(work, row, limits, isolate));
   }
 }
 
 /** Reads the row again: a command of this turn may have moved its deadline. */
-function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limits: ExpiryLimits, isolate: IsolateFailure): void {
+function expireRow(work: UnitOfWork, loaded: Row, limits: ExpiryLimits, isolate: IsolateFailure): void {
   switch (loaded.kind) {
     case "run": {
       const run = work.run(loaded.id);
       if (run === null || run.due === null || run.due > work.now) return;
-      if (run.phase === "ending") cancelOpenTasks(work, context, run);
-      else resumeRun(new RunProgress(work, context, run));
+      if (run.phase === "ending") cancelOpenTasks(work, run);
+      else resumeRun(new RunProgress(work, run));
       return;
     }
     case "task": {
       const task = work.task(loaded.id);
-      if (task !== null && task.due !== null && task.due <= work.now) expireTask(work, context, task);
+      if (task !== null && task.due !== null && task.due <= work.now) expireTask(work, task);
       return;
     }
     case "worker": {
       const worker = work.worker(loaded.id);
       if (worker === null || worker.due === null || worker.due > work.now) return;
-      const held = expireWorker(work, context, worker, limits.availableSince);
+      const held = expireWorker(work, worker, limits.availableSince);
       let moved = 0;
       for (const id of held)
         isolate(runOf(id), () => {
-          if (takeBackFromLostWorker(work, context, id, worker)) moved++;
+          if (takeBackFromLostWorker(work, id, worker)) moved++;
         });
       // All of them are in other hands or in quarantine: trying at once again would only spin.
       const lost = work.worker(worker.id);
-      if (held.length > 0 && moved === 0 && lost?.phase === "lost")
-        work.put({ ...lost, due: work.now + context.settings.idleMs });
+      if (held.length > 0 && moved === 0 && lost?.phase === "lost") work.put({ ...lost, due: work.now + work.settings.idleMs });
       return;
     }
     case "key": {
       const key = work.concurrencyKey(loaded.id);
-      if (key !== null && key.due !== null) admitKeyWaiters(work, context, key, context.settings.sweepTasksMax);
+      if (key !== null && key.due !== null) admitKeyWaiters(work, key, work.settings.sweepTasksMax);
       return;
     }
     case "doc":
@@ -162,34 +150,34 @@ function expireRow(work: UnitOfWork, context: DecisionContext, loaded: Row, limi
   }
 }
 
-function expireTask(work: UnitOfWork, context: DecisionContext, task: TaskRow): void {
+function expireTask(work: UnitOfWork, task: TaskRow): void {
   const run = work.run(task.run);
   if (run === null) throw new Error(`task ${task.id} has no run`);
   if (run.phase === "ending") return;
-  if (task.phase === "hosting") return resumeHost(new RunProgress(work, context, run), task);
-  const node = context.plans.nodeOf(work, run, task);
+  if (task.phase === "hosting") return resumeHost(new RunProgress(work, run), task);
+  const node = work.nodeOf(run, task);
   if (task.phase === "parked" && task.line === null) {
-    enqueueTask(work, context, run, node, task);
+    enqueueTask(work, run, node, task);
     return;
   }
   if (task.phase === "leased") {
-    const progress = new RunProgress(work, context, run);
+    const progress = new RunProgress(work, run);
     if (openCalls(task).length > 0 && expireCalls(progress, node, task)) return runFollowUps(progress);
     const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
-    releaseAttempt(work, context, task, { code: error.code, reason: error.message });
+    releaseAttempt(work, task, { code: error.code, reason: error.message });
     failAttempt(progress, task, error, null);
     return;
   }
-  if (recheckPin(work, context, run, node, task)) return;
+  if (recheckPin(work, run, node, task)) return;
   const waited = work.now - (task.readyAt ?? work.now);
   const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
   failTask(
-    new RunProgress(work, context, run),
+    new RunProgress(work, run),
     task,
     {
       code: "E.DISPATCH.UNAVAILABLE",
       message: `task ${task.id} waited ${waited} ms in queue: ${blocker}`,
-      details: { waitedMs: waited, reasons: explainNoWorker(context, task) },
+      details: { waitedMs: waited, reasons: explainNoWorker(work, task) },
     },
     null,
   );

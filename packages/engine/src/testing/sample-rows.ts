@@ -1,6 +1,10 @@
 // Whole rows and numbers for tests and benches that care for a few of their fields only. Nothing of the engine uses them.
 
+import { LruMap } from "@astraflow/protocol";
+import { Fleet } from "../core/fleet/fleet.ts";
 import { newTaskRow } from "../core/rows/new-task.ts";
+import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
+import { defaultSettings } from "../interface/settings.ts";
 import type { EngineGauge } from "../interface/world.ts";
 import {
   type InPhase,
@@ -85,3 +89,16 @@ export function sampleGauge(over: Partial<EngineGauge> = {}): EngineGauge {
   const count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
   return { ...count, waiting: 0, quarantined: 0, sessions: 0, held: 0, saturated: {}, now: 0, ...over };
 }
+
+/** For a unit of work that decides nothing. */
+export const sampleContext = (over: Partial<DecisionContext> = {}): DecisionContext => ({
+  settings: defaultSettings,
+  fleet: new Fleet(),
+  self: { replica: "a", epoch: 1 },
+  plans: new LruMap({ entriesMax: 1 }),
+  digest: (text) => text,
+  random: () => 0,
+  nextId: () => "id",
+  forgetsFence: false,
+  ...over,
+});

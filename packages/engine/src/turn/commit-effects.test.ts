@@ -4,6 +4,7 @@ import { Fleet } from "../core/fleet/fleet.ts";
 import { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import { defaultSettings } from "../interface/settings.ts";
 import type { EngineProblem, World } from "../interface/world.ts";
+import { sampleContext } from "../testing/sample-rows.ts";
 import { CommitEffects } from "./commit-effects.ts";
 import type { DecidedTurn } from "./pending-turns.ts";
 import { RouteRegistry } from "./route-registry.ts";
@@ -15,7 +16,7 @@ function publishTurns(firstPositions: readonly number[], turnsInFlight: number):
   const fleet = new Fleet();
   const effects = new CommitEffects(world, fleet, new RouteRegistry(fleet), { ...defaultSettings, turnsInFlight });
   for (const first of firstPositions) {
-    const work = new UnitOfWork({ now: 1, row: () => null, tasks: () => [], peekWorker: () => null });
+    const work = new UnitOfWork({ now: 1, row: () => null, tasks: () => [], peekWorker: () => null }, sampleContext());
     for (let facts = 0; facts < 3; facts++) work.recordFact("t1", "worker/t1/w", "worker.left", {});
     const turn = { work, decision: { answers: [] } } as unknown as DecidedTurn;
     try {

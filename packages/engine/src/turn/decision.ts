@@ -45,20 +45,20 @@ export class Decision {
 
   constructor(context: DecisionContext, round: DecisionRound) {
     const { tx, expiryLimits: limits } = round;
-    this.work = new UnitOfWork(tx, !context.forgetsFence);
+    this.work = new UnitOfWork(tx, context);
     this.#quarantine = round.quarantine;
-    for (const item of round.batch) this.#decideCommand(context, item);
+    for (const item of round.batch) this.#decideCommand(item);
     const attempt = (root: RootRef, work: () => void) => this.#isolate(root, work);
-    for (const mail of tx.mail) attempt(`mail/${mail.id}` as RowKey, () => handleMail(this.work, context, mail));
-    expireUnackedGrants(this.work, context, limits, attempt);
-    storeAcks(this.work, context, attempt);
-    recheckAttempts(this.work, context, attempt);
+    for (const mail of tx.mail) attempt(`mail/${mail.id}` as RowKey, () => handleMail(this.work, mail));
+    expireUnackedGrants(this.work, limits, attempt);
+    storeAcks(this.work, attempt);
+    recheckAttempts(this.work, attempt);
     if (round.isFullCheck) {
-      updateSessionLiveness(this.work, context, attempt);
-      updateSaturation(this.work, context, attempt);
+      updateSessionLiveness(this.work, attempt);
+      updateSaturation(this.work, attempt);
     }
-    expireDueRows(this.work, context, tx.due, limits, attempt);
-    placeTasks(this.work, context, tx.claimed, round.claims, attempt);
+    expireDueRows(this.work, tx.due, limits, attempt);
+    placeTasks(this.work, tx.claimed, round.claims, attempt);
   }
 
   get isComplete(): boolean {
@@ -70,14 +70,14 @@ export class Decision {
     this.answers.push(answer);
   }
 
-  #decideCommand(context: DecisionContext, item: WaitingCommand): void {
+  #decideCommand(item: WaitingCommand): void {
     if (item.isSessionGone) {
       const gone = fault("E.SESSION.UNKNOWN", "this session ended before its join was decided; handshake again");
       return this.answer(item, refusalAnswer(item.ref, gone));
     }
     const savepoint = this.work.savepoint();
     try {
-      const answer = decide(this.work, context, item.command, item.newRunId);
+      const answer = decide(this.work, item.command, item.newRunId);
       const isFault = answer instanceof Fault;
       this.answer(item, {
         type: "answer",

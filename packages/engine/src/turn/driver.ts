@@ -1,11 +1,11 @@
 // The driver of turns, the engine's only asynchronous file: begin, decide (again where rows were missing), commit, then speak.
 // It decides nothing about work, only what happens when something throws, a root is busy, a commit fails or its outcome is unknown.
 
-import { type Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault, LruMap } from "@astraflow/protocol";
 import { Fleet, noPendingChanges } from "../core/fleet/fleet.ts";
 import { chooseClaims, slotsFreedBy } from "../core/placement/place.ts";
 import { BrokenChangeSet } from "../core/unit-of-work/change-sets.ts";
-import { type DecisionContext, PlanCache } from "../core/unit-of-work/decision-context.ts";
+import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { CommandRequest } from "../interface/command.ts";
 import type { EngineSettings } from "../interface/settings.ts";
@@ -77,7 +77,8 @@ export class TurnDriver implements Engine {
       settings: this.#settings,
       fleet: this.#fleet,
       self: me,
-      plans: new PlanCache((text) => world.digest(text), plansCachedMax),
+      plans: new LruMap({ entriesMax: plansCachedMax, touchOnGet: false }),
+      digest: (text) => world.digest(text),
       random: () => world.random.next(),
       nextId: (now) => world.ids.next(now),
       forgetsFence: this.#mutant === "requeue-forgets-fence",

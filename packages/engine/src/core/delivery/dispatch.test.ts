@@ -2,7 +2,6 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { describe, expect, it } from "vitest";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findChainContradiction, workflowField } from "./dispatch.ts";
 
@@ -29,9 +28,9 @@ const node = (changes: Partial<PlanNode>): PlanNode => ({
 
 function contradictionIn(nodes: readonly PlanNode[], ordinal: number): string | null {
   const plan: Plan = { nodes, starts: [0] };
-  const context = { plans: { planOf: () => plan } } as unknown as DecisionContext;
+  const work = { planOf: () => plan } as unknown as UnitOfWork;
   const task = { id: `r.${ordinal}`, run: "r" } as TaskRow;
-  return findChainContradiction({} as UnitOfWork, context, { id: "r" } as RunRow, nodes[ordinal] as PlanNode, task)?.code ?? null;
+  return findChainContradiction(work, { id: "r" } as RunRow, nodes[ordinal] as PlanNode, task)?.code ?? null;
 }
 
 const outer = node({ ordinal: 1, id: "outer", host: 0, chainIndex: 0 });

@@ -8,20 +8,12 @@ import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
 import { planOfScope, scopeOf, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-export const attemptTimeoutMs = (context: DecisionContext, node: PlanNode): number | null =>
-  node.policy.timeoutMs ?? context.settings.attemptTimeoutMs;
+export const attemptTimeoutMs = (work: UnitOfWork, node: PlanNode): number | null =>
+  node.policy.timeoutMs ?? work.settings.attemptTimeoutMs;
 
-export function sendDispatch(
-  work: UnitOfWork,
-  context: DecisionContext,
-  connected: ConnectedWorker,
-  run: RunRow,
-  node: PlanNode,
-  task: TaskRow,
-): void {
+export function sendDispatch(work: UnitOfWork, connected: ConnectedWorker, run: RunRow, node: PlanNode, task: TaskRow): void {
   const plain = {
     id: `${task.id}#${task.fence}`,
     run: run.id,
@@ -33,19 +25,18 @@ export function sendDispatch(
     params: task.params ?? "{}",
     fence: task.fence,
     attempt: task.attempt,
-    timeoutMs: attemptTimeoutMs(context, node),
+    timeoutMs: attemptTimeoutMs(work, node),
     concurrencyKey: wireConcurrencyKey(run, node, task),
     priority: task.band,
   };
   // Hot: a task without optional fields is not copied.
   const isPlain = task.state === null && run.source === "" && node.host === null && node.chain.length === 0;
-  const dispatch = isPlain ? plain : { ...plain, ...optionalFields(work, context, run, node, task) };
+  const dispatch = isPlain ? plain : { ...plain, ...optionalFields(work, run, node, task) };
   work.emit({ type: "dispatch", session: connected.session, worker: connected.worker, tenant: run.tenant, dispatch });
 }
 
 function optionalFields(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   node: PlanNode,
   task: TaskRow,
@@ -53,7 +44,7 @@ function optionalFields(
   const { refs, affinity } = readTaskState(task);
   return {
     ...workflowField(run),
-    ...chainFields(work, context, run, node, task),
+    ...chainFields(work, run, node, task),
     ...(refs === undefined ? {} : { resourceRefs: refs }),
     ...(affinity === undefined ? {} : { affinity: affinityField(affinity) }),
   };
@@ -69,24 +60,18 @@ export function workflowField(run: RunRow): Pick<SendDispatch["dispatch"], "work
 type ChainFields = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainIndex">;
 
 /** What the dispatch of a middleware, or of a host with middlewares, contains about the chain. */
-function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
+function chainFields(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
   if (node.host === null && node.chain.length === 0) return {};
-  const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(taskPathOf(task)))?.nodes;
+  const nodes = planOfScope(work.planOf(run), scopeOf(taskPathOf(task)))?.nodes;
   const host = nodes?.[node.host ?? node.ordinal];
   const fields = { hostNode: host?.id ?? "", chain: host?.chain.map((ordinal) => nodes?.[ordinal]?.id ?? "") ?? [] };
   return node.chainIndex === null ? fields : { ...fields, chainIndex: node.chainIndex };
 }
 
 /** What is contradictory in the chain fields of this task's dispatch; a worker could only guess. */
-export function findChainContradiction(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  node: PlanNode,
-  task: TaskRow,
-): FaultData | null {
+export function findChainContradiction(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): FaultData | null {
   if (node.host === null && node.chain.length === 0 && node.chainIndex === null) return null;
-  const { hostNode = "", chain = [], chainIndex } = chainFields(work, context, run, node, task);
+  const { hostNode = "", chain = [], chainIndex } = chainFields(work, run, node, task);
   const isMiddleware = node.host !== null;
   const flaw =
     hostNode === ""

@@ -5,7 +5,6 @@ import type { WorkerDescription } from "../../interface/command.ts";
 import { type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -23,20 +22,19 @@ export function findOwnWorker(
  * The worker's live connection here; null for one from before the worker moved on. If this turn makes or changes the connection, the fleet
  * does not show it yet: the command waits for the next turn.
  */
-export function findConnectedWorker(work: UnitOfWork, context: DecisionContext, row: WorkerRow): ConnectedWorker | null {
+export function findConnectedWorker(work: UnitOfWork, row: WorkerRow): ConnectedWorker | null {
   if (work.changedWorkers.has(row.id)) throw new RootBusy(workerKey(row.id));
-  const connected = context.fleet.workers.get(row.id);
+  const connected = work.fleet.workers.get(row.id);
   return connected !== undefined && connected.epoch === row.epoch && row.phase === "online" ? connected : null;
 }
 
 /** The connection of the session that sent a report: a present one, or one that has left. Null: the worker has a newer session since. */
 export function findReportingWorker(
   work: UnitOfWork,
-  context: DecisionContext,
   report: { readonly worker: WorkerId; readonly session: string },
 ): ConnectedWorker | null {
   const connected =
-    context.fleet.workerInSession(report.worker, report.session) ?? findDisconnectedWorker(work, report.worker, report.session);
+    work.fleet.workerInSession(report.worker, report.session) ?? findDisconnectedWorker(work, report.worker, report.session);
   return connected !== null && work.worker(report.worker)?.epoch === connected.epoch ? connected : null;
 }
 

@@ -1,7 +1,6 @@
 // Releasing an attempt when it is over. What becomes of the task is decided elsewhere.
 
 import type { TaskRow } from "../../storage/rows.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refuseOpenCalls } from "./middleware-calls.ts";
 import { type StopReason, sendStop } from "./send-stop.ts";
@@ -9,14 +8,14 @@ import { dropAttempt } from "./waiting-attempts.ts";
 import { mailStop } from "./worker-mail.ts";
 
 /** Takes the attempt from its holder: its slot is free, and its session is told to stop unless it ended the attempt itself. */
-export function releaseAttempt(work: UnitOfWork, context: DecisionContext, task: TaskRow, stop: StopReason | null): void {
+export function releaseAttempt(work: UnitOfWork, task: TaskRow, stop: StopReason | null): void {
   if (task.worker === null) return;
   // First the answers it waits for, then the stop: a worker that cannot be stopped must not wait for ever.
-  if (stop !== null && task.state !== null) refuseOpenCalls(work, context, task, stop);
-  const connected = context.fleet.workers.get(task.worker);
+  if (stop !== null && task.state !== null) refuseOpenCalls(work, task, stop);
+  const connected = work.fleet.workers.get(task.worker);
   const attempt = connected?.attempts.get(task.id);
   if (connected === undefined || attempt?.fence !== task.fence) {
-    if (stop !== null) mailStop(work, context, task, stop);
+    if (stop !== null) mailStop(work, task, stop);
     return;
   }
   dropAttempt(work, connected, attempt);

@@ -4,9 +4,9 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import type { Fleet } from "../fleet/fleet.ts";
 import { lastStep, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { attemptTimeoutMs } from "./dispatch.ts";
 import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
@@ -26,40 +26,35 @@ export function openCalls(task: TaskRow): readonly MiddlewareCall[] {
 }
 
 /** The row of a caller with these calls: all that are open, the last of those that were answered, and the deadline that follows. */
-export function withCalls(context: DecisionContext, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): TaskRow {
+export function withCalls(work: UnitOfWork, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): TaskRow {
   const answered = calls.filter((call) => !isOpen(call)).slice(-openCallsMax);
   const kept = calls.filter((call) => isOpen(call) || answered.includes(call));
   return {
     ...withTaskState(task, { calls: kept.length === 0 ? undefined : kept }),
-    due: earliestDeadline(context, node, task, kept),
+    due: earliestDeadline(work, node, task, kept),
   };
 }
 
 /** A leased row is due when its attempt must be over or the first of its open calls is. */
-function earliestDeadline(
-  context: DecisionContext,
-  node: PlanNode,
-  task: TaskRow,
-  calls: readonly MiddlewareCall[],
-): Millis | null {
-  let due = attemptDeadline(context, node, task);
+function earliestDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): Millis | null {
+  let due = attemptDeadline(work, node, task);
   for (const call of calls) if (isOpen(call) && call.due !== null && (due === null || call.due < due)) due = call.due;
   return due;
 }
 
 /** When the attempt must be over, whatever it waits for. */
-export function attemptDeadline(context: DecisionContext, node: PlanNode, task: TaskRow): Millis | null {
-  const timeoutMs = attemptTimeoutMs(context, node);
+export function attemptDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow): Millis | null {
+  const timeoutMs = attemptTimeoutMs(work, node);
   return timeoutMs === null || task.grantedAt === null ? null : task.grantedAt + timeoutMs;
 }
 
 /** The worker's name if it is connected here, otherwise its instance id. Never send the tenant part of the id. */
-const workerNameOf = (fleet: DecisionContext["fleet"], worker: string): string =>
+const workerNameOf = (fleet: Fleet, worker: string): string =>
   fleet.workers.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
 
 /** The answer: the result of the target, or why there is none. */
 export function buildNextAnswer(
-  { fleet }: DecisionContext,
+  { fleet }: UnitOfWork,
   call: MiddlewareCall,
   target: TaskRow | null,
   code: string | null,
@@ -85,23 +80,21 @@ export function buildNextAnswer(
 /** Answers one open call of a leased caller: stores it in the row, records it, sends it. */
 export function answerCall(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   caller: TaskRow,
   call: MiddlewareCall,
   target: TaskRow | null,
   refusal: { readonly code: string; readonly message: string } | null,
 ): TaskRow {
-  const node = context.plans.nodeOf(work, run, caller);
+  const node = work.nodeOf(run, caller);
   const code = refusal?.code ?? null;
   const others = (readTaskState(caller).calls ?? []).filter((one) => one !== call);
   const isWaiting = others.some((one) => isOpen(one) && one.fence === caller.fence);
   const isTold = deliverNextAnswer(
     work,
-    context,
     caller,
     node.id,
-    buildNextAnswer(context, call, target, code, refusal?.message ?? ""),
+    buildNextAnswer(work, call, target, code, refusal?.message ?? ""),
     isWaiting,
   );
   const answer = {
@@ -109,9 +102,9 @@ export function answerCall(
     ...(refusal === null ? {} : { message: refusal.message }),
     ...(isTold ? {} : { isOwed: true as const }),
   };
-  const answered = withCalls(context, node, caller, [...others, { ...call, due: null, answer }]);
+  const answered = withCalls(work, node, caller, [...others, { ...call, due: null, answer }]);
   work.put(answered);
-  if (!isWaiting) setAttemptWaiting(work, context, caller, false);
+  if (!isWaiting) setAttemptWaiting(work, caller, false);
   work.recordRunFact(run, "next.answered", {
     task: caller.id,
     request: call.request,
@@ -125,46 +118,44 @@ export function answerCall(
 /** True when a session of this fleet gets it; otherwise it goes by mail, and the row must remember that it is owed. */
 function deliverNextAnswer(
   work: UnitOfWork,
-  context: DecisionContext,
   caller: TaskRow,
   node: string,
   answer: NextRequestAnswer,
   isWaiting: boolean,
 ): boolean {
-  const connected = caller.worker === null ? null : connectedAfterTurn(work, context, caller.worker);
+  const connected = caller.worker === null ? null : connectedAfterTurn(work, caller.worker);
   if (connected !== null && connected.attempts.get(caller.id)?.fence === caller.fence) {
     sendNextAnswer(work, connected, caller, node, answer);
     return true;
   }
-  mailNextAnswer(work, context, caller, { node, isWaiting, ...answer });
+  mailNextAnswer(work, caller, { node, isWaiting, ...answer });
   return false;
 }
 
 /** The attempt is taken from its worker, which may wait for answers that will never come. The caller of this writes the rows. */
-export function refuseOpenCalls(work: UnitOfWork, context: DecisionContext, task: TaskRow, why: StopReason): void {
+export function refuseOpenCalls(work: UnitOfWork, task: TaskRow, why: StopReason): void {
   const open = openCalls(task);
   if (open.length === 0) return;
   const run = work.run(task.run);
   if (run === null) throw new Error(`task ${task.id} has no run`);
-  const { id } = context.plans.nodeOf(work, run, task);
+  const { id } = work.nodeOf(run, task);
   for (const call of open)
-    deliverNextAnswer(work, context, task, id, buildNextAnswer(context, call, null, "next_cancelled", why.reason), false);
+    deliverNextAnswer(work, task, id, buildNextAnswer(work, call, null, "next_cancelled", why.reason), false);
 }
 
 /** Delivers answers that no session has received: the worker has joined again. */
 export function deliverPendingAnswers(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   task: TaskRow,
   connected: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
 ): TaskRow {
   const calls = readTaskState(task).calls ?? [];
   if (!calls.some((call) => call.answer?.isOwed === true)) return task;
-  const node = context.plans.nodeOf(work, run, task);
+  const node = work.nodeOf(run, task);
   for (const call of calls) {
     if (call.answer?.isOwed !== true) continue;
-    const answer = buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? "");
+    const answer = buildNextAnswer(work, call, work.task(call.target), call.answer.code, call.answer.message ?? "");
     sendNextAnswer(work, connected, task, node.id, answer);
   }
   return withTaskState(task, { calls: calls.map(markDelivered) });

@@ -3,24 +3,23 @@
 import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
 import type { ConnectedWorker, LeasedAttempt } from "../fleet/connected-worker.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** The attempt begins to wait, or goes on; no effect where its worker is not connected here. */
-export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, task: TaskRow, isWaiting: boolean): void {
-  const connected = task.worker === null ? null : connectedAfterTurn(work, context, task.worker);
+export function setAttemptWaiting(work: UnitOfWork, task: TaskRow, isWaiting: boolean): void {
+  const connected = task.worker === null ? null : connectedAfterTurn(work, task.worker);
   const attempt = connected?.attempts.get(task.id);
   if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
 }
 
 /** The worker's connection after this turn: one that joins in this very turn is reached at its new session. */
-export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
+export function connectedAfterTurn(work: UnitOfWork, worker: WorkerId): ConnectedWorker | null {
   if (work.changedWorkers.has(worker))
     for (const change of work.fleetChanges.toReversed()) {
       if (change.type === "connect" && change.connected.worker === worker) return change.connected;
       if (change.type === "disconnect" && change.worker === worker) return null;
     }
-  return context.fleet.workers.get(worker) ?? null;
+  return work.fleet.workers.get(worker) ?? null;
 }
 
 function changeWaiting(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {

@@ -6,7 +6,6 @@ import type { PackageCommand, VendorFrame } from "../../interface/command.ts";
 import type { Mail, QueueName, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
@@ -37,75 +36,69 @@ type WorkerMail =
 type AddressedMail = WorkerMail & { readonly worker: WorkerId };
 
 /** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
-export function mailStop(work: UnitOfWork, context: DecisionContext, task: TaskRow, reason: StopReason): void {
+export function mailStop(work: UnitOfWork, task: TaskRow, reason: StopReason): void {
   const { id, run, fence } = task;
-  mailToHolder(work, context, task, `stop ${id}#${fence}`, { of: "stop", run, task: id, fence, ...reason });
+  mailToHolder(work, task, `stop ${id}#${fence}`, { of: "stop", run, task: id, fence, ...reason });
 }
 
 /** The answer that a middleware waits for, to wherever its socket is. Where it has none the row remembers that it is owed. */
 export function mailNextAnswer(
   work: UnitOfWork,
-  context: DecisionContext,
   task: TaskRow,
   answer: NextRequestAnswer & { readonly node: string; readonly isWaiting: boolean },
 ): void {
   const { id, run, fence } = task;
-  mailToHolder(work, context, task, `next ${id}#${fence} ${answer.request}`, { of: "next", run, task: id, fence, ...answer });
+  mailToHolder(work, task, `next ${id}#${fence} ${answer.request}`, { of: "next", run, task: id, fence, ...answer });
 }
 
-function mailToHolder(work: UnitOfWork, context: DecisionContext, task: TaskRow, id: string, message: WorkerMail): void {
+function mailToHolder(work: UnitOfWork, task: TaskRow, id: string, message: WorkerMail): void {
   const worker = task.worker === null ? null : work.peekWorker(task.worker);
-  if (worker !== null && isConnectedElsewhere(context, worker)) mailToWorker(work, worker, task.run, id, message);
+  if (worker !== null && isConnectedElsewhere(work, worker)) mailToWorker(work, worker, task.run, id, message);
 }
 
 /** Requires the rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
-export function requireHolderAddresses(work: UnitOfWork, context: DecisionContext, tasks: readonly TaskRow[]): void {
+export function requireHolderAddresses(work: UnitOfWork, tasks: readonly TaskRow[]): void {
   const workers = new Set<WorkerId>();
   for (const { phase, worker } of tasks)
-    if (phase === "leased" && worker !== null && !context.fleet.workers.has(worker)) workers.add(worker);
+    if (phase === "leased" && worker !== null && !work.fleet.workers.has(worker)) workers.add(worker);
   work.requirePeekedWorkers(workers);
 }
 
 /** Ends the worker's session of that epoch or earlier, if another scheduler still has one. */
-export function mailReset(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, reason: StopReason): void {
-  if (!isConnectedElsewhere(context, worker)) return;
+export function mailReset(work: UnitOfWork, worker: WorkerRow, reason: StopReason): void {
+  if (!isConnectedElsewhere(work, worker)) return;
   const { id, epoch } = worker;
   mailToWorker(work, worker, workerKey(id), `reset ${id} ${epoch}`, { of: "reset", epoch, ...reason });
 }
 
-export function mailDrain(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, reason: string): void {
-  if (!isConnectedElsewhere(context, worker)) return;
-  const id = `drain ${worker.id} ${context.nextId(work.now)}`;
+export function mailDrain(work: UnitOfWork, worker: WorkerRow, reason: string): void {
+  if (!isConnectedElsewhere(work, worker)) return;
+  const id = `drain ${worker.id} ${work.nextId()}`;
   mailToWorker(work, worker, workerKey(worker.id), id, { of: "drain", reason });
 }
 
 /** False where no other scheduler holds a socket of the worker. */
-export function mailVendorFrame(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, frame: VendorFrame): boolean {
-  if (!isConnectedElsewhere(context, worker)) return false;
-  const id = `tell ${worker.id} ${context.nextId(work.now)}`;
+export function mailVendorFrame(work: UnitOfWork, worker: WorkerRow, frame: VendorFrame): boolean {
+  if (!isConnectedElsewhere(work, worker)) return false;
+  const id = `tell ${worker.id} ${work.nextId()}`;
   mailToWorker(work, worker, workerKey(worker.id), id, { of: "tell", epoch: worker.epoch, frame });
   return true;
 }
 
 /** A task waits for this worker alone: hints may be lost, and only the scheduler that holds its socket can grant it. */
-export function mailQueueHint(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, run: RunId, queue: QueueName): void {
-  if (isConnectedElsewhere(context, worker)) mailToWorker(work, worker, run, `line ${queue}`, { of: "line", line: queue });
+export function mailQueueHint(work: UnitOfWork, worker: WorkerRow, run: RunId, queue: QueueName): void {
+  if (isConnectedElsewhere(work, worker)) mailToWorker(work, worker, run, `line ${queue}`, { of: "line", line: queue });
 }
 
 /** False where no other scheduler holds a socket of the worker. */
-export function mailWorkerCommand(
-  work: UnitOfWork,
-  context: DecisionContext,
-  worker: WorkerRow,
-  issued: { id: string; order: PackageCommand },
-): boolean {
-  if (!isConnectedElsewhere(context, worker)) return false;
+export function mailWorkerCommand(work: UnitOfWork, worker: WorkerRow, issued: { id: string; order: PackageCommand }): boolean {
+  if (!isConnectedElsewhere(work, worker)) return false;
   const { id, epoch } = worker;
   mailToWorker(work, worker, workerKey(id), `order ${id} ${issued.id}`, { of: "order", epoch, ...issued });
   return true;
 }
 
-const isConnectedElsewhere = ({ self }: DecisionContext, worker: WorkerRow): boolean =>
+const isConnectedElsewhere = ({ self }: UnitOfWork, worker: WorkerRow): boolean =>
   worker.phase === "online" && (worker.replica !== self.replica || worker.replicaEpoch !== self.epoch);
 
 function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string, message: WorkerMail): void {
@@ -117,9 +110,9 @@ function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string
  * One message for a worker of this scheduler; one that is no longer connected here was informed by its new join. What the message says was
  * true when it was written: whether it still holds is read from the connected worker, and only effects follow from it.
  */
-export function handleMail(work: UnitOfWork, context: DecisionContext, mail: Mail): void {
+export function handleMail(work: UnitOfWork, mail: Mail): void {
   const message = JSON.parse(mail.body) as AddressedMail;
-  const connected = context.fleet.workers.get(message.worker);
+  const connected = work.fleet.workers.get(message.worker);
   if (connected === undefined) return;
   const { session, worker, tenant } = connected;
   switch (message.of) {

@@ -88,13 +88,13 @@ export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: Fau
  * may have called or opened more meanwhile.
  */
 function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostTaskEnding, why: FaultData): boolean {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const { after, last } = pathRangeInside(taskPathOf(host));
   const from = ending.cursor ?? taskIdAt(run.id, after);
-  const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), context.settings.sweepTasksMax);
-  requireHolderAddresses(work, context, found.tasks);
+  const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), work.settings.sweepTasksMax);
+  requireHolderAddresses(work, found.tasks);
   for (const { id } of found.tasks) {
-    cancelTask(work, context, run, work.task(id) as TaskRow, why);
+    cancelTask(work, run, work.task(id) as TaskRow, why);
     progress.openedTasks -= 1;
   }
   const isBusy = ending.isBusy === true || found.tasks.length > 0;

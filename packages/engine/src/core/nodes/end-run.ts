@@ -8,46 +8,39 @@ import { releaseKey } from "../queueing/task-queue.ts";
 import { applyRunTransition } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
 
 /** Ends one task early; its worker is told to stop, its key is released. The caller updates the counters of run and iteration. */
-export function cancelTask(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
+export function cancelTask(work: UnitOfWork, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
   const cancelled = applyTaskTransition(task, { type: "cancel", error: errorText(reason) }, work.now);
   work.put(cancelled);
   const { frame: iteration } = readTaskState(task);
   if (iteration !== undefined)
     work.recordRunFact(run, "frame.ended", { task: task.id, index: iteration.index, status: "cancelled", error: reason });
   else work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: reason });
-  if (task.phase === "leased") releaseAttempt(work, context, task, { code: reason.code, reason: reason.message });
-  releaseKey(work, context, task);
+  if (task.phase === "leased") releaseAttempt(work, task, { code: reason.code, reason: reason.message });
+  releaseKey(work, task);
   return cancelled;
 }
 
 /** The run will end as `verdict`; its open tasks are cancelled now, or by the cursor when they are many. */
-export function endRunEarly(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  verdict: "failed" | "cancelled",
-  error: FaultData | null,
-): void {
+export function endRunEarly(work: UnitOfWork, run: RunRow, verdict: "failed" | "cancelled", error: FaultData | null): void {
   const ending = applyRunTransition(run, { type: "condemn", verdict, error: error === null ? null : errorText(error) }, work.now);
   if (ending.open === 0) closeRun(work, ending);
-  else cancelOpenTasks(work, context, ending);
+  else cancelOpenTasks(work, ending);
 }
 
-export function cancelOpenTasks(work: UnitOfWork, context: DecisionContext, run: RunRow): void {
-  const limit = context.settings.sweepTasksMax;
+export function cancelOpenTasks(work: UnitOfWork, run: RunRow): void {
+  const limit = work.settings.sweepTasksMax;
   const { tasks: open, last } = work.openTasks(run.id, run.cursor ?? "", limit);
   const why = {
     code: "E.RUNNER.CANCELLED",
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
   };
-  requireHolderAddresses(work, context, open);
+  requireHolderAddresses(work, open);
   // A sweep of several turns is recorded at its start: until the run is closed this is the only fact about its verdict.
   if (last !== null && run.cursor === null)
     work.recordRunFact(run, "run.ending", {
@@ -56,7 +49,7 @@ export function cancelOpenTasks(work: UnitOfWork, context: DecisionContext, run:
     });
   // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
   work.put(run);
-  for (const seen of open) cancelTask(work, context, run, work.task(seen.id) as TaskRow, why);
+  for (const seen of open) cancelTask(work, run, work.task(seen.id) as TaskRow, why);
   if (last === null) closeRun(work, run);
   else work.put(applyRunTransition(run, { type: "sweep", cursor: last, ended: open.length }, work.now));
 }

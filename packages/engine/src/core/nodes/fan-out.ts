@@ -64,9 +64,9 @@ export function fanOut(
   scopeOfFanOut: FanOutScope,
   reach: readonly FanOutCursor[],
 ): { readonly opened: number; readonly left: FanOutCursor[] } {
-  const { context } = progress;
+  const { work } = progress;
   const { scope, plan } = scopeOfFanOut;
-  requireFanOutRows(progress, scopeOfFanOut, reach, context.settings.sweepTasksMax);
+  requireFanOutRows(progress, scopeOfFanOut, reach, work.settings.sweepTasksMax);
   const left: FanOutCursor[] = [];
   let opened = 0;
   for (const one of reach) {

@@ -22,13 +22,13 @@ export function enterNode(
   newTask: TaskRow = newTaskFor(progress, path, node, 0),
   isNew = true,
 ): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   if (isNew) progress.openedTasks += 1;
   if (run.marks !== null && skipIfMarked(progress, node, newTask, params, isNew)) return;
   const unfit = node.chain.length === 0 ? findTaskParamsFault(node, params) : null;
   if (unfit !== null) return failBeforeStart(progress, node, newTask, params, unfit, isNew);
   if (node.container === null && node.chain.length === 0) {
-    enqueueTask(work, context, run, node, newTask, params, isNew);
+    enqueueTask(work, run, node, newTask, params, isNew);
     return;
   }
   // A host takes no concurrency key: the tasks that carry it out may.
@@ -40,8 +40,8 @@ export function enterNode(
 }
 
 export function newTaskFor(progress: RunProgress, path: TaskPath, node: PlanNode, needs: number): TaskRow {
-  const { work, context, run } = progress;
-  const route = context.plans.routeIdOf(work, context.fleet, run, node);
+  const { work, run } = progress;
+  const route = work.routeIdOf(run, node);
   return newTaskRow(taskIdAt(run.id, path), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));
 }
 

@@ -4,7 +4,6 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { Fact, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { FanOutCursor } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type FollowUp =
@@ -18,7 +17,6 @@ const nodesPerCommandMin = 16;
 
 export class RunProgress {
   readonly work: UnitOfWork;
-  readonly context: DecisionContext;
   /** As it was when this step began; `refresh` reads it again. */
   run: RunRow;
   readonly pending: FollowUp[] = [];
@@ -28,9 +26,8 @@ export class RunProgress {
   /** Fan-outs of the top level that are too large for this turn. */
   readonly unfinishedFanOuts: FanOutCursor[] = [];
 
-  constructor(work: UnitOfWork, context: DecisionContext, run: RunRow) {
+  constructor(work: UnitOfWork, run: RunRow) {
     this.work = work;
-    this.context = context;
     this.run = run;
   }
 
@@ -42,16 +39,16 @@ export class RunProgress {
   }
 
   get plan(): Plan {
-    return this.context.plans.planOf(this.work, this.run);
+    return this.work.planOf(this.run);
   }
 
   nodeOf(task: Pick<TaskRow, "id" | "run">): PlanNode {
-    return this.context.plans.nodeOf(this.work, this.run, task);
+    return this.work.nodeOf(this.run, task);
   }
 
   /** Whether another node may be reached in this turn. */
   hasCapacity(): boolean {
-    const most = this.context.settings.sweepTasksMax;
+    const most = this.work.settings.sweepTasksMax;
     return this.nodesReached < Math.min(nodesPerCommandMin, most) || this.work.nodesReached < most;
   }
 

@@ -6,7 +6,6 @@ import type { DocPut, WriteDocsCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey, type Tenant } from "../../storage/rows.ts";
 import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { expireCommand } from "../workers/command-records.ts";
@@ -16,7 +15,7 @@ import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 /** Documents that one command may write or remove. */
 export const docsPerWriteMax = 1_000;
 
-export function writeDocs(work: UnitOfWork, _tools: DecisionContext, command: WriteDocsCommand): AnswerBody | Fault {
+export function writeDocs(work: UnitOfWork, command: WriteDocsCommand): AnswerBody | Fault {
   const count = command.puts.length + (command.drops?.length ?? 0);
   if (count > docsPerWriteMax)
     return fault("E.REQUEST.TOO_LARGE", `${count} documents are more than one write takes; write at most ${docsPerWriteMax}`);

@@ -16,28 +16,27 @@ import { acquireAffinity, affinityOwner } from "../queueing/affinity-keys.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { resourceRefsOf } from "../queueing/resource-refs.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
-export function rebindRun(work: UnitOfWork, context: DecisionContext, command: RebindRunCommand): AnswerBody | Fault {
+export function rebindRun(work: UnitOfWork, command: RebindRunCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "a new run may be sent elsewhere");
   if (isFault(run)) return run;
-  const target = command.node === null ? null : findTarget(work, context, run, command.node);
+  const target = command.node === null ? null : findTarget(work, run, command.node);
   if (isFault(target)) return target;
   const worker = command.worker === null ? null : findRebindWorker(work, command.worker, command);
   if (isFault(worker)) return worker;
-  const rows = target === null ? openTasksOf(work, context, run, runsOnWorker) : targetTasks(work, context, run, target);
+  const rows = target === null ? openTasksOf(work, run, runsOnWorker) : targetTasks(work, run, target);
   if (isFault(rows)) return rows;
-  const moving = selectMovableTasks(work, context, run, { target, worker, rows });
+  const moving = selectMovableTasks(work, run, { target, worker, rows });
   if (isFault(moving)) return moving;
-  const marked = withMarks(run, marksAfterRebind(work, context, run, target, worker, moving));
+  const marked = withMarks(run, marksAfterRebind(work, run, target, worker, moving));
   work.put(marked);
-  requireHolderAddresses(work, context, moving);
+  requireHolderAddresses(work, moving);
   const tasks = moving.flatMap((row) => {
     const now = work.task(row.id) as TaskRow;
     // A middleware that was taken back has ended what it called.
-    return isEnded(now) ? [] : [moveTaskToWorker(work, context, command, now)];
+    return isEnded(now) ? [] : [moveTaskToWorker(work, command, now)];
   });
   work.recordRunFact(marked, "run.rebound", {
     by: command.by,
@@ -71,13 +70,8 @@ interface RebindRequest {
 }
 
 /** Open tasks that can go there. For one node that cannot the answer is why; of a whole run the others go. */
-function selectMovableTasks(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  { target, worker, rows }: RebindRequest,
-): TaskRow[] | Fault {
-  const nodeOf = (row: TaskRow): PlanNode => context.plans.nodeOf(work, run, row);
+function selectMovableTasks(work: UnitOfWork, run: RunRow, { target, worker, rows }: RebindRequest): TaskRow[] | Fault {
+  const nodeOf = (row: TaskRow): PlanNode => work.nodeOf(run, row);
   const [only] = rows;
   if (target !== null && only !== undefined && isEnded(only))
     return fault("E.TASK.ENDED", `task ${only.id} is ${only.phase}; there is nothing to move`, {
@@ -116,13 +110,12 @@ function refuseMismatch(worker: WorkerRow, node: PlanNode, mismatch: RouteMismat
 /** Later tasks follow: those of one node by its id, those of a whole run by the packages that the worker has. */
 function marksAfterRebind(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   target: NodeTarget | null,
   worker: WorkerRow | null,
   rows: readonly TaskRow[],
 ): OperatorMarks {
-  const nodes = target === null ? allNodes(context.plans.planOf(work, run).nodes) : [target.node];
+  const nodes = target === null ? allNodes(work.planOf(run).nodes) : [target.node];
   const { workers = {}, avoid = {} } = readMarks(run);
   const [nextWorkers, nextAvoid]: [Record<string, WorkerId>, Record<string, WorkerId>] = [{ ...workers }, { ...avoid }];
   const keyOf = (node: PlanNode): string => (target === null ? node.packageName : node.id);
@@ -130,7 +123,7 @@ function marksAfterRebind(
     delete nextWorkers[keyOf(node)];
     delete nextAvoid[keyOf(node)];
   }
-  const rowOf = new Map(rows.map((row) => [context.plans.nodeOf(work, run, row), row]));
+  const rowOf = new Map(rows.map((row) => [work.nodeOf(run, row), row]));
   for (const node of nodes) {
     const key = keyOf(node);
     if (worker !== null) {
@@ -148,16 +141,16 @@ function allNodes(nodes: readonly PlanNode[]): PlanNode[] {
   return nodes.flatMap((node) => (node.container === null ? [node] : allNodes(node.container.body.nodes)));
 }
 
-function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: RebindRunCommand, task: TaskRow): AffectedTask {
+function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
-  const node = context.plans.nodeOf(work, run, task);
+  const node = work.nodeOf(run, task);
   const from = task.worker ?? task.pin;
   const isTaken = task.phase === "leased" && command.mode === "switch" && task.worker !== command.worker;
   moveAffinityKey(work, run, node, command.worker, from);
   const meant = { ...task, pin: command.worker };
   if (isTaken)
     takeBackAttempt(
-      new RunProgress(work, context, run),
+      new RunProgress(work, run),
       { ...meant, deliveries: Math.max(0, task.deliveries - 1) },
       {
         unacked: false,
@@ -168,7 +161,7 @@ function moveTaskToWorker(work: UnitOfWork, context: DecisionContext, command: R
   else if (task.phase === "parked")
     work.put(applyTaskTransition(task, { type: "repin", pin: command.worker, line: task.line, due: task.due }, work.now));
   else if (task.phase === "ready") {
-    const bound = pinTask(work, context, run, node, { ...meant, line: task.line });
+    const bound = pinTask(work, run, node, { ...meant, line: task.line });
     if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
   }
   work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "rebind", reason: command.mode });

@@ -15,17 +15,16 @@ import { enqueueTask, releaseKey } from "../queueing/task-queue.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
 import { lastStep, nodePath, scopeOf, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
 /** Skips a node: its successors go on without its result. */
-export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNodeCommand): AnswerBody | Fault {
+export function skipNode(work: UnitOfWork, command: SkipNodeCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
   if (isFault(run)) return run;
-  const target = findTarget(work, context, run, command.node);
+  const target = findTarget(work, run, command.node);
   if (isFault(target)) return target;
-  const rows = targetTasks(work, context, run, target);
+  const rows = targetTasks(work, run, target);
   if (isFault(rows)) return rows;
   const [only] = rows;
   if (target.path !== null && only !== undefined && isEnded(only))
@@ -40,7 +39,7 @@ export function skipNode(work: UnitOfWork, context: DecisionContext, command: Sk
     if (row.phase !== "waiting") {
       const now = work.task(row.id) as TaskRow;
       // One that was skipped before may have ended it.
-      if (!isEnded(now)) steered.push(skipTask(work, context, command, now));
+      if (!isEnded(now)) steered.push(skipTask(work, command, now));
     }
   return { of: "steered", run: run.id, tasks: steered };
 }
@@ -74,13 +73,13 @@ function recordOperation(
   work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
 }
 
-function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNodeCommand, task: TaskRow): AffectedTask {
+function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
-  const node = context.plans.nodeOf(work, run, task);
+  const node = work.nodeOf(run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
   recordOperation(work, run, task.id, command, "skip");
   if (task.phase !== "hosting") {
-    endAsSkipped(work, context, run, task, command.reason);
+    endAsSkipped(work, run, task, command.reason);
     return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
   }
   const path = taskPathOf(task);
@@ -89,10 +88,10 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNodeC
     // Skipping a middleware ends its host as skipped; the outermost one contains all the others.
     const outermost = work.task(taskIdAt(run.id, nodePath(scopeOf(path), node.chain[0] ?? -1)));
     if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
-    endAsSkipped(work, context, run, outermost, command.reason);
+    endAsSkipped(work, run, outermost, command.reason);
     return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
   }
-  const progress = new RunProgress(work, context, run);
+  const progress = new RunProgress(work, run);
   endHost(progress, task, { verdict: "skipped", error: null });
   runFollowUps(progress);
   // Where there is much inside it is ended some a turn, and stays a host meanwhile.
@@ -100,31 +99,31 @@ function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNodeC
 }
 
 /** Ends a task that no other task carries out; its worker is stopped, its key released. */
-function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: string): void {
-  const progress = new RunProgress(work, context, run);
+function endAsSkipped(work: UnitOfWork, run: RunRow, task: TaskRow, reason: string): void {
+  const progress = new RunProgress(work, run);
   const free = cancelOpenCalls(progress, task);
   const skipped = withTaskState(applyTaskTransition(free, { type: "skip", result: "{}" }, work.now), { why: reason });
   work.put(skipped);
   work.recordRunFact(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
-  if (task.phase === "leased") releaseAttempt(work, context, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
-  releaseKey(work, context, task);
+  if (task.phase === "leased") releaseAttempt(work, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
+  releaseKey(work, task);
   handleTaskEnd(progress, skipped);
 }
 
 /** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
-export function retryNode(work: UnitOfWork, context: DecisionContext, command: RetryNodeCommand): AnswerBody | Fault {
+export function retryNode(work: UnitOfWork, command: RetryNodeCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "replay it from the node to run it again");
   if (isFault(run)) return run;
-  const target = findTarget(work, context, run, command.node);
+  const target = findTarget(work, run, command.node);
   if (isFault(target)) return target;
-  const named = targetTasks(work, context, run, target);
+  const named = targetTasks(work, run, target);
   if (isFault(named)) return named;
   // A host with middlewares, or a container, is retried by the tasks that carry it out.
-  const rows = named[0]?.phase === "hosting" ? openTasksOf(work, context, run, (node) => node === target.node) : named;
+  const rows = named[0]?.phase === "hosting" ? openTasksOf(work, run, (node) => node === target.node) : named;
   if (isFault(rows)) return rows;
   const movable = rows.filter(isRetryable);
   if (movable.length === 0) return nothingToRetry(command, rows[0]);
-  return { of: "steered", run: run.id, tasks: movable.map((task) => retryTaskNow(work, context, command, task)) };
+  return { of: "steered", run: run.id, tasks: movable.map((task) => retryTaskNow(work, command, task)) };
 }
 
 const isRetryable = (task: TaskRow): boolean =>
@@ -144,15 +143,15 @@ function nothingToRetry(command: RetryNodeCommand, row: TaskRow | undefined): Fa
   });
 }
 
-function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: RetryNodeCommand, task: TaskRow): AffectedTask {
+function retryTaskNow(work: UnitOfWork, command: RetryNodeCommand, task: TaskRow): AffectedTask {
   const run = work.run(task.run) as RunRow;
-  const node = context.plans.nodeOf(work, run, task);
+  const node = work.nodeOf(run, task);
   recordOperation(work, run, task.id, command, "retry");
-  if (task.phase === "parked") enqueueTask(work, context, run, node, task);
+  if (task.phase === "parked") enqueueTask(work, run, node, task);
   // An operator's request is no verdict on the worker: it does not count as a failed delivery.
   if (task.phase === "leased")
     takeBackAttempt(
-      new RunProgress(work, context, run),
+      new RunProgress(work, run),
       { ...task, deliveries: Math.max(0, task.deliveries - 1) },
       {
         unacked: false,

@@ -11,7 +11,6 @@ import { runFollowUps } from "../progress/follow-up.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
 import { topLevel } from "../rows/task-path.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 import { insertPresetTasks } from "./preset-results.ts";
@@ -27,14 +26,14 @@ const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
 });
 
 /** `id` was chosen before the turn began, so that the run's row could be taken with the others. */
-export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRunCommand, id: RunId): AnswerBody | Fault {
+export function startRun(work: UnitOfWork, command: StartRunCommand, id: RunId): AnswerBody | Fault {
   const earlier = recallAnswer(work, command, "run");
   if (earlier !== null) return earlier instanceof Fault ? earlier : answerRepeatedStart(work, earlier.run);
   if (command.refusal !== undefined) return fault(command.refusal.code, command.refusal.message, command.refusal.details);
   rememberAnswer(work, command, { of: "run", run: id });
   const workflow = `${command.tenant}/${command.digest}`;
   if (work.workflow(workflow) === null) work.put({ kind: "workflow", id: workflow, body: command.body });
-  const timeoutMs = command.timeoutMs ?? context.settings.runTimeoutMs;
+  const timeoutMs = command.timeoutMs ?? work.settings.runTimeoutMs;
   const blank: RunRow = {
     kind: "run",
     id,
@@ -59,7 +58,7 @@ export function startRun(work: UnitOfWork, context: DecisionContext, command: St
   };
   // Read although it cannot exist: only rows that were locked may be written.
   if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
-  const plan = context.plans.planOf(work, blank);
+  const plan = work.planOf(blank);
   work.insert(blank);
   work.recordRunFact(blank, "run.created", {
     by: command.by,
@@ -67,7 +66,7 @@ export function startRun(work: UnitOfWork, context: DecisionContext, command: St
     client: command.client,
     ...startDetails(blank),
   });
-  const progress = new RunProgress(work, context, blank);
+  const progress = new RunProgress(work, blank);
   const starts = command.presetResults === undefined ? plan.starts : insertPresetTasks(progress, plan, command.presetResults);
   progress.refresh();
   const scopeOfFanOut = { scope: topLevel, plan, starts };
@@ -92,13 +91,13 @@ function answerRepeatedStart(work: UnitOfWork, id: RunId): AnswerBody | Fault {
   return run === null ? fault("E.NOT_FOUND", `run ${id} is gone`) : runAnswer(run, true);
 }
 
-export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRunCommand): AnswerBody | Fault {
+export function cancelRun(work: UnitOfWork, command: CancelRunCommand): AnswerBody | Fault {
   const run = work.run(command.run);
   if (run === null || run.tenant !== command.tenant)
     return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });
   // Cancelling what has ended, or is being cancelled, changes nothing and is no error.
   if (isRunEnded(run) || run.phase === "ending") return runAnswer(run, true);
   work.recordRunFact(run, "run.cancelling", { by: command.by, reason: command.reason });
-  endRunEarly(work, context, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
+  endRunEarly(work, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
   return runAnswer(work.run(command.run) as RunRow, false);
 }

@@ -6,7 +6,6 @@ import { Fault, fault } from "@astraflow/protocol";
 import type { RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { nodeAt, type TaskPath, taskIdAt } from "../rows/task-path.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export interface NodeTarget {
@@ -31,8 +30,8 @@ export function findLiveRun(
 const taskPathPattern = /^\d+(?:[~*/]\d+)*$/;
 
 /** `name`: a node's id, a task path, or a whole task id. */
-export function findTarget(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string): NodeTarget | Fault {
-  const plan = context.plans.planOf(work, run);
+export function findTarget(work: UnitOfWork, run: RunRow, name: string): NodeTarget | Fault {
+  const plan = work.planOf(run);
   const path = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
   if (taskPathPattern.test(path)) {
     const node = nodeAt(plan, path);
@@ -58,25 +57,20 @@ function findNode(plan: Plan, id: string): PlanNode | null {
 }
 
 /** The matching open tasks of a run; a run with more open tasks than one turn reads must be handled task by task. */
-export function openTasksOf(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  fits: (node: PlanNode, task: TaskRow) => boolean,
-): TaskRow[] | Fault {
-  const { tasks, last } = work.openTasks(run.id, "", context.settings.sweepTasksMax);
+export function openTasksOf(work: UnitOfWork, run: RunRow, fits: (node: PlanNode, task: TaskRow) => boolean): TaskRow[] | Fault {
+  const { tasks, last } = work.openTasks(run.id, "", work.settings.sweepTasksMax);
   if (last !== null)
     return fault(
       "E.REQUEST.TOO_LARGE",
-      `run ${run.id} has more than ${context.settings.sweepTasksMax} open tasks; name the task by its path`,
+      `run ${run.id} has more than ${work.settings.sweepTasksMax} open tasks; name the task by its path`,
       { run: run.id, open: run.open },
     );
-  return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(context.plans.nodeOf(work, run, task), task));
+  return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(work.nodeOf(run, task), task));
 }
 
 /** The tasks of a target: the one it names, ended or not, or all open ones of its node. */
-export function targetTasks(work: UnitOfWork, context: DecisionContext, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
-  if (target.path === null) return openTasksOf(work, context, run, (node) => node === target.node);
+export function targetTasks(work: UnitOfWork, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
+  if (target.path === null) return openTasksOf(work, run, (node) => node === target.node);
   const task = work.task(taskIdAt(run.id, target.path));
   return task === null ? [] : [task];
 }

@@ -18,7 +18,6 @@ import { type RequestedResource, resourceRefsOf } from "../queueing/resource-ref
 import { queueDeadline } from "../queueing/task-queue.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** How often a pinned task is checked without any event: the loss of its worker may have been missed. */
@@ -27,7 +26,6 @@ const pinCheckMs = 60_000;
 /** A task and what is known about where it may go. `lost`: a worker whose loss is decided in this very turn, so that no row shows it yet. */
 interface PinRequest {
   readonly work: UnitOfWork;
-  readonly context: DecisionContext;
   readonly run: RunRow;
   readonly node: PlanNode;
   readonly task: TaskRow;
@@ -37,7 +35,6 @@ interface PinRequest {
 /** The ready task in the queue where it belongs now; null: what it needs is gone and it has failed. */
 export function pinTask(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   node: PlanNode,
   task: TaskRow,
@@ -45,40 +42,34 @@ export function pinTask(
 ): TaskRow | null {
   const refs = resourceRefsOf(node, task.params);
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
-  const pin = choosePin({ work, context, run, node, task, lostWorker }, refs);
+  const pin = choosePin({ work, run, node, task, lostWorker }, refs);
   if (typeof pin === "object" && pin !== null) {
-    failTask(new RunProgress(work, context, run), task, pin, null);
+    failTask(new RunProgress(work, run), task, pin, null);
     return null;
   }
-  const queue = context.fleet.queueFor(task.route, pin);
+  const queue = work.fleet.queueFor(task.route, pin);
   const isSettled = task.pin === pin && task.line === queue && (pin === null || (task.due !== null && task.due > work.now));
   if (isSettled) return task;
   const moved = applyTaskTransition(
     task,
-    { type: "repin", pin: pin, line: queue, due: pinDeadline(work, context, node, task, pin) },
+    { type: "repin", pin: pin, line: queue, due: pinDeadline(work, node, task, pin) },
     work.now,
   );
   work.put(moved);
-  if (pin !== null) notifyOwner(work, context, run, pin, queue);
+  if (pin !== null) notifyOwner(work, run, pin, queue);
   return moved;
 }
 
 /** Makes the scheduler that holds the worker's socket check the queue, even if every hint is lost. */
-function notifyOwner(work: UnitOfWork, context: DecisionContext, run: RunRow, worker: WorkerId, queue: QueueName): void {
-  const row = context.fleet.workers.has(worker) ? null : work.peekWorker(worker);
+function notifyOwner(work: UnitOfWork, run: RunRow, worker: WorkerId, queue: QueueName): void {
+  const row = work.fleet.workers.has(worker) ? null : work.peekWorker(worker);
   if (row === null) work.changeFleet({ type: "activate", line: queue });
-  else mailQueueHint(work, context, row, run.id, queue);
+  else mailQueueHint(work, row, run.id, queue);
 }
 
 /** End of its time in queue, or the next check of its pin. */
-function pinDeadline(
-  work: UnitOfWork,
-  context: DecisionContext,
-  node: PlanNode,
-  task: TaskRow,
-  pin: WorkerId | null,
-): Millis | null {
-  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
+function pinDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow, pin: WorkerId | null): Millis | null {
+  const queue = queueDeadline(work, node, task.readyAt ?? work.now);
   if (pin === null) return queue;
   // An operator may have sent a task here that would only have preferred to be: its preference is over then, its pin is not.
   const isPreferring = node.policy.affinity?.mode === "preferred" && preferenceEndsAt(work, task) > work.now;
@@ -89,39 +80,32 @@ function pinDeadline(
 const preferenceEndsAt = (work: UnitOfWork, task: TaskRow): Millis => (task.readyAt ?? work.now) + preferenceMs;
 
 /** What is due of a ready task is its pin and not its time in queue. False: it has waited too long. */
-export function recheckPin(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): boolean {
-  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
+export function recheckPin(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): boolean {
+  const queue = queueDeadline(work, node, task.readyAt ?? work.now);
   if (task.phase !== "ready" || task.pin === null || (queue !== null && queue <= work.now)) return false;
-  repinTask(work, context, run, node, task, null);
+  repinTask(work, run, node, task, null);
   return true;
 }
 
 /** A resource is gone: a task that waits for it fails now, even if its worker stays busy for long. */
-export function recheckResource(work: UnitOfWork, context: DecisionContext, id: TaskId, resource: string): void {
+export function recheckResource(work: UnitOfWork, id: TaskId, resource: string): void {
   const task = work.task(id);
   const run = task === null ? null : work.run(task.run);
   if (task?.phase !== "ready" || task.pin === null || run === null || run.phase === "ending") return;
-  const node = context.plans.nodeOf(work, run, task);
-  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, context, run, node, task, null);
+  const node = work.nodeOf(run, task);
+  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, run, node, task, null);
 }
 
 /** The worker that a task waits for was lost. False: it must be checked again later. */
-export function repinAfterLoss(work: UnitOfWork, context: DecisionContext, task: TaskRow, worker: WorkerRow): boolean {
+export function repinAfterLoss(work: UnitOfWork, task: TaskRow, worker: WorkerRow): boolean {
   const run = work.run(task.run);
   if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
-  repinTask(work, context, run, context.plans.nodeOf(work, run, task), task, worker.id);
+  repinTask(work, run, work.nodeOf(run, task), task, worker.id);
   return true;
 }
 
-function repinTask(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  node: PlanNode,
-  task: TaskRow,
-  lostWorker: WorkerId | null,
-): void {
-  const bound = pinTask(work, context, run, node, task, lostWorker);
+function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, lostWorker: WorkerId | null): void {
+  const bound = pinTask(work, run, node, task, lostWorker);
   if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
 }
 
@@ -178,12 +162,12 @@ function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): W
 }
 
 function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
-  const { work, context, run } = request;
+  const { work, run } = request;
   if (ref.expiresAt !== undefined && ref.expiresAt <= work.now) return resourceMissing(ref, "its time is over", "expired");
   const doc = findArtifact(work, run.tenant, ref.resource);
   const kept = doc === null ? null : readArtifact(doc);
   if (kept?.removed !== undefined) return resourceMissing(ref, removalText(kept.workerName, kept.removed), kept.removed);
-  const row = doc === null ? findWorkerByName(work, context, run, ref.workerName) : work.peekWorker(readArtifact(doc).worker);
+  const row = doc === null ? findWorkerByName(work, run, ref.workerName) : work.peekWorker(readArtifact(doc).worker);
   if (row === null || row.tenant !== run.tenant)
     return ref.workerName === null || doc !== null
       ? resourceMissing(ref, "it expired, was removed or never existed", "removed")
@@ -201,9 +185,9 @@ const removalText = (worker: string, reason: string): string =>
   })[reason] ?? `worker ${worker} no longer has it`;
 
 /** A resource that was never reported is looked up at the worker its user names, by name or by instance id. */
-function findWorkerByName(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string | null): WorkerRow | null {
+function findWorkerByName(work: UnitOfWork, run: RunRow, name: string | null): WorkerRow | null {
   if (name === null) return null;
-  for (const connected of context.fleet.workers.values())
+  for (const connected of work.fleet.workers.values())
     if (connected.tenant === run.tenant && connected.name === name) return work.peekWorker(connected.worker);
   return work.peekWorker(`${run.tenant}/${name}`);
 }

@@ -3,6 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Command } from "../../interface/command.ts";
+import type { QueueClaim } from "../../storage/port.ts";
 import {
   type QueueName,
   type RunRow,
@@ -15,7 +16,7 @@ import {
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
 import { endSession, sessionSuperseded } from "../delivery/send-stop.ts";
 import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
-import { type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
+import { type Fleet, type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
@@ -91,18 +92,17 @@ export function slotsFreedBy(commands: readonly Command[]): Map<WorkerId, number
 
 /** Queues to claim from, and how many tasks of each: only for slots this replica can fill. `freedSlots`: slots that results of this batch will free. */
 export function chooseClaims(
-  context: DecisionContext,
+  { fleet, settings }: Pick<DecisionContext, "fleet" | "settings">,
   freedSlots: ReadonlyMap<WorkerId, number>,
-): { line: QueueName; limit: number }[] {
-  const { fleet, settings } = context;
-  const claims: { line: QueueName; limit: number }[] = [];
-  const work = { freedSlots: freedSlots, fleetChanges: [] };
+): QueueClaim[] {
+  const claims: QueueClaim[] = [];
+  const work = { freedSlots, fleetChanges: [] };
   for (const queue of fleet.activeQueues) {
     const target = fleet.stalledQueues.has(queue) ? null : parseQueueName(queue);
     if (target === null) continue;
     const nodeType = fleet.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const connected of candidateWorkers(context, target.route, target.pin))
+    for (const connected of candidateWorkers(fleet, target.route, target.pin))
       limit += freeSlotsFor(work, fleet.pendingChanges, connected, nodeType);
     if (limit > 0) claims.push({ line: queue, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
@@ -110,17 +110,16 @@ export function chooseClaims(
   return claims;
 }
 
-function candidateWorkers(context: DecisionContext, route: string, pin: WorkerId | null): readonly ConnectedWorker[] {
-  const matching = context.fleet.matchingWorkers(route);
+function candidateWorkers(fleet: Fleet, route: string, pin: WorkerId | null): readonly ConnectedWorker[] {
+  const matching = fleet.matchingWorkers(route);
   return pin === null ? matching : matching.filter((connected) => connected.worker === pin);
 }
 
 /** Each task is placed after its own savepoint (`isolate`): a run that cannot be read does not keep the others from their workers. */
 export function placeTasks(
   work: UnitOfWork,
-  context: DecisionContext,
   claimed: ReadonlyMap<QueueName, readonly TaskRow[]>,
-  asked: readonly { line: QueueName; limit: number }[],
+  asked: readonly QueueClaim[],
   isolate: IsolateFailure,
 ): void {
   const blocked = new Set<QueueName>();
@@ -128,19 +127,19 @@ export function placeTasks(
   for (const head of queueHeads(claimed))
     isolate(head.run, () => {
       const task = work.task(head.id);
-      const bound = task?.phase === "ready" ? pinOrDefer(work, context, task, recheck) : null;
-      if (bound === null || tryGrant(work, context, bound)) return;
+      const bound = task?.phase === "ready" ? pinOrDefer(work, task, recheck) : null;
+      if (bound === null || tryGrant(work, bound)) return;
       if (bound.line === task?.line) blocked.add(bound.line as QueueName);
       // It is in another queue now, which this turn may have found empty.
       else recheck.add(bound.line as QueueName);
     });
   // There were free slots and yet they could not be placed: claiming again before anything changes would only spin.
-  if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
+  if (work.changedWorkers.size === 0 && work.fleet.pendingChanges === noPendingChanges)
     for (const queue of blocked) work.changeFleet({ type: "stall", line: queue });
   const drained = new Set<QueueName>();
   for (const { line: queue, limit } of asked)
     if ((claimed.get(queue)?.length ?? 0) < limit && !blocked.has(queue)) drained.add(queue);
-  for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, context, id, { blocked, drained, recheck }));
+  for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, id, { blocked, drained, recheck }));
   for (const queue of drained) work.changeFleet({ type: "deactivate", line: queue });
   for (const queue of recheck) work.changeFleet({ type: "activate", line: queue });
 }
@@ -153,23 +152,18 @@ interface PlacementQueues {
 }
 
 /** A task that became ready in this turn: granted at once when no other is before it, otherwise it stays in its queue. */
-function placeNewlyReady(
-  work: UnitOfWork,
-  context: DecisionContext,
-  id: TaskId,
-  { blocked, drained, recheck }: PlacementQueues,
-): void {
+function placeNewlyReady(work: UnitOfWork, id: TaskId, { blocked, drained, recheck }: PlacementQueues): void {
   const ready = work.task(id);
-  const task = ready?.phase === "ready" ? pinOrDefer(work, context, ready, recheck) : null;
+  const task = ready?.phase === "ready" ? pinOrDefer(work, ready, recheck) : null;
   // Not placed because its pin cannot be read now: it stays in its queue, and the log shows it.
   if (task === null && work.task(id)?.phase === "ready") recordReady(work, id);
   if (task === null || task.line === null) return;
   const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
-  const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
+  const route = work.fleet.routes.has(task.route) ? null : work.route(task.route);
   if (route !== null) work.changeFleet({ type: "route", route: route.id, needs: readRequirements(route) });
-  const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
-  if (isFirst && tryGrant(work, context, task)) return;
+  const isFirst = !blocked.has(queue) && (drained.has(queue) || !work.fleet.activeQueues.has(queue));
+  if (isFirst && tryGrant(work, task)) return;
   blocked.add(queue);
   drained.delete(queue);
   recordReady(work, id);
@@ -195,11 +189,11 @@ function byPriority(a: TaskRow, b: TaskRow): number {
  * The task in the queue where it belongs; null when it has failed because what it needs is gone, or when another turn has locked what
  * decides its pin: it then stays where it is, and its queue is checked again.
  */
-function pinOrDefer(work: UnitOfWork, context: DecisionContext, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
+function pinOrDefer(work: UnitOfWork, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
   const run = work.run(task.run);
   if (run === null || !isRunActive(run)) return task;
   try {
-    return pinTask(work, context, run, context.plans.nodeOf(work, run, task), task);
+    return pinTask(work, run, work.nodeOf(run, task), task);
   } catch (problem) {
     if (!(problem instanceof RootBusy)) throw problem;
     if (task.line !== null) recheck.add(task.line);
@@ -210,18 +204,18 @@ function pinOrDefer(work: UnitOfWork, context: DecisionContext, task: TaskRow, r
 /** A condemned run is being swept; its tasks are not worth a worker any more. */
 const isRunActive = (run: RunRow): boolean => run.phase === "queued" || run.phase === "running";
 
-function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): boolean {
+function tryGrant(work: UnitOfWork, task: TaskRow): boolean {
   const run = work.run(task.run);
   if (run === null || !isRunActive(run)) return false;
-  const node = context.plans.nodeOf(work, run, task);
-  const flaw = findChainContradiction(work, context, run, node, task);
+  const node = work.nodeOf(run, task);
+  const flaw = findChainContradiction(work, run, node, task);
   if (flaw !== null) {
-    failTask(new RunProgress(work, context, run), task, flaw, null);
+    failTask(new RunProgress(work, run), task, flaw, null);
     return true;
   }
-  const connected = pickWorker(work, context, run, task, node);
+  const connected = pickWorker(work, run, task, node);
   if (connected === null) return false;
-  const timeoutMs = attemptTimeoutMs(context, node);
+  const timeoutMs = attemptTimeoutMs(work, node);
   const due = timeoutMs === null ? null : work.now + timeoutMs;
   const granted = applyTaskTransition(
     task,
@@ -256,7 +250,7 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
       isRunningOlder: false,
     },
   });
-  sendDispatch(work, context, connected, run, node, leased);
+  sendDispatch(work, connected, run, node, leased);
   return true;
 }
 
@@ -264,9 +258,9 @@ function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): bo
  * Whether the worker is still as its row says: another scheduler may have taken it over, lost or drained it. The fleet is believed, and the
  * commit fails where it is wrong; only then the row is read here, before the worker gets another task.
  */
-function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: ConnectedWorker): boolean {
+function verifyWorker(work: UnitOfWork, connected: ConnectedWorker): boolean {
   if (work.changedWorkers.has(connected.worker)) return false;
-  if (!context.fleet.unverifiedWorkers.has(connected.worker) || work.verifiedWorkers.has(connected.worker)) return true;
+  if (!work.fleet.unverifiedWorkers.has(connected.worker) || work.verifiedWorkers.has(connected.worker)) return true;
   let row: WorkerRow | null;
   try {
     row = work.worker(connected.worker);
@@ -292,46 +286,40 @@ function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: Con
  * The worker that this run's package is bound to while it has a free slot; otherwise round-robin from the last grant of this route, and
  * among a few free workers the one with most free slots.
  */
-function pickWorker(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  node: PlanNode,
-): ConnectedWorker | null {
-  const candidates = candidateWorkers(context, task.route, task.pin);
-  const { pendingChanges } = context.fleet;
+function pickWorker(work: UnitOfWork, run: RunRow, task: TaskRow, node: PlanNode): ConnectedWorker | null {
+  const candidates = candidateWorkers(work.fleet, task.route, task.pin);
+  const { pendingChanges } = work.fleet;
   const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;
-  const bound = task.pin === null ? findBoundWorker(context, run, node, candidates) : null;
+  const bound = task.pin === null ? findBoundWorker(work, run, node, candidates) : null;
   if (
     bound !== null &&
     bound.worker !== avoided &&
     freeSlotsFor(work, pendingChanges, bound, node.type) > 0 &&
-    verifyWorker(work, context, bound)
+    verifyWorker(work, bound)
   )
     return bound;
-  const start = context.fleet.roundRobinStart(task.route);
+  const start = work.fleet.roundRobinStart(task.route);
   let best: ConnectedWorker | null = null;
   let bestFree = 0;
   for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
     const connected = candidates[(start + step) % candidates.length] as ConnectedWorker;
     const free = connected.worker === avoided ? 0 : freeSlotsFor(work, pendingChanges, connected, node.type);
-    if (free <= 0 || !verifyWorker(work, context, connected)) continue;
+    if (free <= 0 || !verifyWorker(work, connected)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [connected, free];
   }
-  if (best !== null) context.fleet.setRoundRobinStart(task.route, (candidates.indexOf(best) + 1) % candidates.length);
+  if (best !== null) work.fleet.setRoundRobinStart(task.route, (candidates.indexOf(best) + 1) % candidates.length);
   return best;
 }
 
 function findBoundWorker(
-  context: DecisionContext,
+  { fleet }: UnitOfWork,
   run: RunRow,
   node: PlanNode,
   candidates: readonly ConnectedWorker[],
 ): ConnectedWorker | null {
   const worker = run.bindings === null ? null : boundWorker(run, node.packageName);
-  const connected = worker === null ? undefined : context.fleet.workers.get(worker);
+  const connected = worker === null ? undefined : fleet.workers.get(worker);
   return connected !== undefined && candidates.includes(connected) ? connected : null;
 }
 

@@ -9,7 +9,7 @@ import { findMismatch, type RouteMismatch, readDescription, requirementsOf, type
 import { runDeadline } from "../nodes/fan-out.ts";
 import { isEnded } from "../rows/task.ts";
 import { readCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 export type PlacementRuleCode =
   | Exclude<RouteMismatch["code"], "tenant">
@@ -68,12 +68,12 @@ export function firstFailedRule(
 
 /** The first failed rule of each worker connected here, for the error of a task that waited too long. */
 export function explainNoWorker(
-  context: DecisionContext,
+  { fleet }: UnitOfWork,
   task: TaskRow,
 ): ({ worker: string; code: PlacementRuleCode } & WorkerVerdict["facts"])[] {
-  const requirements = context.fleet.routes.get(task.route);
+  const requirements = fleet.routes.get(task.route);
   if (requirements === undefined) return [];
-  const connectedWorkers = [...context.fleet.workers.values()]
+  const connectedWorkers = [...fleet.workers.values()]
     .filter((connected) => connected.tenant === requirements.tenant)
     .slice(0, 20);
   return connectedWorkers.map((connected) => {

@@ -41,7 +41,7 @@ export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanN
 
 /** An iteration has ended: open the next, retry this one, or end the container. */
 export function handleIterationEnd(progress: RunProgress, host: TaskRow, iteration: TaskRow): void {
-  const { work, context } = progress;
+  const { work } = progress;
   const node = progress.nodeOf(host);
   const before = loopStateOf(host);
   if (before.open < 1) throw new InvariantBroken("open count", `container ${host.id} has no open iteration`);
@@ -54,7 +54,7 @@ export function handleIterationEnd(progress: RunProgress, host: TaskRow, iterati
     const verdict = iteration.phase === "cancelled" ? "cancelled" : "failed";
     return endHost(progress, withTaskState(host, { loop }), { verdict, error });
   }
-  const delay = retryDelay(retry, tries, context.random());
+  const delay = retryDelay(retry, tries, work.random());
   const again = [...(loop.again ?? []), { index, tries: tries + 1, at: work.now + delay }];
   progress.record("task.retrying", { task: host.id, fence: host.fence, frame: index, delayMs: delay, error });
   advanceContainer(progress, withTaskState(host, { loop: { ...loop, again } }), node);

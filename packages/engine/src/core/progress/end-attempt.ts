@@ -19,7 +19,7 @@ import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgres
 
 /** A task ended well (or was skipped): the run walks on. */
 export function completeTask(progress: RunProgress, task: TaskRow, how: "succeed" | "skip", result: string, extra: object): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const ended = applyTaskTransition(prepareEnd(progress, task), { type: how, result }, work.now);
   work.put(ended);
   progress.record(how === "succeed" ? "task.succeeded" : "task.skipped", {
@@ -28,9 +28,9 @@ export function completeTask(progress: RunProgress, task: TaskRow, how: "succeed
     worker: task.worker,
     ...extra,
   });
-  releaseAttempt(work, context, task, null);
-  releaseKey(work, context, task);
-  if (how === "succeed") recordSuccess(work, context, run, task);
+  releaseAttempt(work, task, null);
+  releaseKey(work, task);
+  if (how === "succeed") recordSuccess(work, run, task);
   handleTaskEnd(progress, ended);
 }
 
@@ -47,32 +47,32 @@ function prepareNextAttempt(progress: RunProgress, task: TaskRow): TaskRow {
 
 /** An attempt failed by the worker's report or by time: retry it as the node's policy says, or fail the task. */
 export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
-  const { context } = progress;
+  const { work } = progress;
   const node = progress.nodeOf(task);
-  const policy = { ...context.settings.retry, ...node.policy.retry };
+  const policy = { ...work.settings.retry, ...node.policy.retry };
   if (task.failures + 1 >= policy.maxAttempts || isPermanentFailure(error)) {
     failTask(progress, task, error, result);
     return;
   }
-  const delay = retryDelay(policy, task.failures, context.random());
+  const delay = retryDelay(policy, task.failures, work.random());
   const nextFence = retryTask(progress, node, prepareNextAttempt(progress, task), delay);
   progress.record("task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }
 
 /** Returns the new fence of the task. */
 function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: number): number {
-  const { work, context } = progress;
+  const { work } = progress;
   if (delay > 0) {
-    releaseKey(work, context, task);
+    releaseKey(work, task);
     const parked = applyTaskTransition(task, { type: "retry", line: null, due: work.now + delay, key: task.key }, work.now);
     work.put(parked);
     return parked.fence;
   }
   // Without a pause the key is kept: the task goes straight back into its queue.
-  const due = queueDeadline(context, node, work.now);
+  const due = queueDeadline(work, node);
   const ready = applyTaskTransition(
     task,
-    { type: "retry", line: context.fleet.queueFor(task.route, task.pin), due, key: task.key },
+    { type: "retry", line: work.fleet.queueFor(task.route, task.pin), due, key: task.key },
     work.now,
   );
   work.put(ready);
@@ -82,25 +82,25 @@ function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: 
 
 /** A task fails for good; its caller, iteration or run decides what that means. */
 export function failTask(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
-  const { work, context } = progress;
+  const { work } = progress;
   const failed = applyTaskTransition(prepareEnd(progress, task), { type: "fail", error: errorText(error), result }, work.now);
   work.put(failed);
   const node = progress.nodeOf(task);
   if (!isChainCall(node, task) && isFinalFailure(progress.plan, taskPathOf(task)))
     recordDeadLetter(progress, node, failed, error);
   progress.record("task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
-  releaseKey(work, context, task);
+  releaseKey(work, task);
   handleTaskEnd(progress, failed);
 }
 
 /** The worker reports that it cancelled the task itself. */
 export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
-  const { work, context } = progress;
-  releaseAttempt(work, context, task, null);
+  const { work } = progress;
+  releaseAttempt(work, task, null);
   const cancelled = applyTaskTransition(prepareEnd(progress, task), { type: "cancel", error: null }, work.now);
   work.put(cancelled);
   progress.record("task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
-  releaseKey(work, context, task);
+  releaseKey(work, task);
   handleTaskEnd(progress, cancelled);
 }
 
@@ -113,17 +113,17 @@ export interface TakeBackReason {
 
 /** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed. */
 export function takeBackAttempt(progress: RunProgress, task: TaskRow, reason: TakeBackReason): void {
-  const { work, context } = progress;
+  const { work } = progress;
   const node = progress.nodeOf(task);
-  const most = node.policy.maxDeliveries ?? context.settings.maxDeliveries;
-  releaseAttempt(work, context, task, { code: "E.SESSION.STALE_BINDING", reason: reason.message });
+  const most = node.policy.maxDeliveries ?? work.settings.maxDeliveries;
+  releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason: reason.message });
   if (task.deliveries >= most) {
     const code = reason.unacked ? "E.DISPATCH.UNAVAILABLE" : "E.WORKER.LOST";
     const message = `task ${task.id} was granted ${task.deliveries} times in a row without an answer; last: ${reason.message}`;
     failTask(progress, task, { code, message, details: { deliveries: task.deliveries, last: reason.code } }, null);
     return;
   }
-  const back = requeueTask(work, context, node, prepareNextAttempt(progress, task));
+  const back = requeueTask(work, node, prepareNextAttempt(progress, task));
   progress.record("task.requeued", {
     task: task.id,
     fence: back.fence,

@@ -60,11 +60,11 @@ export function resumeHost(progress: RunProgress, row: TaskRow): void {
 
 /** A run is due: a fan-out continues, or its time limit has passed. */
 export function resumeRun(progress: RunProgress): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const limit = runDeadline(run);
   if (limit !== null && limit <= work.now) {
     const message = `run ${run.id} did not end within its time limit`;
-    endRunEarly(work, context, run, "failed", { code: "E.TIMEOUT", message });
+    endRunEarly(work, run, "failed", { code: "E.TIMEOUT", message });
     return;
   }
   resumeFanOuts(progress, progress.plan);
@@ -110,13 +110,12 @@ function handleEndedRow(progress: RunProgress, row: TaskRow): void {
 
 /** A node of the top level failed, or its worker cancelled it: the run ends with it. */
 function endRunWithTask(progress: RunProgress, row: TaskRow, node: PlanNode): void {
-  const { work, context, run, openedTasks: opened } = progress;
+  const { work, run, openedTasks: opened } = progress;
   progress.openedTasks = 0;
   progress.pending.length = 0;
   progress.unfinishedFanOuts.length = 0;
   endRunEarly(
     work,
-    context,
     opened === 0 ? run : applyRunTransition(run, { type: "open", tasks: opened }, work.now),
     row.phase === "failed" ? "failed" : "cancelled",
     errorWithLocation(row, node),

@@ -16,9 +16,9 @@ export type CollectedOutputs =
   | "too large";
 
 export function collectOutputs(progress: RunProgress, row: TaskRow, loop: LoopState): CollectedOutputs {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const from = loop.gathered ?? 0;
-  const to = Math.min(loop.frames, from + context.settings.sweepTasksMax);
+  const to = Math.min(loop.frames, from + work.settings.sweepTasksMax);
   const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
   const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationPath(taskPathOf(row), from + at)));
   for (const iteration of loadTasks(work, ids))

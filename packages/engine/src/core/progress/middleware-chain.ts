@@ -39,7 +39,7 @@ interface NewCall {
 
 /** Creates the row of a middleware, or of a call of one or of the host: queued, or as a container that opens its iterations. */
 export function startCall(progress: RunProgress, newCall: NewCall): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const { path, node, params } = newCall;
   const blank = withTaskState(newTaskFor(progress, path, node, 0), newCall.state);
   const newTask = blank.key !== null && newCall.heldKeys?.has(blank.key) === true ? { ...blank, key: null } : blank;
@@ -47,7 +47,7 @@ export function startCall(progress: RunProgress, newCall: NewCall): void {
   if (run.marks !== null && skipIfMarked(progress, node, newTask, params, true)) return;
   const unfit = findTaskParamsFault(node, params);
   if (unfit !== null) return failBeforeStart(progress, node, newTask, params, unfit, true);
-  if (node.container === null) return enqueueTask(work, context, run, node, newTask, params, true);
+  if (node.container === null) return enqueueTask(work, run, node, newTask, params, true);
   const host = applyTaskTransition(newTask, { type: "host", params }, work.now);
   work.insert(host);
   progress.record("task.hosting", { task: host.id, node: node.id });
@@ -93,12 +93,12 @@ const oneCallLess = (host: TaskRow): Pick<TaskState, "inCall"> => ({
 
 /** Answers the caller of an ended call. A caller whose attempt is over, or whose call timed out, gets no answer. */
 function answerCaller(progress: RunProgress, row: TaskRow): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   const waiting = readTaskState(row).caller;
   const caller = waiting === undefined ? null : work.task(waiting.task);
   if (waiting === undefined || caller === null || caller.fence !== waiting.fence) return;
   const call = openCalls(caller).find((one) => one.target === row.id);
-  if (call !== undefined) answerCall(work, context, run, caller, call, row, callFailure(progress.nodeOf(row), row));
+  if (call !== undefined) answerCall(work, run, caller, call, row, callFailure(progress.nodeOf(row), row));
 }
 
 function callFailure(node: PlanNode, row: TaskRow): { code: string; message: string } | null {
@@ -146,11 +146,11 @@ function cancelCall(progress: RunProgress, call: MiddlewareCall, why: FaultData)
 
 /** Ends a row of a chain early, with all that it called or contains. No caller is answered and nothing follows from it. */
 function cancelWithDescendants(progress: RunProgress, row: TaskRow, why: FaultData): void {
-  const { work, context, run } = progress;
+  const { work, run } = progress;
   if (isEnded(row)) return;
   if (row.phase === "hosting" && !cancelTasksInside(progress, row, why)) return;
   const open = openCalls(row);
-  const cancelled = cancelTask(work, context, run, work.task(row.id) ?? row, why);
+  const cancelled = cancelTask(work, run, work.task(row.id) ?? row, why);
   progress.openedTasks -= 1;
   if (cancelled.state !== null) work.put(withTaskState(cancelled, { calls: undefined, ending: undefined }));
   const host = work.task(taskIdAt(run.id, nodePath(scopeOf(taskPathOf(row)), findChain(progress, row).host.ordinal)));
@@ -160,17 +160,17 @@ function cancelWithDescendants(progress: RunProgress, row: TaskRow, why: FaultDa
 
 /** Whether the attempt itself is out of time; if not, the calls that are get `next_timeout` and what they called is stopped. */
 export function expireCalls(progress: RunProgress, node: PlanNode, task: TaskRow): boolean {
-  const { work, context, run } = progress;
-  const over = attemptDeadline(context, node, task);
+  const { work, run } = progress;
+  const over = attemptDeadline(work, node, task);
   if (over !== null && over <= work.now) return false;
   let caller = task;
   for (const call of openCalls(task)) {
     if (call.due === null || call.due > work.now) continue;
     const message = `${call.target} did not end within ${call.due - call.askedAt} ms`;
     cancelCall(progress, call, { code: "E.TIMEOUT", message });
-    caller = answerCall(work, context, run, caller, call, work.task(call.target), { code: "next_timeout", message });
+    caller = answerCall(work, run, caller, call, work.task(call.target), { code: "next_timeout", message });
   }
   // Nothing has timed out yet: compute the next deadline again.
-  if (caller === task) work.put(withCalls(context, node, task, readTaskState(task).calls ?? []));
+  if (caller === task) work.put(withCalls(work, node, task, readTaskState(task).calls ?? []));
   return true;
 }

@@ -13,7 +13,6 @@ import {
   type TaskRow,
   type WorkerId,
 } from "../../storage/rows.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -49,19 +48,13 @@ export function findArtifact(work: UnitOfWork, tenant: string, resource: string)
 }
 
 /** Records what stays with the worker after a result. Inline artifacts are in the result itself and pin no task, so they are not stored. */
-export function recordArtifacts(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  task: TaskRow,
-  artifacts: readonly ReportedArtifact[],
-): void {
+export function recordArtifacts(work: UnitOfWork, run: RunRow, task: TaskRow, artifacts: readonly ReportedArtifact[]): void {
   const { worker } = task;
   if (worker === null || artifacts.length === 0) return;
   const kept = artifacts.slice(0, artifactsMax);
   work.requireRows(kept.filter((one) => one.inline !== true).map((one) => docKey(run.tenant, "artifact", one.resource)));
-  const node = context.plans.nodeOf(work, run, task);
-  const name = context.fleet.workers.get(worker)?.name ?? worker.slice(run.tenant.length + 1);
+  const node = work.nodeOf(run, task);
+  const name = work.fleet.workers.get(worker)?.name ?? worker.slice(run.tenant.length + 1);
   for (const artifact of kept) {
     const due =
       artifact.inline === true

@@ -4,7 +4,6 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { Millis, RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refreshAffinity } from "./affinity-keys.ts";
 
@@ -23,8 +22,8 @@ export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
 }
 
 /** A task ended well at its worker: the package is bound there, and the task's affinity key lives on. */
-export function recordSuccess(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): void {
-  const node = context.plans.nodeOf(work, run, task);
+export function recordSuccess(work: UnitOfWork, run: RunRow, task: TaskRow): void {
+  const node = work.nodeOf(run, task);
   recordBinding(work, work.run(run.id) ?? run, node, task);
   refreshAffinity(work, run, node, task);
 }

@@ -4,7 +4,6 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { ConcurrencyKeyRow, Millis, RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { RootBusy, RowsMissing } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -14,23 +13,15 @@ const keyQueueName = (key: string): string => `k|${key}`;
 export const concurrencyKeyOf = (run: RunRow, node: PlanNode): string | null =>
   node.policy.concurrency === undefined ? null : `${run.tenant}/${node.policy.concurrency.key}`;
 
-export function queueDeadline(context: DecisionContext, node: PlanNode, now: Millis): Millis | null {
-  const ms = node.policy.queueTimeoutMs ?? context.settings.queueTimeoutMs;
-  return ms === null ? null : now + ms;
+export function queueDeadline(work: UnitOfWork, node: PlanNode, since: Millis = work.now): Millis | null {
+  const ms = node.policy.queueTimeoutMs ?? work.settings.queueTimeoutMs;
+  return ms === null ? null : since + ms;
 }
 
 /** A waiting, parked or new task enters its queue: it takes its key first, or parks behind it. */
-export function enqueueTask(
-  work: UnitOfWork,
-  context: DecisionContext,
-  run: RunRow,
-  node: PlanNode,
-  task: TaskRow,
-  params?: string,
-  isNew = false,
-): void {
+export function enqueueTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, params?: string, isNew = false): void {
   const put = (row: TaskRow) => (isNew ? work.insert(row) : work.put(row));
-  const due = queueDeadline(context, node, work.now);
+  const due = queueDeadline(work, node);
   if (task.key !== null && !acquireKey(work, task.key, node, task)) {
     put(applyTaskTransition(task, { type: "park", line: keyQueueName(task.key), due, params: params ?? task.params }, work.now));
     work.recordRunFact(run, "task.parked", { task: task.id, key: task.key });
@@ -39,7 +30,7 @@ export function enqueueTask(
   put(
     applyTaskTransition(
       task,
-      { type: "ready", line: context.fleet.queueFor(task.route, task.pin), due, params: params ?? task.params },
+      { type: "ready", line: work.fleet.queueFor(task.route, task.pin), due, params: params ?? task.params },
       work.now,
     ),
   );
@@ -58,17 +49,17 @@ function acquireKey(work: UnitOfWork, id: string, node: PlanNode, task: TaskRow)
 }
 
 /** A task that ends, or waits for its retry, releases its key; the next one in the queue becomes ready in the same change set. */
-export function releaseKey(work: UnitOfWork, context: DecisionContext, task: TaskRow): void {
+export function releaseKey(work: UnitOfWork, task: TaskRow): void {
   if (task.key === null) return;
   const key = work.concurrencyKey(task.key);
   if (key === null || !key.holders.includes(task.id)) return;
   const released = { ...key, holders: key.holders.filter((holder) => holder !== task.id) };
   work.put(released);
-  admitKeyWaiters(work, context, released, 1);
+  admitKeyWaiters(work, released, 1);
 }
 
 /** Readies tasks while the key is below its limit. A task whose run is busy makes the key due at once, so that it is not forgotten. */
-export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key: ConcurrencyKeyRow, most: number): void {
+export function admitKeyWaiters(work: UnitOfWork, key: ConcurrencyKeyRow, most: number): void {
   let now = key.due === null ? key : { ...key, due: null };
   const undecided = new Set<TaskId>();
   for (let readied = 0; now.holders.length < now.limit; readied++) {
@@ -82,15 +73,15 @@ export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key:
       if (waiter === null) break;
       const run = work.run(waiter.run);
       if (run === null) throw new Error(`task ${waiter.id} has no run`);
-      const node = context.plans.nodeOf(work, run, waiter);
+      const node = work.nodeOf(run, waiter);
       now = { ...now, holders: [...now.holders, waiter.id] };
       work.put(
         applyTaskTransition(
           waiter,
           {
             type: "ready",
-            line: context.fleet.queueFor(waiter.route, waiter.pin),
-            due: queueDeadline(context, node, work.now),
+            line: work.fleet.queueFor(waiter.route, waiter.pin),
+            due: queueDeadline(work, node),
             params: waiter.params,
           },
           work.now,
@@ -111,10 +102,10 @@ export function admitKeyWaiters(work: UnitOfWork, context: DecisionContext, key:
 }
 
 /** A task taken back from its holder without a verdict is queued again, under a new fence, and keeps its key. */
-export function requeueTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, task: TaskRow): TaskRow {
-  const due = queueDeadline(context, node, work.now);
-  const moved = applyTaskTransition(task, { type: "requeue", line: context.fleet.queueFor(task.route, task.pin), due }, work.now);
-  const back = context.forgetsFence ? { ...moved, fence: task.fence } : moved;
+export function requeueTask(work: UnitOfWork, node: PlanNode, task: TaskRow): TaskRow {
+  const due = queueDeadline(work, node);
+  const moved = applyTaskTransition(task, { type: "requeue", line: work.fleet.queueFor(task.route, task.pin), due }, work.now);
+  const back = work.forgetsFence ? { ...moved, fence: task.fence } : moved;
   work.put(back);
   work.newlyReady.push(back.id);
   return back;

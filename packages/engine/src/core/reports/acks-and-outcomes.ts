@@ -24,7 +24,6 @@ import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
 import { isEnded } from "../rows/task.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type AttemptReport = ReportErrorCommand | ReportFeedbackCommand | RequestNextCommand | ReportResultCommand;
@@ -51,8 +50,8 @@ function refuseStale(work: UnitOfWork, report: AttemptReport, connected: Connect
  * Acks stay in memory: they only show which dispatches arrived. Long attempts have theirs stored later. One that names
  * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
  */
-export function handleAcks(work: UnitOfWork, context: DecisionContext, report: AckDispatchesCommand): AnswerBody {
-  const connected = context.fleet.workerInSession(report.worker, report.session);
+export function handleAcks(work: UnitOfWork, report: AckDispatchesCommand): AnswerBody {
+  const connected = work.fleet.workerInSession(report.worker, report.session);
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
     if (connected.attempts.get(task)?.fence === fence)
@@ -89,10 +88,10 @@ const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boole
   change.type === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
 
 /** The attempt of a report, if it is the sender's and current. */
-export function findAttempt(work: UnitOfWork, context: DecisionContext, report: AttemptReport): CurrentAttempt | Fault | "ended" {
+export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAttempt | Fault | "ended" {
   // A disconnected worker may still report outcomes, but not request `next`.
   const connected =
-    context.fleet.workerInSession(report.worker, report.session) ??
+    work.fleet.workerInSession(report.worker, report.session) ??
     (report.type === "task.next" ? null : findDisconnectedWorker(work, report.worker, report.session));
   if (connected === null) return refuseStale(work, report, null);
   const run = work.run(runOf(report.task));
@@ -142,34 +141,34 @@ function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: Att
 
 const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
 
-export function handleResult(work: UnitOfWork, context: DecisionContext, report: ReportResultCommand): AnswerBody | Fault {
-  const found = findAttempt(work, context, report);
+export function handleResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
+  const found = findAttempt(work, report);
   if (found === "ended") return answerRepeatedResult(work, report);
   if (!("task" in found)) return found;
   const { run } = found;
-  const progress = new RunProgress(work, context, run);
+  const progress = new RunProgress(work, run);
   const task = withResultDetails(found.task, report, work.now);
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
   switch (report.status) {
     case "succeeded": {
-      const unfit = findResultProblem(context.plans.nodeOf(work, run, task), report.result);
+      const unfit = findResultProblem(work.nodeOf(run, task), report.result);
       if (unfit === null) {
-        recordArtifacts(work, context, run, task, report.artifacts ?? []);
+        recordArtifacts(work, run, task, report.artifacts ?? []);
         completeTask(progress, task, "succeed", report.result, durationField(report));
       } else {
-        releaseAttempt(work, context, task, null);
+        releaseAttempt(work, task, null);
         failAttempt(progress, task, unfit, null);
       }
       return applied;
     }
     case "skipped":
-      recordArtifacts(work, context, run, task, report.artifacts ?? []);
+      recordArtifacts(work, run, task, report.artifacts ?? []);
       completeTask(progress, task, "skip", report.result, durationField(report));
       return applied;
     case "failed": {
       const error = report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
-      releaseAttempt(work, context, task, null);
+      releaseAttempt(work, task, null);
       failAttempt(progress, task, error, report.result);
       return applied;
     }
@@ -199,12 +198,12 @@ function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): An
   );
 }
 
-export function handleError(work: UnitOfWork, context: DecisionContext, report: ReportErrorCommand): AnswerBody | Fault {
-  const found = findAttempt(work, context, report);
+export function handleError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
+  const found = findAttempt(work, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
   const { task } = found;
-  const progress = new RunProgress(work, context, found.run);
+  const progress = new RunProgress(work, found.run);
   const error = {
     code: report.code,
     message: report.message,
@@ -236,7 +235,7 @@ export function handleError(work: UnitOfWork, context: DecisionContext, report: 
       );
       return applied;
     default:
-      releaseAttempt(work, context, task, null);
+      releaseAttempt(work, task, null);
       failAttempt(progress, task, error, null);
       return applied;
   }

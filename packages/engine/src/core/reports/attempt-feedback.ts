@@ -8,7 +8,6 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { applied, findAttempt, repeated } from "./acks-and-outcomes.ts";
 import { storeNewChunks } from "./printed-chunks.ts";
@@ -20,9 +19,9 @@ const resultsLimits = { bytesMax: 256 * 1024, depthMax: 64 };
 const metadataLimits = { bytesMax: 64 * 1024, depthMax: 64 };
 const metricsMax = 256;
 
-export function handleFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedbackCommand): AnswerBody | Fault {
-  const found = findAttempt(work, context, report);
-  if (found === "ended") return handleLateFeedback(work, context, report);
+export function handleFeedback(work: UnitOfWork, report: ReportFeedbackCommand): AnswerBody | Fault {
+  const found = findAttempt(work, report);
+  if (found === "ended") return handleLateFeedback(work, report);
   if (!("task" in found)) return found;
   const { run, task, connected } = found;
   const feedback = parseFeedback(report.data);
@@ -49,13 +48,13 @@ export function handleFeedback(work: UnitOfWork, context: DecisionContext, repor
 }
 
 /** Stored under the fence of the attempt that ended the task. An ended task never changes; only its log grows. */
-function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedbackCommand): AnswerBody {
+function handleLateFeedback(work: UnitOfWork, report: ReportFeedbackCommand): AnswerBody {
   const run = work.run(runOf(report.task));
   const task = work.task(report.task);
   // Without a fence of its own it may be about an attempt before the last one.
   if (run === null || task === null || task.fence !== report.fence) return repeated;
   if (work.now - (task.endedAt ?? 0) > lateFeedbackMs) return repeated;
-  const dialect = context.fleet.workerInSession(report.worker, report.session)?.about.dialect ?? "";
+  const dialect = work.fleet.workerInSession(report.worker, report.session)?.about.dialect ?? "";
   const feedback = parseFeedback(report.data);
   const { row, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(dialect));
   // Only how far it has printed: otherwise the next late feedback would overwrite this one.

@@ -21,7 +21,6 @@ import { concurrencyKeyOf } from "../queueing/task-queue.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { callPath, nodePath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { applied, type CurrentAttempt, findAttempt, repeated } from "./acks-and-outcomes.ts";
 
@@ -30,16 +29,16 @@ const callsMax = 10_000;
 /** Calls of one chain that may be open at once: all of them are stopped in one turn when the outermost is over. */
 const inCallMax = 500;
 
-export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNextCommand): AnswerBody | Fault {
-  const over = refuseIfOver(work, context, report);
+export function handleNextRequest(work: UnitOfWork, report: RequestNextCommand): AnswerBody | Fault {
+  const over = refuseIfOver(work, report);
   if (over !== null) return over;
-  const found = findAttempt(work, context, report);
+  const found = findAttempt(work, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
   work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
   const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
-  if (known !== undefined) return answerRepeat(work, context, found, known);
-  return acceptNextRequest(work, context, report, found);
+  if (known !== undefined) return answerRepeat(work, found, known);
+  return acceptNextRequest(work, report, found);
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
@@ -47,18 +46,17 @@ const isSameRequest = (call: MiddlewareCall, { task, connected }: CurrentAttempt
   call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
 /** The caller's own attempt, or the whole run, is over: sent as an answer, because a waiting worker listens for nothing else. */
-function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNextCommand): AnswerBody | null {
-  const connected = context.fleet.workerInSession(report.worker, report.session);
+function refuseIfOver(work: UnitOfWork, report: RequestNextCommand): AnswerBody | null {
+  const connected = work.fleet.workerInSession(report.worker, report.session);
   const run = connected === null ? null : work.run(runOf(report.task));
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
   if (connected === null || run === null || task === null || task.worker !== report.worker) return null;
   if (report.fence !== null && task.fence !== report.fence) return null;
   if (isRunEnded(run) || run.phase === "ending")
-    return refuseNext(work, context, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
+    return refuseNext(work, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
   if (task.phase === "leased") return null;
   return refuseNext(
     work,
-    context,
     run,
     connected,
     report,
@@ -71,7 +69,6 @@ function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: Reques
 /** A refusal is not stored: the same request may be possible a moment later. */
 function refuseNext(
   work: UnitOfWork,
-  context: DecisionContext,
   run: RunRow,
   connected: ConnectedWorker,
   report: RequestNextCommand,
@@ -79,43 +76,33 @@ function refuseNext(
   code: string,
   message: string,
 ): AnswerBody {
-  const { id } = context.plans.nodeOf(work, run, task);
+  const { id } = work.nodeOf(run, task);
   sendNextAnswer(work, connected, task, id, { request: report.request, result: null, error: { code, message }, trace: {} });
   work.incrementMetric("next_refused_total", { code });
   return applied;
 }
 
 /** The same request again: answered as it was, or still waiting. */
-function answerRepeat(
-  work: UnitOfWork,
-  context: DecisionContext,
-  { run, task, connected }: CurrentAttempt,
-  call: MiddlewareCall,
-): AnswerBody {
+function answerRepeat(work: UnitOfWork, { run, task, connected }: CurrentAttempt, call: MiddlewareCall): AnswerBody {
   if (call.answer !== undefined) {
-    const { id } = context.plans.nodeOf(work, run, task);
+    const { id } = work.nodeOf(run, task);
     sendNextAnswer(
       work,
       connected,
       task,
       id,
-      buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? ""),
+      buildNextAnswer(work, call, work.task(call.target), call.answer.code, call.answer.message ?? ""),
     );
   }
   return repeated;
 }
 
-function acceptNextRequest(
-  work: UnitOfWork,
-  context: DecisionContext,
-  report: RequestNextCommand,
-  found: CurrentAttempt,
-): AnswerBody {
+function acceptNextRequest(work: UnitOfWork, report: RequestNextCommand, found: CurrentAttempt): AnswerBody {
   const { run, task, connected } = found;
-  const node = context.plans.nodeOf(work, run, task);
-  const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
+  const node = work.nodeOf(run, task);
+  const refuseWith = (code: string, message: string) => refuseNext(work, run, connected, report, task, code, message);
   if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
-  const progress = new RunProgress(work, context, run);
+  const progress = new RunProgress(work, run);
   const chain = findChain(progress, task);
   if (chain.host.chain[node.chainIndex] !== node.ordinal)
     return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
@@ -159,7 +146,7 @@ function createCall(
   { run, task, connected }: CurrentAttempt,
   requested: RequestedCall,
 ): void {
-  const { work, context } = progress;
+  const { work } = progress;
   const { chain, host, node, target, params } = requested;
   const { called } = readTaskState(host);
   const number = (called?.[target.ordinal] ?? 0) + 1;
@@ -176,8 +163,8 @@ function createCall(
     askedAt: work.now,
     due,
   };
-  work.put(withCalls(context, node, task, [...(readTaskState(task).calls ?? []), asked]));
-  setAttemptWaiting(work, context, task, true);
+  work.put(withCalls(work, node, task, [...(readTaskState(task).calls ?? []), asked]));
+  setAttemptWaiting(work, task, true);
   work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
   const caller = { task: task.id, fence: task.fence, request: report.request };
   const heldKeys = keysHeldByCallers(run, requested);

@@ -1,7 +1,7 @@
 // Each rule by itself, on a unit of work without a store. How a broken one ends is in test/engine/turns/invariants.test.ts.
 import { describe, expect, it } from "vitest";
 import type { Row, TaskRow } from "../../storage/rows.ts";
-import { sampleRun, sampleTask } from "../../testing/sample-rows.ts";
+import { sampleContext, sampleRun, sampleTask } from "../../testing/sample-rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { BrokenChangeSet } from "./change-sets.ts";
 import { UnitOfWork } from "./unit-of-work.ts";
@@ -11,7 +11,10 @@ const leased = sampleTask("r-1.0", { phase: "leased", worker: "acme/w", boot: "b
 
 function workWith(rows: readonly Row[], checksFences = true): UnitOfWork {
   const row = (kind: Row["kind"], id: string): Row | null => rows.find((one) => one.kind === kind && one.id === id) ?? null;
-  return new UnitOfWork({ now: 1_000, row, tasks: () => [], peekWorker: () => null }, checksFences);
+  return new UnitOfWork(
+    { now: 1_000, row, tasks: () => [], peekWorker: () => null },
+    sampleContext({ forgetsFence: !checksFences }),
+  );
 }
 
 /** Reads a task and writes it changed. */

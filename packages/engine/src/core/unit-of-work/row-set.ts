@@ -35,13 +35,6 @@ import { RootGroups } from "./root-groups.ts";
 /** What is used of the turn's transaction. */
 export type TurnRows = Pick<TurnTransaction, "row" | "tasks" | "peekWorker" | "now">;
 
-/** How far the rows were when a command began. */
-export interface RowSavepoint {
-  readonly undoSteps: number;
-  readonly written: number;
-  readonly deletions: number;
-}
-
 /** Base of UnitOfWork: rows only. */
 export abstract class RowSet {
   readonly now: Millis;
@@ -55,7 +48,7 @@ export abstract class RowSet {
   readonly #runs = new Map<RunId, TrackedRow<RunRow>>();
   readonly #tasks = new Map<TaskId, TrackedRow<TaskRow>>();
   readonly #others = new Map<RowKey, TrackedRow<Row>>();
-  readonly #undo: { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean }[] = [];
+  readonly #undo: { tracked: TrackedRow<Row>; before: Row | null; wasWritten: boolean }[] = [];
 
   /** `checksFences` is false only for the mutant that forgets them. */
   constructor(tx: TurnRows, checksFences = true) {
@@ -221,7 +214,7 @@ export abstract class RowSet {
   #writeRow(row: Row, isBorn: boolean): void {
     const tracked = this.#trackedRow(row);
     checkWrite(tracked.row, row, this.#checksFences);
-    this.#undo.push({ seen: tracked, before: tracked.row, wasWritten: tracked.isWritten });
+    this.#undo.push({ tracked, before: tracked.row, wasWritten: tracked.isWritten });
     if (!tracked.isWritten) this.written.push(tracked);
     tracked.row = row;
     tracked.isWritten = true;
@@ -249,7 +242,7 @@ export abstract class RowSet {
     const row = this.#other(key);
     const tracked = this.#others.get(key);
     if (row === null || tracked === undefined) return;
-    this.#undo.push({ seen: tracked, before: row, wasWritten: tracked.isWritten });
+    this.#undo.push({ tracked, before: row, wasWritten: tracked.isWritten });
     if (!tracked.isWritten) this.written.push(tracked);
     // Later reads in this turn find nothing, and may write it anew.
     tracked.row = null;
@@ -277,20 +270,13 @@ export abstract class RowSet {
     return this.#undo.length;
   }
 
-  /** Restores the rows of the savepoint. */
-  protected rollBackRows(savepoint: RowSavepoint): void {
-    while (this.#undo.length > savepoint.undoSteps) {
-      const {
-        seen: tracked,
-        before,
-        wasWritten,
-      } = this.#undo.pop() as { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean };
+  /** Restores the rows as they were after so many writes. */
+  protected undoWrites(steps: number): void {
+    for (const { tracked, before, wasWritten } of this.#undo.splice(steps).reverse()) {
       tracked.row = before;
       tracked.isWritten = wasWritten;
       if (!wasWritten) this.#forget(tracked);
     }
-    this.written.length = savepoint.written;
-    this.deletions.length = savepoint.deletions;
   }
 
   /** A row written without having been read is unknown again, not absent. */

@@ -1,6 +1,8 @@
 // The working copy of one turn: its rows, and the facts, mail, effects and fleet changes that follow from them. A command that fails is
 // rolled back to its savepoint, so that the others of the turn are not affected. Nothing here calls the store.
 
+import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
+import type { Workflow } from "@astraflow/protocol";
 import type { Effect } from "../../interface/effect.ts";
 import type { EngineProblem } from "../../interface/world.ts";
 import type { ChangeSet } from "../../storage/port.ts";
@@ -8,14 +10,18 @@ import {
   type ChunkRow,
   type Fact,
   type Mail,
+  type RouteId,
   type RowKey,
   type RunRow,
   runOf,
   type TaskId,
+  type TaskRow,
   type Tenant,
   type WorkerId,
 } from "../../storage/rows.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
+import { requirementsOf, requirementsText } from "../fleet/route.ts";
+import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import {
   buildChangeSets,
   type OutgoingMail,
@@ -23,24 +29,26 @@ import {
   type RecordedFact,
   type RootPrecondition,
 } from "./change-sets.ts";
+import type { DecisionContext } from "./decision-context.ts";
 import { ResultLatencies } from "./result-latencies.ts";
 import { type RootRef, rootKey } from "./root.ts";
-import { type RowSavepoint, RowSet } from "./row-set.ts";
+import { RowSet, type TurnRows } from "./row-set.ts";
 import { SlotChanges } from "./slot-changes.ts";
 import { workerNoticeFor } from "./worker-notices.ts";
 
-export interface Savepoint extends RowSavepoint {
-  readonly facts: number;
-  readonly effects: number;
+export interface Savepoint {
+  readonly undoSteps: number;
   readonly fleetChanges: number;
-  readonly newlyReady: number;
-  readonly mail: number;
-  readonly preconditions: number;
-  readonly chunks: number;
-  readonly problems: number;
+  /** Of each list that a command may have made longer. */
+  readonly lengths: readonly number[];
 }
 
 export class UnitOfWork extends RowSet {
+  readonly settings: DecisionContext["settings"];
+  /** As it was before this turn. */
+  readonly fleet: DecisionContext["fleet"];
+  readonly self: DecisionContext["self"];
+  readonly #context: DecisionContext;
   readonly effects: Effect[] = [];
   readonly fleetChanges: FleetChange[] = [];
   readonly problems: EngineProblem[] = [];
@@ -62,6 +70,76 @@ export class UnitOfWork extends RowSet {
   readonly #mail: OutgoingMail[] = [];
   readonly #preconditions: RootPrecondition[] = [];
   readonly #chunks: PrintedChunks[] = [];
+  readonly #lists: unknown[][] = [
+    this.written,
+    this.deletions,
+    this.#facts,
+    this.effects,
+    this.fleetChanges,
+    this.newlyReady,
+    this.#mail,
+    this.#preconditions,
+    this.#chunks,
+    this.problems,
+  ];
+
+  constructor(rows: TurnRows, context: DecisionContext) {
+    super(rows, !context.forgetsFence);
+    this.#context = context;
+    this.settings = context.settings;
+    this.fleet = context.fleet;
+    this.self = context.self;
+  }
+
+  random(): number {
+    return this.#context.random();
+  }
+
+  nextId(): string {
+    return this.#context.nextId(this.now);
+  }
+
+  get forgetsFence(): boolean {
+    return this.#context.forgetsFence;
+  }
+
+  planOf(run: RunRow): Plan {
+    return this.#compiledPlan(run).plan;
+  }
+
+  /** The node of a task; for an iteration its container. */
+  nodeOf(run: RunRow, task: Pick<TaskRow, "id" | "run">): PlanNode {
+    const node = nodeAt(this.planOf(run), taskPathOf(task));
+    if (node === null) throw new Error(`run ${run.id} has no node for ${task.id}`);
+    return node;
+  }
+
+  /** The route of a node; a new one is stored as a row and added to the fleet. */
+  routeIdOf(run: RunRow, node: PlanNode): RouteId {
+    const { routes } = this.#compiledPlan(run);
+    const known = routes.get(node);
+    if (known !== undefined && this.fleet.routes.has(known)) return known;
+    const requirements = requirementsOf(run.tenant, node);
+    const needs = requirementsText(requirements);
+    const id = this.#context.digest(needs);
+    if (!this.fleet.routes.has(id)) {
+      if (this.route(id) === null) this.put({ kind: "route", id, tenant: run.tenant, needs });
+      this.changeFleet({ type: "route", route: id, needs: requirements });
+    }
+    routes.set(node, id);
+    return id;
+  }
+
+  #compiledPlan({ workflow }: RunRow): NonNullable<ReturnType<DecisionContext["plans"]["get"]>> {
+    const { plans } = this.#context;
+    const found = plans.get(workflow);
+    if (found !== undefined) return found;
+    const row = this.workflow(workflow);
+    if (row === null) throw new Error(`workflow ${workflow} is not stored`);
+    const compiled = { plan: compilePlan(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
+    plans.set(workflow, compiled);
+    return compiled;
+  }
 
   /** What a task printed, written with the change set of its run. */
   storeChunks(chunks: ChunkRow): void {
@@ -119,33 +197,15 @@ export class UnitOfWork extends RowSet {
   /** Start of a command. */
   savepoint(): Savepoint {
     this.rootGroups.beginCommand();
-    return {
-      undoSteps: this.undoStepCount(),
-      written: this.written.length,
-      facts: this.#facts.length,
-      effects: this.effects.length,
-      fleetChanges: this.fleetChanges.length,
-      newlyReady: this.newlyReady.length,
-      mail: this.#mail.length,
-      preconditions: this.#preconditions.length,
-      deletions: this.deletions.length,
-      chunks: this.#chunks.length,
-      problems: this.problems.length,
-    };
+    const lengths = this.#lists.map((list) => list.length);
+    return { undoSteps: this.undoStepCount(), fleetChanges: this.fleetChanges.length, lengths };
   }
 
   /** Undoes everything since the savepoint. */
   rollbackTo(savepoint: Savepoint): void {
-    this.rollBackRows(savepoint);
+    this.undoWrites(savepoint.undoSteps);
     this.#slotChanges.revertFrom(this.fleetChanges, savepoint.fleetChanges);
-    this.#facts.length = savepoint.facts;
-    this.effects.length = savepoint.effects;
-    this.fleetChanges.length = savepoint.fleetChanges;
-    this.newlyReady.length = savepoint.newlyReady;
-    this.#mail.length = savepoint.mail;
-    this.#preconditions.length = savepoint.preconditions;
-    this.#chunks.length = savepoint.chunks;
-    this.problems.length = savepoint.problems;
+    for (const [at, list] of this.#lists.entries()) list.length = savepoint.lengths[at] ?? 0;
   }
 
   /** The root of the present command's change set; null when it changed nothing. */

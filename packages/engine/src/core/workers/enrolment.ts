@@ -9,21 +9,20 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker } from "../delivery/find-worker.ts";
 import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeFulfilledCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 
-export function enrolWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorkerCommand): AnswerBody | Fault {
+export function enrolWorker(work: UnitOfWork, command: EnrolWorkerCommand): AnswerBody | Fault {
   const row = work.worker(command.worker);
   if (row !== null && row.tenant !== command.tenant) return unknownWorker(command);
   if (row === null && command.about === null) return unknownWorker(command);
-  const now = row === null ? insertEnrolledWorker(work, context, command) : updateEnrolledWorker(work, context, command, row);
+  const now = row === null ? insertEnrolledWorker(work, command) : updateEnrolledWorker(work, command, row);
   const { dialect = "" } = JSON.parse(now.about) as Partial<WorkerDescription>;
   return {
     of: "enrolled",
     worker: now.id,
-    heartbeatMs: workerTimings(context.settings, now.tenant, dialect).heartbeatMs,
+    heartbeatMs: workerTimings(work.settings, now.tenant, dialect).heartbeatMs,
     isOnline: now.phase === "online",
   };
 }
@@ -31,9 +30,9 @@ export function enrolWorker(work: UnitOfWork, context: DecisionContext, command:
 const unknownWorker = (command: EnrolWorkerCommand): Fault =>
   fault("E.NOT_FOUND", `worker ${command.worker.slice(command.tenant.length + 1)} does not exist; register it first`);
 
-function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorkerCommand): WorkerRow {
+function insertEnrolledWorker(work: UnitOfWork, command: EnrolWorkerCommand): WorkerRow {
   const row: WorkerRow = {
-    ...newWorkerRow(command, context.nextId(work.now), context.self, work.now),
+    ...newWorkerRow(command, work.nextId(), work.self, work.now),
     about: JSON.stringify(describedBy(command, null)),
     condition: withStatus(work, command, "{}"),
   };
@@ -42,13 +41,8 @@ function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, comman
   return row;
 }
 
-function updateEnrolledWorker(
-  work: UnitOfWork,
-  context: DecisionContext,
-  command: EnrolWorkerCommand,
-  row: WorkerRow,
-): WorkerRow {
-  const connected = findConnectedWorker(work, context, row);
+function updateEnrolledWorker(work: UnitOfWork, command: EnrolWorkerCommand, row: WorkerRow): WorkerRow {
+  const connected = findConnectedWorker(work, row);
   // Its socket is at another scheduler, which knows better what it has.
   if (row.phase === "online" && connected === null) return row;
   const before = JSON.parse(row.about) as WorkerDescription;

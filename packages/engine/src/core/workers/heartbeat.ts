@@ -14,7 +14,6 @@ import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
 import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeCommands } from "./command-records.ts";
 import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
@@ -22,13 +21,13 @@ import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
 export const unknownSession = (worker: string): Fault =>
   fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
 
-export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, command: RecordHeartbeatCommand): AnswerBody | Fault {
-  const connected = context.fleet.workerInSession(command.worker, command.session);
+export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatCommand): AnswerBody | Fault {
+  const connected = work.fleet.workerInSession(command.worker, command.session);
   const row = connected === null ? null : work.worker(command.worker);
   if (connected === null || row === null) return unknownSession(command.worker);
-  const limits = settingsForTenant(context.settings, connected.tenant);
+  const limits = settingsForTenant(work.settings, connected.tenant);
   const pressure = pressureAfter(drainStateAfterTurn(work, connected).pressure, command, limits);
-  const timings = workerTimings(context.settings, connected.tenant, connected.about.dialect);
+  const timings = workerTimings(work.settings, connected.tenant, connected.about.dialect);
   const condition = conditionAfterHeartbeat(work, command, row, pressure);
   const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
   if (!("kind" in moved) || row.epoch !== connected.epoch) {
@@ -54,7 +53,7 @@ export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, comm
   // The worker will be changed after this turn; nothing else in this turn may be decided by its old state.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   stopForeignAttempts(work, connected);
-  if (command.held !== null) compareHeldAttempts(work, context, connected, command, command.held);
+  if (command.held !== null) compareHeldAttempts(work, connected, command, command.held);
   return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
 }
 
@@ -78,7 +77,6 @@ function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void
 
 function compareHeldAttempts(
   work: UnitOfWork,
-  context: DecisionContext,
   connected: ConnectedWorker,
   command: RecordHeartbeatCommand,
   held: NonNullable<RecordHeartbeatCommand["held"]>,
@@ -87,13 +85,13 @@ function compareHeldAttempts(
   for (const attempt of connected.attempts.values()) {
     if (named.get(attempt.task) === attempt.fence) continue;
     // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it.
-    if (!attempt.acked || work.now - attempt.grantedAt < context.settings.ackDeadlineMs) continue;
+    if (!attempt.acked || work.now - attempt.grantedAt < work.settings.ackDeadlineMs) continue;
     const task = work.task(attempt.task);
     const run = task === null ? null : work.run(task.run);
     if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
       releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
     else if (run !== null && run.phase !== "ending")
-      takeBackAttempt(new RunProgress(work, context, run), task, {
+      takeBackAttempt(new RunProgress(work, run), task, {
         unacked: false,
         code: "E.WORKER.LOST",
         message: `worker ${connected.name} no longer lists this attempt in its heartbeat`,

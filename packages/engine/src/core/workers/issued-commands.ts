@@ -15,21 +15,20 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker, findReportingWorker } from "../delivery/find-worker.ts";
 import { mailWorkerCommand } from "../delivery/worker-mail.ts";
 import { type OpenCommand, readCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeCommands, openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
 import { unknownSession } from "./heartbeat.ts";
 
-export function issueWorkerCommand(work: UnitOfWork, context: DecisionContext, command: IssueWorkerCommand): AnswerBody | Fault {
+export function issueWorkerCommand(work: UnitOfWork, command: IssueWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const issued = { id: command.id, order: command.order };
   const refused = refuseDuplicateId(work, command.tenant, command.id) ?? refuseTooManyOpen(row, issued);
   if (refused !== null) return refused;
-  const connected = findConnectedWorker(work, context, row);
+  const connected = findConnectedWorker(work, row);
   if (connected !== null)
     work.emit({ type: "order", session: connected.session, worker: row.id, tenant: command.tenant, ...issued });
-  else if (!mailWorkerCommand(work, context, row, issued))
+  else if (!mailWorkerCommand(work, row, issued))
     return fault("E.SESSION.UNKNOWN", `worker ${row.name} is ${row.phase} and has no session; nothing was sent to it`, {
       worker: row.name,
       phase: row.phase,
@@ -39,7 +38,7 @@ export function issueWorkerCommand(work: UnitOfWork, context: DecisionContext, c
 }
 
 /** A command that other commands have carried out ends as it is recorded. */
-export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, command: RecordWorkerCommand): AnswerBody | Fault {
+export function recordWorkerCommand(work: UnitOfWork, command: RecordWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const taken = refuseDuplicateId(work, command.tenant, command.id);
@@ -49,12 +48,8 @@ export function recordWorkerCommand(work: UnitOfWork, _tools: DecisionContext, c
 }
 
 /** The worker's report about a package. If it names no command, it answers all commands that ask for just this. */
-export function handlePackageReport(
-  work: UnitOfWork,
-  context: DecisionContext,
-  report: ReportPackageStatusCommand,
-): AnswerBody | Fault {
-  const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
+export function handlePackageReport(work: UnitOfWork, report: ReportPackageStatusCommand): AnswerBody | Fault {
+  const row = findReportingWorker(work, report) === null ? null : work.worker(report.worker);
   if (row === null) return unknownSession(report.worker);
   work.recordFact(report.tenant, workerKey(row.id), "worker.package", {
     name: report.name,
@@ -118,8 +113,8 @@ const isOpposite = (a: PackageCommand, b: PackageCommand): boolean =>
   a.type !== b.type && a.name === b.name && (a.version === null || b.version === null || a.version === b.version);
 
 /** The worker acknowledges a drain or its end. */
-export function handleDrainAck(work: UnitOfWork, context: DecisionContext, report: AcknowledgeDrainCommand): AnswerBody | Fault {
-  const connected = context.fleet.workerInSession(report.worker, report.session);
+export function handleDrainAck(work: UnitOfWork, report: AcknowledgeDrainCommand): AnswerBody | Fault {
+  const connected = work.fleet.workerInSession(report.worker, report.session);
   const row = connected === null ? null : work.worker(report.worker);
   if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(report.worker);
   const closed = closeCommands(work, row, acknowledgedDrains(row, report));

@@ -11,28 +11,27 @@ import { mailReset } from "../delivery/worker-mail.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 import { reconcileAttempts } from "./reconcile.ts";
 
-export function joinWorker(work: UnitOfWork, context: DecisionContext, command: JoinWorkerCommand): AnswerBody | Fault {
+export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): AnswerBody | Fault {
   const before = work.worker(command.worker);
   const refused = command.resumed === undefined ? refuseClone(work, command, before) : refuseResume(work, command, before);
   if (refused !== null) return refused;
   // A dialect without boot ids: the process of the last join, or the first there is.
-  const boot = command.boot ?? before?.boot ?? context.nextId(work.now);
-  const timings = workerTimings(context.settings, command.tenant, command.about.dialect);
+  const boot = command.boot ?? before?.boot ?? work.nextId();
+  const timings = workerTimings(work.settings, command.tenant, command.about.dialect);
   const condition = conditionAtJoin(command, before, boot);
   const joined = applyWorkerTransition(
-    before ?? newWorkerRow(command, boot, context.self, work.now),
+    before ?? newWorkerRow(command, boot, work.self, work.now),
     {
       type: "join",
       name: command.name,
       boot,
-      replica: context.self.replica,
-      replicaEpoch: context.self.epoch,
+      replica: work.self.replica,
+      replicaEpoch: work.self.epoch,
       about: JSON.stringify(command.about),
       condition: writeCondition(condition),
       leaseMs: timings.leaseMs,
@@ -51,10 +50,10 @@ export function joinWorker(work: UnitOfWork, context: DecisionContext, command: 
     ...(command.resumed === undefined ? {} : { resumed: true }),
     ...packageChanges(before?.about ?? "{}", command.about),
   });
-  endOlderSessions(work, context, command, before);
-  const attempts = reconcileAttempts(work, context, { command, before, boot, epoch: worker.epoch });
+  endOlderSessions(work, command, before);
+  const attempts = reconcileAttempts(work, { command, before, boot, epoch: worker.epoch });
   work.changeFleet({ type: "connect", connected: connectedWorker(work, command, worker, condition, attempts) });
-  const { drainMemPct, drainDiskPct } = settingsForTenant(context.settings, command.tenant);
+  const { drainMemPct, drainDiskPct } = settingsForTenant(work.settings, command.tenant);
   return {
     of: "join",
     epoch: worker.epoch,
@@ -158,18 +157,13 @@ function refuseClone(work: UnitOfWork, command: JoinWorkerCommand, before: Worke
 }
 
 /** At most one live session: the one before, here or elsewhere, is over. */
-function endOlderSessions(
-  work: UnitOfWork,
-  context: DecisionContext,
-  command: JoinWorkerCommand,
-  before: WorkerRow | null,
-): void {
+function endOlderSessions(work: UnitOfWork, command: JoinWorkerCommand, before: WorkerRow | null): void {
   // Two sockets of one worker may join in one turn: the fleet does not show the first of them yet.
   const joinedSessions = work.fleetChanges.flatMap((change) =>
     change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],
   );
-  const connectedSession = context.fleet.workers.get(command.worker)?.session;
+  const connectedSession = work.fleet.workers.get(command.worker)?.session;
   for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))
     if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...sessionSuperseded });
-  if (before !== null) mailReset(work, context, before, sessionSuperseded);
+  if (before !== null) mailReset(work, before, sessionSuperseded);
 }

@@ -11,17 +11,16 @@ import type { IsolateFailure } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Those that are due, limited per turn. */
-export function dueRechecks(context: DecisionContext, now: number): AttemptTimer[] {
-  const { fleet, settings } = context;
+export function dueRechecks({ fleet, settings }: Pick<DecisionContext, "fleet" | "settings">, now: number): AttemptTimer[] {
   const due = fleet
     .attemptsToRecheck(now, settings.recheckMs)
     .filter(({ worker }) => !fleet.pendingChanges.concernedWorkers.has(worker));
   return due.slice(0, settings.dueMax);
 }
 
-export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
-  for (const { worker, task: id, fence } of dueRechecks(context, work.now)) {
-    const connected = context.fleet.workers.get(worker);
+export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void {
+  for (const { worker, task: id, fence } of dueRechecks(work, work.now)) {
+    const connected = work.fleet.workers.get(worker);
     // A heartbeat or a join of this very turn: the fleet does not show it yet.
     if (connected === undefined || work.changedWorkers.has(worker)) continue;
     isolate(runOf(id), () => {
@@ -34,7 +33,7 @@ export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isol
       }
       // A run that is ending is swept soon, and the sweep stops the attempt.
       const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
-      if (isWanted) sendDispatch(work, context, connected, run, context.plans.nodeOf(work, run, task), task);
+      if (isWanted) sendDispatch(work, connected, run, work.nodeOf(run, task), task);
       work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
       if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });

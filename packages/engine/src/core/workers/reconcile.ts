@@ -9,7 +9,6 @@ import type { LeasedAttempt } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** A worker holds no more than it has slots for; a join settles all of them in one change set. */
@@ -22,7 +21,7 @@ interface JoinedWorker {
   readonly epoch: number;
 }
 
-export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, joining: JoinedWorker): Map<TaskId, LeasedAttempt> {
+export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<TaskId, LeasedAttempt> {
   const { command, before, boot, epoch } = joining;
   const held = new Map<TaskId, LeasedAttempt>();
   const reported = new Map(command.running?.map((one) => [one.task, one.fence]));
@@ -40,13 +39,13 @@ export function reconcileAttempts(work: UnitOfWork, context: DecisionContext, jo
     if (run === null) continue;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(new RunProgress(work, context, run), task, reason);
+      takeBackAttempt(new RunProgress(work, run), task, reason);
       continue;
     }
-    const acked = isAcked(work, context, command, task);
-    const node = context.plans.nodeOf(work, run, task);
+    const acked = isAcked(work, command, task);
+    const node = work.nodeOf(run, task);
     const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked }, work.now);
-    work.put(deliverPendingAnswers(work, context, run, bound, command));
+    work.put(deliverPendingAnswers(work, run, bound, command));
     // A resumed session is the same one: nothing changes in the run's log, except that an ack is stored with it.
     if (command.resumed === undefined)
       work.recordRunFact(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
@@ -86,14 +85,9 @@ function keepsAttempt({ command, before, boot }: JoinedWorker, reported: Readonl
  * Whether the worker has the dispatch. After a full join it has reported it, or will be rechecked. For a resumed session the fleet knows
  * best, if it has the session: a dispatch may have been sent after the door checked which ones are unacked.
  */
-function isAcked(
-  work: UnitOfWork,
-  context: DecisionContext,
-  { resumed, worker, session }: JoinWorkerCommand,
-  { id, fence }: TaskRow,
-): boolean {
+function isAcked(work: UnitOfWork, { resumed, worker, session }: JoinWorkerCommand, { id, fence }: TaskRow): boolean {
   if (resumed === undefined) return true;
-  const attempt = context.fleet.workerInSession(worker, session)?.attempts.get(id);
+  const attempt = work.fleet.workerInSession(worker, session)?.attempts.get(id);
   if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);
   return (
     attempt.acked || work.fleetChanges.some((change) => change.type === "ack" && change.task === id && change.fence === fence)

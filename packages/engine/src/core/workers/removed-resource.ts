@@ -10,19 +10,14 @@ import { queueName } from "../fleet/route.ts";
 import { recheckResource } from "../placement/pins.ts";
 import { type ArtifactBody, artifactTtlMs, readArtifact } from "../queueing/artifacts.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { unknownSession } from "./heartbeat.ts";
 
 /** Tasks checked for one resource; those further back in the queue are checked later, like every pinned task. */
 const waitingMax = 100;
 
-export function handleResourceRemoved(
-  work: UnitOfWork,
-  context: DecisionContext,
-  report: ReportResourceRemovedCommand,
-): AnswerBody | Fault {
-  const row = findReportingWorker(work, context, report) === null ? null : work.worker(report.worker);
+export function handleResourceRemoved(work: UnitOfWork, report: ReportResourceRemovedCommand): AnswerBody | Fault {
+  const row = findReportingWorker(work, report) === null ? null : work.worker(report.worker);
   if (row === null) return unknownSession(report.worker);
   const { resource, reason } = report;
   const doc = work.doc(docId(report.tenant, "artifact", resource));
@@ -37,7 +32,7 @@ export function handleResourceRemoved(
     markArtifactRemoved(work, body, resource, reason);
     work.recordRunFact(run, "artifact.removed", data);
   } else work.recordFact(report.tenant, keyOf(doc), "artifact.removed", data);
-  for (const id of tasksPinnedTo(work, context, row, waitingMax)) recheckResource(work, context, id, resource);
+  for (const id of tasksPinnedTo(work, row, waitingMax)) recheckResource(work, id, resource);
   return { of: "word", applied: true };
 }
 
@@ -50,9 +45,9 @@ function markArtifactRemoved(work: UnitOfWork, { task: id }: ArtifactBody, resou
 }
 
 /** Tasks that are queued for this worker alone. */
-export function tasksPinnedTo(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, limit: number): TaskId[] {
+export function tasksPinnedTo(work: UnitOfWork, worker: WorkerRow, limit: number): TaskId[] {
   const queues: string[] = [];
-  for (const [route, requirements] of context.fleet.routes)
+  for (const [route, requirements] of work.fleet.routes)
     if (requirements.tenant === worker.tenant) queues.push(queueName(route, worker.id));
   return work.tasksQueuedIn(queues, limit);
 }

@@ -6,16 +6,14 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { type ConnectedWorker, usedSlots } from "../fleet/connected-worker.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-export function updateSaturation(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
-  for (const connected of context.fleet.workers.values()) {
+export function updateSaturation(work: UnitOfWork, isolate: IsolateFailure): void {
+  for (const connected of work.fleet.workers.values()) {
     const isFull = usedSlots(connected) > 0 && usedSlots(connected) >= connected.about.slots;
     if (!isFull && connected.fullSince === null) continue;
-    if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker) || work.changedWorkers.has(connected.worker))
-      continue;
+    if (work.fleet.pendingChanges.concernedWorkers.has(connected.worker) || work.changedWorkers.has(connected.worker)) continue;
     const { worker } = connected;
     if (!isFull) {
       if (connected.isSaturated) isolate(workerKey(worker), () => recordSaturation(work, connected, null));
@@ -23,7 +21,7 @@ export function updateSaturation(work: UnitOfWork, context: DecisionContext, iso
     } else if (connected.fullSince === null) work.changeFleet({ type: "load", worker, since: work.now, isSaturated: false });
     else {
       const since = connected.fullSince;
-      if (!connected.isSaturated && work.now - since >= settingsForTenant(context.settings, connected.tenant).saturatedMs)
+      if (!connected.isSaturated && work.now - since >= settingsForTenant(work.settings, connected.tenant).saturatedMs)
         isolate(workerKey(worker), () => recordSaturation(work, connected, since));
     }
   }

@@ -23,7 +23,6 @@ import { repinAfterLoss } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
-import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
 import { unknownSession } from "./heartbeat.ts";
@@ -31,8 +30,8 @@ import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 import { tasksPinnedTo } from "./removed-resource.ts";
 
-export function describeWorker(work: UnitOfWork, context: DecisionContext, command: DescribeWorkerCommand): AnswerBody | Fault {
-  const connected = context.fleet.workerInSession(command.worker, command.session);
+export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand): AnswerBody | Fault {
+  const connected = work.fleet.workerInSession(command.worker, command.session);
   const row = connected === null ? null : work.worker(command.worker);
   // A session that the worker has left for one at another scheduler no longer speaks for it.
   if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(command.worker);
@@ -50,8 +49,8 @@ export function describeWorker(work: UnitOfWork, context: DecisionContext, comma
 }
 
 /** The socket is gone; the lease runs on, and the attempts may too. */
-export function leaveWorker(work: UnitOfWork, context: DecisionContext, command: LeaveWorkerCommand): AnswerBody | Fault {
-  const connected = context.fleet.workerInSession(command.worker, command.session);
+export function leaveWorker(work: UnitOfWork, command: LeaveWorkerCommand): AnswerBody | Fault {
+  const connected = work.fleet.workerInSession(command.worker, command.session);
   if (connected === null) return { of: "word", applied: false };
   work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
   const row = work.worker(command.worker);
@@ -65,7 +64,7 @@ export function leaveWorker(work: UnitOfWork, context: DecisionContext, command:
   return { of: "word", applied: true };
 }
 
-export function drainWorker(work: UnitOfWork, context: DecisionContext, command: DrainWorkerCommand): AnswerBody | Fault {
+export function drainWorker(work: UnitOfWork, command: DrainWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
@@ -73,12 +72,12 @@ export function drainWorker(work: UnitOfWork, context: DecisionContext, command:
   const isChange = row.draining !== command.on;
   const moved = applyWorkerTransition(row, { type: "drain", on: command.on }, work.now);
   if (isChange) {
-    const connected = findConnectedWorker(work, context, row);
+    const connected = findConnectedWorker(work, row);
     work.put(moved);
     work.recordFact(command.tenant, workerKey(row.id), command.on ? "worker.draining" : "worker.undrained", { by: command.by });
     work.changeFleet({ type: "drain", worker: row.id, on: command.on });
     if (connected !== null) sendDrain(work, connected, command.on, `asked by ${command.by}`);
-    else mailDrain(work, context, row, `asked by ${command.by}`);
+    else mailDrain(work, row, `asked by ${command.by}`);
   }
   if (command.command !== undefined) recordDrainCommand(work, moved, { ...command, command: command.command }, isChange);
   return { of: "worker", worker: row.id, draining: command.on, at: work.now };
@@ -103,19 +102,19 @@ const willAcknowledgeDrain = (row: WorkerRow): boolean =>
   acknowledgesDrains(readDescription(row)) && readCondition(row.condition).strain === null;
 
 /** Ends the worker's session, wherever its socket is; it cannot be resumed. Its attempts stay its own while the lease lasts. */
-export function kickWorker(work: UnitOfWork, context: DecisionContext, command: KickWorkerCommand): AnswerBody | Fault {
+export function kickWorker(work: UnitOfWork, command: KickWorkerCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
   const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
   if (taken !== null) return taken;
   const why = { code: "E.AUTH.INVALID_TOKEN", reason: `kicked by ${command.by}: ${command.reason}` };
-  const connected = findConnectedWorker(work, context, row);
+  const connected = findConnectedWorker(work, row);
   const condition = writeCondition({ ...readCondition(row.condition), session: null });
   const noted = applyWorkerTransition(row, { type: "note", condition }, work.now);
   work.put(row.phase === "online" ? applyWorkerTransition(noted, { type: "leave" }, work.now) : noted);
   work.recordFact(command.tenant, workerKey(row.id), "worker.kicked", { by: command.by, reason: command.reason });
   if (connected !== null) endSession(work, connected, why);
-  else mailReset(work, context, row, why);
+  else mailReset(work, row, why);
   // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
   // scheduler with its socket receives before the mail count: the attempts are still its own.
   if (command.command !== undefined) {
@@ -131,14 +130,10 @@ export function kickWorker(work: UnitOfWork, context: DecisionContext, command: 
 }
 
 /** Not stored: a worker that is not connected does not get it later. */
-export function relayVendorFrame(
-  work: UnitOfWork,
-  context: DecisionContext,
-  command: RelayVendorFrameCommand,
-): AnswerBody | Fault {
+export function relayVendorFrame(work: UnitOfWork, command: RelayVendorFrameCommand): AnswerBody | Fault {
   const row = findOwnWorker(work, command);
   if (!("kind" in row)) return row;
-  const connected = findConnectedWorker(work, context, row);
+  const connected = findConnectedWorker(work, row);
   if (connected !== null)
     work.emit({
       type: "tell",
@@ -147,7 +142,7 @@ export function relayVendorFrame(
       tenant: connected.tenant,
       frame: command.frame,
     });
-  else if (!mailVendorFrame(work, context, row, command.frame))
+  else if (!mailVendorFrame(work, row, command.frame))
     return fault(
       "E.SESSION.UNKNOWN",
       `worker ${row.name} is ${row.phase === "lost" ? "lost" : "not connected"}; nothing was sent to it`,
@@ -163,38 +158,38 @@ export function relayVendorFrame(
  * The boot's lease is over. Its attempts are taken back by the sweep, some per turn, and tasks that wait for it alone are pinned anew;
  * the row stays due until none is left.
  */
-export function expireWorker(work: UnitOfWork, context: DecisionContext, worker: WorkerRow, backAt: number): TaskId[] {
+export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number): TaskId[] {
   const { dialect = "" } = JSON.parse(worker.about) as Partial<WorkerDescription>;
-  const graceUntil = backAt + workerTimings(context.settings, worker.tenant, dialect).leaseMs;
+  const graceUntil = backAt + workerTimings(work.settings, worker.tenant, dialect).leaseMs;
   if (work.now < graceUntil && worker.phase !== "lost") {
     work.put(applyWorkerTransition(worker, { type: "forgive", until: graceUntil }, work.now));
     return [];
   }
-  const limit = context.settings.sweepTasksMax;
+  const limit = work.settings.sweepTasksMax;
   const leased = work.tasksHeldBy(worker.id, limit);
-  const held = leased.length < limit ? [...leased, ...tasksPinnedTo(work, context, worker, limit - leased.length)] : leased;
+  const held = leased.length < limit ? [...leased, ...tasksPinnedTo(work, worker, limit - leased.length)] : leased;
   const silent = worker.phase === "lost" ? worker : failOpenCommands(work, worker);
   work.put(applyWorkerTransition(silent, { type: "expire", again: held.length === 0 ? null : work.now }, work.now));
   if (worker.phase !== "lost") {
     work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
-    const connected = context.fleet.workers.get(worker.id);
+    const connected = work.fleet.workers.get(worker.id);
     const why = { code: "E.SESSION.STALE_BINDING", reason: "lease expired" };
     if (connected !== undefined) endSession(work, connected, why);
-    else mailReset(work, context, worker, why);
+    else mailReset(work, worker, why);
   }
   return held;
 }
 
 /** One attempt of a lost worker is queued again; a task that waited for it is pinned anew, or fails where that is impossible. */
-export function takeBackFromLostWorker(work: UnitOfWork, context: DecisionContext, id: TaskId, worker: WorkerRow): boolean {
+export function takeBackFromLostWorker(work: UnitOfWork, id: TaskId, worker: WorkerRow): boolean {
   const task: TaskRow | null = work.task(id);
-  if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, context, task, worker);
+  if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, task, worker);
   if (task === null || task.phase !== "leased" || task.worker !== worker.id) return true;
   // Taken over meanwhile: a worker that joined again has settled its own attempts.
   if (work.worker(worker.id)?.phase !== "lost") return true;
   const run = work.run(task.run);
   if (run === null || run.phase === "ending") return false;
-  takeBackAttempt(new RunProgress(work, context, run), task, {
+  takeBackAttempt(new RunProgress(work, run), task, {
     unacked: false,
     code: "E.WORKER.LOST",
     message: `worker ${worker.name} fell silent`,
