@@ -10,9 +10,9 @@ import {
   createTokenRegistry,
   createWorkerAuthenticator,
   type DoorEnvironment,
-  sessionPath,
 } from "@astraflow/doors";
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorkerCommand } from "@astraflow/engine";
+import { sessionPath } from "@astraflow/protocol";
 import { EngineClient, tenantGrants } from "@astraflow/services";
 
 /** What it is asked for, and what it answers. */

@@ -2,9 +2,9 @@
 // codes and the ready line are in command.ts.
 
 import { hostname } from "node:os";
-import { createDoors, createMetricsRegistry, type DoorEnvironment, type SessionLimits, sessionPath } from "@astraflow/doors";
+import { createDoors, createMetricsRegistry, type DoorEnvironment, type SessionLimits } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
-import { Fault } from "@astraflow/protocol";
+import { Fault, sessionPath } from "@astraflow/protocol";
 import { createDocumentBlobStore, EngineClient, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";

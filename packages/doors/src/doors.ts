@@ -3,14 +3,14 @@
 import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
-import { fault } from "@astraflow/protocol";
+import { fault, sessionPath } from "@astraflow/protocol";
 import { createServices, createVolatileEvents, type Services } from "@astraflow/services";
 import type { DoorEnvironment } from "./environment/door-environment.ts";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
 import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
-import { createSessionDoor, refuseUpgrade, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
+import { createSessionDoor, refuseUpgrade, type SessionDoorOptions } from "./session/server/websocket-door.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
 

@@ -30,17 +30,10 @@ export {
   type MetricSeries,
   type MetricsRegistry,
 } from "./environment/metrics-registry.ts";
-export {
-  type AuthorizedRequest,
-  createRestApi,
-  type RestApi,
-  type RestApiOptions,
-  type RestRequest,
-  type RestResponse,
-} from "./rest/rest-api.ts";
+export { RestApi, type RestApiOptions, type RestRequest, type RestResponse } from "./rest/rest-api.ts";
 export { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 export { type SessionLimits, sessionLimits } from "./session/connection/session-limits.ts";
 export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
 export type { TenantWindows, VendorFrameSink } from "./session/lifecycle/session-context.ts";
 export { SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
-export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/server/websocket-door.ts";
+export { createSessionDoor, type SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";

@@ -219,7 +219,14 @@ export {
   type WorkflowVersion,
   workflowFileFormat,
 } from "./rest/bodies/workflow-bodies.ts";
-export { type Permission, type QueryParameter, type Route, type RouteName, routes } from "./rest/routes/route-table.ts";
+export {
+  type Permission,
+  type QueryParameter,
+  type Route,
+  type RouteName,
+  routes,
+  sessionPath,
+} from "./rest/routes/route-table.ts";
 export type { RawBody, RouteAnswer, RouteInput } from "./rest/routes/route-types.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
 export { closestMatch, didYouMean } from "./text/closest-match.ts";

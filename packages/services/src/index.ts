@@ -1,8 +1,8 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
 export type { CatalogueCache } from "./catalogue/catalogue.ts";
+export { getPackage, listPackages, searchNodes } from "./catalogue/catalogue-pages.ts";
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
-export { nodeTypeKey, presentNodeType, presentPackage, searchNodeTypes } from "./catalogue/node-search.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
@@ -97,6 +97,7 @@ export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
 export type { StoredView } from "./saved-views/saved-view-store.ts";
 export type { FoundView, SavedViews, WantedView } from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions } from "./services.ts";
+export { listAuditEvents } from "./users/audit-log.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { UserAccounts, userLimits } from "./users/user-accounts.ts";
 export { type UserChanges, userNotFound } from "./users/user-changes.ts";
@@ -119,6 +120,7 @@ export {
 } from "./workers/worker-commands.ts";
 export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
 export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
+export { listWorkers, matchesWorkerFilter, type WorkerFilter } from "./workers/worker-list.ts";
 export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export {

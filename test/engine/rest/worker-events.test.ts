@@ -1,6 +1,6 @@
 // What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
 
-import { createMetricsRegistry, createRestApi, createTokenAuthenticator } from "@astraflow/doors";
+import { createMetricsRegistry, createTokenAuthenticator, RestApi } from "@astraflow/doors";
 import { SseTestReader } from "@astraflow/protocol/testing";
 import { allGrants } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
@@ -19,7 +19,7 @@ interface ReceivedEvent {
 async function openFixture() {
   const harness = await new EngineHarness().start();
   const environment = createFakeEnvironment();
-  const rest = createRestApi({
+  const rest = new RestApi({
     engineClient: createHarnessLink(harness),
     reader: harness.store,
     environment,

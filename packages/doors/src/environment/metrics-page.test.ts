@@ -9,7 +9,7 @@ import {
   workerRow,
 } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
-import { createRestApi } from "../rest/rest-api.ts";
+import { RestApi } from "../rest/rest-api.ts";
 import { createSessionMetrics } from "../session/connection/session-metrics.ts";
 import { openDoorsFixture, sampleTokens } from "../testing/doors-fixture.ts";
 import { sampleDispatch } from "../testing/sample-dispatch.ts";
@@ -59,7 +59,7 @@ function openScrape() {
     }) as typeof reader.page,
   };
   const meters = createSessionMetrics(metrics, engine.client);
-  const calls = createRestApi({
+  const calls = new RestApi({
     engineClient: engine.client,
     authenticate: sampleTokens,
     environment,

@@ -4,7 +4,7 @@ import { createFakeEnvironment, sampleChain } from "@astraflow/services/testing"
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { emptyReader, sampleTokens } from "../testing/doors-fixture.ts";
-import { createRestApi, type RestRequest } from "./rest-api.ts";
+import { RestApi, type RestRequest } from "./rest-api.ts";
 
 /** Answers in a microtask, as a simulated engine may. */
 function openCalls() {
@@ -22,7 +22,7 @@ function openCalls() {
       ),
     { report: (problem) => expect(problem).toBeUndefined() },
   );
-  return createRestApi({
+  return new RestApi({
     engineClient,
     authenticate: sampleTokens,
     environment: createFakeEnvironment(),

@@ -7,24 +7,16 @@ import type { AuthenticateToken } from "../auth/token-registry.ts";
 import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
-import type { OpenStream } from "./requests/event-stream.ts";
-import { type RestCall, type RouteHandler, readParams, readQuery } from "./requests/rest-call.ts";
+import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
 import { resourceHandlers } from "./resources/resource-routes.ts";
-import { bulkHandlers } from "./runs/bulk-routes.ts";
-import { deadLetterHandlers } from "./runs/dead-letter-routes.ts";
-import { ledgerHandlers } from "./runs/ledger-routes.ts";
-import { queueHandlers } from "./runs/queue-routes.ts";
-import { runControlHandlers } from "./runs/run-control-routes.ts";
+import { bulkHandlers, deadLetterHandlers, runControlHandlers } from "./runs/run-control-routes.ts";
 import { runDetailHandlers } from "./runs/run-detail-routes.ts";
 import { runHandlers } from "./runs/run-routes.ts";
 import { savedViewHandlers } from "./saved-views/saved-view-routes.ts";
 import { type SystemRoutesOptions, systemHandlers } from "./system/system-routes.ts";
-import { auditHandlers } from "./users/audit-routes.ts";
-import { userHandlers } from "./users/user-routes.ts";
-import { enrolmentHandlers } from "./workers/enrolment-routes.ts";
+import { auditHandlers, userHandlers } from "./users/user-routes.ts";
 import { vendorFrameHandlers } from "./workers/vendor-frame-routes.ts";
-import { workerHandlers } from "./workers/worker-routes.ts";
-import { catalogHandlers } from "./workflows/catalog-routes.ts";
+import { enrolmentHandlers, workerHandlers } from "./workers/worker-routes.ts";
 import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
 export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
@@ -36,45 +28,16 @@ export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly isSecure?: boolean;
 }
 
-/** One request. Names of headers are lowercase. */
-export interface RestRequest {
-  /** The bearer token; null where none was sent. */
-  readonly token: string | null;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, unknown>>;
+/** A request whose token is not checked yet. Names of headers are lowercase. */
+export interface RestRequest extends Omit<AuthorizedRequest, "requestId" | "identity" | "header"> {
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer | null;
-  /** The body of routes that accept something else than JSON. */
-  readonly stream?: AsyncIterable<Buffer>;
-  readonly address?: string;
 }
 
-export interface RestResponse {
+/** As handlers reply, with the body as text. A stream or bytes are read only once they are opened. */
+export interface RestResponse extends Pick<RestReply, "stream" | "bytes"> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Only of routes whose answer goes on after its head; nothing is read before it is opened. */
-  readonly stream?: OpenStream;
-  /** The body if it is bytes; nothing is read before it is opened. */
-  readonly bytes?: () => AsyncIterable<Uint8Array>;
-}
-
-/** A request whose token was accepted. Its query is not read yet. */
-export type AuthorizedRequest = Omit<RestCall, "query" | "isStillAdmitted"> & {
-  readonly query: Readonly<Record<string, unknown>>;
-  readonly token: string | null;
-};
-
-export interface RestApi {
-  /** Handles one request completely. Never rejects, and waits for nothing but the engine and the reader. */
-  handle(name: RouteName, request: RestRequest): Promise<RestResponse>;
-  /** The caller, or throws the fault. A step of its own, so that the body of an unauthorized request is not read. */
-  authorize(name: RouteName, token: string | null): Promise<CallerIdentity>;
-  /** Rejects with whatever a handler throws; `errorResponse` turns it into an answer. */
-  respond(name: RouteName, request: AuthorizedRequest): Promise<RestResponse>;
-  errorResponse(problem: unknown, requestId: string): RestResponse;
-  /** Ends open streams and background work. */
-  close(): void;
 }
 
 const anonymous: CallerIdentity = { tenant: "", user: "", grants: [] };
@@ -89,61 +52,72 @@ export const commonHeaders = (requestId: string): Readonly<Record<string, string
   "x-content-type-options": "nosniff",
 });
 
-export function createRestApi(options: RestApiOptions, services: Services = createServices(options)): RestApi {
-  const { environment } = options;
-  const { users } = services;
-  const shutdownListeners = new Set<() => void>();
-  const handlers = routeHandlers(options, services, shutdownListeners);
+export class RestApi {
+  readonly #options: RestApiOptions;
+  readonly #services: Services;
+  readonly #handlers: Record<RouteName, RouteHandler>;
+  readonly #shutdownListeners = new Set<() => void>();
 
-  const checkToken = (name: RouteName, token: string | null): CallerIdentity | Fault => {
+  constructor(options: RestApiOptions, services: Services = createServices(options)) {
+    this.#options = options;
+    this.#services = services;
+    this.#handlers = routeHandlers(options, services, this.#shutdownListeners);
+  }
+
+  /** Handles one request completely. Never rejects, and waits for nothing but the engine and the reader. */
+  async handle(name: RouteName, { token, headers, ...rest }: RestRequest): Promise<RestResponse> {
+    const requestId = this.#options.environment.ids.next();
+    const response = await this.#authorizeAndRespond(name, { ...rest, token, requestId, header: (of) => headers[of] }).catch(
+      (problem: unknown) => this.errorResponse(problem, requestId),
+    );
+    return { ...response, headers: { ...commonHeaders(requestId), ...response.headers } };
+  }
+
+  async #authorizeAndRespond(name: RouteName, request: Omit<AuthorizedRequest, "identity">): Promise<RestResponse> {
+    const identity = await this.authorize(name, request.token);
+    if (request.body !== null && request.body.length > limits.requestBytesMax)
+      throw fault("E.REQUEST.TOO_LARGE", `the request body is too large (limit ${limits.requestBytesMax} bytes)`);
+    return this.respond(name, { ...request, identity });
+  }
+
+  /** The caller, or throws the fault. A step of its own, so that the body of an unauthorized request is not read. */
+  async authorize(name: RouteName, token: string | null): Promise<CallerIdentity> {
+    if (token !== null) await this.#services.users.preload(token);
+    return throwIfFault(this.#checkToken(name, token));
+  }
+
+  #checkToken(name: RouteName, token: string | null): CallerIdentity | Fault {
     const { grant, isOpen }: Route = routes[name];
-    if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return anonymous;
+    const { authenticate, isMetricsOpen } = this.#options;
+    if (isOpen === true || (name === "getMetrics" && isMetricsOpen === true)) return anonymous;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
-    const identity = isToken ? (options.authenticate(token, null) ?? users.authenticate(token)) : null;
+    const identity = isToken ? (authenticate(token, null) ?? this.#services.users.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
     const isGranted = grant === undefined || identity.grants.includes(grant);
     return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
-  };
-  const authorize = async (name: RouteName, token: string | null): Promise<CallerIdentity> => {
-    if (token !== null) await users.preload(token);
-    const authorized = checkToken(name, token);
-    if (authorized instanceof Fault) throw authorized;
-    return authorized;
-  };
+  }
 
-  const respond = async (name: RouteName, request: AuthorizedRequest): Promise<RestResponse> => {
+  /** Rejects with whatever a handler throws; `errorResponse` turns it into an answer. */
+  async respond(name: RouteName, request: AuthorizedRequest): Promise<RestResponse> {
     const route: Route = routes[name];
-    const { requestId, identity, body: asked, token } = request;
-    const params = readParams(request.params);
-    const query = readQuery(route, request.query);
-    const reply = await handlers[name]({
-      requestId,
-      identity,
-      params,
-      query,
-      header: (of) => request.header(of),
-      body: asked,
-      ...(request.stream !== undefined && { stream: request.stream }),
-      ...(request.address !== undefined && { address: request.address }),
-      isStillAdmitted: (grant) => {
-        const authorized = checkToken(name, token);
-        return !(authorized instanceof Fault) && (grant === undefined || authorized.grants.includes(grant));
-      },
+    const call = new RestCall(request, route, (grant) => {
+      const authorized = this.#checkToken(name, request.token);
+      return !(authorized instanceof Fault) && (grant === undefined || authorized.grants.includes(grant));
     });
-    const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
-    const status = reply.status ?? route.status;
-    const headers = { ...reply.headers, "content-type": reply.media ?? json, ...(status === 503 && retryAfter) };
-    const { stream, bytes } = reply;
-    return { status, headers, body, ...(stream !== undefined && { stream }), ...(bytes !== undefined && { bytes }) };
-  };
+    const { body: shown, media = json, status = route.status, headers, ...rest } = await this.#handlers[name](call);
+    const body = typeof shown === "string" ? shown : JSON.stringify(shown);
+    return { ...rest, status, body, headers: { ...headers, "content-type": media, ...(status === 503 && retryAfter) } };
+  }
 
-  const errorResponse = (problem: unknown, requestId: string): RestResponse => {
+  errorResponse(problem: unknown, requestId: string): RestResponse {
     const { status, body } = toErrorResponse(problem, requestId);
     const waitMs = body.details?.["retryAfterMs"];
     // Rejections under load are no failures and must not fill the log.
-    if (status >= 500 && body.error !== "E.OVERLOADED")
-      environment.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
+    if (status >= 500 && body.error !== "E.OVERLOADED") {
+      const about = { requestId, code: body.error, problem: stackOf(problem) };
+      this.#options.environment.log({ level: "error", event: "rest.failed", ...about });
+    }
     const headers = {
       "content-type": json,
       ...(status === 401 && { "www-authenticate": "Bearer" }),
@@ -151,32 +125,13 @@ export function createRestApi(options: RestApiOptions, services: Services = crea
       ...(typeof waitMs === "number" && { "retry-after": String(Math.ceil(waitMs / 1_000)) }),
     };
     return { status, headers, body: JSON.stringify(body) };
-  };
+  }
 
-  return {
-    authorize,
-    respond,
-    errorResponse,
-    close() {
-      services.close();
-      for (const closeStream of [...shutdownListeners]) closeStream();
-    },
-    async handle(name, { token, headers, ...rest }) {
-      const requestId = environment.ids.next();
-      const withCommonHeaders = (response: RestResponse): RestResponse => ({
-        ...response,
-        headers: { ...commonHeaders(requestId), ...response.headers },
-      });
-      try {
-        const identity = await authorize(name, token);
-        if (rest.body !== null && rest.body.length > limits.requestBytesMax)
-          throw fault("E.REQUEST.TOO_LARGE", `the request body is too large (limit ${limits.requestBytesMax} bytes)`);
-        return withCommonHeaders(await respond(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));
-      } catch (problem) {
-        return withCommonHeaders(errorResponse(problem, requestId));
-      }
-    },
-  };
+  /** Ends open streams and background work. */
+  close(): void {
+    this.#services.close();
+    for (const closeStream of [...this.#shutdownListeners]) closeStream();
+  }
 }
 
 function routeHandlers(
@@ -190,11 +145,8 @@ function routeHandlers(
     ...runDetailHandlers(runs),
     ...runControlHandlers(runs),
     ...deadLetterHandlers(runs),
-    ...queueHandlers(runs),
     ...bulkHandlers(runs),
-    ...ledgerHandlers(runs),
     ...workflowHandlers(workflows),
-    ...catalogHandlers(services),
     ...workerHandlers(workers),
     ...enrolmentHandlers(workers, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
     ...vendorFrameHandlers(workers, services.vendorFrames),

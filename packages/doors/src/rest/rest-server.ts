@@ -9,7 +9,7 @@ import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
-import { commonHeaders, createRestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
+import { commonHeaders, RestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
 
 export interface RestServerOptions extends RestApiOptions {
   /** The demo page at `/`, as HTML; absent: no such route. */
@@ -18,7 +18,7 @@ export interface RestServerOptions extends RestApiOptions {
 
 export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
   const { environment } = options;
-  const api = createRestApi(options, services);
+  const api = new RestApi(options, services);
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     writeResponse(api.errorResponse(problem, request.id), reply);
 

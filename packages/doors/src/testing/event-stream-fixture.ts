@@ -1,11 +1,12 @@
 // The event stream over a log and a few rows in memory, with readers that take only what the test lets them take.
 
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
+import { routes } from "@astraflow/protocol";
 import { SseTestReader } from "@astraflow/protocol/testing";
 import { type CallerIdentity, createHeartbeatWatch, createVolatileEvents } from "@astraflow/services";
 import { createFakeEngine, createFakeEnvironment, runRow, taskRow, workerRow } from "@astraflow/services/testing";
 import { eventsHandlers } from "../rest/events/event-routes.ts";
-import type { RestCall } from "../rest/requests/rest-call.ts";
+import { RestCall } from "../rest/requests/rest-call.ts";
 
 export const sampleUuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
@@ -117,16 +118,9 @@ export async function followEvents(
   grants: CallerIdentity["grants"] = ["view"],
 ) {
   const identity: CallerIdentity = { tenant, user: "ann", grants };
-  const call: RestCall = {
-    requestId: "q",
-    identity,
-    params: {},
-    query,
-    header: (name) => (name === "last-event-id" ? lastEventId : undefined),
-    body: null,
-    isStillAdmitted: () => true,
-  };
-  const reply = await scene.handlers.streamEvents(call);
+  const header = (name: string) => (name === "last-event-id" ? lastEventId : undefined);
+  const request = { requestId: "q", identity, token: null, params: {}, query, header, body: null };
+  const reply = await scene.handlers.streamEvents(new RestCall(request, routes.streamEvents, () => true));
   const sink = { text: "", waitingBytes: 0, isEnded: false };
   const gone = reply.stream?.({
     write: (text) => void (sink.text += text),

@@ -10,7 +10,7 @@ import {
   type FakeEnvironment,
 } from "@astraflow/services/testing";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
-import { createRestApi, type RestApiOptions, type RestResponse } from "../rest/rest-api.ts";
+import { RestApi, type RestApiOptions, type RestResponse } from "../rest/rest-api.ts";
 import { sampleTokens } from "./doors-fixture.ts";
 
 export interface RestCallInput {
@@ -52,7 +52,7 @@ export function openRestCallFixture(
   const docs = options.shared ?? createFakeDocumentStore({ now: () => environment.clock.now(), ...options });
   const { engineClient, reader } = docs;
   const people = new UserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
-  const calls = createRestApi({
+  const calls = new RestApi({
     engineClient,
     reader,
     people,

@@ -13,7 +13,7 @@ import {
 import Schema from "typebox/schema";
 import { createTokenAuthenticator } from "../auth/token-registry.ts";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
-import { createRestApi, type RestApiOptions } from "../rest/rest-api.ts";
+import { RestApi, type RestApiOptions } from "../rest/rest-api.ts";
 
 /** Ann and bob edit workflows, eve is an admin, vic reads, wes sees runs only, mallory belongs to another tenant. */
 const tokens = createTokenAuthenticator([
@@ -52,7 +52,7 @@ export interface WorkflowFixture {
 export function openWorkflowFixture(more: Partial<RestApiOptions> = {}): WorkflowFixture {
   const environment = createFakeEnvironment();
   const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
-  const calls = createRestApi({
+  const calls = new RestApi({
     engineClient: docs.engineClient,
     reader: docs.reader,
     authenticate: tokens,

@@ -4,9 +4,8 @@
 import { createHash } from "node:crypto";
 import {
   createMetricsRegistry,
-  createRestApi,
   type DoorEnvironment,
-  type RestApi,
+  RestApi,
   type RestResponse,
   type SessionLimits,
   SessionServer,
@@ -133,7 +132,7 @@ export class SchedulerProcess implements NetworkListener {
       recordManifests: manifestRecorder.recordManifests,
       findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
     });
-    this.#rest = createRestApi({
+    this.#rest = new RestApi({
       engineClient,
       environment,
       metrics,

@@ -2,7 +2,7 @@
 
 import { eventDataSchemas, fault, limits } from "@astraflow/protocol";
 import type { StreamEvent } from "@astraflow/services";
-import { readWholeNumber } from "../requests/rest-call.ts";
+import type { RestCall } from "../requests/rest-call.ts";
 import type { VolatileFilter } from "./volatile-feed.ts";
 
 export type EventFilter = (event: Pick<StreamEvent, "type" | "scope" | "node">) => boolean;
@@ -14,10 +14,10 @@ const knownTopics = [
 ];
 
 /** Whatever is named must fit; events that are about no run pass the filter of a client's session, as worker events do. */
-export function readEventFilter(query: Readonly<Record<string, string>>): EventFilter {
-  const { clientSessionId, runId, nodeId, hostNodeId, middleware, workerName } = query;
-  const chainIndex = readWholeNumber(query, "chainIndex", undefined);
-  const topics = readTopics(query["topics"]);
+export function readEventFilter(call: RestCall): EventFilter {
+  const { clientSessionId, runId, nodeId, hostNodeId, middleware, workerName } = call.query;
+  const chainIndex = call.wholeNumber("chainIndex");
+  const topics = readTopics(call.query["topics"]);
   return ({ type, scope, node }) => {
     if (topics !== null && !topics.some((topic) => type === topic || type.startsWith(`${topic}.`))) return false;
     if (clientSessionId !== undefined && scope.runId !== undefined && scope.clientSessionId !== clientSessionId) return false;
@@ -44,7 +44,7 @@ function readTopics(text: string | undefined): readonly string[] | null {
  * Heartbeats pass as those of the log do. Frames must be asked for by their topic, and are about workers and runs alone: with a filter for
  * nodes none passes.
  */
-export function readVolatileFilter(query: Readonly<Record<string, string>>, filter: EventFilter, tenant: string): VolatileFilter {
+export function readVolatileFilter({ query, tenant }: RestCall, filter: EventFilter): VolatileFilter {
   const { workerName, runId, frameType } = query;
   const wantsHeartbeatOf = (name: string): boolean =>
     filter({ type: "worker.heartbeat", scope: { tenant, workerName: name }, node: null });
@@ -59,5 +59,5 @@ export function readVolatileFilter(query: Readonly<Record<string, string>>, filt
 }
 
 /** Frames are told to nobody who does not name them. */
-export const asksForWireFrames = (query: Readonly<Record<string, string>>): boolean =>
+export const asksForWireFrames = (query: RestCall["query"]): boolean =>
   readTopics(query["topics"])?.some((topic) => topic === "wire" || topic === "wire.frame") ?? false;

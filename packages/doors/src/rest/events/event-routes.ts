@@ -1,5 +1,5 @@
-// The stream of events: the tenant's log as readers see it, resumed by cursor, filtered, never ahead of the disk. What a fact says is
-// ../events/words.ts; one tail per tenant feeds all its readers. What they get besides, and is in no log, is volatile-feed.ts.
+// The stream of events: the tenant's log as readers see it, resumed by cursor, filtered, never ahead of the disk. One tail per tenant feeds all
+// its readers. What they get besides, and is in no log, is volatile-feed.ts.
 
 import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
@@ -15,8 +15,8 @@ import {
   type VolatileEvents,
 } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
-import { type EventSink, type EventStream, openEventStream } from "../requests/event-stream.ts";
-import type { RestCall, RouteHandler } from "../requests/rest-call.ts";
+import { type EventSink, EventStream } from "../requests/event-stream.ts";
+import { eventStreamReply, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
 import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 
@@ -43,210 +43,217 @@ export const eventLimits = {
   silentFactsMax: 500,
 } as const;
 
-export function eventsHandlers(options: EventRoutesOptions): Record<"streamEvents", RouteHandler> {
-  const { engineClient, reader, environment, volatile, shutdownListeners = new Set() } = options;
-  const tails = new Map<string, Promise<LogTail & { wake(): void }>>();
-  const open = new Map<string, { readers: number; wires: number; endLooking(): void }>();
-  engineClient.on("log", ({ tenant }) => void tails.get(tenant)?.then((tail) => tail.wake(), ignoreFailedTail));
-
-  /** A tail that could not be opened is opened again by the next request. */
-  const ignoreFailedTail = (): void => undefined;
-
-  const openTail = (tenant: string): Promise<LogTail & { wake(): void }> => {
-    const known = tails.get(tenant);
-    if (known !== undefined) return known;
-    const { ackDeadlineMs, heartbeatMsOf = defaultHeartbeatMs } = options;
-    const lookup = createEventLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
-    const made = readLogHead(reader, tenant).then((head) => createLogTail({ tenant, reader, lookup, environment }, head));
-    tails.set(tenant, made);
-    made.catch(() => tails.delete(tenant));
-    return made;
-  };
-
-  /** Log and workers are polled only while somebody reads: a timer without readers would keep a stopping scheduler alive. */
-  const addReader = (tenant: string, tail: { wake(): void }, volatileFilter: VolatileFilter): (() => void) => {
-    const stopHeartbeats = volatileFilter.heartbeat === null ? null : options.heartbeatWatch.watchTenant(tenant);
-    const begin = () => environment.timers.every(eventLimits.pollMs, () => tail.wake());
-    const readersOfTenant = open.get(tenant) ?? { readers: 0, wires: 0, endLooking: begin() };
-    const wires = volatileFilter.frame === null ? 0 : 1;
-    readersOfTenant.readers += 1;
-    readersOfTenant.wires += wires;
-    open.set(tenant, readersOfTenant);
-    return () => {
-      stopHeartbeats?.();
-      readersOfTenant.readers -= 1;
-      readersOfTenant.wires -= wires;
-      if (readersOfTenant.readers > 0) return;
-      readersOfTenant.endLooking();
-      open.delete(tenant);
-    };
-  };
-
-  /** Why there is no room for another reader; asked again when it begins to read: many may have come at once. */
-  const capacityFault = (tenant: string, volatileFilter: VolatileFilter): Fault | null => {
-    const { readers, wires } = open.get(tenant) ?? { readers: 0, wires: 0 };
-    const { streamsPerTenantMax, wireStreamsPerTenantMax } = eventLimits;
-    if (readers >= streamsPerTenantMax)
-      return fault("E.OVERLOADED", `${streamsPerTenantMax} event streams are open already; try again later`);
-    if (volatileFilter.frame === null || wires < wireStreamsPerTenantMax) return null;
-    return fault("E.OVERLOADED", `${wireStreamsPerTenantMax} streams of frames are open already; try again later`);
-  };
-
+export function eventsHandlers(options: EventRoutesOptions) {
+  const { reader, environment, volatile, shutdownListeners = new Set() } = options;
+  const tenantReaders = new TenantReaders(options);
   return {
     async streamEvents(call) {
-      const { tenant } = call.identity;
-      const filter = readEventFilter(call.query);
-      const volatileFilter = readVolatileFilter(call.query, filter, tenant);
+      const { tenant } = call;
+      const filter = readEventFilter(call);
+      const volatileFilter = readVolatileFilter(call, filter);
       if (asksForWireFrames(call.query) && !call.identity.grants.includes("operate"))
         throw fault("E.AUTH.FORBIDDEN", 'topic "wire" needs the grant operate, which this token does not have');
       const requestedStart = readStartCursor(call);
-      const capacityProblem = capacityFault(tenant, volatileFilter);
-      if (capacityProblem !== null) throw capacityProblem;
-      const tail = await openTail(tenant);
+      const why = tenantReaders.capacityFault(tenant, volatileFilter);
+      if (why !== null) throw why;
+      const tail = await tenantReaders.openTail(tenant);
       // Without a cursor a reader starts at the newest event. The tail does not know it: without readers it has not moved.
       const head = await readLogHead(reader, tenant);
-      const start = requestedStart ?? { position: head, place: null };
-      return {
-        body: "",
-        media: "text/event-stream; charset=utf-8",
-        headers: { "x-accel-buffering": "no" },
-        stream: (sink) => {
-          const capacityProblem = capacityFault(tenant, volatileFilter);
-          if (capacityProblem !== null) return refuseStream(sink, environment, capacityProblem);
-          return feedReader(
-            { call, sink, tail, filter, volatileFilter, start, environment, head, shutdownListeners, volatile },
-            addReader(tenant, tail, volatileFilter),
-          );
-        },
-      };
+      const start = requestedStart ?? { position: head, eventIndex: null };
+      return eventStreamReply((sink) => {
+        const feed = { call, sink, tail, filter, volatileFilter, start, head, environment, volatile, shutdownListeners };
+        const eventReader = new EventReader(feed);
+        // Asked again now that the reader begins to read: many may have come at once.
+        const capacityProblem = tenantReaders.capacityFault(tenant, volatileFilter);
+        if (capacityProblem !== null) eventReader.stream.closeWithError(capacityProblem);
+        else eventReader.start(tenantReaders.add(tenant, tail, volatileFilter));
+        return () => eventReader.stream.stop();
+      });
     },
-  };
+  } satisfies RouteHandlers;
 }
 
-function refuseStream(sink: EventSink, environment: DoorEnvironment, why: Fault): () => void {
-  const stream = openEventStream(sink, {
-    environment,
-    findObjection: () => null,
-    overloadFault: () => why,
-    onEnd: () => undefined,
-  });
-  stream.closeWithError(why);
-  return () => stream.stop();
+type WakeableTail = LogTail & { wake(): void };
+
+/** The open streams of each tenant, and the tail that feeds them. */
+class TenantReaders {
+  readonly #options: EventRoutesOptions;
+  readonly #tails = new Map<string, Promise<WakeableTail>>();
+  readonly #open = new Map<string, { readers: number; wires: number; stopPolling(): void }>();
+
+  constructor(options: EventRoutesOptions) {
+    this.#options = options;
+    // A tail that could not be opened is opened again by the next request.
+    const ignoreFailedTail = (): void => undefined;
+    options.engineClient.on("log", ({ tenant }) => void this.#tails.get(tenant)?.then((tail) => tail.wake(), ignoreFailedTail));
+  }
+
+  openTail(tenant: string): Promise<WakeableTail> {
+    const known = this.#tails.get(tenant);
+    if (known !== undefined) return known;
+    const { reader, environment, ackDeadlineMs, heartbeatMsOf = defaultHeartbeatMs } = this.#options;
+    const lookup = createEventLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
+    const made = readLogHead(reader, tenant).then((head) => createLogTail({ tenant, reader, lookup, environment }, head));
+    this.#tails.set(tenant, made);
+    made.catch(() => this.#tails.delete(tenant));
+    return made;
+  }
+
+  /** Log and workers are polled only while somebody reads: a timer without readers would keep a stopping scheduler alive. */
+  add(tenant: string, tail: WakeableTail, { heartbeat, frame }: VolatileFilter): () => void {
+    const { environment, heartbeatWatch } = this.#options;
+    const stopHeartbeats = heartbeat === null ? null : heartbeatWatch.watchTenant(tenant);
+    const startPolling = () => environment.timers.every(eventLimits.pollMs, () => tail.wake());
+    const open = this.#open.get(tenant) ?? { readers: 0, wires: 0, stopPolling: startPolling() };
+    const wires = frame === null ? 0 : 1;
+    open.readers += 1;
+    open.wires += wires;
+    this.#open.set(tenant, open);
+    return () => {
+      stopHeartbeats?.();
+      open.readers -= 1;
+      open.wires -= wires;
+      if (open.readers > 0) return;
+      open.stopPolling();
+      this.#open.delete(tenant);
+    };
+  }
+
+  /** Why there is no room for another reader; null where there is. */
+  capacityFault(tenant: string, { frame }: VolatileFilter): Fault | null {
+    const { readers, wires } = this.#open.get(tenant) ?? { readers: 0, wires: 0 };
+    const { streamsPerTenantMax, wireStreamsPerTenantMax } = eventLimits;
+    if (readers >= streamsPerTenantMax)
+      return fault("E.OVERLOADED", `${streamsPerTenantMax} event streams are open already; try again later`);
+    if (frame === null || wires < wireStreamsPerTenantMax) return null;
+    return fault("E.OVERLOADED", `${wireStreamsPerTenantMax} streams of frames are open already; try again later`);
+  }
 }
 
 interface EventCursor {
   readonly position: number;
   /** Index of the last event seen of the next fact; null: none. */
-  readonly place: number | null;
+  readonly eventIndex: number | null;
 }
 
-interface ReaderFeed {
+interface ReaderFeed extends Required<Pick<EventRoutesOptions, "environment" | "volatile" | "shutdownListeners">> {
   readonly call: RestCall;
   readonly sink: EventSink;
   readonly tail: LogTail;
   readonly filter: EventFilter;
   readonly volatileFilter: VolatileFilter;
   readonly start: EventCursor;
-  readonly environment: DoorEnvironment;
   /** Position of the log when the reader connected: events up to there are marked as replayed. */
   readonly head: number;
-  readonly shutdownListeners: Set<() => void>;
-  readonly volatile: VolatileEvents;
 }
 
 /** Feeds one reader until it disconnects: first what it missed, as fast as it reads, then new events. */
-function feedReader(options: ReaderFeed, ended: () => void): () => void {
-  const { call, sink, tail, filter, volatileFilter, start, environment, head, shutdownListeners, volatile } = options;
-  // A cursor ahead of the log belongs to another log, such as a store before it was restored.
-  const isAheadOfLog = start.position > head;
-  let { position, place: eventIndex } = isAheadOfLog ? { position: head, place: null } : start;
-  let lastSentPosition = position;
-  let isClosed = false;
-  let isSending = false;
-  let isRequested = false;
-  let isPaused = false;
-  let stopListening = (): void => undefined;
-  let stopVolatile = (): void => undefined;
-  const grant = volatileFilter.frame === null ? undefined : "operate";
-  const stream = openEventStream(sink, {
-    environment,
-    findObjection: () => (call.isStillAdmitted(grant) ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
-    overloadFault: () => fault("E.OVERLOADED", "this reader is too slow; reconnect with Last-Event-ID"),
-    onEnd: () => {
-      isClosed = true;
-      shutdownListeners.delete(closeForShutdown);
-      stopListening();
-      stopVolatile();
-      ended();
-    },
-  });
-  const closeForShutdown = (): void =>
-    stream.closeWithError(fault("E.SHUTTING_DOWN", "the scheduler is shutting down; reconnect with Last-Event-ID"));
-  shutdownListeners.add(closeForShutdown);
-  /** A slow reader is paused for a while; what was read for it is dropped, so that it takes no memory from others. */
-  const pauseIfSlow = (): boolean => {
-    if (sink.waitingBytes <= eventLimits.feedBytesMax) return false;
-    isPaused = true;
-    environment.timers.after(eventLimits.pauseMs, () => {
-      isPaused = false;
-      wakeUp();
+class EventReader {
+  readonly stream: EventStream;
+  readonly #feed: ReaderFeed;
+  readonly #onEnd: (() => void)[] = [];
+  #position = 0;
+  #eventIndex: number | null = null;
+  #lastSentPosition = 0;
+  #isSending = false;
+  #isRequested = false;
+  #isPaused = false;
+
+  constructor(feed: ReaderFeed) {
+    const { call, sink, environment, volatileFilter } = feed;
+    const grant = volatileFilter.frame === null ? undefined : "operate";
+    this.#feed = feed;
+    this.stream = new EventStream(sink, {
+      environment,
+      isAuthorized: () => call.isStillAuthorized(grant),
+      onEnd: () => {
+        for (const end of this.#onEnd) end();
+      },
     });
-    return true;
-  };
-  const sendPending = async (): Promise<void> => {
-    while (!isClosed) {
-      if (pauseIfSlow()) return;
-      isRequested = false;
-      const facts = await tail.readAfter(position);
+  }
+
+  start(onEnd: () => void): void {
+    const { call, start, head, tail, shutdownListeners, volatileFilter } = this.#feed;
+    const { stream } = this;
+    const closeForShutdown = (): void =>
+      stream.closeWithError(fault("E.SHUTTING_DOWN", "the scheduler is shutting down; reconnect with Last-Event-ID"));
+    shutdownListeners.add(closeForShutdown);
+    this.#onEnd.push(() => shutdownListeners.delete(closeForShutdown), onEnd);
+    // A cursor ahead of the log belongs to another log, such as a store before it was restored.
+    const isAheadOfLog = start.position > head;
+    this.#position = Math.min(start.position, head);
+    this.#eventIndex = isAheadOfLog ? null : start.eventIndex;
+    this.#lastSentPosition = this.#position;
+    // The reader has a cursor now, though there may be no event yet.
+    if (isAheadOfLog) this.#sendGap(head, cursorAheadFault(start.position, head));
+    else this.#sendCursor();
+    this.#onEnd.push(tail.subscribe(() => this.#wakeUp()));
+    const isCaughtUp = (): boolean => this.#position >= head;
+    this.#onEnd.push(feedVolatile({ ...this.#feed, tenant: call.tenant, stream, filter: volatileFilter, isCaughtUp }));
+    this.#wakeUp();
+  }
+
+  #wakeUp(): void {
+    this.#isRequested = true;
+    if (this.#isSending || this.#isPaused || !this.stream.isOpen) return;
+    this.#isSending = true;
+    void this.#sendPending()
+      .catch((problem: unknown) => this.#handleReadProblem(problem))
+      .finally(() => {
+        this.#isSending = false;
+        if (this.#isRequested && this.stream.isOpen) this.#wakeUp();
+      });
+  }
+
+  async #sendPending(): Promise<void> {
+    const { tail, filter, head } = this.#feed;
+    while (this.stream.isOpen) {
+      if (this.#pauseIfSlow()) return;
+      this.#isRequested = false;
+      const facts = await tail.readAfter(this.#position);
       for (const one of facts) {
-        if (isClosed || pauseIfSlow()) return;
-        if (sendFactEvents(stream, one, eventIndex, filter, one.position <= head)) lastSentPosition = one.position;
-        position = one.position;
-        eventIndex = null;
+        if (!this.stream.isOpen || this.#pauseIfSlow()) return;
+        const isSent = sendFactEvents(this.stream, one, this.#eventIndex, filter, one.position <= head);
+        if (isSent) this.#lastSentPosition = one.position;
+        this.#position = one.position;
+        this.#eventIndex = null;
       }
       // A cursor moves now and then even if all events are filtered out, so that reconnecting is cheap.
-      if (position - lastSentPosition >= eventLimits.silentFactsMax)
-        stream.send({ id: formatEventId((lastSentPosition = position), eventIndex) });
-      if (facts.length === 0 && !isRequested) return;
+      if (this.#position - this.#lastSentPosition >= eventLimits.silentFactsMax) this.#sendCursor();
+      if (facts.length === 0 && !this.#isRequested) return;
     }
-  };
-  const wakeUp = (): void => {
-    isRequested = true;
-    if (isSending || isClosed || isPaused) return;
-    isSending = true;
-    void sendPending()
-      .catch((problem: unknown) => {
-        if (!(problem instanceof CursorExpired))
-          stream.closeWithError(fault("E.STORE.BUSY", "the event log cannot be read right now; reconnect"));
-        else {
-          // The reader is told that events are missing, and continues with the rest.
-          position = problem.floor;
-          stream.send({ id: String(problem.floor), type: "stream.error", data: JSON.stringify(cursorExpiredFault(problem)) });
-          isRequested = true;
-        }
-      })
-      .finally(() => {
-        isSending = false;
-        if (isRequested && !isClosed) wakeUp();
-      });
-  };
-  // The reader has a cursor now, though there may be no event yet.
-  if (isAheadOfLog)
-    stream.send({ id: String(head), type: "stream.error", data: JSON.stringify(cursorAheadFault(start.position, head)) });
-  else stream.send({ id: formatEventId(position, eventIndex) });
-  stopListening = tail.subscribe(wakeUp);
-  const { tenant } = call.identity;
-  stopVolatile = feedVolatile({
-    tenant,
-    volatile,
-    environment,
-    sink,
-    stream,
-    filter: volatileFilter,
-    isCaughtUp: () => position >= head,
-  });
-  wakeUp();
-  return () => stream.stop();
+  }
+
+  #sendCursor(): void {
+    this.#lastSentPosition = this.#position;
+    const index = this.#eventIndex === null ? "" : `.${this.#eventIndex}`;
+    this.stream.send({ id: `${this.#position}${index}` });
+  }
+
+  /** A slow reader is paused for a while; what was read for it is dropped, so that it takes no memory from others. */
+  #pauseIfSlow(): boolean {
+    const { sink, environment } = this.#feed;
+    if (sink.waitingBytes <= eventLimits.feedBytesMax) return false;
+    this.#isPaused = true;
+    environment.timers.after(eventLimits.pauseMs, () => {
+      this.#isPaused = false;
+      this.#wakeUp();
+    });
+    return true;
+  }
+
+  /** Where events are missing the reader is told, and continues with the rest. */
+  #handleReadProblem(problem: unknown): void {
+    if (!(problem instanceof CursorExpired))
+      return this.stream.closeWithError(fault("E.STORE.BUSY", "the event log cannot be read right now; reconnect"));
+    this.#position = problem.floor;
+    this.#sendGap(problem.floor, cursorExpiredFault(problem));
+    this.#isRequested = true;
+  }
+
+  #sendGap(position: number, why: Fault): void {
+    this.stream.send({ id: position, type: "stream.error", data: JSON.stringify(why) });
+  }
 }
 
 const cursorExpiredFault = ({ floor, head }: CursorExpired): Fault =>
@@ -285,9 +292,6 @@ function sendFactEvents(
   return passing.length > 0;
 }
 
-const formatEventId = (position: number, eventIndex: number | null): string =>
-  eventIndex === null ? String(position) : `${position}.${eventIndex}`;
-
 /** `Last-Event-ID`, or the query's `after` where a reader comes with the cursor of a page. */
 function readStartCursor(call: RestCall): EventCursor | null {
   const header = call.header("last-event-id");
@@ -296,7 +300,7 @@ function readStartCursor(call: RestCall): EventCursor | null {
   const parts = /^([0-9]{1,16})(?:\.([0-9]{1,6}))?$/.exec(text);
   const position = Number(parts?.[1]);
   if (parts !== null && Number.isSafeInteger(position))
-    return { position, place: parts[2] === undefined ? null : Number(parts[2]) };
+    return { position, eventIndex: parts[2] === undefined ? null : Number(parts[2]) };
   const path = header ? "headers.Last-Event-ID" : "query.after";
   throw fault("E.REQUEST.INVALID", `${path} must be the id of an event of this stream, or a page's asOf`, { path });
 }

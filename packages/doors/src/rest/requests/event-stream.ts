@@ -1,7 +1,6 @@
-// Server-sent events: their text, and one reader's stream with its keep-alives and its bounded buffer. What is told on it is its route's business,
-// how bytes reach the reader the transport's.
+// Server-sent events: their text, and one reader's stream with its keep-alives and its bounded buffer.
 
-import type { Fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 
 /** The transport's end of an answer that goes on. */
@@ -28,58 +27,73 @@ export const streamLimits = {
   retryMs: 1_000,
 } as const;
 
-/** An event; `data` is on one line already, as JSON text always is. Without data only the reader's cursor moves. */
-function formatServerSentEvent(event: { id?: number | string; type?: string; data?: string }): string {
-  const id = event.id === undefined ? "" : `id: ${event.id}\n`;
-  const type = event.type === undefined ? "" : `event: ${event.type}\n`;
-  const data = event.data === undefined ? "" : `data: ${event.data}\n`;
-  return `${id}${type}${data}\n`;
-}
-
-export interface EventStream {
-  send(event: { id?: number | string; type?: string; data?: string }): void;
-  /** A last event that says why, then the end. */
-  closeWithError(why: Fault): void;
-  /** The reader has gone: silence. */
-  stop(): void;
+/** `data` is on one line already, as JSON text always is. Without data only the reader's cursor moves. */
+export interface StreamedMessage {
+  readonly id?: number | string;
+  readonly type?: string;
+  readonly data?: string;
 }
 
 export interface EventStreamOptions {
   readonly environment: DoorEnvironment;
-  /** Asked again and again: null, or why the reader may not listen any longer. */
-  readonly findObjection: () => Fault | null;
-  /** The reader was slower than what came; it was told so and sent away. */
-  readonly overloadFault: () => Fault;
-  /** Heard once, however the stream ended. */
+  /** Asked again and again: whether the reader may still listen. */
+  readonly isAuthorized: () => boolean;
+  /** Called once, however the stream ended. */
   readonly onEnd: () => void;
 }
 
-export function openEventStream(sink: EventSink, options: EventStreamOptions): EventStream {
-  let isOpen = true;
-  const stop = (): void => {
-    if (!isOpen) return;
-    isOpen = false;
-    stopKeepAlive();
-    stopChecking();
-    options.onEnd();
-  };
-  const closeWithError = (why: Fault): void => {
-    if (!isOpen) return;
-    stop();
-    sink.write(formatServerSentEvent({ type: "stream.error", data: JSON.stringify(why) }));
-    sink.end();
-  };
-  const write = (text: string): void => {
-    if (!isOpen) return;
-    if (sink.waitingBytes > streamLimits.waitingBytesMax) closeWithError(options.overloadFault());
-    else sink.write(text);
-  };
-  const { timers } = options.environment;
-  const stopKeepAlive = timers.every(streamLimits.keepAliveMs, () => write(": alive\n\n"));
-  const stopChecking = timers.every(streamLimits.authorizationCheckMs, () => {
-    const why = options.findObjection();
-    if (why !== null) closeWithError(why);
-  });
-  sink.write(`retry: ${streamLimits.retryMs}\n\n`);
-  return { send: (event) => write(formatServerSentEvent(event)), closeWithError, stop };
+/** One reader's stream. */
+export class EventStream {
+  readonly #sink: EventSink;
+  readonly #stopTimers: (() => void)[];
+  readonly #onEnd: () => void;
+  #isOpen = true;
+
+  constructor(sink: EventSink, { environment: { timers }, isAuthorized, onEnd }: EventStreamOptions) {
+    this.#sink = sink;
+    this.#onEnd = onEnd;
+    this.#stopTimers = [
+      timers.every(streamLimits.keepAliveMs, () => this.#write(": alive\n\n")),
+      timers.every(streamLimits.authorizationCheckMs, () => {
+        if (!isAuthorized()) this.closeWithError(fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more"));
+      }),
+    ];
+    sink.write(`retry: ${streamLimits.retryMs}\n\n`);
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  send(message: StreamedMessage): void {
+    this.#write(formatServerSentEvent(message));
+  }
+
+  /** A last event that says why, then the end. */
+  closeWithError(why: Fault): void {
+    if (!this.#isOpen) return;
+    this.stop();
+    this.#sink.write(formatServerSentEvent({ type: "stream.error", data: JSON.stringify(why) }));
+    this.#sink.end();
+  }
+
+  /** The reader has gone: nothing more is sent. */
+  stop(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const stopTimer of this.#stopTimers) stopTimer();
+    this.#onEnd();
+  }
+
+  #write(text: string): void {
+    if (!this.#isOpen) return;
+    if (this.#sink.waitingBytes <= streamLimits.waitingBytesMax) this.#sink.write(text);
+    else this.closeWithError(fault("E.OVERLOADED", "this reader is too slow; reconnect with Last-Event-ID"));
+  }
 }
+
+const formatServerSentEvent = ({ id, type, data }: StreamedMessage): string =>
+  `${formatField("id", id)}${formatField("event", type)}${formatField("data", data)}\n`;
+
+const formatField = (name: string, value: number | string | undefined): string =>
+  value === undefined ? "" : `${name}: ${value}\n`;

@@ -1,22 +1,28 @@
-// What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
+// One request as handlers see it, with the readers of its parts, and what they give back. Handlers know nothing of the HTTP library.
 
-import { Fault, fault, type JsonValue, limits, type Permission, type Route, readJson } from "@astraflow/protocol";
-import type { CallerIdentity } from "@astraflow/services";
+import type { IdempotencyKey } from "@astraflow/engine";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault, fault, type JsonValue, limits, type Permission, type Route, type RouteName, readJson } from "@astraflow/protocol";
+import { type CallerIdentity, encodeCursor } from "@astraflow/services";
 import type { OpenStream } from "./event-stream.ts";
 
-export interface RestCall {
+type Texts = Readonly<Record<string, string>>;
+
+/** A request whose token was accepted. Its path and query are not checked yet. */
+export interface AuthorizedRequest {
   readonly requestId: string;
   readonly identity: CallerIdentity;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
+  /** The bearer token; null where none was sent. */
+  readonly token: string | null;
+  readonly params: Texts;
+  readonly query: Readonly<Record<string, unknown>>;
+  /** By lowercase name. */
   header(name: string): string | undefined;
   readonly body: Buffer | null;
   /** The body as it comes in, of routes that take something else than JSON; `body` is null then. */
   readonly stream?: AsyncIterable<Buffer>;
   /** Where the request comes from; absent where there is no network. */
   readonly address?: string;
-  /** Whether the caller's token would be let in now, and has this grant too, for answers that go on for hours. */
-  isStillAdmitted(grant?: Permission): boolean;
 }
 
 export interface RestReply {
@@ -28,10 +34,11 @@ export interface RestReply {
   readonly bytes?: () => AsyncIterable<Uint8Array>;
   readonly media?: string;
   readonly status?: number;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Texts;
 }
 
 export type RouteHandler = (call: RestCall) => RestReply | Promise<RestReply>;
+export type RouteHandlers = { readonly [N in RouteName]?: RouteHandler };
 
 export const restLimits = {
   /** `<tenant>/<instance>` of a worker in a path. */
@@ -40,111 +47,201 @@ export const restLimits = {
   requestMs: 60_000,
 } as const;
 
-/** The body as JSON within bounds, or the fault to answer. */
-export function readJsonBody(call: RestCall): JsonValue {
-  const media = call.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  if (media !== "application/json") throw fault("E.REQUEST.MEDIA", "send the body as application/json");
-  if (call.body === null || call.body.length === 0) throw fault("E.REQUEST.INVALID", "the body is empty");
-  const value = readJson(call.body, limits.json.request);
+/** Every reader throws E.REQUEST.INVALID, with the path of the value, where the value is none. */
+export class RestCall {
+  readonly requestId: string;
+  readonly identity: CallerIdentity;
+  readonly params: Texts;
+  readonly query: Texts;
+  readonly address: string;
+  readonly stream: AsyncIterable<Buffer>;
+  /** Whether the caller's token would be accepted now, and has this grant too, for answers that go on for hours. */
+  readonly isStillAuthorized: (grant?: Permission) => boolean;
+  readonly #request: AuthorizedRequest;
+
+  constructor(request: AuthorizedRequest, route: Route, isStillAuthorized: RestCall["isStillAuthorized"]) {
+    this.#request = request;
+    this.requestId = request.requestId;
+    this.identity = request.identity;
+    this.params = request.params;
+    for (const [name, value] of Object.entries(request.params)) refuseControlCharacters(value, `params.${name}`);
+    this.query = readQuery(route, request.query);
+    this.address = request.address ?? "";
+    this.stream = request.stream ?? emptyBytes();
+    this.isStillAuthorized = isStillAuthorized;
+  }
+
+  get tenant(): string {
+    return this.identity.tenant;
+  }
+
+  /** A word of the path. */
+  param(name: string): string {
+    return this.params[name] ?? "";
+  }
+
+  header(name: string): string | undefined {
+    return this.#request.header(name);
+  }
+
+  /** The media type of the body, without its parameters. */
+  get media(): string | undefined {
+    return this.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  }
+
+  // ---- body
+
+  /** The body as JSON within bounds. */
+  readJson(): JsonValue {
+    const { body } = this.#request;
+    if (this.media !== "application/json") throw fault("E.REQUEST.MEDIA", "send the body as application/json");
+    if (body === null || body.length === 0) throw fault("E.REQUEST.INVALID", "the body is empty");
+    return throwIfFault(readJson(body, limits.json.request));
+  }
+
+  /** The body as a request of its schema. */
+  readBody<T>(read: (value: JsonValue) => T | Fault): T {
+    return throwIfFault(read(this.readJson()));
+  }
+
+  /** The same where the body may be left out; then it counts as empty. */
+  readOptionalBody<T>(read: (value: JsonValue) => T | Fault): T {
+    const { body } = this.#request;
+    return body === null || body.length === 0 ? throwIfFault(read({})) : this.readBody(read);
+  }
+
+  // ---- headers
+
+  /** At most 64 printable ASCII characters; absent is null. */
+  readIdempotencyKey(): string | null {
+    const key = this.header("idempotency-key");
+    if (key === undefined) return null;
+    if (key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
+    const rule = `1 to ${limits.idempotencyKeyCharsMax} printable ASCII characters without blanks`;
+    throw invalid("headers.Idempotency-Key", `Idempotency-Key must be ${rule}`);
+  }
+
+  /** The caller's key with a digest of the user, the action, its target and the body. Null if the request has no key. */
+  idempotencyKeyFor(type: string, request: object | null, digest: (text: string) => string): IdempotencyKey | null {
+    const key = this.readIdempotencyKey();
+    return key === null ? null : { key, digest: digest(canonicalJson([this.identity.user, type, this.params, request])) };
+  }
+
+  /** Refuses, with the fault, if `If-Match` names other revisions than that of what is stored. `*` matches whatever there is. */
+  readRevisionCheck<T>(etagOf: (stored: T) => string, staleFault: (stored: T) => Fault): (stored: T) => void {
+    const text = this.header("if-match")?.trim();
+    if (text === undefined || text === "*") return () => undefined;
+    const tags = text.split(",").map((tag) => tag.trim());
+    if (text.length > 256 || !tags.every((tag) => /^(W\/)?"[\x21\x23-\x7e]*"$/.test(tag)))
+      throw invalid("headers.If-Match", 'If-Match must be an ETag in quotes, such as "r3"');
+    return (stored) => {
+      if (!tags.includes(etagOf(stored))) throw staleFault(stored);
+    };
+  }
+
+  // ---- query
+
+  readPageLimit(): number {
+    const text = this.query["limit"];
+    if (text === undefined) return limits.pageItemsDefault;
+    const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
+    if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
+    throw invalid("query.limit", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`);
+  }
+
+  /** Undefined where it is not given. */
+  wholeNumber(name: string, max: number = Number.MAX_SAFE_INTEGER): number | undefined {
+    const text = this.query[name];
+    if (text === undefined) return undefined;
+    const count = parseCount(text);
+    if (count !== null && count <= max) return count;
+    throw invalid(`query.${name}`, `query.${name} must be a whole number from 0 to ${max}`);
+  }
+
+  number(name: string): number | undefined {
+    const text = this.query[name];
+    if (text === undefined || /^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return text === undefined ? undefined : Number(text);
+    throw invalid(`query.${name}`, `query.${name} must be a number, 0 or more`);
+  }
+
+  boolean(name: string): boolean | undefined {
+    const text = this.query[name];
+    if (text === undefined || text === "true" || text === "false") return text === undefined ? undefined : text === "true";
+    throw invalid(`query.${name}`, `query.${name} must be true or false`);
+  }
+
+  /** A date or a time, in ms. */
+  time(name: string, pattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].{1,40})?$/): number | undefined {
+    const text = this.query[name];
+    if (text === undefined) return undefined;
+    const at = pattern.test(text) ? Date.parse(text) : Number.NaN;
+    if (Number.isFinite(at)) return at;
+    throw invalid(`query.${name}`, `query.${name} must be a date or a time such as 2026-01-31T12:00:00Z`);
+  }
+}
+
+const invalid = (path: string, message: string): Fault => fault("E.REQUEST.INVALID", message, { path });
+
+export function throwIfFault<T>(value: T | Fault): T {
   if (value instanceof Fault) throw value;
   return value;
 }
 
+/** A whole number of up to 16 digits; null where the text is none. */
+export function parseCount(text: string): number | null {
+  const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(count) ? count : null;
+}
+
 /** The query as the route's table allows it: known names, each once. A token in the address is refused like any unknown name. */
-export function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Record<string, string> {
-  const known = Object.keys(route.query ?? {});
+function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Texts {
+  const known = route.query ?? {};
   const query: Record<string, string> = {};
   for (const [name, value] of Object.entries(raw)) {
-    if (!known.includes(name)) throw fault("E.REQUEST.INVALID", unknownParameterMessage(known), { path: "query" });
-    if (typeof value !== "string")
-      throw fault("E.REQUEST.INVALID", `query.${name} must be given once`, { path: `query.${name}` });
-    if (value.length > limits.idCharsMax)
-      throw fault("E.REQUEST.INVALID", `query.${name} may have ${limits.idCharsMax} characters`, { path: `query.${name}` });
-    query[name] = readEnumValue(route, name, refuseControlCharacters(value, `query.${name}`));
+    const path = `query.${name}`;
+    if (!Object.hasOwn(known, name)) throw invalid("query", unknownParameterMessage(Object.keys(known)));
+    if (typeof value !== "string") throw invalid(path, `${path} must be given once`);
+    if (value.length > limits.idCharsMax) throw invalid(path, `${path} may have ${limits.idCharsMax} characters`);
+    refuseControlCharacters(value, path);
+    // A word that must be one of a few: another would find nothing, and seem to be an answer.
+    const { enum: allowed } = (known[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
+    if (allowed?.includes(value) === false) throw invalid(path, `${path} must be one of ${allowed.join(", ")}`);
+    query[name] = value;
   }
   return query;
 }
 
-/** A word that must be one of a few is one of them: another would find nothing, and seem to be an answer. */
-function readEnumValue(route: Route, name: string, value: string): string {
-  const { enum: allowedValues } = (route.query?.[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
-  if (allowedValues === undefined || allowedValues.includes(value)) return value;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be one of ${allowedValues.join(", ")}`, { path: `query.${name}` });
-}
-
-/** A whole number of the query, or what is usual where it is not given. */
-export function readWholeNumber<U extends number | undefined>(
-  query: Readonly<Record<string, string>>,
-  name: string,
-  fallback: U,
-  max: number = Number.MAX_SAFE_INTEGER,
-): number | U {
-  const text = query[name];
-  if (text === undefined) return fallback;
-  const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(count) && count <= max) return count;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be a whole number from 0 to ${max}`, { path: `query.${name}` });
-}
-
-/** The words of the path. One that no id can be is refused here, before a store or a sentence meets it. */
-export function readParams(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  for (const [name, value] of Object.entries(params)) refuseControlCharacters(value, `params.${name}`);
-  return params;
-}
-
 /** Not every store takes a NUL, and no terminal or log line should have to take the others. */
-function refuseControlCharacters(value: string, path: string): string {
-  if (/[\u0000-\u001f\u007f]/.test(value)) throw fault("E.REQUEST.INVALID", `${path} must have no control characters`, { path });
-  return value;
+function refuseControlCharacters(value: string, path: string): void {
+  if (/[\u0000-\u001f\u007f]/.test(value)) throw invalid(path, `${path} must have no control characters`);
 }
 
 /** The name itself is not repeated: it may be a secret that got into the address by mistake. */
 const unknownParameterMessage = (known: readonly string[]): string =>
   known.length === 0 ? "this route takes no query parameters" : `this route takes no query parameters but ${known.join(", ")}`;
 
-export function readPageLimit(query: Readonly<Record<string, string>>): number {
-  const text = query["limit"];
-  if (text === undefined) return limits.pageItemsDefault;
-  const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
-  throw fault("E.REQUEST.INVALID", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`, {
-    path: "query.limit",
-  });
+// ---- answers
+
+export async function* emptyBytes(): AsyncGenerator<Buffer> {
+  // For a request or an answer without a body.
 }
 
-/** At most 64 printable ASCII characters; absent is null. */
-export function readIdempotencyKey(call: RestCall): string | null {
-  const key = call.header("idempotency-key");
-  if (key === undefined) return null;
-  if (key.length >= 1 && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
-  throw fault(
-    "E.REQUEST.INVALID",
-    `Idempotency-Key must be 1 to ${limits.idempotencyKeyCharsMax} printable ASCII characters without blanks`,
-    {
-      path: "headers.Idempotency-Key",
-    },
-  );
-}
+export const noContent: RestReply = { body: "", status: 204 };
 
-/** The body as a request of its schema; throws the fault of the schema. */
-export const readRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
-  throwIfFault(read(readJsonBody(call)));
+/** An answer that goes on with server-sent events. */
+export const eventStreamReply = (stream: OpenStream): RestReply => ({
+  body: "",
+  media: "text/event-stream; charset=utf-8",
+  headers: { "x-accel-buffering": "no" },
+  stream,
+});
 
-/** The same where the body may be left out; then it counts as empty. */
-export const readOptionalRequest = <T>(call: RestCall, read: (value: JsonValue) => T | Fault): T =>
-  call.body === null || call.body.length === 0 ? throwIfFault(read({})) : readRequest(call, read);
+/** Marks the answer to a repeated request. */
+export const replayedHeader = (isRepeated: boolean): Record<string, string> =>
+  isRepeated ? { "idempotent-replayed": "true" } : {};
 
-function throwIfFault<T>(value: T | Fault): T {
-  if (value instanceof Fault) throw value;
-  return value;
-}
-
-/** The ETags that `If-Match` names. Null where it is absent or `*`: whatever there is. */
-export function readIfMatch(call: RestCall): readonly string[] | null {
-  const text = call.header("if-match")?.trim();
-  if (text === undefined || text === "*") return null;
-  const tags = text.split(",").map((tag) => tag.trim());
-  if (text.length > 256 || !tags.every((tag) => /^(W\/)?"[\x21\x23-\x7e]*"$/.test(tag)))
-    throw fault("E.REQUEST.INVALID", 'If-Match must be an ETag in quotes, such as "r3"', { path: "headers.If-Match" });
-  return tags;
-}
+/** A page of a list: its items as `present` shows them. */
+export const pageReply = <T>(
+  { items, next, head }: { readonly items: readonly T[]; readonly next: string | null; readonly head: number },
+  present: (item: T) => object,
+): RestReply => ({ body: { items: items.map((item) => present(item)), nextCursor: encodeCursor(next), asOf: head } });

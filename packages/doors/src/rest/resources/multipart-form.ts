@@ -135,9 +135,6 @@ class FormReader<T> {
   }
 }
 
-export const isMultipart = (contentType: string | undefined): boolean =>
-  contentType?.split(";")[0]?.trim().toLowerCase() === "multipart/form-data";
-
 const invalidForm = (why: string) => fault("E.REQUEST.INVALID", why, { path: "body" });
 
 /** The client went away, so nobody gets this answer. */
@@ -145,10 +142,6 @@ const throwBrokenOff = (cause: unknown): never => {
   if (cause instanceof Fault) throw cause;
   throw fault("E.REQUEST.INVALID", "the body broke off", { path: "body" }, cause);
 };
-
-export async function* emptyBytes(): AsyncGenerator<Buffer> {
-  // For a request without a body.
-}
 
 /** A body that is the file itself. */
 export async function* readRawBody(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -160,7 +153,8 @@ export async function* readRawBody(body: AsyncIterable<Buffer>): AsyncGenerator<
 }
 
 function readBoundary(contentType: string | undefined): string {
-  if (!isMultipart(contentType)) throw fault("E.REQUEST.MEDIA", "send the file as multipart/form-data, in a part named file");
+  if (!/^\s*multipart\/form-data\s*(;|$)/i.test(contentType ?? ""))
+    throw fault("E.REQUEST.MEDIA", "send the file as multipart/form-data, in a part named file");
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType ?? "") ?? [];
   const boundary = quoted ?? plain ?? "";
   if (!/^[0-9A-Za-z'()+_,./:=? -]{1,70}$/.test(boundary)) throw invalidForm("the form's Content-Type names no boundary");

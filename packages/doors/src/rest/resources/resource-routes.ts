@@ -1,60 +1,80 @@
-// The routes about resources: list, show, download, delete, and a file that is sent in one piece. Uploads in parts are in upload-routes.ts,
-// grants in resource-grant-routes.ts.
+// The routes about resources: list, show, download, delete, a file that is sent in one piece or in parts, and grants.
 
-import { Fault, readResourceForm } from "@astraflow/protocol";
-import { decodeDocumentCursor, encodeCursor, missingBytesFault, type ResourceRecord, type Services } from "@astraflow/services";
-import { replayedHeader } from "../requests/idempotency.ts";
-import { type RestCall, type RouteHandler, readIdempotencyKey, readPageLimit } from "../requests/rest-call.ts";
-import { emptyBytes, type FormFile, readMultipartForm } from "./multipart-form.ts";
-import { type ResourceGrantRoutes, resourceGrantHandlers } from "./resource-grant-routes.ts";
+import {
+  fault,
+  type ResourceGrant,
+  readResourceForm,
+  readResourceGrantCreate,
+  readResourceUploadInit,
+} from "@astraflow/protocol";
+import {
+  decodeDocumentCursor,
+  isoTime,
+  missingBytesFault,
+  presentUpload,
+  type ResourceGrantRecord,
+  type ResourceGrants,
+  type ResourceRecord,
+  type ResourceUploads,
+  type Services,
+} from "@astraflow/services";
+import {
+  emptyBytes,
+  noContent,
+  pageReply,
+  type RestCall,
+  type RestReply,
+  type RouteHandlers,
+  replayedHeader,
+  throwIfFault,
+} from "../requests/rest-call.ts";
+import { type FormFile, readMultipartForm, readRawBody } from "./multipart-form.ts";
 import { attachmentHeader, parseRange, presentResource, sanitizeFilename, sanitizeMediaType } from "./resource-response.ts";
-import { type UploadRoutes, uploadHandlers } from "./upload-routes.ts";
 
-type ResourceRoutes = "listResources" | "createResource" | "getResource" | "deleteResource" | "downloadResource";
+/** Something new, under its own address. */
+const createdReply = (body: object, location: string, isRepeated: boolean): RestReply => ({
+  body,
+  headers: { location: `/api/v1/${location}`, ...replayedHeader(isRepeated) },
+});
 
-export function resourceHandlers(services: Services): Record<ResourceRoutes | UploadRoutes | ResourceGrantRoutes, RouteHandler> {
-  const { resources } = services;
+export function resourceHandlers({ resources, resourceUploads, resourceGrants }: Services) {
   return {
-    ...uploadHandlers(services.resourceUploads),
-    ...resourceGrantHandlers(services.resourceGrants),
+    ...uploadHandlers(resourceUploads),
+    ...grantHandlers(resourceGrants),
 
     async listResources(call) {
       const { search, ownerId, cursor } = call.query;
-      const query = { search, ownerId, limit: readPageLimit(call.query), after: decodeDocumentCursor(cursor) };
-      const { items, next, head } = await resources.list(call, query);
-      return { body: { items: items.map(({ record }) => presentResource(record)), nextCursor: encodeCursor(next), asOf: head } };
+      const query = { search, ownerId, limit: call.readPageLimit(), after: decodeDocumentCursor(cursor) };
+      return pageReply(await resources.list(call, query), ({ record }) => presentResource(record));
     },
 
     async createResource(call) {
-      const creation = await resources.prepareCreation(call, readIdempotencyKey(call));
-      const record = await readMultipartForm(call.header("content-type"), call.stream ?? emptyBytes(), {
+      const creation = await resources.prepareCreation(call, call.readIdempotencyKey());
+      const record = await readMultipartForm(call.header("content-type"), call.stream, {
         onFile(file, fields) {
           // Read again after the bytes: fields may follow the file.
           const readLateFields = () => readResourceFields(file, fields, resources.defaultProvider);
           return creation.create({ ...readLateFields(), metadata: null, readLateFields }, file.bytes);
         },
       });
-      const { head } = await resources.records.find(call.identity.tenant, record.id);
-      return {
-        body: { ...presentResource(record), asOf: head },
-        headers: { location: `/api/v1/resources/${record.id}`, ...replayedHeader(creation.repeated) },
-      };
+      const { head } = await resources.records.find(call.tenant, record.id);
+      return createdReply({ ...presentResource(record), asOf: head }, `resources/${record.id}`, creation.repeated);
     },
 
     async getResource(call) {
-      const { record, head } = await resources.find(call, resourceIdOf(call));
+      const { record, head } = await resources.find(call, call.param("resourceId"));
       return { body: { ...presentResource(record), asOf: head } };
     },
 
     async deleteResource(call) {
-      await resources.delete(call, resourceIdOf(call));
-      return { body: "", status: 204 };
+      await resources.delete(call, call.param("resourceId"));
+      return noContent;
     },
 
     async downloadResource(call) {
-      const { record } = await resources.find(call, resourceIdOf(call));
+      const { record } = await resources.find(call, call.param("resourceId"));
       const blobs = resources.blobStoreOf(record.provider);
-      const blobKey = { tenant: call.identity.tenant, name: record.id };
+      const blobKey = { tenant: call.tenant, name: record.id };
       // Check now, while the answer can still be an error: the bytes follow after the head.
       if ((await blobs.stat(blobKey)) === null) throw missingBytesFault();
       const range = parseRange(call.header("range"), record.sizeBytes);
@@ -75,10 +95,8 @@ export function resourceHandlers(services: Services): Record<ResourceRoutes | Up
         },
       };
     },
-  };
+  } satisfies RouteHandlers;
 }
-
-const resourceIdOf = ({ params }: RestCall): string => params["resourceId"] ?? "";
 
 /** The fields of the form, as far as they have been read. */
 function readResourceFields(
@@ -86,14 +104,97 @@ function readResourceFields(
   fields: Readonly<Record<string, string>>,
   defaultProvider: ResourceRecord["provider"],
 ) {
-  const form = readResourceForm(fields);
-  if (form instanceof Fault) throw form;
-  const {
-    provider = defaultProvider,
-    visibility = "private",
-    filename = file.filename,
-    mimeType = file.mimeType,
-    sha256 = null,
-  } = form;
-  return { provider, visibility, filename: sanitizeFilename(filename), mimeType: sanitizeMediaType(mimeType), sha256 };
+  const { filename, mimeType, ...form } = throwIfFault(readResourceForm(fields));
+  return {
+    provider: form.provider ?? defaultProvider,
+    visibility: form.visibility ?? "private",
+    filename: sanitizeFilename(filename ?? file.filename),
+    mimeType: sanitizeMediaType(mimeType ?? file.mimeType),
+    sha256: form.sha256 ?? null,
+  };
+}
+
+const uploadHandlers = (uploads: ResourceUploads) =>
+  ({
+    async createUpload(call) {
+      const key = call.readIdempotencyKey();
+      const { upload, repeated, head } = await uploads.create(call, call.readBody(readResourceUploadInit), key);
+      return createdReply({ ...presentUpload(upload), asOf: head }, `resources/uploads/${upload.id}`, repeated);
+    },
+
+    async getUpload(call) {
+      const { record, head } = await uploads.find(call, call.param("uploadId"));
+      return { body: { ...presentUpload(record), asOf: head } };
+    },
+
+    async abortUpload(call) {
+      await uploads.abort(call, call.param("uploadId"));
+      return noContent;
+    },
+
+    async putUploadPart(call) {
+      const part = readPartNumber(call.param("partNumber"));
+      const { upload, receivedBytes } = await uploads.putPart(call, call.param("uploadId"), part, (store) =>
+        receiveFile(call, store),
+      );
+      const { uploadedBytes, nextPart, totalParts } = presentUpload(upload);
+      const status = nextPart === totalParts ? "completed" : "pending";
+      return { body: { uploadId: upload.id, partNumber: part, uploadedBytes, nextPart, status, receivedBytes } };
+    },
+
+    async completeUpload(call) {
+      call.readIdempotencyKey();
+      const { resource, head } = await uploads.complete(call, call.param("uploadId"));
+      return { body: { ...presentResource(resource), asOf: head } };
+    },
+  }) satisfies RouteHandlers;
+
+/** The bytes of a part: the body itself, or the file of a form. */
+async function receiveFile(call: RestCall, store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>): Promise<unknown> {
+  if (call.media === "application/octet-stream") return store(readRawBody(call.stream));
+  if (call.media === "multipart/form-data")
+    return readMultipartForm(call.header("content-type"), call.stream, { onFile: ({ bytes }) => store(bytes) });
+  throw fault("E.REQUEST.MEDIA", "send the part as multipart/form-data, in a part named file, or as application/octet-stream");
+}
+
+function readPartNumber(text: string): number {
+  if (/^\d{1,6}$/.test(text)) return Number(text);
+  throw fault("E.REQUEST.INVALID", "the number of a part must be a whole number from 0", { path: "params.partNumber" });
+}
+
+const grantHandlers = (grants: ResourceGrants) =>
+  ({
+    async listResourceGrants(call) {
+      const page = { limit: call.readPageLimit(), after: decodeDocumentCursor(call.query["cursor"]) };
+      return pageReply(await grants.list(call, call.query, page), ({ record }) => presentGrant(record));
+    },
+
+    async createResourceGrant(call) {
+      const key = call.readIdempotencyKey();
+      const { grant, repeated, head } = await grants.create(call, call.readBody(readResourceGrantCreate), key);
+      return createdReply({ ...presentGrant(grant), asOf: head }, `resource-grants/${grant.id}`, repeated);
+    },
+
+    async getResourceGrant(call) {
+      const { record, head } = await grants.find(call, call.param("grantId"));
+      return { body: { ...presentGrant(record), asOf: head } };
+    },
+
+    async deleteResourceGrant(call) {
+      await grants.delete(call, call.param("grantId"));
+      return noContent;
+    },
+  }) satisfies RouteHandlers;
+
+function presentGrant(record: ResourceGrantRecord): ResourceGrant {
+  const { id, packageVersion, workflowId, metadata, actions, createdAt, ...rest } = record;
+  return {
+    grantId: id,
+    ...rest,
+    actions: [...actions],
+    createdAt: isoTime(createdAt),
+    ...(packageVersion !== null && { packageVersion }),
+    ...(workflowId !== null && { workflowId }),
+    ...(metadata !== null && { metadata }),
+  };
 }

@@ -1,9 +1,10 @@
-// The routes about parts of a run: its nodes, one node with its values, its logs, its bindings to workers, its artifacts.
+// The routes about parts of a run: its nodes, one node with its values and why it waits, its logs, its bindings to workers, its artifacts.
 
 import type { JsonValue } from "@astraflow/protocol";
 import {
   cachedPlanOf,
   decodeLogCursor,
+  explainPlacement,
   findRun,
   invalidCursor,
   listRunArtifacts,
@@ -18,20 +19,17 @@ import {
   runLogLimits,
   valueBytesMax,
 } from "@astraflow/services";
-import { readBoolean } from "../requests/query-readers.ts";
-import { type RestCall, type RouteHandler, readPageLimit, readWholeNumber } from "../requests/rest-call.ts";
+import type { RestCall, RouteHandlers } from "../requests/rest-call.ts";
 
-type RunDetailRoutes = "listRunNodes" | "getRunNode" | "getRunLogs" | "listRunBindings" | "listRunArtifacts";
-
-export function runDetailHandlers(runs: RunServices): Record<RunDetailRoutes, RouteHandler> {
+export function runDetailHandlers(runs: RunServices) {
   const { reader } = runs;
   return {
     async listRunNodes(call) {
       const { status, hostNodeId, middleware } = call.query;
-      const chainIndex = readWholeNumber(call.query, "chainIndex", undefined);
-      const at = readWholeNumber(call.query, "at", undefined);
-      const page = { limit: readPageLimit(call.query), cursor: readTaskCursor(call), at };
-      const { items, next, context, workflow, asOf } = await readTaskPage(runs, call.identity.tenant, runIdOf(call), page);
+      const chainIndex = call.wholeNumber("chainIndex");
+      const at = call.wholeNumber("at");
+      const page = { limit: call.readPageLimit(), cursor: readTaskCursor(call), at };
+      const { items, next, context, workflow, asOf } = await readTaskPage(runs, call.tenant, call.param("runId"), page);
       const shown = presentTasks(cachedPlanOf(workflow), items, context).filter(
         (node) =>
           (status === undefined || node.status === status) &&
@@ -44,10 +42,10 @@ export function runDetailHandlers(runs: RunServices): Record<RunDetailRoutes, Ro
 
     async getRunNode(call) {
       const { path } = call.query;
-      const at = readWholeNumber(call.query, "at", undefined);
-      const offset = readWholeNumber(call.query, "offset", undefined);
-      const length = readWholeNumber(call.query, "length", undefined, valueBytesMax);
-      const { task, node, asOf } = await readNode(runs, call.identity.tenant, runIdOf(call), call.params["nodeId"] ?? "", at);
+      const at = call.wholeNumber("at");
+      const offset = call.wholeNumber("offset");
+      const length = call.wholeNumber("length", valueBytesMax);
+      const { task, node, asOf } = await readNode(runs, call.tenant, call.param("runId"), call.param("nodeId"), at);
       const params = task?.params ?? null;
       const parameters = params === null ? undefined : (JSON.parse(params) as JsonValue);
       const range = { ...(offset !== undefined && { offset }), ...(length !== undefined && { length }) };
@@ -58,16 +56,20 @@ export function runDetailHandlers(runs: RunServices): Record<RunDetailRoutes, Ro
       };
     },
 
+    getPlacement: async (call) => ({
+      body: await explainPlacement(runs, call.tenant, call.param("runId"), call.param("nodeId")),
+    }),
+
     async getRunLogs(call) {
-      const { detail, head } = await findRun(reader, call.identity.tenant, runIdOf(call), 0);
+      const { detail, head } = await findRun(reader, call.tenant, call.param("runId"), 0);
       const { node, channel, q: words } = call.query;
       const log = await readRunLog(reader, detail, {
         ...(node !== undefined && { node }),
         ...(channel !== undefined && { channel }),
         ...(words !== undefined && words !== "" && { words }),
         cursor: decodeLogCursor(call.query["cursor"]),
-        from: readWholeNumber(call.query, "from", 0, Number.MAX_SAFE_INTEGER),
-        limit: readWholeNumber(call.query, "limit", runLogLimits.linesDefault, runLogLimits.linesMax),
+        from: call.wholeNumber("from") ?? 0,
+        limit: call.wholeNumber("limit", runLogLimits.linesMax) ?? runLogLimits.linesDefault,
       });
       if (call.header("accept")?.includes("text/plain") === true)
         return {
@@ -78,24 +80,18 @@ export function runDetailHandlers(runs: RunServices): Record<RunDetailRoutes, Ro
       return { body: { ...log, asOf: head } };
     },
 
-    listRunBindings: async (call) => ({ body: await listRunBindings(reader, call.identity.tenant, runIdOf(call)) }),
+    listRunBindings: async (call) => ({ body: await listRunBindings(reader, call.tenant, call.param("runId")) }),
 
     async listRunArtifacts(call) {
-      const query = {
-        after: readTaskCursor(call),
-        limit: readPageLimit(call.query),
-        isAll: readBoolean(call.query, "all") === true,
-      };
-      return { body: await listRunArtifacts(runs, call.identity.tenant, runIdOf(call), query) };
+      const query = { after: readTaskCursor(call), limit: call.readPageLimit(), isAll: call.boolean("all") === true };
+      return { body: await listRunArtifacts(runs, call.tenant, call.param("runId"), query) };
     },
-  };
+  } satisfies RouteHandlers;
 }
-
-const runIdOf = ({ params }: RestCall): string => params["runId"] ?? "";
 
 /** A task of this run; anything else would look like the end of the list. */
 function readTaskCursor(call: RestCall): string | undefined {
   const { cursor } = call.query;
-  if (cursor === undefined || cursor.startsWith(`${runIdOf(call)}.`)) return cursor;
+  if (cursor === undefined || cursor.startsWith(`${call.param("runId")}.`)) return cursor;
   throw invalidCursor();
 }

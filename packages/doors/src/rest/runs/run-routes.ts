@@ -1,46 +1,49 @@
-// The routes about runs: started, listed, shown, cancelled. Parts of a run (nodes, logs, bindings) are in run-detail-routes.ts.
+// The routes about runs as wholes: started, listed, shown, cancelled, audited by their ledgers, and the queues of waiting work. Parts of a run
+// (nodes, logs, bindings) are in run-detail-routes.ts.
 
 import type { RunPhase } from "@astraflow/engine";
-import { fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
+import { fault, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import {
   cancelRun,
   decodeIdCursor,
   definitionDigestOf,
   encodeIdCursor,
   invalidCursor,
+  ledgerLimits,
+  listQueues,
   listRunEvents,
   listRuns,
   presentRun,
   type RunServices,
+  readLogLedger,
+  readQueueMetric,
   readRun,
   readRunAt,
   readRunDefinition,
+  readRunLedger,
 } from "@astraflow/services";
-import { idempotencyKeyOf } from "../requests/idempotency.ts";
-import { type RouteHandler, readIdempotencyKey, readPageLimit, readRequest, readWholeNumber } from "../requests/rest-call.ts";
+import { parseCount, type RouteHandlers } from "../requests/rest-call.ts";
 import { startedReply } from "./run-control-routes.ts";
 
-type RunRoutes = "startRun" | "listRuns" | "getRun" | "getRunDefinition" | "cancelRun" | "listRunEvents";
-
-export function runHandlers(runs: RunServices): Record<RunRoutes, RouteHandler> {
-  const { reader, starter, digest } = runs;
+export function runHandlers(runs: RunServices) {
+  const { reader, starter, digest, environment } = runs;
   return {
     async startRun(call) {
-      const key = readIdempotencyKey(call);
-      const request = readRequest(call, readRunStartRequest);
+      const key = call.readIdempotencyKey();
+      const request = call.readBody(readRunStartRequest);
       const start = await starter.resolveStart(call, request, key);
       if (request.dryRun === true) return { status: 200, body: await starter.previewStart(call, start) };
       return startedReply(await starter.start(call, start));
     },
 
-    async listRuns({ identity: { tenant }, query }) {
-      const { clientId: client, workflowId: source, q: search, worker, cursor, status } = query;
+    async listRuns(call) {
+      const { clientId: client, workflowId: source, q: search, worker, cursor, status } = call.query;
       const before = decodeIdCursor("runs", cursor);
-      const since = readTime(query["since"], "since");
-      const until = readTime(query["until"], "until");
+      const since = call.time("since");
+      const until = call.time("until");
       const { items, next, head } = await listRuns(reader, {
-        tenant,
-        limit: readPageLimit(query),
+        tenant: call.tenant,
+        limit: call.readPageLimit(),
         phases: phasesOf(status),
         ...(worker !== undefined && { worker }),
         ...(before !== undefined && { before }),
@@ -53,14 +56,14 @@ export function runHandlers(runs: RunServices): Record<RunRoutes, RouteHandler> 
       return { body: { items: items.map(presentRun), nextCursor: encodeIdCursor("runs", next), asOf: head } };
     },
 
-    async getRun({ identity: { tenant }, params, query }) {
-      const runId = params["runId"] ?? "";
-      const at = readWholeNumber(query, "at", undefined);
-      return { body: await (at === undefined ? readRun(runs, tenant, runId) : readRunAt(runs, tenant, runId, at)) };
+    async getRun(call) {
+      const runId = call.param("runId");
+      const at = call.wholeNumber("at");
+      return { body: await (at === undefined ? readRun(runs, call.tenant, runId) : readRunAt(runs, call.tenant, runId, at)) };
     },
 
     async getRunDefinition(call) {
-      const { run, isFinal, show } = await readRunDefinition(runs, call.identity.tenant, call.params["runId"] ?? "");
+      const { run, isFinal, show } = await readRunDefinition(runs, call.tenant, call.param("runId"));
       const etag = `W/"sha256:${definitionDigestOf(run.workflow)}"`;
       // The definition never changes; the states of its nodes do, until the run has ended.
       if (isFinal && call.header("if-none-match") === etag) return { status: 304, body: "", headers: { etag } };
@@ -68,25 +71,34 @@ export function runHandlers(runs: RunServices): Record<RunRoutes, RouteHandler> 
     },
 
     async cancelRun(call) {
-      const idempotencyKey = idempotencyKeyOf(call, "run.cancel", null, digest);
-      return startedReply(await cancelRun(runs, call, call.params["runId"] ?? "", idempotencyKey));
+      const idempotencyKey = call.idempotencyKeyFor("run.cancel", null, digest);
+      return startedReply(await cancelRun(runs, call, call.param("runId"), idempotencyKey));
     },
 
-    async listRunEvents({ identity, params, query }) {
-      const page = { after: readEventCursor(query["cursor"]), limit: readPageLimit(query) };
-      return { body: await listRunEvents(reader, identity.tenant, params["runId"] ?? "", page) };
+    async listRunEvents(call) {
+      const { cursor } = call.query;
+      const after = cursor === undefined ? null : parseCount(cursor);
+      if (cursor !== undefined && after === null) throw invalidCursor();
+      return { body: await listRunEvents(reader, call.tenant, call.param("runId"), { after, limit: call.readPageLimit() }) };
     },
-  };
-}
 
-/** A time of the query, in ms. */
-function readTime(text: string | undefined, name: string): number | undefined {
-  if (text === undefined) return undefined;
-  const at = /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].{1,40})?$/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isFinite(at)) return at;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be a date or a time such as 2026-01-31T12:00:00Z`, {
-    path: `query.${name}`,
-  });
+    getRunLedger: async (call) => ({ body: await readRunLedger(reader, call.tenant, call.param("runId")) }),
+
+    async getLedger(call) {
+      const after = call.wholeNumber("after") ?? 0;
+      const limit = call.wholeNumber("limit", ledgerLimits.factsMax) ?? ledgerLimits.factsMax;
+      if (limit < 1) throw fault("E.REQUEST.INVALID", "query.limit must be at least 1", { path: "query.limit" });
+      return { body: await readLogLedger(reader, call.tenant, after, limit) };
+    },
+
+    listQueues: async (call) => ({ body: await listQueues(reader, call.tenant, environment.clock.now()) }),
+
+    /** The number for an autoscaler. */
+    async getKedaMetric(call) {
+      const { pool, package: packageName } = call.query;
+      return { body: await readQueueMetric(reader, call.tenant, { pool, packageName }) };
+    },
+  } satisfies RouteHandlers;
 }
 
 const runStatuses: readonly RunStatus[] = ["queued", "running", "succeeded", "failed", "cancelled"];
@@ -100,11 +112,4 @@ function phasesOf(status: string | undefined): readonly (RunPhase | null)[] {
       path: "query.status",
     });
   return asked.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one as RunPhase]));
-}
-
-function readEventCursor(cursor: string | undefined): number | null {
-  if (cursor === undefined) return null;
-  const position = /^[0-9]{1,16}$/.test(cursor) && cursor.length <= limits.idCharsMax ? Number(cursor) : Number.NaN;
-  if (Number.isSafeInteger(position)) return position;
-  throw invalidCursor();
 }

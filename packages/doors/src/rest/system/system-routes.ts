@@ -1,7 +1,7 @@
 // The routes about the process itself: alive, ready, its numbers, its own description, and the demo page.
 
 import { buildOpenapiDocument, type FaultCode } from "@astraflow/protocol";
-import type { RouteHandler } from "../requests/rest-call.ts";
+import type { RouteHandlers } from "../requests/rest-call.ts";
 import { createMetricsCollector, type MetricsCollectorOptions } from "./metrics-collector.ts";
 
 export interface SystemRoutesOptions extends MetricsCollectorOptions {
@@ -9,9 +9,7 @@ export interface SystemRoutesOptions extends MetricsCollectorOptions {
   readonly unready: () => { readonly code: FaultCode; readonly reason: string } | null;
 }
 
-export function systemHandlers(
-  options: SystemRoutesOptions,
-): Record<"getOpenapi" | "getHealth" | "getReadiness" | "getMetrics", RouteHandler> {
+export function systemHandlers(options: SystemRoutesOptions) {
   const { metrics, unready } = options;
   const refresh = createMetricsCollector(options);
   let openapi: string | null = null;
@@ -30,5 +28,5 @@ export function systemHandlers(
       await refresh();
       return { body: metrics.render(), media: "text/plain; version=0.0.4; charset=utf-8" };
     },
-  };
+  } satisfies RouteHandlers;
 }

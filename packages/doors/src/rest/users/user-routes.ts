@@ -1,56 +1,38 @@
-// The routes about users: logging in and out, users, their roles and passwords. The audit is in audit-routes.ts.
+// The routes about users: logging in and out, users, their roles and passwords, and the audit of what they did.
 
+import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
 import {
   decodeDocumentCursor,
-  encodeCursor,
+  listAuditEvents,
   rolesForGrants,
   type User,
   type UserChanges,
   userNotFound,
 } from "@astraflow/services";
-import { replayedHeader } from "../requests/idempotency.ts";
 import {
+  noContent,
+  pageReply,
   type RestCall,
-  type RestReply,
   type RouteHandler,
-  readIdempotencyKey,
-  readPageLimit,
-  readRequest,
+  type RouteHandlers,
+  replayedHeader,
 } from "../requests/rest-call.ts";
 
-type UserRoutes =
-  | "login"
-  | "logout"
-  | "listUsers"
-  | "createUser"
-  | "getUser"
-  | "setUserPassword"
-  | "addUserRole"
-  | "removeUserRole"
-  | "setUserStatus";
-type OwnUserRoutes = "getOwnUser" | "changeOwnUser" | "setOwnPassword";
-
-const noContent: RestReply = { body: "", status: 204 };
 const defaultTenant = "default";
 
-export const userHandlers = (users: UserChanges): Record<UserRoutes | OwnUserRoutes, RouteHandler> => ({
-  ...otherUserHandlers(users),
-  ...ownUserHandlers(users),
-});
-
-function otherUserHandlers(users: UserChanges): Record<UserRoutes, RouteHandler> {
+export function userHandlers(users: UserChanges) {
   const { accounts } = users;
   return {
     async login(call) {
       const { username, password, tenant = defaultTenant } = readUserBody(call, "login");
-      const attempt = { tenant, username, password, address: call.address ?? "", corr: call.requestId };
+      const attempt = { tenant, username, password, address: call.address, corr: call.requestId };
       const { token, expiresIn, user } = await accounts.login(attempt);
       return { body: { accessToken: token, tokenType: "Bearer", expiresIn, user: presentUser(user) } };
     },
 
     async logout(call) {
-      readIdempotencyKey(call);
+      call.readIdempotencyKey();
       await users.logout(call);
       return noContent;
     },
@@ -58,17 +40,17 @@ function otherUserHandlers(users: UserChanges): Record<UserRoutes, RouteHandler>
     async listUsers(call) {
       const { search, cursor } = call.query;
       const after = decodeDocumentCursor(cursor);
-      const { items, next, head } = await accounts.store.list({
-        tenant: call.identity.tenant,
-        limit: readPageLimit(call.query),
+      const page = await accounts.store.list({
+        tenant: call.tenant,
+        limit: call.readPageLimit(),
         ...(search !== undefined && { search }),
         ...(after !== undefined && { after }),
       });
-      return { body: { items: items.map(({ record }) => presentUser(record)), nextCursor: encodeCursor(next), asOf: head } };
+      return pageReply(page, ({ record }) => presentUser(record));
     },
 
     async createUser(call) {
-      const key = readIdempotencyKey(call);
+      const key = call.readIdempotencyKey();
       const { username, password, displayName = username, roles = [] } = readUserBody(call, "create");
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
       const { user, repeated, head } = await users.createUser(call, named, password, key);
@@ -77,44 +59,41 @@ function otherUserHandlers(users: UserChanges): Record<UserRoutes, RouteHandler>
     },
 
     async getUser(call) {
-      const id = userIdOf(call);
-      const { record: user, head } = await accounts.store.find(call.identity.tenant, id);
+      const id = call.param("userId");
+      const { record: user, head } = await accounts.store.find(call.tenant, id);
       if (user === null) throw userNotFound(id);
       return { body: { ...presentUser(user), asOf: head } };
     },
 
     async setUserPassword(call) {
-      const key = readIdempotencyKey(call);
+      const key = call.readIdempotencyKey();
       const { password } = readUserBody(call, "password");
-      const { repeated } = await users.resetPassword(call, userIdOf(call), password, key);
+      const { repeated } = await users.resetPassword(call, call.param("userId"), password, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async addUserRole(call) {
-      const key = readIdempotencyKey(call);
+      const key = call.readIdempotencyKey();
       const { role } = readUserBody(call, "role");
-      const { repeated } = await users.addRole(call, userIdOf(call), role, key);
+      const { repeated } = await users.addRole(call, call.param("userId"), role, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async removeUserRole(call) {
-      await users.removeRole(call, userIdOf(call), readRole(call.params["role"]));
+      await users.removeRole(call, call.param("userId"), readRole(call.param("role")));
       return noContent;
     },
 
     async setUserStatus(call) {
-      await users.setActive(call, userIdOf(call), readUserBody(call, "status").isActive);
+      await users.setActive(call, call.param("userId"), readUserBody(call, "status").isActive);
       return noContent;
     },
-  };
-}
 
-/** The routes about the caller. */
-function ownUserHandlers(users: UserChanges): Record<OwnUserRoutes, RouteHandler> {
-  return {
+    // ---- the caller
+
     async getOwnUser({ identity }) {
       const { tenant, user: id, grants, person } = identity;
-      const { record: user, head } = await users.accounts.store.find(tenant, id);
+      const { record: user, head } = await accounts.store.find(tenant, id);
       if (person !== undefined && user === null) throw userNotFound(id);
       const token = { userId: id, username: id, displayName: id, roles: rolesForGrants(grants), isActive: true };
       return { body: { ...(person === undefined || user === null ? token : presentUser(user)), asOf: head } };
@@ -128,10 +107,22 @@ function ownUserHandlers(users: UserChanges): Record<OwnUserRoutes, RouteHandler
 
     async setOwnPassword(call) {
       const passwords = readUserBody(call, "ownPassword");
-      await users.changeOwnPassword(call, { ...passwords, address: call.address ?? "" });
+      await users.changeOwnPassword(call, { ...passwords, address: call.address });
       return noContent;
     },
+  } satisfies RouteHandlers;
+}
+
+/** With a zone: the same text must mean the same instant for every reader. */
+const zonedTime = /^\d{4}-\d{2}-\d{2}T[0-9:.]+(Z|[+-]\d{2}:\d{2})$/i;
+
+export function auditHandlers({ reader }: { readonly reader: StoreReader }) {
+  const list: RouteHandler = async (call) => {
+    const { since: _since, limit: _limit, ...filter } = call.query;
+    const query = { ...filter, limit: call.readPageLimit(), since: call.time("since", zonedTime) };
+    return { body: await listAuditEvents(reader, call.tenant, query) };
   };
+  return { listAuditEvents: list, listAudit: list } satisfies RouteHandlers;
 }
 
 const presentUser = ({ id, username, displayName, roles, isActive }: User): UserSummary => ({
@@ -146,11 +137,9 @@ type UserRequestType = Parameters<typeof readUserRequest>[0];
 type UserRequestOf<K extends UserRequestType> = Exclude<ReturnType<typeof readUserRequest<K>>, Fault>;
 
 const readUserBody = <K extends UserRequestType>(call: RestCall, of: K): UserRequestOf<K> =>
-  readRequest(call, (body) => readUserRequest(of, body)) as UserRequestOf<K>;
+  call.readBody((body) => readUserRequest(of, body)) as UserRequestOf<K>;
 
-const userIdOf = (call: RestCall): string => call.params["userId"] ?? "";
-
-function readRole(text: string | undefined): UserRole {
+function readRole(text: string): UserRole {
   const role = userRoles.find((one) => one === text);
   if (role !== undefined) return role;
   throw fault("E.REQUEST.INVALID", `the role must be one of ${userRoles.join(", ")}`, { path: "params.role" });

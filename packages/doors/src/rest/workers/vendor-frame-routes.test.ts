@@ -13,7 +13,7 @@ import {
 import { afterEach, describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { streamLimits } from "../requests/event-stream.ts";
-import { createRestApi, type RestApiOptions, type RestRequest } from "../rest-api.ts";
+import { RestApi, type RestApiOptions, type RestRequest } from "../rest-api.ts";
 import { createRestServer } from "../rest-server.ts";
 
 const type = "ext.vendor.acme.ping";
@@ -57,7 +57,7 @@ function openFixture(): VendorFrameFixture {
 
 /** A reader without a socket: takes what is written as long as it is told to. */
 async function openStream(fixture: VendorFrameFixture, headers: Record<string, string> = {}, token = "secret-a") {
-  const answer = await createRestApi(fixture.options).handle("streamExtension", {
+  const answer = await new RestApi(fixture.options).handle("streamExtension", {
     token,
     params: { type },
     query: {},
@@ -184,7 +184,7 @@ describe("GET /api/v1/extensions/{type}", () => {
   ])("[A20] refuses %s", async (_what, more: Partial<RestRequest>) => {
     const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null, ...more };
 
-    expect(await createRestApi(openFixture().options).handle("streamExtension", request)).toMatchObject({
+    expect(await new RestApi(openFixture().options).handle("streamExtension", request)).toMatchObject({
       status: 400,
       body: expect.stringContaining("E.REQUEST.INVALID"),
     });
@@ -194,7 +194,7 @@ describe("GET /api/v1/extensions/{type}", () => {
 it("[A20] refuses a reader before the stream begins where there are too many, or the house closes", async () => {
   const fixture = openFixture();
   const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null };
-  const calls = createRestApi(fixture.options);
+  const calls = new RestApi(fixture.options);
   for (let n = 0; n < vendorRelayLimits.readersPerTenantMax; n++) await openStream(fixture);
   expect(await calls.handle("streamExtension", request)).toMatchObject({
     status: 503,
@@ -306,7 +306,7 @@ describe("POST /api/v1/extensions/{type}", () => {
     token = "secret-a",
     of = type,
   ) => {
-    const answer = await createRestApi(fixture.options).handle("tellWorker", {
+    const answer = await new RestApi(fixture.options).handle("tellWorker", {
       token,
       params: { type: of },
       query: {},

@@ -13,7 +13,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { sampleTokens } from "../../testing/doors-fixture.ts";
-import { createRestApi, type RestApiOptions } from "../rest-api.ts";
+import { RestApi, type RestApiOptions } from "../rest-api.ts";
 
 /** The store's time in these tests; the rows' last word is at 3,000. */
 const storeNow = 4_000;
@@ -22,7 +22,7 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
   const engine = createFakeEngine();
   const environment = createFakeEnvironment();
   const reader = createFakeReader({ runs: [runRow("r1"), runRow("x1", { tenant: "other" })], tasks, workers, log: [] });
-  const calls = createRestApi({
+  const calls = new RestApi({
     engineClient: engine.client,
     authenticate: sampleTokens,
     environment,

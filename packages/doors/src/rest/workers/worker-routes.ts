@@ -1,88 +1,134 @@
-// The routes about workers: listed, shown, diagnosed, drained, kicked, and what an autoscaler reads.
+// The routes about workers: listed, shown, diagnosed, given commands, what an autoscaler reads, and workers that make themselves known without
+// a session.
 
-import type { WorkerRow } from "@astraflow/engine";
-import { readWorkerKickRequest } from "@astraflow/protocol";
+import { canonicalJson } from "@astraflow/graph";
 import {
-  decodeIdCursor,
-  encodeIdCursor,
+  fault,
+  readWorkerCommand,
+  readWorkerEnrolRequest,
+  readWorkerHeartbeatRequest,
+  readWorkerKickRequest,
+  sessionPath,
+} from "@astraflow/protocol";
+import {
+  type Enrolment,
+  enrolmentOf,
+  enrolWorker,
+  findCommand,
   findWorker,
+  instanceIdOf,
   kickWorker,
+  listWorkers,
+  presentCommand,
   presentCommandRef,
   presentWorker,
   readDiagnostics,
   readScaling,
   type SentCommand,
+  sendWorkerCommand,
   setDraining,
+  signOfLifeOf,
+  type WorkerFilter,
   type WorkerServices,
   workerViewContext,
 } from "@astraflow/services";
-import { replayedHeader } from "../requests/idempotency.ts";
-import {
-  type RestCall,
-  type RestReply,
-  type RouteHandler,
-  readIdempotencyKey,
-  readOptionalRequest,
-  readPageLimit,
-} from "../requests/rest-call.ts";
-import { workerFilter } from "./worker-filter.ts";
+import { type RestCall, type RestReply, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
-type WorkerRoutes =
-  | "listWorkers"
-  | "getWorker"
-  | "getWorkerDiagnostics"
-  | "drainWorker"
-  | "undrainWorker"
-  | "kickWorker"
-  | "getScaling";
-
-export function workerHandlers(workers: WorkerServices): Record<WorkerRoutes, RouteHandler> {
+export function workerHandlers(workers: WorkerServices) {
   const { reader } = workers;
   const drain = async (call: RestCall, on: boolean): Promise<RestReply> =>
-    sentReply(await setDraining(workers, call, workerIdOf(call), on, readIdempotencyKey(call)));
+    sentReply(await setDraining(workers, call, call.param("workerId"), on, call.readIdempotencyKey()));
 
   return {
     async listWorkers(call) {
-      const limit = readPageLimit(call.query);
-      const cursor = decodeIdCursor("workers", call.query["cursor"]);
-      const { items, head } = await reader.page({ page: "workers", tenant: call.identity.tenant });
-      const context = workerViewContext(workers);
-      const found = [...items]
-        .sort((a, b) => (a.id < b.id ? -1 : 1))
-        .filter((worker) => cursor === undefined || worker.id > `${worker.tenant}/${cursor}`)
-        .map((worker: WorkerRow) => presentWorker(worker, context))
-        .filter(workerFilter(call.query, context.now));
-      const shown = found.slice(0, limit);
-      const last = found.length > limit ? (shown.at(-1)?.instanceId ?? null) : null;
-      return { body: { items: shown, nextCursor: encodeIdCursor("workers", last), asOf: head } };
+      const { cursor } = call.query;
+      const page = { limit: call.readPageLimit(), cursor, filter: readWorkerFilter(call) };
+      return { body: await listWorkers(workers, call.tenant, page) };
     },
 
     async getWorker(call) {
-      const { worker, head } = await findWorker(reader, call.identity.tenant, workerIdOf(call), 0);
+      const { worker, head } = await findWorker(reader, call.tenant, call.param("workerId"), 0);
       return { body: { ...presentWorker(worker, workerViewContext(workers)), asOf: head } };
     },
 
-    getWorkerDiagnostics: async (call) => ({
-      body: await readDiagnostics(workers, call.identity.tenant, workerIdOf(call)),
-    }),
-
+    getWorkerDiagnostics: async (call) => ({ body: await readDiagnostics(workers, call.tenant, call.param("workerId")) }),
     drainWorker: (call) => drain(call, true),
     undrainWorker: (call) => drain(call, false),
 
     async kickWorker(call) {
-      const { reason = "" } = readOptionalRequest(call, readWorkerKickRequest);
+      const { reason = "" } = call.readOptionalBody(readWorkerKickRequest);
       const why = reason === "" ? `ended by ${call.identity.user}` : reason;
-      return sentReply(await kickWorker(workers, call, workerIdOf(call), why, readIdempotencyKey(call)));
+      return sentReply(await kickWorker(workers, call, call.param("workerId"), why, call.readIdempotencyKey()));
     },
 
-    getScaling: async ({ identity }) => ({ body: await readScaling(reader, identity.tenant) }),
-  };
+    async commandWorker(call) {
+      const command = call.readBody(readWorkerCommand);
+      return sentReply(await sendWorkerCommand(workers, call, call.param("workerName"), command, call.readIdempotencyKey()));
+    },
+
+    async getCommand(call) {
+      const id = call.param("commandId");
+      const { body, head } = await findCommand(reader, call.tenant, id);
+      if (body === null) throw fault("E.NOT_FOUND", `there is no command ${id.slice(0, 100)}`);
+      return { body: presentCommand(id, body, head) };
+    },
+
+    getScaling: async (call) => ({ body: await readScaling(reader, call.tenant) }),
+  } satisfies RouteHandlers;
 }
 
-const workerIdOf = ({ params }: RestCall): string => params["workerId"] ?? "";
+export const readWorkerFilter = (call: RestCall): WorkerFilter => {
+  const { queue, packageName, packageVersion, packageStatus } = call.query;
+  return {
+    queue,
+    packageName,
+    packageVersion,
+    packageStatus,
+    connected: call.boolean("connected"),
+    registered: call.boolean("registered"),
+    healthy: call.boolean("healthy"),
+    heartbeatAgeSecondsMax: call.number("maxHeartbeatAgeSeconds"),
+    inflightMax: call.number("maxInflight"),
+    latencyMsMax: call.number("maxLatencyMs"),
+  };
+};
 
 /** The answer to a command, with the address where its outcome can be read. */
-export const sentReply = ({ id, command, repeated }: SentCommand): RestReply => ({
+const sentReply = ({ id, command, repeated }: SentCommand): RestReply => ({
   body: presentCommandRef(id, command),
   headers: { location: `/api/v1/commands/${id}`, ...replayedHeader(repeated) },
 });
+
+export interface EnrolmentOptions {
+  /** This port speaks TLS. */
+  readonly isSecure?: boolean;
+  /** A worker without a session reported that it is alive. */
+  readonly onSignOfLife: (tenant: string, worker: string) => void;
+}
+
+export function enrolmentHandlers(workers: WorkerServices, { isSecure = false, onSignOfLife }: EnrolmentOptions) {
+  const enrol = async (call: RestCall, enrolment: Enrolment): Promise<RestReply> => {
+    const { tenant, user } = call.identity;
+    const key = call.readIdempotencyKey();
+    const ask = key === null ? null : { key, digest: workers.digest(canonicalJson(["worker.enrol", user, enrolment])) };
+    const { worker, heartbeatMs, isOnline, repeated } = await enrolWorker(workers, call, enrolment, ask);
+    // A worker with a session sends its heartbeats there.
+    if (enrolment.about === null && !isOnline) onSignOfLife(tenant, worker);
+    const wsUrl = sessionUrlFor(call, isSecure);
+    return {
+      body: { instanceId: instanceIdOf(worker), wsUrl, heartbeatIntervalMs: heartbeatMs, connected: isOnline },
+      headers: replayedHeader(repeated),
+    };
+  };
+  return {
+    enrolWorker: async (call) => enrol(call, enrolmentOf(call.readBody(readWorkerEnrolRequest))),
+    signWorker: async (call) => enrol(call, signOfLifeOf(call.readBody(readWorkerHeartbeatRequest))),
+  } satisfies RouteHandlers;
+}
+
+/** With the host name that the caller used: we may not know it ourselves. */
+function sessionUrlFor(call: RestCall, isSecure: boolean): string {
+  const host = call.header("host") ?? "";
+  const named = /^[A-Za-z0-9._-]+(:\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](:\d{1,5})?$/.test(host) ? host : "localhost";
+  return `${isSecure ? "wss" : "ws"}://${named}${sessionPath}`;
+}

@@ -1,5 +1,6 @@
-// The routes about workflows published as packages.
+// The routes about workflows published as packages, and what all routes that write workflows share.
 
+import { canonicalJson } from "@astraflow/graph";
 import { readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
 import {
   cloneWorkflowPackage,
@@ -7,56 +8,66 @@ import {
   presentPackageVersion,
   presentWorkflowPackage,
   publishWorkflow,
+  searchTermFor,
+  type WorkflowIdempotencyKey,
   type WorkflowServices,
+  type WrittenWorkflow,
 } from "@astraflow/services";
-import { replayedHeader } from "../requests/idempotency.ts";
-import { type RouteHandler, readOptionalRequest, readPageLimit, readRequest } from "../requests/rest-call.ts";
-import { workflowIdempotencyKeyOf, workflowIdOf, writtenReply } from "./workflow-request-readers.ts";
+import { type RestCall, type RestReply, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
-type WorkflowPackageRoutes =
-  | "publishWorkflow"
-  | "listWorkflowPackages"
-  | "getWorkflowPackage"
-  | "deleteWorkflowPackage"
-  | "listWorkflowPackageVersions"
-  | "cloneWorkflowPackage";
-
-export function workflowPackageHandlers(workflows: WorkflowServices): Record<WorkflowPackageRoutes, RouteHandler> {
+export function workflowPackageHandlers(workflows: WorkflowServices) {
   const { packages, digest } = workflows;
   return {
     async publishWorkflow(call) {
-      const workflowId = workflowIdOf(call);
-      const request = readRequest(call, readWorkflowPublishRequest);
+      const workflowId = call.param("workflowId");
+      const request = call.readBody(readWorkflowPublishRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishWorkflow", workflowId, request });
       const { repeated, ...body } = await publishWorkflow(workflows, call, workflowId, request, idempotencyKey);
       return { body, headers: replayedHeader(repeated) };
     },
 
     async cloneWorkflowPackage(call) {
-      const packageId = call.params["packageId"] ?? "";
-      const request = readOptionalRequest(call, readWorkflowCloneRequest);
+      const packageId = call.param("packageId");
+      const request = call.readOptionalBody(readWorkflowCloneRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
       return writtenReply(await cloneWorkflowPackage(workflows, call, packageId, request, idempotencyKey));
     },
 
-    async listWorkflowPackages({ identity, query }) {
-      const { items, ...page } = await packages.list(identity, query, readPageLimit(query));
+    async listWorkflowPackages(call) {
+      const { items, ...page } = await packages.list(call.identity, call.query, call.readPageLimit());
       return { body: { items: items.map(presentWorkflowPackage), ...page } };
     },
 
     async getWorkflowPackage(call) {
-      const { pack, asOf } = await packages.find(call.identity, call.params["packageId"] ?? "");
+      const { pack, asOf } = await packages.find(call.identity, call.param("packageId"));
       return { body: { ...presentWorkflowPackage(pack), versions: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async listWorkflowPackageVersions(call) {
-      const { pack, asOf } = await packages.find(call.identity, call.params["packageId"] ?? "");
+      const { pack, asOf } = await packages.find(call.identity, call.param("packageId"));
       return { body: { items: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async deleteWorkflowPackage(call) {
-      await deleteWorkflowPackage(workflows, call, call.params["packageId"] ?? "");
+      await deleteWorkflowPackage(workflows, call, call.param("packageId"));
       return { body: "" };
     },
-  };
+  } satisfies RouteHandlers;
 }
+
+/** The key of a request with a digest of all that makes it this request; null without a key. */
+export function workflowIdempotencyKeyOf(
+  call: RestCall,
+  digest: (text: string) => string,
+  request: object,
+): WorkflowIdempotencyKey | null {
+  const key = call.readIdempotencyKey();
+  if (key === null) return null;
+  const sum = digest(canonicalJson([call.identity.user, request]));
+  return { key, digest: sum, searchTerm: searchTermFor("ask", `${call.tenant} ${key} ${sum}`) };
+}
+
+export const writtenReply = ({ workflowId, revision, repeated }: WrittenWorkflow): RestReply =>
+  revision === null
+    ? { body: { workflowId }, headers: replayedHeader(repeated) }
+    : { body: { workflowId, revision }, headers: { etag: `"r${revision}"`, ...replayedHeader(repeated) } };

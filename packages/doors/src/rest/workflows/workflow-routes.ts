@@ -1,86 +1,199 @@
-// The routes about workflows: saved, shown, replaced, deleted, checked. Drafts, versions, files and packages have files of their own.
+// The routes about workflows: saved, shown, checked, edited as drafts, compared, published as versions, exported and imported; and the
+// catalogue of packages and node types that they are made of. Workflows published as packages are in workflow-package-routes.ts.
 
-import { readWorkflowPreview } from "@astraflow/protocol";
 import {
+  fault,
+  readDraftEditRequest,
+  readPublishVersionRequest,
+  readRollbackRequest,
+  readWorkflowFile,
+  readWorkflowPreview,
+} from "@astraflow/protocol";
+import {
+  type CatalogueCache,
   deleteWorkflow,
+  diffDrafts,
+  draftProblems,
+  editDraft,
+  exportWorkflow,
+  getPackage,
+  importWorkflow,
+  listPackages,
+  presentDraft,
+  presentDraftChange,
+  presentVersion,
   presentWorkflow,
+  publishVersion,
   replaceWorkflow,
+  rollbackWorkflow,
   saveWorkflow,
+  searchNodes,
   setPreview,
+  staleRevisionFault,
   validateWorkflow,
   type WorkflowServices,
   workflowEtag,
 } from "@astraflow/services";
-import { type RouteHandler, readJsonBody, readPageLimit, readRequest } from "../requests/rest-call.ts";
-import { draftHandlers } from "./workflow-draft-routes.ts";
-import { fileHandlers } from "./workflow-file-routes.ts";
-import { workflowPackageHandlers } from "./workflow-package-routes.ts";
-import { readRevisionCheck, workflowIdempotencyKeyOf, workflowIdOf, writtenReply } from "./workflow-request-readers.ts";
-import { versionHandlers } from "./workflow-version-routes.ts";
-
-type WorkflowRoutes =
-  | "listWorkflows"
-  | "validateWorkflow"
-  | "saveWorkflow"
-  | "getWorkflow"
-  | "replaceWorkflow"
-  | "deleteWorkflow"
-  | "getWorkflowPreview"
-  | "putWorkflowPreview";
+import { type RestCall, type RouteHandlers, replayedHeader, throwIfFault } from "../requests/rest-call.ts";
+import { workflowIdempotencyKeyOf, workflowPackageHandlers, writtenReply } from "./workflow-package-routes.ts";
 
 export const workflowHandlers = (workflows: WorkflowServices) => ({
-  ...workflowCrudHandlers(workflows),
+  ...storedWorkflowHandlers(workflows),
   ...draftHandlers(workflows),
   ...versionHandlers(workflows),
-  ...fileHandlers(workflows),
+  ...workflowFileHandlers(workflows),
   ...workflowPackageHandlers(workflows),
+  ...catalogueHandlers(workflows.catalogues),
 });
 
-function workflowCrudHandlers(workflows: WorkflowServices): Record<WorkflowRoutes, RouteHandler> {
+const readRevisionCheck = (call: RestCall) => call.readRevisionCheck(workflowEtag, staleRevisionFault);
+
+function storedWorkflowHandlers(workflows: WorkflowServices) {
   const { store, digest } = workflows;
   const previewBody = (preview: string | null) => (preview === null ? {} : { previewImage: preview });
   return {
     async listWorkflows(call) {
       const { cursor, search = "" } = call.query;
-      const { items, ...page } = await store.list(call.identity, { limit: readPageLimit(call.query), cursor, search });
+      const { items, ...page } = await store.list(call.identity, { limit: call.readPageLimit(), cursor, search });
       return { body: { items: items.map(presentWorkflow), ...page } };
     },
 
-    async validateWorkflow(call) {
-      return { body: await validateWorkflow(workflows.catalogues, call.identity.tenant, readJsonBody(call)) };
-    },
+    validateWorkflow: async (call) => ({ body: await validateWorkflow(workflows.catalogues, call.tenant, call.readJson()) }),
 
     async saveWorkflow(call) {
-      const body = readJsonBody(call);
+      const body = call.readJson();
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "saveWorkflow", body });
       return writtenReply(await saveWorkflow(workflows, call, body, idempotencyKey));
     },
 
     async getWorkflow(call) {
-      const { document, asOf } = await store.find(call.identity, workflowIdOf(call));
+      const { document, asOf } = await store.find(call.identity, call.param("workflowId"));
       return { body: { ...presentWorkflow(document), asOf }, headers: { etag: workflowEtag(document) } };
     },
 
     async replaceWorkflow(call) {
       const checkRevision = readRevisionCheck(call);
-      const document = await replaceWorkflow(workflows, call, workflowIdOf(call), readJsonBody(call), checkRevision);
+      const document = await replaceWorkflow(workflows, call, call.param("workflowId"), call.readJson(), checkRevision);
       return { body: { workflowId: document.id, revision: document.revision }, headers: { etag: workflowEtag(document) } };
     },
 
     async deleteWorkflow(call) {
-      await deleteWorkflow(workflows, call, workflowIdOf(call), readRevisionCheck(call));
+      await deleteWorkflow(workflows, call, call.param("workflowId"), readRevisionCheck(call));
       return { body: "" };
     },
 
     async getWorkflowPreview(call) {
-      const { document, asOf } = await store.find(call.identity, workflowIdOf(call));
+      const { document, asOf } = await store.find(call.identity, call.param("workflowId"));
       return { body: { ...previewBody(document.preview), asOf } };
     },
 
     async putWorkflowPreview(call) {
-      const { previewImage: preview = null } = readRequest(call, readWorkflowPreview);
-      await setPreview(workflows, call, workflowIdOf(call), preview);
+      const { previewImage: preview = null } = call.readBody(readWorkflowPreview);
+      await setPreview(workflows, call, call.param("workflowId"), preview);
       return { body: previewBody(preview) };
     },
-  };
+  } satisfies RouteHandlers;
 }
+
+const draftHandlers = (workflows: WorkflowServices) =>
+  ({
+    async getDraft(call) {
+      const { document, asOf } = await workflows.store.find(call.identity, call.param("workflowId"));
+      const problems = await draftProblems(workflows, call.tenant, document);
+      return { body: { ...presentDraft(document), problems, asOf }, headers: { etag: workflowEtag(document) } };
+    },
+
+    async editDraft(call) {
+      const request = call.readBody(readDraftEditRequest);
+      const { document, between } = await editDraft(workflows, call, call.param("workflowId"), request);
+      const { id: workflowId, revision } = document;
+      const problems = await draftProblems(workflows, call.tenant, document);
+      return {
+        body: { workflowId, revision, between: between.map(presentDraftChange), problems },
+        headers: { etag: workflowEtag(document) },
+      };
+    },
+
+    async diffWorkflow(call) {
+      const { from, to } = call.query;
+      return { body: await diffDrafts(workflows, call, call.param("workflowId"), { from, to }) };
+    },
+
+    async rollbackWorkflow(call) {
+      const id = call.param("workflowId");
+      const request = call.readBody(readRollbackRequest);
+      const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "rollbackWorkflow", id, request });
+      return writtenReply(await rollbackWorkflow(workflows, call, id, request.version, idempotencyKey));
+    },
+  }) satisfies RouteHandlers;
+
+function versionHandlers(workflows: WorkflowServices) {
+  const { store, versions, digest } = workflows;
+  return {
+    async publishVersion(call) {
+      const id = call.param("workflowId");
+      const request = call.readOptionalBody(readPublishVersionRequest);
+      const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishVersion", id, request });
+      const { version, problems, repeated } = await publishVersion(workflows, call, id, request, idempotencyKey);
+      return { body: { ...presentVersion(version), problems }, headers: replayedHeader(repeated) };
+    },
+
+    async listVersions(call) {
+      const id = call.param("workflowId");
+      const limit = call.readPageLimit();
+      await store.find(call.identity, id);
+      const { items, ...page } = await versions.list(call.tenant, id, { limit, cursor: call.query["cursor"] });
+      return { body: { items: items.map(presentVersion), ...page } };
+    },
+
+    async getVersion(call) {
+      const id = call.param("workflowId");
+      await store.find(call.identity, id);
+      const { version, asOf } = await versions.get(call.tenant, id, readVersionNumber(call.param("version"), id));
+      return { body: { ...presentVersion(version), workflow: version.workflow, asOf }, headers: { etag: `"${version.digest}"` } };
+    },
+  } satisfies RouteHandlers;
+}
+
+/** A number that no version can have is a version that does not exist. */
+function readVersionNumber(text: string, workflow: string): number {
+  if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
+  throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${text.slice(0, 20)}`);
+}
+
+const workflowFileHandlers = (workflows: WorkflowServices) =>
+  ({
+    async exportWorkflow(call) {
+      const id = call.param("workflowId");
+      const body = await exportWorkflow(workflows, call, id);
+      return { body, headers: { "content-disposition": `attachment; filename="workflow-${id}.json"` } };
+    },
+
+    async importWorkflow(call) {
+      const { ids = "keep" } = call.query;
+      if (ids !== "keep" && ids !== "renew")
+        throw fault("E.REQUEST.INVALID", "query.ids must be keep or renew", { path: "query.ids" });
+      const body = call.readJson();
+      const file = throwIfFault(readWorkflowFile(body));
+      const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "importWorkflow", ids, body });
+      return writtenReply(await importWorkflow(workflows, call, file, ids, idempotencyKey));
+    },
+  }) satisfies RouteHandlers;
+
+const catalogueHandlers = (catalogues: CatalogueCache) =>
+  ({
+    async listPackages(call) {
+      const { cursor } = call.query;
+      return { body: await listPackages(catalogues, call.tenant, { cursor, limit: call.readPageLimit() }) };
+    },
+
+    getPackage: async (call) => ({
+      body: await getPackage(catalogues, call.tenant, call.param("packageName"), call.query["version"]),
+    }),
+
+    async searchNodes(call) {
+      const { q, package: packageName, cursor, limit } = call.query;
+      const search = { q, packageName, cursor, limit: limit === undefined ? undefined : call.readPageLimit() };
+      return { body: await searchNodes(catalogues, call.tenant, search) };
+    },
+  }) satisfies RouteHandlers;

@@ -8,8 +8,6 @@ import { type PeerCertificate, readPeerCertificate } from "../../auth/certificat
 import type { WorkerSocket } from "../connection/worker-socket.ts";
 import { SessionServer, type SessionServerOptions } from "./session-server.ts";
 
-export const sessionPath = "/ws/worker";
-
 export interface SessionDoorOptions extends SessionServerOptions {
   /** Origins that browsers may connect from; workers send none. */
   readonly origins?: readonly string[];

@@ -30,3 +30,6 @@ export const routes = {
 } as const;
 
 export type RouteName = keyof typeof routes;
+
+/** Where workers open their WebSockets, beside the routes. */
+export const sessionPath = "/ws/worker";

@@ -1,7 +1,8 @@
-import type { Worker } from "@astraflow/protocol";
-import { Fault } from "@astraflow/protocol";
+import { Fault, routes, type Worker } from "@astraflow/protocol";
+import { matchesWorkerFilter } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
-import { workerFilter } from "./worker-filter.ts";
+import { RestCall } from "../requests/rest-call.ts";
+import { readWorkerFilter } from "./worker-routes.ts";
 
 const now = Date.parse("2026-01-01T00:01:00Z");
 const worker: Worker = {
@@ -15,6 +16,12 @@ const worker: Worker = {
     { name: "llm", version: "2.0.0", status: "failed" },
   ],
   heartbeat: { healthy: true, metrics: { inflight: 3, latencyMs: 20 } },
+};
+
+const readFilter = (query: Record<string, string>) => {
+  const identity = { tenant: "default", user: "ann", grants: [] };
+  const request = { requestId: "q", identity, token: null, params: {}, query, header: () => undefined, body: null };
+  return readWorkerFilter(new RestCall(request, routes.listWorkers, () => true));
 };
 
 const passing: Record<string, string>[] = [
@@ -37,19 +44,19 @@ const failing: Record<string, string>[] = [
   { maxLatencyMs: "19" },
 ];
 
-describe("workerFilter", () => {
+describe("the filters of listWorkers", () => {
   it.each(passing)("[A155] shows a worker that fits %o", (query) => {
-    expect(workerFilter(query, now)(worker)).toBe(true);
+    expect(matchesWorkerFilter(worker, readFilter(query), now)).toBe(true);
   });
 
   it.each(failing)("[A155] leaves one out that does not fit %o", (query) => {
-    expect(workerFilter(query, now)(worker)).toBe(false);
+    expect(matchesWorkerFilter(worker, readFilter(query), now)).toBe(false);
   });
 
   it.each(["connected", "healthy", "registered", "maxInflight", "maxLatencyMs", "maxHeartbeatAgeSeconds"])(
     "[A155] names %s where its value is none",
     (name) => {
-      const read = () => workerFilter({ [name]: "-perhaps" }, now);
+      const read = () => readFilter({ [name]: "-perhaps" });
       expect(read).toThrow(Fault);
       expect(read).toThrow(`query.${name}`);
     },
