@@ -5,7 +5,7 @@ import { idString, integer, nameString, optional } from "../../schema/field-type
 import { type Route, readFaults, route } from "./route.ts";
 
 export const eventRoutes = {
-  streamEvents: route("GET", "/api/v1/events", {
+  streamEvents: route("GET", "/api/v1/events", "view", {
     summary:
       "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
       "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
@@ -39,6 +39,5 @@ export const eventRoutes = {
     },
     media: "text/event-stream",
     faults: [...readFaults, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
-    grant: "view",
   }),
 } as const satisfies Record<string, Route>;

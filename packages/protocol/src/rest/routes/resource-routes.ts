@@ -1,112 +1,74 @@
 // The routes about resources, their uploads and grants.
 
 import Type from "typebox";
-import { idString, integer, nameString, oneOf, optional } from "../../schema/field-types.ts";
-import {
-  ResourceDetailSchema,
-  ResourceGrantCreateRequestSchema,
-  ResourceGrantDetailSchema,
-  ResourceGrantListSchema,
-  ResourceListSchema,
-  ResourceUploadDetailSchema,
-  ResourceUploadInitRequestSchema,
-  ResourceUploadPartSchema,
-} from "../bodies/resource-bodies.ts";
-import { changeFaults, idempotencyKeyHeader, pagingQuery, type Route, readFaults, route } from "./route.ts";
+import { idString, nameString, oneOf, optional } from "../../schema/field-types.ts";
+import * as bodies from "../bodies/resource-bodies.ts";
+import { changeFaults, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
-const resourceIdParam = { resourceId: idString() };
-const uploadIdParam = { uploadId: idString() };
-const grantIdParam = { grantId: idString() };
-const lookupFaults = [...readFaults, "E.NOT_FOUND"] as const;
 const removeFaults = [...readFaults, "E.NOT_FOUND", "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"] as const;
 const multipartForm = "multipart/form-data";
 
 export const resourceRoutes = {
-  listResources: route("GET", "/api/v1/resources", {
+  listResources: route("GET", "/api/v1/resources", "read", {
     summary: "Resources that the caller may see, newest first. A page may be short although more follows.",
     query: {
       ...pagingQuery,
       search: { schema: nameString(), description: "Words of the file's name, or its SHA-256." },
       ownerId: { schema: idString(), description: "me, or, for admins, anybody." },
     },
-    response: ResourceListSchema,
-    faults: readFaults,
-    grant: "read",
+    response: bodies.ResourceListSchema,
   }),
-  createResource: route("POST", "/api/v1/resources", {
+  createResource: route("POST", "/api/v1/resources", "edit", {
     summary:
       "A file in one piece of at most 64 MiB: a form with the part file, and before it, where wanted, the fields provider, visibility, sha256, mimeType, filename.",
-    headers: idempotencyKeyHeader,
     takes: multipartForm,
-    response: ResourceDetailSchema,
+    response: bodies.ResourceDetailSchema,
     status: 201,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
-    grant: "edit",
   }),
-  getResource: route("GET", "/api/v1/resources/{resourceId}", {
+  getResource: route("GET", "/api/v1/resources/{resourceId}", "read", {
     summary: "All about a resource but its bytes.",
-    params: resourceIdParam,
-    response: ResourceDetailSchema,
-    faults: lookupFaults,
-    grant: "read",
+    response: bodies.ResourceDetailSchema,
   }),
-  deleteResource: route("DELETE", "/api/v1/resources/{resourceId}", {
+  deleteResource: route("DELETE", "/api/v1/resources/{resourceId}", "edit", {
     summary: "Remove a resource and its bytes; for its owner and admins.",
-    params: resourceIdParam,
     status: 204,
     faults: removeFaults,
-    grant: "edit",
   }),
-  downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", {
+  downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", "read", {
     summary: "The bytes, or with Range one stretch of them (206), as an attachment.",
-    params: resourceIdParam,
     headers: { Range: optional(Type.String({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
     media: "application/octet-stream",
-    faults: [...lookupFaults, "E.RESOURCE.RANGE"],
-    grant: "read",
+    faults: [...readFaults, "E.NOT_FOUND", "E.RESOURCE.RANGE"],
   }),
-  createUpload: route("POST", "/api/v1/resources/uploads", {
+  createUpload: route("POST", "/api/v1/resources/uploads", "edit", {
     summary:
       "Begin an upload in parts. Where a resource of the same provider, size and SHA-256 is there for the caller to read, the session is completed at once with its id.",
-    headers: idempotencyKeyHeader,
-    request: ResourceUploadInitRequestSchema,
-    response: ResourceUploadDetailSchema,
+    request: bodies.ResourceUploadInitRequestSchema,
+    response: bodies.ResourceUploadDetailSchema,
     status: 201,
-    faults: changeFaults,
-    grant: "edit",
   }),
-  getUpload: route("GET", "/api/v1/resources/uploads/{uploadId}", {
+  getUpload: route("GET", "/api/v1/resources/uploads/{uploadId}", "read", {
     summary: "How far an upload is.",
-    params: uploadIdParam,
-    response: ResourceUploadDetailSchema,
-    faults: lookupFaults,
-    grant: "read",
+    response: bodies.ResourceUploadDetailSchema,
   }),
-  abortUpload: route("DELETE", "/api/v1/resources/uploads/{uploadId}", {
+  abortUpload: route("DELETE", "/api/v1/resources/uploads/{uploadId}", "edit", {
     summary: "Abort an upload and delete the parts received so far.",
-    params: uploadIdParam,
     status: 204,
     faults: removeFaults,
-    grant: "edit",
   }),
-  putUploadPart: route("PUT", "/api/v1/resources/uploads/{uploadId}/parts/{partNumber}", {
+  putUploadPart: route("PUT", "/api/v1/resources/uploads/{uploadId}/parts/{partNumber}", "edit", {
     summary:
       "One part, from 0, in any order: exactly chunkSize bytes, the last one what remains. As a form with the part file, or bare as application/octet-stream. A part that is there already stays as it is.",
-    params: { ...uploadIdParam, partNumber: integer(0) },
     takes: multipartForm,
-    response: ResourceUploadPartSchema,
-    faults: changeFaults,
-    grant: "edit",
+    response: bodies.ResourceUploadPartSchema,
   }),
-  completeUpload: route("POST", "/api/v1/resources/uploads/{uploadId}/complete", {
+  completeUpload: route("POST", "/api/v1/resources/uploads/{uploadId}/complete", "edit", {
     summary: "Make a resource of the parts. Asked again it answers with the same resource.",
-    params: uploadIdParam,
-    headers: idempotencyKeyHeader,
-    response: ResourceDetailSchema,
+    response: bodies.ResourceDetailSchema,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
-    grant: "edit",
   }),
-  listResourceGrants: route("GET", "/api/v1/resource-grants", {
+  listResourceGrants: route("GET", "/api/v1/resource-grants", "read", {
     summary: "Grants that the caller has made; admins see all. A page may be short although more follows.",
     query: {
       ...pagingQuery,
@@ -117,31 +79,21 @@ export const resourceRoutes = {
       scope: { schema: oneOf(["workflow", "global"]) },
       resourceId: { schema: idString() },
     },
-    response: ResourceGrantListSchema,
-    faults: readFaults,
-    grant: "read",
+    response: bodies.ResourceGrantListSchema,
   }),
-  createResourceGrant: route("POST", "/api/v1/resource-grants", {
+  createResourceGrant: route("POST", "/api/v1/resource-grants", "edit", {
     summary: "Let a package use a resource under a key, in one workflow or in all; for the resource's owner and admins.",
-    headers: idempotencyKeyHeader,
-    request: ResourceGrantCreateRequestSchema,
-    response: ResourceGrantDetailSchema,
+    request: bodies.ResourceGrantCreateRequestSchema,
+    response: bodies.ResourceGrantDetailSchema,
     status: 201,
-    faults: changeFaults,
-    grant: "edit",
   }),
-  getResourceGrant: route("GET", "/api/v1/resource-grants/{grantId}", {
+  getResourceGrant: route("GET", "/api/v1/resource-grants/{grantId}", "read", {
     summary: "One grant; for its maker and admins.",
-    params: grantIdParam,
-    response: ResourceGrantDetailSchema,
-    faults: lookupFaults,
-    grant: "read",
+    response: bodies.ResourceGrantDetailSchema,
   }),
-  deleteResourceGrant: route("DELETE", "/api/v1/resource-grants/{grantId}", {
+  deleteResourceGrant: route("DELETE", "/api/v1/resource-grants/{grantId}", "edit", {
     summary: "Revoke a grant; for its creator and admins. Runs that have started keep their resources.",
-    params: grantIdParam,
     status: 204,
     faults: removeFaults,
-    grant: "edit",
   }),
 } as const satisfies Record<string, Route>;

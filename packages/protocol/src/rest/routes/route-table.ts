@@ -1,7 +1,6 @@
 // The REST routes that exist now, as data: the door serves this table, the OpenAPI document is written from it.
 // A route that is not here does not exist; its handler lives in the REST door under the same operation name.
 
-import { catalogRoutes } from "./catalog-routes.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { resourceRoutes } from "./resource-routes.ts";
 import { runOperationRoutes } from "./run-operation-routes.ts";
@@ -9,7 +8,6 @@ import { runRoutes } from "./run-routes.ts";
 import { viewRoutes } from "./saved-view-routes.ts";
 import { systemRoutes } from "./system-routes.ts";
 import { userRoutes } from "./user-routes.ts";
-import { enrolmentRoutes } from "./worker-enrolment-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 import { workflowRoutes } from "./workflow-routes.ts";
 
@@ -19,10 +17,8 @@ export const routes = {
   ...runRoutes,
   ...runOperationRoutes,
   ...workerRoutes,
-  ...enrolmentRoutes,
   ...eventRoutes,
   ...workflowRoutes,
-  ...catalogRoutes,
   ...userRoutes,
   ...resourceRoutes,
   ...viewRoutes,

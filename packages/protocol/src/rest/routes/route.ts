@@ -3,7 +3,8 @@
 import Type, { type TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
-import { idString, integer, optional } from "../../schema/field-types.ts";
+import { idString, integer, oneOf, optional } from "../../schema/field-types.ts";
+import { userRoles } from "../bodies/user-bodies.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -41,26 +42,70 @@ export interface QueryParameter {
   readonly description?: string;
 }
 
-/** One row of the table; its status is 200 unless the row says otherwise. */
-export const route = <const M extends Route["method"], const R extends RouteRest>(
-  method: M,
-  path: string,
-  rest: R & Readonly<Record<Exclude<keyof R, keyof Route>, never>>,
-) => ({ method, path, status: 200, ...(rest as R) });
-type RouteRest = Omit<Route, "method" | "path" | "status"> & Partial<Pick<Route, "status">>;
-
-export const runIdParam = { runId: idString() };
-export const nodeIdParam = {
-  ...runIdParam,
+/** Every parameter that a path may have. */
+const pathParameters = {
+  bulkId: idString(),
+  commandId: idString(),
+  grantId: idString(),
   nodeId: idString("Id of the node; if the node runs more than once, the id or slot of a task."),
-};
-export const workflowIdParam = { workflowId: idString("Id of the workflow.") };
-export const workerIdParam = { workerId: idString("Instance id of the worker.") };
+  packageId: idString("Id of the workflow package."),
+  packageName: idString(),
+  partNumber: integer(0),
+  resourceId: idString(),
+  role: oneOf(userRoles),
+  runId: idString(),
+  taskId: idString(),
+  type: Type.String({
+    pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
+    description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
+  }),
+  uploadId: idString(),
+  userId: idString(),
+  version: integer(1),
+  viewId: idString(),
+  workerId: idString("Instance id of the worker."),
+  workerName: idString("Name or instance id; of several of one name, the one that is connected."),
+  workflowId: idString("Id of the workflow."),
+} as const;
+type PathParameters = typeof pathParameters;
+type ParameterNames<P extends string> = P extends `${string}{${infer N}}${infer Rest}` ? N | ParameterNames<Rest> : never;
+type ParametersOf<P extends string> = Pick<PathParameters, ParameterNames<P> & keyof PathParameters>;
+
+type RouteRow<P extends string, D> = Omit<Route, keyof D | "params"> & D & { readonly params: ParametersOf<P> };
+type RouteDetails = Partial<Omit<Route, "method" | "path" | "params" | "grant" | "isOpen">> & Pick<Route, "summary">;
+
+/**
+ * One row of the table. `access` is a permission, any `token`, or `open` to everybody. Unless the row says otherwise its status is 200
+ * and its faults are those of any reading or changing route.
+ */
+export function route<P extends string, const D extends RouteDetails>(
+  method: Route["method"],
+  path: P & (ParameterNames<P> extends keyof PathParameters ? unknown : never),
+  access: Permission | "token" | "open",
+  details: D & Readonly<Record<Exclude<keyof D, keyof Route>, never>>,
+): RouteRow<P, D> {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as keyof PathParameters);
+  const lookupFaults = names.length === 0 ? readFaults : ([...readFaults, "E.NOT_FOUND"] as const);
+  const isRepeatable = method === "POST" && access !== "open" && access !== "read";
+  const row: Route = {
+    method,
+    path,
+    status: 200,
+    params: Object.fromEntries(names.map((name) => [name, pathParameters[name]])),
+    faults: method === "GET" ? lookupFaults : changeFaults,
+    ...(isRepeatable && { headers: idempotencyKeyHeader }),
+    ...(access === "open" ? { isOpen: true } : access !== "token" && { grant: access }),
+    ...details,
+  };
+  return row as Route & RouteRow<P, D>;
+}
+
 export const pagingQuery = {
   limit: { schema: integer(1, limits.pageItemsMax), default: limits.pageItemsDefault },
   cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
 } as const satisfies Record<string, QueryParameter>;
-export const idempotencyKeyHeader = {
+/** Of every route that changes something when it is posted to. */
+const idempotencyKeyHeader = {
   "Idempotency-Key": optional(
     Type.String({
       minLength: 1,

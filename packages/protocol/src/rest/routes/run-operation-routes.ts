@@ -2,115 +2,64 @@
 
 import { idString, nameString, oneOf, textString } from "../../schema/field-types.ts";
 import { RunPlanSchema, RunRefSchema } from "../bodies/run-bodies.ts";
-import {
-  BulkRequestSchema,
-  BulkSchema,
-  DeadLetterListSchema,
-  KedaMetricSchema,
-  PlacementSchema,
-  QueueListSchema,
-  RebindRequestSchema,
-  ReplayRequestSchema,
-  RetryRequestSchema,
-  SteeredSchema,
-  SteerRequestSchema,
-} from "../bodies/run-operation-bodies.ts";
-import {
-  idempotencyKeyHeader,
-  nodeIdParam,
-  pagingQuery,
-  type Route,
-  readFaults,
-  route,
-  runIdParam,
-  writeFaults,
-} from "./route.ts";
+import * as bodies from "../bodies/run-operation-bodies.ts";
+import { pagingQuery, type Route, route, writeFaults } from "./route.ts";
 
-const taskIdParam = { taskId: idString() };
-
-const optionalBody = { isBodyOptional: true } as const;
-const operationDefaults = {
-  headers: idempotencyKeyHeader,
-  status: 202,
-  faults: [
-    ...writeFaults,
-    "E.REQUEST.MEDIA",
-    "E.NOT_FOUND",
-    "E.RUN.ACTIVE",
-    "E.RUN.TERMINAL",
-    "E.TASK.ENDED",
-    "E.TASK.MOVE_REFUSED",
-    "E.WORKFLOW.INVALID",
-  ],
-  grant: "edit",
-} as const;
-
-const rebindRoute = {
-  ...operationDefaults,
-  ...optionalBody,
-  method: "POST",
+const operationFaults = [
+  ...writeFaults,
+  "E.REQUEST.MEDIA",
+  "E.NOT_FOUND",
+  "E.RUN.ACTIVE",
+  "E.RUN.TERMINAL",
+  "E.TASK.ENDED",
+  "E.TASK.MOVE_REFUSED",
+  "E.WORKFLOW.INVALID",
+] as const;
+const letterFaults = [...operationFaults, "E.CONFLICT"] as const;
+const operation = { status: 202, faults: operationFaults, isBodyOptional: true } as const;
+const rebind = {
+  ...operation,
   summary: "Give what is open of a run, or of one node, to another worker. Answers what was sent to whom.",
-  params: runIdParam,
-  request: RebindRequestSchema,
-  response: SteeredSchema,
-  faults: [...operationDefaults.faults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
-  grant: "operate",
+  request: bodies.RebindRequestSchema,
+  response: bodies.SteeredSchema,
+  faults: [...operationFaults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
 } as const;
 
 export const runOperationRoutes = {
-  retryRun: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/runs/{runId}/retry",
+  retryRun: route("POST", "/api/v1/runs/{runId}/retry", "edit", {
+    ...operation,
     summary: "Start a new run that reuses what succeeded in this one, which must have ended.",
-    params: runIdParam,
-    request: RetryRequestSchema,
+    request: bodies.RetryRequestSchema,
     response: RunRefSchema,
     also: { 200: RunPlanSchema },
-  },
-  replayRun: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/runs/{runId}/replay",
+  }),
+  replayRun: route("POST", "/api/v1/runs/{runId}/replay", "edit", {
+    ...operation,
     summary: "Start a new run from a node on, with the same or another version of its workflow.",
-    params: runIdParam,
-    request: ReplayRequestSchema,
+    request: bodies.ReplayRequestSchema,
     response: RunRefSchema,
     also: { 200: RunPlanSchema },
-  },
-  rebindRun: { ...rebindRoute, path: "/api/v1/runs/{runId}/rebind" },
-  rebindSchedulerRun: { ...rebindRoute, path: "/api/v1/scheduler/runs/{runId}/rebind" },
-  skipNode: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/runs/{runId}/nodes/{nodeId}/skip",
+  }),
+  rebindRun: route("POST", "/api/v1/runs/{runId}/rebind", "operate", rebind),
+  rebindSchedulerRun: route("POST", "/api/v1/scheduler/runs/{runId}/rebind", "operate", rebind),
+  skipNode: route("POST", "/api/v1/runs/{runId}/nodes/{nodeId}/skip", "edit", {
+    ...operation,
     summary: "Skip a node: its successors continue without its results. A running node is stopped.",
-    params: nodeIdParam,
-    request: SteerRequestSchema,
-    response: SteeredSchema,
-  },
-  retryNode: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/runs/{runId}/nodes/{nodeId}/retry",
+    request: bodies.SteerRequestSchema,
+    response: bodies.SteeredSchema,
+  }),
+  retryNode: route("POST", "/api/v1/runs/{runId}/nodes/{nodeId}/retry", "edit", {
+    ...operation,
     summary:
       "Retry a node now: its backoff is cut short, or its attempt is withdrawn. If the run has ended, a new run starts from this node.",
-    params: nodeIdParam,
-    request: SteerRequestSchema,
-    response: SteeredSchema,
-  },
-  getPlacement: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}/placement", {
-    summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
-    params: nodeIdParam,
-    response: PlacementSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "view",
+    request: bodies.SteerRequestSchema,
+    response: bodies.SteeredSchema,
   }),
-  listDeadLetters: route("GET", "/api/v1/dead-letters", {
+  getPlacement: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}/placement", "view", {
+    summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
+    response: bodies.PlacementSchema,
+  }),
+  listDeadLetters: route("GET", "/api/v1/dead-letters", "view", {
     summary: "Tasks that failed for good, newest first.",
     query: {
       ...pagingQuery,
@@ -118,61 +67,43 @@ export const runOperationRoutes = {
       q: { schema: textString(), description: "Words of the workflow, node, code or message." },
       runId: { schema: idString() },
     },
-    response: DeadLetterListSchema,
-    faults: readFaults,
-    grant: "view",
+    response: bodies.DeadLetterListSchema,
   }),
-  requeueDeadLetter: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/dead-letters/{taskId}/requeue",
+  requeueDeadLetter: route("POST", "/api/v1/dead-letters/{taskId}/requeue", "edit", {
+    ...operation,
     summary: "Start a new run from the node that failed.",
-    params: taskIdParam,
-    request: SteerRequestSchema,
+    request: bodies.SteerRequestSchema,
     response: RunRefSchema,
-    faults: [...operationDefaults.faults, "E.CONFLICT"],
-  },
-  dismissDeadLetter: {
-    ...operationDefaults,
-    ...optionalBody,
-    method: "POST",
-    path: "/api/v1/dead-letters/{taskId}/dismiss",
+    faults: letterFaults,
+  }),
+  dismissDeadLetter: route("POST", "/api/v1/dead-letters/{taskId}/dismiss", "edit", {
+    ...operation,
     summary: "Take a dead letter off the list; nothing is run.",
-    params: taskIdParam,
-    request: SteerRequestSchema,
-    response: DeadLetterListSchema.properties.items.items,
+    request: bodies.SteerRequestSchema,
+    response: bodies.DeadLetterListSchema.properties.items.items,
     status: 200,
-    faults: [...operationDefaults.faults, "E.CONFLICT"],
-  },
-  changeRuns: {
-    ...operationDefaults,
-    method: "POST",
-    path: "/api/v1/runs/bulk",
+    faults: letterFaults,
+  }),
+  changeRuns: route("POST", "/api/v1/runs/bulk", "edit", {
+    status: 202,
+    faults: operationFaults,
     summary:
       "Cancel, retry, replay or dismiss every run that matches. The work continues after the response, and after a restart.",
-    request: BulkRequestSchema,
-    response: BulkSchema,
-    also: { 200: BulkSchema },
-  },
-  getBulk: route("GET", "/api/v1/bulk/{bulkId}", {
+    request: bodies.BulkRequestSchema,
+    response: bodies.BulkSchema,
+    also: { 200: bodies.BulkSchema },
+  }),
+  getBulk: route("GET", "/api/v1/bulk/{bulkId}", "view", {
     summary: "How far a change of many runs has come.",
-    params: { bulkId: idString() },
-    response: BulkSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "view",
+    response: bodies.BulkSchema,
   }),
-  listQueues: route("GET", "/api/v1/queues", {
+  listQueues: route("GET", "/api/v1/queues", "view", {
     summary: "What waits for which kind of worker, for how long, and who could take it.",
-    response: QueueListSchema,
-    faults: readFaults,
-    grant: "view",
+    response: bodies.QueueListSchema,
   }),
-  getKedaMetric: route("GET", "/api/v1/scaling/keda", {
+  getKedaMetric: route("GET", "/api/v1/scaling/keda", "view", {
     summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
     query: { pool: { schema: nameString() }, package: { schema: nameString() } },
-    response: KedaMetricSchema,
-    faults: readFaults,
-    grant: "view",
+    response: bodies.KedaMetricSchema,
   }),
 } as const satisfies Record<string, Route>;

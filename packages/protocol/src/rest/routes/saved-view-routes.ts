@@ -1,46 +1,39 @@
 // The routes of saved views. They are open to every signed-in user and to tokens with the permission `view`; no single permission
 // expresses that, so the handlers check it.
 
-import { idString, oneOf } from "../../schema/field-types.ts";
-import { ViewDetailSchema, ViewListSchema, ViewRequestSchema, viewPages } from "../bodies/saved-view-bodies.ts";
-import { idempotencyKeyHeader, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
+import { oneOf } from "../../schema/field-types.ts";
+import * as bodies from "../bodies/saved-view-bodies.ts";
+import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, route, writeFaults } from "./route.ts";
 
-const viewIdParam = { viewId: idString() };
 const ifMatchHeader = ifMatchHeaderOf("view");
 
 export const viewRoutes = {
-  listViews: route("GET", "/api/v1/views", {
+  listViews: route("GET", "/api/v1/views", "token", {
     summary: "The caller's own views and those that are shared, by name. A page may be short or empty although more follow.",
-    query: { ...pagingQuery, page: { schema: oneOf(viewPages), description: "Views of this list alone." } },
-    response: ViewListSchema,
-    faults: readFaults,
+    query: { ...pagingQuery, page: { schema: oneOf(bodies.viewPages), description: "Views of this list alone." } },
+    response: bodies.ViewListSchema,
   }),
-  createView: route("POST", "/api/v1/views", {
+  createView: route("POST", "/api/v1/views", "token", {
     summary:
       "Save a view of a list; for every signed-in user, and for tokens with the permission view. Names are unique per owner and page.",
-    headers: idempotencyKeyHeader,
-    request: ViewRequestSchema,
-    response: ViewDetailSchema,
+    request: bodies.ViewRequestSchema,
+    response: bodies.ViewDetailSchema,
     status: 201,
-    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.LIMIT.REACHED"],
+    faults: [...changeFaults, "E.LIMIT.REACHED"],
   }),
-  getView: route("GET", "/api/v1/views/{viewId}", {
+  getView: route("GET", "/api/v1/views/{viewId}", "token", {
     summary: "One view, with its revision as ETag. A private view of another user is not found.",
-    params: viewIdParam,
-    response: ViewDetailSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
+    response: bodies.ViewDetailSchema,
   }),
-  replaceView: route("PUT", "/api/v1/views/{viewId}", {
+  replaceView: route("PUT", "/api/v1/views/{viewId}", "token", {
     summary: "Replace a view as a whole; its owner stays. Only for its owner and admins.",
-    params: viewIdParam,
     headers: ifMatchHeader,
-    request: ViewRequestSchema,
-    response: ViewDetailSchema,
-    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+    request: bodies.ViewRequestSchema,
+    response: bodies.ViewDetailSchema,
+    faults: [...changeFaults, "E.ETAG.STALE"],
   }),
-  deleteView: route("DELETE", "/api/v1/views/{viewId}", {
+  deleteView: route("DELETE", "/api/v1/views/{viewId}", "token", {
     summary: "Remove a view. Only for its owner and admins.",
-    params: viewIdParam,
     headers: ifMatchHeader,
     status: 204,
     faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],

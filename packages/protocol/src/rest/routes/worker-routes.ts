@@ -1,27 +1,13 @@
-// The routes about workers, the frames of vendors, and what an autoscaler asks.
+// The routes about workers: their enrolment, commands to them, the frames of vendors, and what an autoscaler asks.
 
 import Type from "typebox";
 import { integer, nameString, optional } from "../../schema/field-types.ts";
-import {
-  CommandRefSchema,
-  ExtensionRefSchema,
-  ExtensionRequestSchema,
-  ScalingSchema,
-  WorkerDetailSchema,
-  WorkerDiagnosticsSchema,
-  WorkerKickRequestSchema,
-  WorkerListSchema,
-} from "../bodies/worker-bodies.ts";
-import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, route, workerIdParam, writeFaults } from "./route.ts";
+import * as bodies from "../bodies/worker-bodies.ts";
+import * as enrolment from "../bodies/worker-enrolment-bodies.ts";
+import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
-const extensionTypeParam = {
-  type: Type.String({
-    pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
-    description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
-  }),
-};
 export const workerRoutes = {
-  listWorkers: route("GET", "/api/v1/workers", {
+  listWorkers: route("GET", "/api/v1/workers", "view", {
     summary: "Workers known to the scheduler. Filters that are named must all fit.",
     query: {
       ...pagingQuery,
@@ -36,65 +22,45 @@ export const workerRoutes = {
       maxInflight: { schema: integer(0) },
       maxLatencyMs: { schema: integer(0) },
     },
-    response: WorkerListSchema,
-    faults: readFaults,
-    grant: "view",
+    response: bodies.WorkerListSchema,
   }),
-  getWorker: route("GET", "/api/v1/workers/{workerId}", {
+  getWorker: route("GET", "/api/v1/workers/{workerId}", "view", {
     summary: "One worker, by its instance id or its name.",
-    params: workerIdParam,
-    response: WorkerDetailSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "view",
+    response: bodies.WorkerDetailSchema,
   }),
-  getWorkerDiagnostics: route("GET", "/api/v1/workers/{workerId}/diagnostics", {
+  getWorkerDiagnostics: route("GET", "/api/v1/workers/{workerId}/diagnostics", "view", {
     summary: "All that is known of one worker: its session, what it holds, what it can do, its resources and its outbox.",
-    params: workerIdParam,
-    response: WorkerDiagnosticsSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "view",
+    response: bodies.WorkerDiagnosticsSchema,
   }),
-  drainWorker: route("POST", "/api/v1/workers/{workerId}/drain", {
+  drainWorker: route("POST", "/api/v1/workers/{workerId}/drain", "operate", {
     summary: "Give this worker nothing new and let it finish what it holds.",
-    params: workerIdParam,
-    headers: idempotencyKeyHeader,
-    response: CommandRefSchema,
+    response: bodies.CommandRefSchema,
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND"],
-    grant: "operate",
   }),
-  undrainWorker: route("POST", "/api/v1/workers/{workerId}/undrain", {
+  undrainWorker: route("POST", "/api/v1/workers/{workerId}/undrain", "operate", {
     summary: "Give this worker work again.",
-    params: workerIdParam,
-    headers: idempotencyKeyHeader,
-    response: CommandRefSchema,
+    response: bodies.CommandRefSchema,
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND"],
-    grant: "operate",
   }),
-  kickWorker: route("POST", "/api/v1/workers/{workerId}/kick", {
+  kickWorker: route("POST", "/api/v1/workers/{workerId}/kick", "operate", {
     summary:
       "End this worker's session now, wherever its socket is. It keeps what it holds and may come back with a good credential.",
-    params: workerIdParam,
-    headers: idempotencyKeyHeader,
-    request: WorkerKickRequestSchema,
+    request: bodies.WorkerKickRequestSchema,
     isBodyOptional: true,
-    response: CommandRefSchema,
+    response: bodies.CommandRefSchema,
     status: 202,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
-    grant: "operate",
   }),
-  getScaling: route("GET", "/api/v1/scaling", {
+  getScaling: route("GET", "/api/v1/scaling", "view", {
     summary: "How much work waits and how much the workers can take: what an autoscaler needs to know.",
-    response: ScalingSchema,
-    faults: readFaults,
-    grant: "view",
+    response: bodies.ScalingSchema,
   }),
-  streamExtension: route("GET", "/api/v1/extensions/{type}", {
+  streamExtension: route("GET", "/api/v1/extensions/{type}", "view", {
     summary:
       "Frames of this type that workers send, as server-sent events with the body ExtensionFrame, from the scheduler that holds the worker's socket. " +
       "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
-    params: extensionTypeParam,
     headers: {
       "Last-Event-ID": optional(
         Type.String({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
@@ -102,17 +68,37 @@ export const workerRoutes = {
     },
     media: "text/event-stream",
     faults: [...readFaults, "E.SHUTTING_DOWN"],
-    grant: "view",
   }),
-  tellWorker: route("POST", "/api/v1/extensions/{type}", {
+  tellWorker: route("POST", "/api/v1/extensions/{type}", "edit", {
     summary:
       "Hand a frame of this type to a worker that is online, wherever its socket is. The same key and body give the same frame id.",
-    params: extensionTypeParam,
-    headers: idempotencyKeyHeader,
-    request: ExtensionRequestSchema,
-    response: ExtensionRefSchema,
+    request: bodies.ExtensionRequestSchema,
+    response: bodies.ExtensionRefSchema,
     status: 202,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN"],
-    grant: "edit",
+  }),
+  enrolWorker: route("POST", "/api/workers/register", "worker", {
+    summary: "A worker registers, or updates its registration. It is listed, but gets no work until its socket is open.",
+    request: enrolment.WorkerEnrolRequestSchema,
+    response: enrolment.WorkerEnrolmentSchema,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
+  }),
+  signWorker: route("POST", "/api/workers/heartbeat", "worker", {
+    summary: "Heartbeat of a registered worker, with its packages.",
+    request: enrolment.WorkerSignRequestSchema,
+    response: enrolment.WorkerEnrolmentSchema,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
+  }),
+  commandWorker: route("POST", "/api/v1/workers/{workerName}/commands", "operate", {
+    summary:
+      "Tell a worker, by name or instance id, to drain, to install or remove a package, or to hand the remaining tasks of its runs to the worker of another queue.",
+    request: enrolment.WorkerCommandSchema,
+    response: bodies.CommandRefSchema,
+    status: 202,
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
+  }),
+  getCommand: route("GET", "/api/v1/commands/{commandId}", "view", {
+    summary: "What became of a command.",
+    response: enrolment.CommandDetailSchema,
   }),
 } as const satisfies Record<string, Route>;

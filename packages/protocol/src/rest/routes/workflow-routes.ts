@@ -1,38 +1,10 @@
-// The routes about workflows: drafts, published versions and files. Workflows published as packages are in workflow-package-routes.ts.
+// The routes about workflows: drafts, published versions, files, packages for others to clone, and the catalogue of nodes they are made of.
 
 import Type from "typebox";
-import { integer, oneOf } from "../../schema/field-types.ts";
-import {
-  DraftEditedSchema,
-  DraftEditRequestSchema,
-  PublishedVersionSchema,
-  PublishVersionRequestSchema,
-  RollbackRequestSchema,
-  StoredWorkflowSchema,
-  WorkflowCheckSchema,
-  WorkflowDiffSchema,
-  WorkflowDraftSchema,
-  WorkflowFileSchema,
-  WorkflowImportRequestSchema,
-  WorkflowListSchema,
-  WorkflowPreviewSchema,
-  WorkflowRefSchema,
-  WorkflowSaveRequestSchema,
-  WorkflowVersionDetailSchema,
-  WorkflowVersionListSchema,
-} from "../bodies/workflow-bodies.ts";
-import {
-  changeFaults,
-  idempotencyKeyHeader,
-  ifMatchHeaderOf,
-  pagingQuery,
-  type Route,
-  readFaults,
-  route,
-  workflowIdParam,
-  writeFaults,
-} from "./route.ts";
-import { workflowPackageRoutes } from "./workflow-package-routes.ts";
+import { idString, oneOf } from "../../schema/field-types.ts";
+import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
+import * as bodies from "../bodies/workflow-bodies.ts";
+import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 const ifMatchHeader = ifMatchHeaderOf("draft");
 const versionOrDraft = (description: string) => ({
@@ -41,147 +13,159 @@ const versionOrDraft = (description: string) => ({
 });
 
 export const workflowRoutes = {
-  listWorkflows: route("GET", "/api/v1/workflows", {
+  listWorkflows: route("GET", "/api/v1/workflows", "read", {
     summary:
       "The caller's workflows, for an administrator all of them, changed last first. A page may be short where they are large.",
     query: {
       ...pagingQuery,
       search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, description, tags, owner and id." },
     },
-    response: WorkflowListSchema,
-    faults: readFaults,
-    grant: "read",
+    response: bodies.WorkflowListSchema,
   }),
-  saveWorkflow: route("POST", "/api/v1/workflows", {
+  saveWorkflow: route("POST", "/api/v1/workflows", "edit", {
     summary: "Save a workflow as a draft: a new one, or a new revision of the one with this id, even if it was deleted.",
-    headers: idempotencyKeyHeader,
-    request: WorkflowSaveRequestSchema,
-    response: WorkflowRefSchema,
+    request: bodies.WorkflowSaveRequestSchema,
+    response: bodies.WorkflowRefSchema,
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
-    grant: "edit",
   }),
-  importWorkflow: route("POST", "/api/v1/workflows/import", {
+  importWorkflow: route("POST", "/api/v1/workflows/import", "edit", {
     summary: "Take in a file with a workflow and its versions, under its own id or under a new one.",
-    headers: idempotencyKeyHeader,
     query: { ids: { schema: oneOf(["keep", "renew"]), default: "keep" } },
-    request: WorkflowImportRequestSchema,
-    response: WorkflowRefSchema,
+    request: bodies.WorkflowImportRequestSchema,
+    response: bodies.WorkflowRefSchema,
     status: 201,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
-    grant: "edit",
   }),
-  validateWorkflow: route("POST", "/api/v1/workflows/validate", {
+  validateWorkflow: route("POST", "/api/v1/workflows/validate", "read", {
     summary: "What is wrong with a workflow, with node and field. Nothing is saved.",
-    request: WorkflowSaveRequestSchema,
-    response: WorkflowCheckSchema,
+    request: bodies.WorkflowSaveRequestSchema,
+    response: bodies.WorkflowCheckSchema,
     faults: [...readFaults, "E.REQUEST.MEDIA", "E.REQUEST.TOO_LARGE"],
-    grant: "read",
   }),
-  getWorkflow: route("GET", "/api/v1/workflows/{workflowId}", {
+  getWorkflow: route("GET", "/api/v1/workflows/{workflowId}", "read", {
     summary: "A workflow as its draft has it, with the revision as ETag.",
-    params: workflowIdParam,
-    response: StoredWorkflowSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.StoredWorkflowSchema,
   }),
-  replaceWorkflow: route("PUT", "/api/v1/workflows/{workflowId}", {
+  replaceWorkflow: route("PUT", "/api/v1/workflows/{workflowId}", "edit", {
     summary: "Replace the draft as a whole.",
-    params: workflowIdParam,
     headers: ifMatchHeader,
-    request: WorkflowSaveRequestSchema,
-    response: WorkflowRefSchema,
+    request: bodies.WorkflowSaveRequestSchema,
+    response: bodies.WorkflowRefSchema,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.ETAG.STALE"],
-    grant: "edit",
   }),
-  deleteWorkflow: route("DELETE", "/api/v1/workflows/{workflowId}", {
+  deleteWorkflow: route("DELETE", "/api/v1/workflows/{workflowId}", "edit", {
     summary: "Delete a workflow. Runs, versions and packages made of it stay; saving it again brings it back.",
-    params: workflowIdParam,
     headers: ifMatchHeader,
     status: 204,
     faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
-    grant: "edit",
   }),
-  getWorkflowPreview: route("GET", "/api/v1/workflows/{workflowId}/preview", {
+  getWorkflowPreview: route("GET", "/api/v1/workflows/{workflowId}/preview", "read", {
     summary: "The workflow's picture.",
-    params: workflowIdParam,
-    response: WorkflowPreviewSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowPreviewSchema,
   }),
-  putWorkflowPreview: route("PUT", "/api/v1/workflows/{workflowId}/preview", {
+  putWorkflowPreview: route("PUT", "/api/v1/workflows/{workflowId}/preview", "edit", {
     summary: "Set or remove the workflow's picture; its revision stays.",
-    params: workflowIdParam,
-    request: WorkflowPreviewSchema,
-    response: WorkflowPreviewSchema,
-    faults: changeFaults,
-    grant: "edit",
+    request: bodies.WorkflowPreviewSchema,
+    response: bodies.WorkflowPreviewSchema,
   }),
-  getDraft: route("GET", "/api/v1/workflows/{workflowId}/draft", {
+  getDraft: route("GET", "/api/v1/workflows/{workflowId}/draft", "read", {
     summary: "The draft with its revision and what is wrong with it.",
-    params: workflowIdParam,
-    response: WorkflowDraftSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowDraftSchema,
   }),
-  editDraft: route("PATCH", "/api/v1/workflows/{workflowId}/draft", {
+  editDraft: route("PATCH", "/api/v1/workflows/{workflowId}/draft", "edit", {
     summary:
       "Save edits made on a revision. Where others have saved since, they are put on top; where both touched the same fields, 409 names the edits in between.",
-    params: workflowIdParam,
-    request: DraftEditRequestSchema,
-    response: DraftEditedSchema,
+    request: bodies.DraftEditRequestSchema,
+    response: bodies.DraftEditedSchema,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.DRAFT.CONFLICT"],
-    grant: "edit",
   }),
-  publishVersion: route("POST", "/api/v1/workflows/{workflowId}/versions", {
+  publishVersion: route("POST", "/api/v1/workflows/{workflowId}/versions", "edit", {
     summary: "Make the draft a version under the next number. A version never changes.",
-    params: workflowIdParam,
-    headers: idempotencyKeyHeader,
-    request: PublishVersionRequestSchema,
+    request: bodies.PublishVersionRequestSchema,
     isBodyOptional: true,
-    response: PublishedVersionSchema,
+    response: bodies.PublishedVersionSchema,
     status: 201,
     faults: [...changeFaults, "E.WORKFLOW.INVALID", "E.ETAG.STALE"],
-    grant: "edit",
   }),
-  listVersions: route("GET", "/api/v1/workflows/{workflowId}/versions", {
+  listVersions: route("GET", "/api/v1/workflows/{workflowId}/versions", "read", {
     summary: "Published versions, newest first.",
-    params: workflowIdParam,
     query: pagingQuery,
-    response: WorkflowVersionListSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowVersionListSchema,
   }),
-  getVersion: route("GET", "/api/v1/workflows/{workflowId}/versions/{version}", {
+  getVersion: route("GET", "/api/v1/workflows/{workflowId}/versions/{version}", "read", {
     summary: "A published version with its workflow.",
-    params: { ...workflowIdParam, version: integer(1) },
-    response: WorkflowVersionDetailSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowVersionDetailSchema,
   }),
-  diffWorkflow: route("GET", "/api/v1/workflows/{workflowId}/diff", {
+  diffWorkflow: route("GET", "/api/v1/workflows/{workflowId}/diff", "read", {
     summary: "What changed between two versions, or a version and the draft: as edits, and as text.",
-    params: workflowIdParam,
     query: { from: versionOrDraft("The newest version unless given."), to: versionOrDraft("The draft unless given.") },
-    response: WorkflowDiffSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowDiffSchema,
   }),
-  rollbackWorkflow: route("POST", "/api/v1/workflows/{workflowId}/rollback", {
+  rollbackWorkflow: route("POST", "/api/v1/workflows/{workflowId}/rollback", "edit", {
     summary: "Make the draft what a version is, as a new revision.",
-    params: workflowIdParam,
-    headers: idempotencyKeyHeader,
-    request: RollbackRequestSchema,
-    response: WorkflowRefSchema,
-    faults: changeFaults,
-    grant: "edit",
+    request: bodies.RollbackRequestSchema,
+    response: bodies.WorkflowRefSchema,
   }),
-  exportWorkflow: route("GET", "/api/v1/workflows/{workflowId}/export", {
+  exportWorkflow: route("GET", "/api/v1/workflows/{workflowId}/export", "read", {
     summary: "The workflow and its versions as one file, the newest that fit into what an import takes.",
-    params: workflowIdParam,
-    response: WorkflowFileSchema,
-    faults: [...readFaults, "E.NOT_FOUND"],
-    grant: "read",
+    response: bodies.WorkflowFileSchema,
   }),
-  ...workflowPackageRoutes,
+  publishWorkflow: route("POST", "/api/v1/workflows/{workflowId}/publish", "edit", {
+    summary: "Publish the workflow as a version of a package: the one named, or the workflow's own.",
+    request: bodies.WorkflowPublishRequestSchema,
+    response: bodies.WorkflowPublishedSchema,
+    status: 201,
+    faults: [...changeFaults, "E.VERSION.EXISTS", "E.WORKFLOW.INVALID"],
+  }),
+  listWorkflowPackages: route("GET", "/api/v1/workflow-packages", "read", {
+    summary: "Packages that are public or internal, and the caller's own, changed last first.",
+    query: {
+      ...pagingQuery,
+      owner: { schema: idString(), description: "A user's id, or me." },
+      visibility: { schema: oneOf(bodies.visibilities) },
+      search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
+    },
+    response: bodies.WorkflowPackageListSchema,
+  }),
+  getWorkflowPackage: route("GET", "/api/v1/workflow-packages/{packageId}", "read", {
+    summary: "A package with its versions, newest first.",
+    response: bodies.WorkflowPackageDetailSchema,
+  }),
+  deleteWorkflowPackage: route("DELETE", "/api/v1/workflow-packages/{packageId}", "edit", {
+    summary: "Delete your own package. Clones of it stay; publishing to it restores it.",
+    status: 204,
+    faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT"],
+  }),
+  listWorkflowPackageVersions: route("GET", "/api/v1/workflow-packages/{packageId}/versions", "read", {
+    summary: "The versions of a package, newest first.",
+    response: bodies.WorkflowPackageVersionListSchema,
+  }),
+  cloneWorkflowPackage: route("POST", "/api/v1/workflow-packages/{packageId}/clone", "edit", {
+    summary: "Clone a version of a package into a workflow of your own; the newest version by default.",
+    request: bodies.WorkflowCloneRequestSchema,
+    isBodyOptional: true,
+    response: bodies.WorkflowRefSchema,
+    status: 201,
+    faults: [...changeFaults, "E.WORKFLOW.INVALID"],
+  }),
+  listPackages: route("GET", "/api/v1/packages", "read", {
+    summary: "Node packages whose manifests are known here, by name.",
+    query: pagingQuery,
+    response: PackageListSchema,
+  }),
+  getPackage: route("GET", "/api/v1/packages/{packageName}", "read", {
+    summary: "The manifest of a package, of its newest version unless one is named.",
+    query: { version: { schema: idString() } },
+    response: PackageDetailSchema,
+  }),
+  searchNodes: route("GET", "/api/v1/catalog/nodes/search", "token", {
+    summary: "Node types with their versions, templates and the types of their ports.",
+    query: {
+      ...pagingQuery,
+      q: { schema: Type.String({ maxLength: 1_024 }), description: "Words that must all be found; empty or * for all." },
+      package: { schema: idString() },
+    },
+    response: CatalogNodeListSchema,
+  }),
 } as const satisfies Record<string, Route>;
