@@ -4,7 +4,7 @@
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
 import type { JsonObject } from "../json/json-value.ts";
-import { idString, listOf, mapOf, nameString, oneOf, openObject, optional, textString } from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
@@ -15,72 +15,72 @@ const handlerName = () => Type.String({ pattern: "^[A-Za-z_$][A-Za-z0-9_$]*$", m
 
 const AdapterSchema = Type.Object({
   name: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
-  runtime: optional(nameString("Older form: nodes refer to this name.")),
+  runtime: t.optional(t.name("Older form: nodes refer to this name.")),
   entrypoint: Type.String({
     pattern: "^[A-Za-z0-9_@.][A-Za-z0-9_@./-]*(?::[A-Za-z_$][A-Za-z0-9_.$]*)?$",
     maxLength: 1_024,
     description: "module:attribute (Python) or a file inside the package, optionally :export (Node).",
   }),
-  capabilities: Type.Array(nameString(), { minItems: 1, maxItems: 10_000 }),
-  description: optional(textString()),
-  idempotency: optional(nameString()),
-  metadata: optional(openObject()),
+  capabilities: Type.Array(t.name(), { minItems: 1, maxItems: 10_000 }),
+  description: t.optional(t.text()),
+  idempotency: t.optional(t.name()),
+  metadata: t.optional(t.openObject()),
 });
 
 const ManifestNodeSchema = Type.Object({
   type: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
-  role: optional(oneOf(nodeRoles)),
-  status: oneOf(nodeStatuses),
-  category: nameString(),
-  label: nameString(),
-  description: optional(textString()),
-  tags: optional(listOf(nameString(), 1_000)),
-  adapter: optional(Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 })),
-  handler: optional(handlerName()),
-  config: optional(openObject()),
-  runtimes: optional(mapOf(Type.Object({ config: optional(openObject()), handler: handlerName() }))),
+  role: t.optional(t.oneOf(nodeRoles)),
+  status: t.oneOf(nodeStatuses),
+  category: t.name(),
+  label: t.name(),
+  description: t.optional(t.text()),
+  tags: t.optional(t.list(t.name(), 1_000)),
+  adapter: t.optional(Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 })),
+  handler: t.optional(handlerName()),
+  config: t.optional(t.openObject()),
+  runtimes: t.optional(t.map(Type.Object({ config: t.optional(t.openObject()), handler: handlerName() }))),
   schema: Type.Union([NodeSchemasSchema, Type.Boolean()]),
-  ui: optional(NodeUiSchema),
-  conditions: optional(openObject()),
-  extensions: optional(openObject()),
-  metadata: optional(openObject()),
+  ui: t.optional(NodeUiSchema),
+  conditions: t.optional(t.openObject()),
+  extensions: t.optional(t.openObject()),
+  metadata: t.optional(t.openObject()),
 });
 
 const RequirementSchema = Type.Object({
-  key: idString(),
-  type: nameString(),
-  actions: optional(listOf(nameString(), 64)),
-  required: optional(Type.Boolean()),
-  description: optional(textString()),
-  metadata: optional(openObject()),
+  key: t.id(),
+  type: t.name(),
+  actions: t.optional(t.list(t.name(), 64)),
+  required: t.optional(Type.Boolean()),
+  description: t.optional(t.text()),
+  metadata: t.optional(t.openObject()),
 });
 
 export const ManifestSchema = Type.Object({
   schemaVersion: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$", maxLength: 64 }),
   name: Type.String({ pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$", maxLength: 128 }),
   version: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?$", maxLength: 64 }),
-  description: textString(),
+  description: t.text(),
   adapters: Type.Array(AdapterSchema, { minItems: 1, maxItems: 1_000 }),
-  python: optional(Type.Object({ requires: nameString(), dependencies: optional(listOf(nameString(), 1_000)) })),
-  node: optional(
+  python: t.optional(Type.Object({ requires: t.name(), dependencies: t.optional(t.list(t.name(), 1_000)) })),
+  node: t.optional(
     Type.Object({
-      requires: nameString("Range of Node versions."),
-      lockfile: optional(packagePath("Lock file inside the package.")),
+      requires: t.name("Range of Node versions."),
+      lockfile: t.optional(packagePath("Lock file inside the package.")),
     }),
   ),
   nodes: Type.Array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
-  requirements: optional(Type.Object({ resources: optional(listOf(RequirementSchema, 1_000)) })),
-  resources: optional(
-    listOf(Type.Object({ path: packagePath("Inside the package."), type: nameString(), sha256: optional(sha256()) }), 1_000),
+  requirements: t.optional(Type.Object({ resources: t.optional(t.list(RequirementSchema, 1_000)) })),
+  resources: t.optional(
+    t.list(Type.Object({ path: packagePath("Inside the package."), type: t.name(), sha256: t.optional(sha256()) }), 1_000),
   ),
-  hooks: optional(
+  hooks: t.optional(
     Type.Object({
-      install: optional(listOf(packagePath("Script inside the package."), 64)),
-      uninstall: optional(listOf(packagePath("Script inside the package."), 64)),
+      install: t.optional(t.list(packagePath("Script inside the package."), 64)),
+      uninstall: t.optional(t.list(packagePath("Script inside the package."), 64)),
     }),
   ),
-  signature: optional(
-    Type.Object({ sha256: optional(sha256()), signedAt: optional(nameString()), signedBy: optional(nameString()) }),
+  signature: t.optional(
+    Type.Object({ sha256: t.optional(sha256()), signedAt: t.optional(t.name()), signedBy: t.optional(t.name()) }),
   ),
 });
 type AuthoredManifest = Static<typeof ManifestSchema>;

@@ -1,7 +1,7 @@
 // The ports and widgets of a node and their bindings, as manifests and workflows share them.
 
 import Type, { type Static } from "typebox";
-import { anyJson, idString, listOf, nameString, oneOf, openObject, optional, textString } from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 
 const PortBindingSchema = Type.Object({
   path: Type.String({
@@ -9,46 +9,46 @@ const PortBindingSchema = Type.Object({
     maxLength: 1_024,
     description: "JSON pointer or dotted path that begins with parameters or results.",
   }),
-  mode: optional(oneOf(["read", "write", "two_way"])),
-  prefix: optional(Type.String({ maxLength: 1_024, description: "@alias.alias.#node or #node." })),
-  scope: optional(
+  mode: t.optional(t.oneOf(["read", "write", "two_way"])),
+  prefix: t.optional(Type.String({ maxLength: 1_024, description: "@alias.alias.#node or #node." })),
+  scope: t.optional(
     Type.Object({
-      kind: oneOf(["local", "subgraph"]),
-      subgraphAliases: optional(listOf(nameString(), 64)),
-      nodeId: optional(idString()),
-      prefix: optional(Type.String({ maxLength: 1_024 })),
+      kind: t.oneOf(["local", "subgraph"]),
+      subgraphAliases: t.optional(t.list(t.name(), 64)),
+      nodeId: t.optional(t.id()),
+      prefix: t.optional(Type.String({ maxLength: 1_024 })),
     }),
   ),
 });
 export type PortBinding = Static<typeof PortBindingSchema>;
 
 const NodePortSchema = Type.Object({
-  key: idString(),
-  label: nameString(),
+  key: t.id(),
+  label: t.name(),
   binding: PortBindingSchema,
-  description: optional(textString()),
+  description: t.optional(t.text()),
 });
 export type NodePort = Static<typeof NodePortSchema>;
 
 const NodeWidgetSchema = Type.Object({
-  key: idString(),
-  label: nameString(),
-  component: nameString(),
+  key: t.id(),
+  label: t.name(),
+  component: t.name(),
   binding: PortBindingSchema,
-  options: optional(openObject("Belongs to the component.")),
-  description: optional(textString()),
+  options: t.optional(t.openObject("Belongs to the component.")),
+  description: t.optional(t.text()),
 });
 export type NodeWidget = Static<typeof NodeWidgetSchema>;
 
 export const NodeUiSchema = Type.Object({
-  inputPorts: optional(listOf(NodePortSchema, 1_000)),
-  outputPorts: optional(listOf(NodePortSchema, 1_000)),
-  widgets: optional(listOf(NodeWidgetSchema, 1_000)),
+  inputPorts: t.optional(t.list(NodePortSchema, 1_000)),
+  outputPorts: t.optional(t.list(NodePortSchema, 1_000)),
+  widgets: t.optional(t.list(NodeWidgetSchema, 1_000)),
 });
 export type NodeUi = Static<typeof NodeUiSchema>;
 
 /** JSON Schemas of a node's parameters and results; each may also be `true` or `false`. */
-export const NodeSchemasSchema = Type.Object({ parameters: optional(anyJson()), results: optional(anyJson()) });
+export const NodeSchemasSchema = Type.Object({ parameters: t.optional(t.anyJson()), results: t.optional(t.anyJson()) });
 
 export const nodeRoles = ["node", "container", "middleware"] as const;
 export const nodeStatuses = ["draft", "published", "deprecated"] as const;

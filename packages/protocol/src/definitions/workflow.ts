@@ -4,32 +4,20 @@
 import Type, { type Static } from "typebox";
 import { type Fault, fault } from "../faults/fault.ts";
 import { limits } from "../json/limits.ts";
-import {
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-  uuidString,
-} from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
-export const ResultErrorSchema = Type.Object({ code: idString(), message: textString(), details: optional(openObject()) });
+export const ResultErrorSchema = Type.Object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });
 export type ResultError = Static<typeof ResultErrorSchema>;
 
 export const WorkflowNodeStateSchema = Type.Object(
   {
-    stage: optional(nameString()),
-    progress: optional(Type.Number({ minimum: 0, maximum: 1 })),
-    lastUpdatedAt: optional(instantString()),
-    message: optional(textString()),
-    error: optional(ResultErrorSchema),
+    stage: t.optional(t.name()),
+    progress: t.optional(Type.Number({ minimum: 0, maximum: 1 })),
+    lastUpdatedAt: t.optional(t.instant()),
+    message: t.optional(t.text()),
+    error: t.optional(ResultErrorSchema),
   },
   { additionalProperties: true },
 );
@@ -37,130 +25,130 @@ export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
 /** How a node is run; absent: the defaults of the scheduler. */
 export const NodePolicySchema = Type.Object({
-  retry: optional(
+  retry: t.optional(
     Type.Object({
-      maxAttempts: optional(integer(1, 1_000)),
-      backoffMs: optional(integer(0)),
-      factor: optional(Type.Number({ minimum: 1, maximum: 100 })),
-      backoffMsMax: optional(integer(0)),
+      maxAttempts: t.optional(t.between(1, 1_000)),
+      backoffMs: t.optional(t.integer(0)),
+      factor: t.optional(Type.Number({ minimum: 1, maximum: 100 })),
+      backoffMsMax: t.optional(t.integer(0)),
     }),
   ),
-  timeoutMs: optional(integer(1)),
-  queueTimeoutMs: optional(integer(1)),
-  priority: optional(Type.Integer({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
-  concurrency: optional(Type.Object({ key: idString(), limit: optional(integer(1, 1_000_000)) })),
-  pool: optional(idString()),
-  tags: optional(mapOf(nameString())),
-  maxDeliveries: optional(integer(1, 1_000)),
-  affinity: optional(
+  timeoutMs: t.optional(t.integer(1)),
+  queueTimeoutMs: t.optional(t.integer(1)),
+  priority: t.optional(Type.Integer({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
+  concurrency: t.optional(Type.Object({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) })),
+  pool: t.optional(t.id()),
+  tags: t.optional(t.map(t.name())),
+  maxDeliveries: t.optional(t.between(1, 1_000)),
+  affinity: t.optional(
     Type.Object({
-      key: idString("Tasks of one tenant with the same key go to one worker."),
-      mode: optional(oneOf(["sticky", "preferred"])),
-      ttlSeconds: optional(integer(1, 31_536_000)),
+      key: t.id("Tasks of one tenant with the same key go to one worker."),
+      mode: t.optional(t.oneOf(["sticky", "preferred"])),
+      ttlSeconds: t.optional(t.between(1, 31_536_000)),
     }),
   ),
-  resourceRefs: optional(
-    listOf(
+  resourceRefs: t.optional(
+    t.list(
       Type.Object({
-        resourceId: idString(),
-        workerName: optional(nameString()),
-        type: optional(nameString()),
-        scope: optional(nameString()),
-        metadata: optional(openObject()),
+        resourceId: t.id(),
+        workerName: t.optional(t.name()),
+        type: t.optional(t.name()),
+        scope: t.optional(t.name()),
+        metadata: t.optional(t.openObject()),
       }),
       256,
     ),
   ),
-  minVersion: optional(idString("This version of the node's package or a newer one.")),
+  minVersion: t.optional(t.id("This version of the node's package or a newer one.")),
 });
 export type NodePolicy = Static<typeof NodePolicySchema>;
 
 const nodeFields = {
-  id: uuidString(),
-  type: idString(),
-  package: Type.Object({ name: idString(), version: idString() }),
-  label: nameString(),
-  status: optional(oneOf(nodeStatuses)),
-  category: optional(nameString()),
-  description: optional(textString()),
-  tags: optional(listOf(nameString(), 1_000)),
-  parameters: optional(openObject("Passed to the node as authored, after edge values were written in.")),
-  results: optional(openObject()),
-  state: optional(WorkflowNodeStateSchema),
-  schema: optional(NodeSchemasSchema),
-  ui: optional(NodeUiSchema),
-  policy: optional(NodePolicySchema),
-  runtimes: optional(openObject()),
-  conditions: optional(openObject()),
-  extensions: optional(openObject()),
-  metadata: optional(openObject()),
+  id: t.uuid(),
+  type: t.id(),
+  package: Type.Object({ name: t.id(), version: t.id() }),
+  label: t.name(),
+  status: t.optional(t.oneOf(nodeStatuses)),
+  category: t.optional(t.name()),
+  description: t.optional(t.text()),
+  tags: t.optional(t.list(t.name(), 1_000)),
+  parameters: t.optional(t.openObject("Passed to the node as authored, after edge values were written in.")),
+  results: t.optional(t.openObject()),
+  state: t.optional(WorkflowNodeStateSchema),
+  schema: t.optional(NodeSchemasSchema),
+  ui: t.optional(NodeUiSchema),
+  policy: t.optional(NodePolicySchema),
+  runtimes: t.optional(t.openObject()),
+  conditions: t.optional(t.openObject()),
+  extensions: t.optional(t.openObject()),
+  metadata: t.optional(t.openObject()),
 };
 
-const MiddlewareSchema = Type.Object({ ...nodeFields, role: optional(oneOf(["middleware"])) });
+const MiddlewareSchema = Type.Object({ ...nodeFields, role: t.optional(t.oneOf(["middleware"])) });
 export type Middleware = Static<typeof MiddlewareSchema>;
 
 const WorkflowNodeSchema = Type.Object({
   ...nodeFields,
-  role: optional(oneOf(nodeRoles)),
+  role: t.optional(t.oneOf(nodeRoles)),
   position: Type.Object({ x: Type.Number(), y: Type.Number() }),
-  layout: optional(Type.Object({ width: optional(Type.Number()), height: optional(Type.Number()) })),
-  middlewares: optional(listOf(MiddlewareSchema, 64)),
+  layout: t.optional(Type.Object({ width: t.optional(Type.Number()), height: t.optional(Type.Number()) })),
+  middlewares: t.optional(t.list(MiddlewareSchema, 64)),
 });
 export type WorkflowNode = Static<typeof WorkflowNodeSchema>;
 
 const edgeEndSchema = Type.Object({
-  node: uuidString(),
-  port: idString("A port key, or mw:<middleware id>:<input|output>:<key> at the host."),
+  node: t.uuid(),
+  port: t.id("A port key, or mw:<middleware id>:<input|output>:<key> at the host."),
 });
-const EdgeSchema = Type.Object({ id: idString(), source: edgeEndSchema, target: edgeEndSchema });
+const EdgeSchema = Type.Object({ id: t.id(), source: edgeEndSchema, target: edgeEndSchema });
 export type Edge = Static<typeof EdgeSchema>;
 
 export const WorkflowSchema = Type.Cyclic(
   {
     Workflow: Type.Object({
-      id: uuidString(),
+      id: t.uuid(),
       schemaVersion: Type.String({ pattern: "^[0-9]{4}-[0-9]{2}$" }),
       metadata: Type.Object({
-        name: nameString(),
-        description: optional(textString()),
-        tags: optional(listOf(nameString(), 1_000)),
-        environment: optional(nameString()),
-        namespace: optional(nameString()),
-        originId: optional(uuidString()),
-        ownerId: optional(idString()),
-        ownerName: optional(nameString()),
-        createdBy: optional(nameString()),
-        updatedBy: optional(nameString()),
+        name: t.name(),
+        description: t.optional(t.text()),
+        tags: t.optional(t.list(t.name(), 1_000)),
+        environment: t.optional(t.name()),
+        namespace: t.optional(t.name()),
+        originId: t.optional(t.uuid()),
+        ownerId: t.optional(t.id()),
+        ownerName: t.optional(t.name()),
+        createdBy: t.optional(t.name()),
+        updatedBy: t.optional(t.name()),
       }),
       nodes: Type.Array(WorkflowNodeSchema, { minItems: 1, maxItems: limits.workflowNodesMax }),
-      edges: listOf(EdgeSchema, limits.workflowEdgesMax),
-      runtimes: optional(
-        mapOf(
+      edges: t.list(EdgeSchema, limits.workflowEdgesMax),
+      runtimes: t.optional(
+        t.map(
           Type.Object(
             {
-              workerHints: optional(
-                Type.Object({ package: optional(idString()), minVersion: optional(idString()) }, { additionalProperties: true }),
+              workerHints: t.optional(
+                Type.Object({ package: t.optional(t.id()), minVersion: t.optional(t.id()) }, { additionalProperties: true }),
               ),
             },
             { additionalProperties: true },
           ),
         ),
       ),
-      tags: optional(listOf(nameString(), 1_000)),
-      previewImage: optional(Type.String({ maxLength: limits.requestBytesMax })),
-      subgraphs: optional(
-        listOf(
+      tags: t.optional(t.list(t.name(), 1_000)),
+      previewImage: t.optional(Type.String({ maxLength: limits.requestBytesMax })),
+      subgraphs: t.optional(
+        t.list(
           Type.Object({
-            id: idString(),
+            id: t.id(),
             definition: Type.Ref("Workflow"),
-            metadata: optional(
+            metadata: t.optional(
               Type.Object({
-                label: optional(nameString()),
-                description: optional(textString()),
-                referenceWorkflowId: optional(idString()),
-                referenceWorkflowName: optional(nameString()),
-                ownerId: optional(idString()),
-                notes: optional(textString()),
+                label: t.optional(t.name()),
+                description: t.optional(t.text()),
+                referenceWorkflowId: t.optional(t.id()),
+                referenceWorkflowName: t.optional(t.name()),
+                ownerId: t.optional(t.id()),
+                notes: t.optional(t.text()),
               }),
             ),
           }),

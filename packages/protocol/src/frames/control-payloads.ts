@@ -3,67 +3,56 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
-import {
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 
 const auth = Type.Object({
-  mode: oneOf(["token", "mtls"]),
-  token: optional(Type.String({ maxLength: limits.tokenCharsMax })),
-  fingerprint: optional(Type.String({ maxLength: limits.tokenCharsMax })),
+  mode: t.oneOf(["token", "mtls"]),
+  token: t.optional(Type.String({ maxLength: limits.tokenCharsMax })),
+  fingerprint: t.optional(Type.String({ maxLength: limits.tokenCharsMax })),
 });
 
 export const HandshakeSchema = Type.Object({
-  protocol: integer(1, undefined, "2 and above is this protocol; 1 is its first generation."),
+  protocol: t.integer(1, "2 and above is this protocol; 1 is its first generation."),
   auth,
   worker: Type.Object({
-    worker_name: nameString("Display name; need not be unique."),
-    worker_instance_id: optional(idString("Permanent identity; also in sender.id.")),
-    version: nameString(),
-    hostname: nameString(),
+    worker_name: t.name("Display name; need not be unique."),
+    worker_instance_id: t.optional(t.id("Permanent identity; also in sender.id.")),
+    version: t.name(),
+    hostname: t.name(),
   }),
 });
 export type HandshakePayload = Static<typeof HandshakeSchema>;
 
 /** v1 has one id that is both display name and identity. */
 export const HandshakeV1Schema = Type.Object({
-  protocol: integer(1),
+  protocol: t.integer(1),
   auth,
-  worker: Type.Object({ id: idString(), version: nameString(), hostname: nameString() }),
+  worker: Type.Object({ id: t.id(), version: t.name(), hostname: t.name() }),
 });
 
 const concurrency = Type.Object({
-  max_parallel: integer(1, 1_000_000),
-  per_node_limits: optional(mapOf(integer(1, 1_000_000))),
+  max_parallel: t.between(1, 1_000_000),
+  per_node_limits: t.optional(t.map(t.between(1, 1_000_000))),
 });
-const nameList = listOf(nameString(), 1_000);
-const runtimes = Type.Array(nameString(), { minItems: 1, maxItems: 1_000 });
+const nameList = t.list(t.name(), 1_000);
+const runtimes = Type.Array(t.name(), { minItems: 1, maxItems: 1_000 });
 
-const packages = listOf(
-  Type.Object({ name: idString(), version: idString(), status: oneOf(["installed", "missing", "failed"]) }),
+const packages = t.list(
+  Type.Object({ name: t.id(), version: t.id(), status: t.oneOf(["installed", "missing", "failed"]) }),
   limits.packagesMax,
 );
-const manifests = listOf(Type.Object({ name: idString(), version: idString(), manifest: openObject() }), limits.packagesMax);
+const manifests = t.list(Type.Object({ name: t.id(), version: t.id(), manifest: t.openObject() }), limits.packagesMax);
 
-const HeldTaskRefSchema = Type.Object({ task_id: idString(), fence: integer(0) });
+const HeldTaskRefSchema = Type.Object({ task_id: t.id(), fence: t.integer(0) });
 /** An attempt that a worker reports as held. */
 export type HeldTaskRef = Static<typeof HeldTaskRefSchema>;
-export const heldTaskList = listOf(HeldTaskRefSchema, limits.heldTasksMax);
+export const heldTaskList = t.list(HeldTaskRefSchema, limits.heldTasksMax);
 
 const registerFields = {
-  payload_types: optional(nameList),
-  packages: optional(packages),
-  channels: optional(nameList),
-  manifests: optional(manifests),
+  payload_types: t.optional(nameList),
+  packages: t.optional(packages),
+  channels: t.optional(nameList),
+  manifests: t.optional(manifests),
 };
 
 export const RegisterFirstGenSchema = Type.Object({
@@ -74,18 +63,18 @@ export const RegisterFirstGenSchema = Type.Object({
 export const RegisterSchema = Type.Object({
   capabilities: Type.Object({
     concurrency,
-    runtimes: optional(runtimes),
-    features: optional(nameList),
-    pool: optional(idString("Pool this worker belongs to.")),
-    tags: optional(mapOf(nameString())),
+    runtimes: t.optional(runtimes),
+    features: t.optional(nameList),
+    pool: t.optional(t.id("Pool this worker belongs to.")),
+    tags: t.optional(t.map(t.name())),
   }),
-  runtimes: optional(runtimes),
-  features: optional(nameList),
+  runtimes: t.optional(runtimes),
+  features: t.optional(nameList),
   ...registerFields,
-  boot_id: optional(idString("New with every start of the worker process.")),
-  running: optional(listOf(HeldTaskRefSchema, limits.heldTasksMax)),
-  resources: optional(
-    Type.Array(idString(), {
+  boot_id: t.optional(t.id("New with every start of the worker process.")),
+  running: t.optional(t.list(HeldTaskRefSchema, limits.heldTasksMax)),
+  resources: t.optional(
+    Type.Array(t.id(), {
       maxItems: limits.registeredResourcesMax,
       description: "Every resource that results of this worker have named and that it still keeps; absent: unknown.",
     }),
@@ -101,78 +90,78 @@ export type RegisterPayload = Omit<Static<typeof RegisterSchema>, "capabilities"
 export const RegisterV1Schema = Type.Object({
   capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
   packages,
-  channels: optional(nameList),
-  manifests: optional(manifests),
+  channels: t.optional(nameList),
+  manifests: t.optional(manifests),
 });
 
 const percent = (description?: string) => Type.Number({ minimum: 0, ...(description !== undefined && { description }) });
 
 export const SessionAcceptFirstGenSchema = Type.Object({
-  session_id: idString(),
+  session_id: t.id(),
   session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
-  worker_instance_id: idString(),
-  expires_at: optional(instantString()),
-  resumed: optional(Type.Boolean()),
+  worker_instance_id: t.id(),
+  expires_at: t.optional(t.instant()),
+  resumed: t.optional(Type.Boolean()),
 });
 
 export const SessionAcceptSchema = Type.Object({
   ...SessionAcceptFirstGenSchema.properties,
-  worker_instance_id: optional(idString()),
-  heartbeat_interval_ms: optional(integer(1)),
-  lease_ms: optional(integer(1)),
-  send_window: optional(integer(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
-  recv_window: optional(integer(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
-  features: optional(nameList),
-  drain_mem_pct: optional(percent("Memory usage above which this worker gets no new work.")),
-  drain_disk_pct: optional(percent("The same for its disk.")),
+  worker_instance_id: t.optional(t.id()),
+  heartbeat_interval_ms: t.optional(t.integer(1)),
+  lease_ms: t.optional(t.integer(1)),
+  send_window: t.optional(t.between(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
+  recv_window: t.optional(t.between(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
+  features: t.optional(nameList),
+  drain_mem_pct: t.optional(percent("Memory usage above which this worker gets no new work.")),
+  drain_disk_pct: t.optional(percent("The same for its disk.")),
 });
 export type SessionAcceptPayload = Static<typeof SessionAcceptSchema>;
 
 export const ResumeFirstGenSchema = Type.Object({
-  session_id: idString(),
+  session_id: t.id(),
   session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
-  last_seen_seq: optional(integer(0)),
+  last_seen_seq: t.optional(t.integer(0)),
 });
 export const ResumeSchema = Type.Object({
   ...ResumeFirstGenSchema.properties,
-  last_seen_seq: optional(integer(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
-  boot_id: optional(idString()),
+  last_seen_seq: t.optional(t.integer(-1, "Highest contiguous number received; -1 is nothing.")),
+  boot_id: t.optional(t.id()),
 });
 export type ResumePayload = Static<typeof ResumeSchema>;
 
-export const ResetSchema = Type.Object({ code: idString(), reason: textString(), retry_after_ms: optional(integer(0)) });
+export const ResetSchema = Type.Object({ code: t.id(), reason: t.text(), retry_after_ms: t.optional(t.integer(0)) });
 export type ResetPayload = Static<typeof ResetSchema>;
 
-export const DrainSchema = Type.Object({ reason: optional(textString()), deadline_ms: optional(integer(0)) });
+export const DrainSchema = Type.Object({ reason: t.optional(t.text()), deadline_ms: t.optional(t.integer(0)) });
 export type DrainPayload = Static<typeof DrainSchema>;
 
 /** Undoes a drain without a new session; only for workers that announce `undrain`. */
-export const UndrainSchema = Type.Object({ reason: optional(textString()) });
+export const UndrainSchema = Type.Object({ reason: t.optional(t.text()) });
 export type UndrainPayload = Static<typeof UndrainSchema>;
 
-const ackFields = { ok: optional(Type.Boolean()), for: optional(idString()), info: optional(textString()) };
+const ackFields = { ok: t.optional(Type.Boolean()), for: t.optional(t.id()), info: t.optional(t.text()) };
 
 export const AckFirstGenSchema = Type.Object({
   ...ackFields,
-  ack_seq: optional(integer(0, undefined, "Highest contiguous number received; 0 is nothing.")),
-  ack_bitmap: optional(integer(0)),
-  recv_window: optional(integer(1)),
+  ack_seq: t.optional(t.integer(0, "Highest contiguous number received; 0 is nothing.")),
+  ack_bitmap: t.optional(t.integer(0)),
+  recv_window: t.optional(t.integer(1)),
 });
 
 export const AckSchema = Type.Object({
   ...ackFields,
-  ack_seq: optional(integer(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
-  ack_bitmap: optional(
-    Type.Union([integer(0), Type.String({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
+  ack_seq: t.optional(t.integer(-1, "Highest contiguous number received; -1 is nothing.")),
+  ack_bitmap: t.optional(
+    Type.Union([t.integer(0), Type.String({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
       description: "Bit i: number ack_seq + 1 + i was received. A number up to 53 bits, lowercase hex above.",
     }),
   ),
-  recv_window: optional(integer(1)),
+  recv_window: t.optional(t.integer(1)),
 });
 export type AckPayload = Static<typeof AckSchema>;
 
 /** v1 requires `ok`, but its workers never sent it; absent means true. */
-export const AckV1Schema = Type.Object({ ok: optional(Type.Boolean()), for: idString(), info: optional(textString()) });
+export const AckV1Schema = Type.Object({ ok: t.optional(Type.Boolean()), for: t.id(), info: t.optional(t.text()) });
 
 interface HeartbeatMetrics {
   [more: string]: unknown;
@@ -185,11 +174,11 @@ interface HeartbeatMetrics {
 const metrics = Type.Unsafe<HeartbeatMetrics>(
   Type.Object(
     {
-      inflight: integer(0),
-      cpu_pct: optional(percent()),
-      mem_pct: optional(percent()),
-      disk_pct: optional(percent()),
-      latency_ms: optional(integer(0)),
+      inflight: t.integer(0),
+      cpu_pct: t.optional(percent()),
+      mem_pct: t.optional(percent()),
+      disk_pct: t.optional(percent()),
+      latency_ms: t.optional(t.integer(0)),
     },
     { additionalProperties: true },
   ),
@@ -198,19 +187,19 @@ const metrics = Type.Unsafe<HeartbeatMetrics>(
 export const HeartbeatFirstGenSchema = Type.Object({
   healthy: Type.Boolean(),
   metrics,
-  packages: optional(Type.Object({ drift: optional(Type.Boolean()) })),
+  packages: t.optional(Type.Object({ drift: t.optional(Type.Boolean()) })),
 });
 export const HeartbeatSchema = Type.Object({
   ...HeartbeatFirstGenSchema.properties,
-  packages: optional(
+  packages: t.optional(
     Type.Object({
-      drift: optional(Type.Boolean()),
-      hash: optional(idString("Digest of the installed packages and versions.")),
-      installed: optional(packages),
+      drift: t.optional(Type.Boolean()),
+      hash: t.optional(t.id("Digest of the installed packages and versions.")),
+      installed: t.optional(packages),
     }),
   ),
-  held: optional(heldTaskList),
-  draining: optional(Type.Boolean()),
+  held: t.optional(heldTaskList),
+  draining: t.optional(Type.Boolean()),
 });
 export type HeartbeatPayload = Static<typeof HeartbeatSchema>;
 

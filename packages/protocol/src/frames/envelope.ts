@@ -2,35 +2,35 @@
 
 import Type, { type Static } from "typebox";
 import type { Fault } from "../faults/fault.ts";
-import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 import { createSchemaReader, type SchemaReader } from "../schema/schema-reader.ts";
 
 /** v1: the first protocol. v2: ours. first: existing workers with v2 as it was first built. */
 export type Dialect = "v1" | "first" | "v2";
 
 const commonFields = {
-  type: idString("Selects the payload: control.* session, biz.* first party, ext.vendor.* third party."),
-  id: idString("Message id; what an acknowledgement names."),
-  ts: instantString("When the sender made the frame; displayed, never used for a decision."),
-  tenant: idString("Must be the tenant the connection is bound to."),
-  sender: Type.Object({ role: oneOf(["scheduler", "worker"]), id: idString("Instance id of a worker, not its display name.") }),
-  payload: openObject("Selected by type and checked in a second step."),
-  corr: optional(idString("The subject of the frame: a task, a request, or the frame it answers.")),
-  ack: optional(Type.Object({ for: optional(idString()), request: optional(Type.Boolean()) })),
-  flags: optional(listOf(nameString(), 64)),
+  type: t.id("Selects the payload: control.* session, biz.* first party, ext.vendor.* third party."),
+  id: t.id("Message id; what an acknowledgement names."),
+  ts: t.instant("When the sender made the frame; displayed, never used for a decision."),
+  tenant: t.id("Must be the tenant the connection is bound to."),
+  sender: Type.Object({ role: t.oneOf(["scheduler", "worker"]), id: t.id("Instance id of a worker, not its display name.") }),
+  payload: t.openObject("Selected by type and checked in a second step."),
+  corr: t.optional(t.id("The subject of the frame: a task, a request, or the frame it answers.")),
+  ack: t.optional(Type.Object({ for: t.optional(t.id()), request: t.optional(Type.Boolean()) })),
+  flags: t.optional(t.list(t.name(), 64)),
 };
 
 /** v1: `seq` counts dispatches of one run. */
-const EnvelopeV1Schema = Type.Object({ ...commonFields, seq: optional(integer(0, undefined, "Number within the run.")) });
+const EnvelopeV1Schema = Type.Object({ ...commonFields, seq: t.optional(t.integer(0, "Number within the run.")) });
 
 /** v2: `seq` is the transport number, one counter per direction and session, from 0. */
-const EnvelopeV2Schema = Type.Object({ ...commonFields, seq: optional(integer(0, undefined, "Transport number, from 0.")) });
+const EnvelopeV2Schema = Type.Object({ ...commonFields, seq: t.optional(t.integer(0, "Transport number, from 0.")) });
 
 /** First generation: the transport number is `session_seq`, from 1; `seq` counts dispatches of one run. */
 const EnvelopeFirstGenSchema = Type.Object({
   ...commonFields,
-  seq: optional(integer(0, undefined, "Number within the run.")),
-  session_seq: optional(integer(0, undefined, "Transport number, from 1 in use.")),
+  seq: t.optional(t.integer(0, "Number within the run.")),
+  session_seq: t.optional(t.integer(0, "Transport number, from 1 in use.")),
 });
 
 /** One type for all dialects: absent means absent, there is no null. */

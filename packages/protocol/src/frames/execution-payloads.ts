@@ -3,178 +3,166 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
-import {
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  nonEmptyText,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 import { heldTaskList } from "./control-payloads.ts";
 
 const resourceRefFields = {
-  type: nameString(),
-  scope: optional(nameString()),
-  expires_at: optional(instantString()),
-  metadata: optional(openObject()),
+  type: t.name(),
+  scope: t.optional(t.name()),
+  expires_at: t.optional(t.instant()),
+  metadata: t.optional(t.openObject()),
 };
-const resourceRefList = <T extends { worker_name: ReturnType<typeof idString> } | { worker_id: ReturnType<typeof idString> }>(
+const resourceRefList = <T extends { worker_name: ReturnType<typeof t.id> } | { worker_id: ReturnType<typeof t.id> }>(
   worker: T,
-) => listOf(Type.Object({ resource_id: idString(), ...worker, ...resourceRefFields }), 1_000);
+) => t.list(Type.Object({ resource_id: t.id(), ...worker, ...resourceRefFields }), 1_000);
 const affinity = Type.Object({
-  key: idString(),
-  mode: optional(oneOf(["sticky", "preferred"])),
-  expires_at: optional(instantString()),
+  key: t.id(),
+  mode: t.optional(t.oneOf(["sticky", "preferred"])),
+  expires_at: t.optional(t.instant()),
 });
 
 const dispatchFields = {
-  run_id: idString(),
-  task_id: idString(),
-  node_id: idString(),
-  node_type: idString(),
-  package_name: idString(),
-  package_version: idString(),
-  parameters: openObject(),
-  constraints: Type.Object({ timeout_ms: optional(integer(1)) }),
-  concurrency_key: optional(idString()),
-  priority: optional(integer(Number.MIN_SAFE_INTEGER)),
-  host_node_id: optional(idString()),
-  middleware_chain: optional(listOf(idString(), 1_000)),
-  chain_index: optional(integer(0)),
-  affinity: optional(affinity),
+  run_id: t.id(),
+  task_id: t.id(),
+  node_id: t.id(),
+  node_type: t.id(),
+  package_name: t.id(),
+  package_version: t.id(),
+  parameters: t.openObject(),
+  constraints: Type.Object({ timeout_ms: t.optional(t.integer(1)) }),
+  concurrency_key: t.optional(t.id()),
+  priority: t.optional(t.integer(Number.MIN_SAFE_INTEGER)),
+  host_node_id: t.optional(t.id()),
+  middleware_chain: t.optional(t.list(t.id(), 1_000)),
+  chain_index: t.optional(t.integer(0)),
+  affinity: t.optional(affinity),
 };
 export const DispatchFirstGenSchema = Type.Object({
   ...dispatchFields,
-  resource_refs: optional(resourceRefList({ worker_name: idString() })),
+  resource_refs: t.optional(resourceRefList({ worker_name: t.id() })),
 });
 export const DispatchV1Schema = Type.Object({
   ...dispatchFields,
-  resource_refs: optional(resourceRefList({ worker_id: idString() })),
+  resource_refs: t.optional(resourceRefList({ worker_id: t.id() })),
 });
 export const DispatchSchema = Type.Object({
   ...DispatchFirstGenSchema.properties,
-  fence: optional(integer(0, undefined, "Under which the attempt was granted; echo it in every message about the task.")),
-  attempt: optional(integer(1)),
+  fence: t.optional(t.integer(0, "Under which the attempt was granted; echo it in every message about the task.")),
+  attempt: t.optional(t.integer(1)),
 });
 export type DispatchPayload = Static<typeof DispatchSchema>;
 
 const chunkSchema = Type.Object({
-  channel: oneOf(["stdout", "stderr", "log", "llm", "metric", "custom"]),
-  index: optional(integer(0)),
-  mime_type: optional(nameString()),
-  text: optional(Type.String()),
-  data_base64: optional(Type.String()),
-  metadata: optional(openObject()),
+  channel: t.oneOf(["stdout", "stderr", "log", "llm", "metric", "custom"]),
+  index: t.optional(t.integer(0)),
+  mime_type: t.optional(t.name()),
+  text: t.optional(Type.String()),
+  data_base64: t.optional(Type.String()),
+  metadata: t.optional(t.openObject()),
 });
 export type OutputChunk = Static<typeof chunkSchema>;
 
 export const FeedbackFirstGenSchema = Type.Object({
-  run_id: idString(),
-  task_id: idString(),
-  stage: optional(Type.String({ minLength: 1, maxLength: limits.nameCharsMax })),
-  progress: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  message: optional(textString()),
-  chunks: optional(listOf(chunkSchema, limits.chunksMax)),
-  metrics: optional(mapOf(Type.Number())),
-  metadata: optional(openObject()),
+  run_id: t.id(),
+  task_id: t.id(),
+  stage: t.optional(Type.String({ minLength: 1, maxLength: limits.nameCharsMax })),
+  progress: t.optional(Type.Number({ minimum: 0, maximum: 1 })),
+  message: t.optional(t.text()),
+  chunks: t.optional(t.list(chunkSchema, limits.chunksMax)),
+  metrics: t.optional(t.map(Type.Number())),
+  metadata: t.optional(t.openObject()),
 });
-export const FeedbackSchema = Type.Object({ ...FeedbackFirstGenSchema.properties, fence: optional(integer(0)) });
+export const FeedbackSchema = Type.Object({ ...FeedbackFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
 export type FeedbackPayload = Static<typeof FeedbackSchema>;
 
 const artifactFields = {
-  type: nameString(),
-  size_bytes: optional(integer(0)),
-  inline: optional(Type.Boolean()),
-  expires_at: optional(instantString()),
-  metadata: optional(openObject()),
+  type: t.name(),
+  size_bytes: t.optional(t.integer(0)),
+  inline: t.optional(Type.Boolean()),
+  expires_at: t.optional(t.instant()),
+  metadata: t.optional(t.openObject()),
 };
-const artifactSchema = Type.Object({ resource_id: idString(), worker_name: idString(), ...artifactFields });
+const artifactSchema = Type.Object({ resource_id: t.id(), worker_name: t.id(), ...artifactFields });
 export type ResultArtifact = Static<typeof artifactSchema>;
 
 const resultFields = {
-  run_id: idString(),
-  task_id: idString(),
-  status: oneOf(["SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED"]),
-  result: openObject(),
-  duration_ms: optional(integer(0)),
-  metadata: optional(openObject()),
-  error: optional(Type.Object({ code: idString(), message: nonEmptyText(), remediation: optional(textString()) })),
+  run_id: t.id(),
+  task_id: t.id(),
+  status: t.oneOf(["SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED"]),
+  result: t.openObject(),
+  duration_ms: t.optional(t.integer(0)),
+  metadata: t.optional(t.openObject()),
+  error: t.optional(Type.Object({ code: t.id(), message: t.nonEmptyText(), remediation: t.optional(t.text()) })),
 };
-export const ResultFirstGenSchema = Type.Object({ ...resultFields, artifacts: optional(listOf(artifactSchema, 1_000)) });
+export const ResultFirstGenSchema = Type.Object({ ...resultFields, artifacts: t.optional(t.list(artifactSchema, 1_000)) });
 export const ResultV1Schema = Type.Object({
   ...resultFields,
-  artifacts: optional(listOf(Type.Object({ resource_id: idString(), worker_id: idString(), ...artifactFields }), 1_000)),
+  artifacts: t.optional(t.list(Type.Object({ resource_id: t.id(), worker_id: t.id(), ...artifactFields }), 1_000)),
 });
-export const ResultSchema = Type.Object({ ...ResultFirstGenSchema.properties, fence: optional(integer(0)) });
+export const ResultSchema = Type.Object({ ...ResultFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
 export type ResultPayload = Static<typeof ResultSchema>;
 
 export const ExecErrorFirstGenSchema = Type.Object({
-  code: idString(),
-  message: nonEmptyText(),
-  remediation: optional(textString()),
-  context: optional(Type.Object({ where: optional(nameString()), details: optional(openObject()) })),
+  code: t.id(),
+  message: t.nonEmptyText(),
+  remediation: t.optional(t.text()),
+  context: t.optional(Type.Object({ where: t.optional(t.name()), details: t.optional(t.openObject()) })),
 });
 export const ExecErrorSchema = Type.Object({
   ...ExecErrorFirstGenSchema.properties,
-  run_id: optional(idString()),
-  task_id: optional(idString()),
-  fence: optional(integer(0)),
+  run_id: t.optional(t.id()),
+  task_id: t.optional(t.id()),
+  fence: t.optional(t.integer(0)),
 });
 export type ExecErrorPayload = Static<typeof ExecErrorSchema>;
 
 export const NextRequestFirstGenSchema = Type.Object({
-  requestId: idString(),
-  runId: idString(),
-  nodeId: idString(),
-  middlewareId: idString(),
-  chainIndex: optional(integer(0)),
-  hostCtx: optional(openObject()),
-  middlewareCtx: optional(openObject()),
-  payload: optional(openObject()),
-  timeoutMs: optional(integer(1)),
+  requestId: t.id(),
+  runId: t.id(),
+  nodeId: t.id(),
+  middlewareId: t.id(),
+  chainIndex: t.optional(t.integer(0)),
+  hostCtx: t.optional(t.openObject()),
+  middlewareCtx: t.optional(t.openObject()),
+  payload: t.optional(t.openObject()),
+  timeoutMs: t.optional(t.integer(1)),
 });
 /** A node may run more than once in a run, so our frames say which attempt asks. */
 export const NextRequestSchema = Type.Object({
   ...NextRequestFirstGenSchema.properties,
-  task_id: optional(idString()),
-  fence: optional(integer(0)),
+  task_id: t.optional(t.id()),
+  fence: t.optional(t.integer(0)),
 });
 export type NextRequestPayload = Static<typeof NextRequestSchema>;
 
 export const NextResponseSchema = Type.Object({
-  requestId: idString(),
-  runId: idString(),
-  nodeId: idString(),
-  middlewareId: idString(),
-  result: optional(openObject()),
-  error: optional(openObject()),
-  trace: optional(openObject()),
+  requestId: t.id(),
+  runId: t.id(),
+  nodeId: t.id(),
+  middlewareId: t.id(),
+  result: t.optional(t.openObject()),
+  error: t.optional(t.openObject()),
+  trace: t.optional(t.openObject()),
 });
 export type NextResponsePayload = Static<typeof NextResponseSchema>;
 
 /** Only for workers that announce the feature `cancel`. */
 export const CancelSchema = Type.Object({
-  run_id: idString(),
-  task_id: idString(),
-  fence: optional(integer(0)),
-  reason: optional(textString()),
-  grace_ms: optional(integer(0)),
+  run_id: t.id(),
+  task_id: t.id(),
+  fence: t.optional(t.integer(0)),
+  reason: t.optional(t.text()),
+  grace_ms: t.optional(t.integer(0)),
 });
 export type CancelPayload = Static<typeof CancelSchema>;
 
 /** What a worker runs; sent right after accept if it was not part of register. */
-export const InventorySchema = Type.Object({ boot_id: optional(idString()), running: heldTaskList });
+export const InventorySchema = Type.Object({ boot_id: t.optional(t.id()), running: heldTaskList });
 export type InventoryPayload = Static<typeof InventorySchema>;
 
 /** A resource that a worker no longer has. */
 export const ResourceRemovedSchema = Type.Object({
-  items: Type.Array(Type.Object({ resource_id: idString(), reason: oneOf(["evicted", "expired", "released", "lost"]) }), {
+  items: Type.Array(Type.Object({ resource_id: t.id(), reason: t.oneOf(["evicted", "expired", "released", "lost"]) }), {
     minItems: 1,
     maxItems: limits.batchItemsMax,
   }),

@@ -2,54 +2,54 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../json/limits.ts";
-import { idString, listOf, nameString, oneOf, openObject, optional } from "../schema/field-types.ts";
+import * as t from "../schema/field-types.ts";
 
 export const PkgInstallFirstGenSchema = Type.Object({
-  name: idString(),
-  version: idString(),
-  url: optional(Type.String({ format: "uri", maxLength: 4_096 })),
-  sha256: optional(Type.String({ maxLength: 128 })),
+  name: t.id(),
+  version: t.id(),
+  url: t.optional(Type.String({ format: "uri", maxLength: 4_096 })),
+  sha256: t.optional(Type.String({ maxLength: 128 })),
 });
 /** A digest does not prove who made the archive, so ours may have a signature, and the id of the command. */
 export const PkgInstallSchema = Type.Object({
   ...PkgInstallFirstGenSchema.properties,
-  signature: optional(
-    Type.Object({ key_id: idString(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
+  signature: t.optional(
+    Type.Object({ key_id: t.id(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
   ),
-  command_id: optional(idString()),
+  command_id: t.optional(t.id()),
 });
 export type PkgInstallPayload = Static<typeof PkgInstallSchema>;
 
 export const PkgUninstallFirstGenSchema = Type.Object({
-  name: idString(),
-  version: optional(idString("Absent: every version.")),
+  name: t.id(),
+  version: t.optional(t.id("Absent: every version.")),
 });
-export const PkgUninstallSchema = Type.Object({ ...PkgUninstallFirstGenSchema.properties, command_id: optional(idString()) });
+export const PkgUninstallSchema = Type.Object({ ...PkgUninstallFirstGenSchema.properties, command_id: t.optional(t.id()) });
 export type PkgUninstallPayload = Static<typeof PkgUninstallSchema>;
 
 export const PkgEventFirstGenSchema = Type.Object({
-  name: idString(),
-  version: idString(),
-  status: oneOf(["installed", "failed"]),
-  log_url: optional(Type.String({ maxLength: 4_096 })),
-  details: optional(openObject()),
+  name: t.id(),
+  version: t.id(),
+  status: t.oneOf(["installed", "failed"]),
+  log_url: t.optional(Type.String({ maxLength: 4_096 })),
+  details: t.optional(t.openObject()),
 });
 export const PkgEventSchema = Type.Object({
   ...PkgEventFirstGenSchema.properties,
-  status: oneOf(["installed", "failed", "removed"]),
-  command_id: optional(idString()),
+  status: t.oneOf(["installed", "failed", "removed"]),
+  command_id: t.optional(t.id()),
 });
 export type PackageEventPayload = Static<typeof PkgEventSchema>;
 
 export const PkgCatalogSchema = Type.Object({
-  packages: listOf(
+  packages: t.list(
     Type.Object({
-      name: idString(),
-      version: idString(),
-      status: oneOf(["installed", "missing", "failed"]),
-      manifest: openObject(),
-      source: optional(nameString()),
-      metadata: optional(openObject()),
+      name: t.id(),
+      version: t.id(),
+      status: t.oneOf(["installed", "missing", "failed"]),
+      manifest: t.openObject(),
+      source: t.optional(t.name()),
+      metadata: t.optional(t.openObject()),
     }),
     limits.packagesMax,
   ),

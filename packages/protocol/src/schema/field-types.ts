@@ -1,11 +1,11 @@
-// Field types that all schemas share: ids, names, whole numbers, instants, maps, open objects.
+// Field types that all schemas share: ids, names, whole numbers, instants, maps, open objects. Schemas import them as `t`.
 
 import Type, { type Static, type TSchema, type TUnsafe } from "typebox";
 import type { JsonObject, JsonValue } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
 
 /** An identifier. It ends up in columns, keys and log lines, so its length is bounded and it has no control characters. */
-export const idString = (description?: string) =>
+export const id = (description?: string) =>
   Type.String({
     minLength: 1,
     maxLength: limits.idCharsMax,
@@ -14,11 +14,11 @@ export const idString = (description?: string) =>
   });
 
 /** A short label; may be empty. */
-export const nameString = (description?: string) =>
+export const name = (description?: string) =>
   Type.String({ maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$", ...(description && { description }) });
 
 /** Free text. */
-export const textString = (description?: string) =>
+export const text = (description?: string) =>
   Type.String({ maxLength: limits.textCharsMax, ...(description && { description }) });
 
 /** Free text that must not be empty. */
@@ -26,11 +26,13 @@ export const nonEmptyText = (description?: string) =>
   Type.String({ minLength: 1, maxLength: limits.textCharsMax, ...(description && { description }) });
 
 /** A whole number; never beyond 2^53 - 1, where a double would round it. */
-export const integer = (minimum: number, maximum: number = Number.MAX_SAFE_INTEGER, description?: string) =>
+export const integer = (minimum: number, description?: string) => between(minimum, Number.MAX_SAFE_INTEGER, description);
+
+export const between = (minimum: number, maximum: number, description?: string) =>
   Type.Integer({ minimum, maximum, ...(description && { description }) });
 
 /** An instant with its zone. The pattern rejects the calendar suffixes that the format alone accepts. */
-export const instantString = (description?: string) =>
+export const instant = (description?: string) =>
   Type.String({
     format: "date-time",
     maxLength: 64,
@@ -38,9 +40,9 @@ export const instantString = (description?: string) =>
     ...(description && { description }),
   });
 
-export const uuidString = (description?: string) => Type.String({ format: "uuid", ...(description && { description }) });
+export const uuid = (description?: string) => Type.String({ format: "uuid", ...(description && { description }) });
 
-export const listOf = <S extends TSchema>(items: S, maxItems: number = limits.json.frame.itemsMax) =>
+export const list = <S extends TSchema>(items: S, maxItems: number = limits.json.frame.itemsMax) =>
   Type.Array(items, { maxItems });
 
 /** One of a fixed list of strings. */
@@ -48,7 +50,7 @@ export const oneOf = <const W extends readonly string[]>(values: W, description?
   Type.Unsafe<W[number]>({ type: "string", enum: [...values], ...(description && { description }) });
 
 /** An object whose keys are data. Written with additionalProperties because a pattern such as `.*` would skip keys with line ends. */
-export const mapOf = <S extends TSchema>(values: S): TUnsafe<Record<string, Static<S>>> =>
+export const map = <S extends TSchema>(values: S): TUnsafe<Record<string, Static<S>>> =>
   Type.Unsafe<Record<string, Static<S>>>({ type: "object", additionalProperties: values });
 
 /** An object that is passed through unread. */

@@ -4,18 +4,18 @@ import { readManifest } from "../definitions/manifest.ts";
 import { Fault } from "../faults/fault.ts";
 import { readEnvelope } from "../frames/envelope.ts";
 import { readPayload } from "../frames/frame-definitions.ts";
-import { idString, integer, listOf, mapOf, oneOf, openObject, optional } from "./field-types.ts";
+import * as t from "./field-types.ts";
 import { createSchemaReader } from "./schema-reader.ts";
 
 const Sample = Type.Object({
-  key: idString(),
-  count: optional(integer(0, 9)),
-  kind: optional(oneOf(["a", "b"])),
-  inner: optional(Type.Object({ flag: Type.Boolean(), note: optional(Type.String()) })),
-  many: optional(listOf(Type.Object({ n: integer(0) }), 3)),
-  free: optional(openObject()),
-  named: optional(mapOf(Type.Object({ n: integer(0) }))),
-  either: optional(Type.Union([integer(0), Type.Object({ n: integer(0) })])),
+  key: t.id(),
+  count: t.optional(t.between(0, 9)),
+  kind: t.optional(t.oneOf(["a", "b"])),
+  inner: t.optional(Type.Object({ flag: Type.Boolean(), note: t.optional(Type.String()) })),
+  many: t.optional(t.list(Type.Object({ n: t.integer(0) }), 3)),
+  free: t.optional(t.openObject()),
+  named: t.optional(t.map(Type.Object({ n: t.integer(0) }))),
+  either: t.optional(Type.Union([t.integer(0), Type.Object({ n: t.integer(0) })])),
 });
 const tolerant = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
 const strict = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "refuse" });

@@ -2,16 +2,16 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
-import { integer, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { createSchemaReader, type SchemaReaderOptions } from "../../schema/schema-reader.ts";
 
-export const asOfPosition = () => integer(0, undefined, "Position of the tenant's log at which this is true.");
+export const asOfPosition = () => t.integer(0, "Position of the tenant's log at which this is true.");
 
 const pageFields = <S extends TSchema>(items: S) => ({
   items: Type.Array(items),
   nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end." }),
 });
-export const pageOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: optional(asOfPosition()) });
+export const pageOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: t.optional(asOfPosition()) });
 /** A page that always states its log position. */
 export const pageAsOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: asOfPosition() });
 

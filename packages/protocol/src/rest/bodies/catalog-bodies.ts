@@ -3,59 +3,59 @@
 import Type, { type Static } from "typebox";
 import { ManifestSchema } from "../../definitions/manifest.ts";
 import { nodeRoles, nodeStatuses } from "../../definitions/node-ui.ts";
-import { anyJson, idString, listOf, nameString, oneOf, optional, textString } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
 export const PackageSummarySchema = Type.Object({
-  name: idString(),
-  versions: Type.Array(idString(), { description: "Newest first." }),
-  description: optional(textString()),
-  latestVersion: optional(idString()),
-  defaultVersion: optional(idString("The newest that is no pre-release.")),
+  name: t.id(),
+  versions: Type.Array(t.id(), { description: "Newest first." }),
+  description: t.optional(t.text()),
+  latestVersion: t.optional(t.id()),
+  defaultVersion: t.optional(t.id("The newest that is no pre-release.")),
 });
 export type PackageSummary = Static<typeof PackageSummarySchema>;
 export const PackageListSchema = pageAsOf(PackageSummarySchema);
 
 export const PackageDetailSchema = Type.Object({
-  name: idString(),
-  version: idString(),
+  name: t.id(),
+  version: t.id(),
   manifest: ManifestSchema,
-  availableVersions: optional(listOf(idString())),
+  availableVersions: t.optional(t.list(t.id())),
   asOf: asOfPosition(),
 });
 export type PackageDetail = Static<typeof PackageDetailSchema>;
 
 /** A port with the type that its binding leads to in the node's schema. */
 export const CatalogPortSchema = Type.Object({
-  key: idString(),
-  label: nameString(),
+  key: t.id(),
+  label: t.name(),
   path: Type.String({ description: "The binding's path." }),
   type: Type.String({ description: "JSON type, several joined by |, or any." }),
-  isRequired: optional(Type.Boolean()),
-  default: optional(anyJson()),
+  isRequired: t.optional(Type.Boolean()),
+  default: t.optional(t.anyJson()),
 });
 export type CatalogPort = Static<typeof CatalogPortSchema>;
 
 export const CatalogNodeSchema = Type.Object({
-  type: idString(),
-  label: nameString(),
-  packageName: idString(),
-  versions: listOf(
+  type: t.id(),
+  label: t.name(),
+  packageName: t.id(),
+  versions: t.list(
     Type.Object({
-      version: idString(),
-      status: optional(oneOf(nodeStatuses)),
-      template: optional(ManifestSchema.properties.nodes.items),
-      inputs: optional(listOf(CatalogPortSchema)),
-      outputs: optional(listOf(CatalogPortSchema)),
+      version: t.id(),
+      status: t.optional(t.oneOf(nodeStatuses)),
+      template: t.optional(ManifestSchema.properties.nodes.items),
+      inputs: t.optional(t.list(CatalogPortSchema)),
+      outputs: t.optional(t.list(CatalogPortSchema)),
     }),
   ),
-  description: optional(textString()),
-  role: optional(oneOf(nodeRoles)),
-  category: optional(nameString()),
-  tags: optional(listOf(nameString())),
-  status: optional(oneOf(nodeStatuses)),
-  defaultVersion: optional(idString()),
-  latestVersion: optional(idString()),
+  description: t.optional(t.text()),
+  role: t.optional(t.oneOf(nodeRoles)),
+  category: t.optional(t.name()),
+  tags: t.optional(t.list(t.name())),
+  status: t.optional(t.oneOf(nodeStatuses)),
+  defaultVersion: t.optional(t.id()),
+  latestVersion: t.optional(t.id()),
 });
 export type CatalogNode = Static<typeof CatalogNodeSchema>;
 export const CatalogNodeListSchema = pageAsOf(CatalogNodeSchema);

@@ -1,7 +1,7 @@
 // REST bodies about resources: stored files, uploads in parts, and which package may use which file.
 
 import Type, { type Static } from "typebox";
-import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 const MiB = 1024 * 1024;
@@ -17,26 +17,26 @@ export const resourceLimits = {
 } as const;
 
 const visibility = () =>
-  oneOf(["private", "public", "owner"], "public: whoever may read in the tenant; else the owner and admins.");
-const provider = () => oneOf(["local", "db"], "local: a folder of the scheduler; db: the store, for small files.");
+  t.oneOf(["private", "public", "owner"], "public: whoever may read in the tenant; else the owner and admins.");
+const provider = () => t.oneOf(["local", "db"], "local: a folder of the scheduler; db: the store, for small files.");
 const sha256 = () => Type.String({ pattern: "^[A-Fa-f0-9]{64}$" });
 const filename = () => Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const mimeType = () => Type.String({ maxLength: 255, pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$" });
 
 const resourceFields = {
-  resourceId: idString(),
-  provider: nameString(),
-  type: nameString(),
-  filename: nameString(),
-  sizeBytes: integer(0),
-  createdAt: instantString(),
-  ownerId: optional(idString()),
-  visibility: optional(visibility()),
-  mimeType: optional(nameString()),
-  sha256: optional(nameString()),
-  expiresAt: optional(instantString()),
-  metadata: optional(openObject()),
-  downloadUrl: optional(Type.String()),
+  resourceId: t.id(),
+  provider: t.name(),
+  type: t.name(),
+  filename: t.name(),
+  sizeBytes: t.integer(0),
+  createdAt: t.instant(),
+  ownerId: t.optional(t.id()),
+  visibility: t.optional(visibility()),
+  mimeType: t.optional(t.name()),
+  sha256: t.optional(t.name()),
+  expiresAt: t.optional(t.instant()),
+  metadata: t.optional(t.openObject()),
+  downloadUrl: t.optional(Type.String()),
 };
 export const ResourceSchema = Type.Object(resourceFields);
 export type Resource = Static<typeof ResourceSchema>;
@@ -45,72 +45,72 @@ export const ResourceListSchema = pageAsOf(ResourceSchema);
 
 export const ResourceUploadInitRequestSchema = Type.Object({
   filename: filename(),
-  sizeBytes: integer(1),
-  mimeType: optional(mimeType()),
-  sha256: optional(sha256()),
-  metadata: optional(openObject()),
-  provider: optional(provider()),
-  visibility: optional(visibility()),
-  chunkSize: optional(integer(1, resourceLimits.chunkBytesMax)),
+  sizeBytes: t.integer(1),
+  mimeType: t.optional(mimeType()),
+  sha256: t.optional(sha256()),
+  metadata: t.optional(t.openObject()),
+  provider: t.optional(provider()),
+  visibility: t.optional(visibility()),
+  chunkSize: t.optional(t.between(1, resourceLimits.chunkBytesMax)),
 });
 export type ResourceUploadInit = Static<typeof ResourceUploadInitRequestSchema>;
 /** The fields of an upload form besides the file. */
 const ResourceFormSchema = Type.Object({
-  provider: optional(provider()),
-  visibility: optional(visibility()),
-  sha256: optional(sha256()),
-  mimeType: optional(mimeType()),
-  filename: optional(filename()),
+  provider: t.optional(provider()),
+  visibility: t.optional(visibility()),
+  sha256: t.optional(sha256()),
+  mimeType: t.optional(mimeType()),
+  filename: t.optional(filename()),
 });
 
 const uploadSessionFields = {
-  uploadId: idString(),
-  filename: nameString(),
-  sizeBytes: integer(1),
-  chunkSize: integer(1),
-  uploadedBytes: integer(0),
-  nextPart: integer(0, undefined, "The lowest part that is missing; totalParts when none is."),
-  totalParts: integer(0),
-  status: oneOf(["pending", "completed", "aborted"]),
-  createdAt: instantString(),
-  updatedAt: instantString(),
-  completedParts: optional(listOf(integer(0))),
-  provider: optional(nameString()),
-  mimeType: optional(nameString()),
-  sha256: optional(nameString()),
-  resourceId: optional(idString()),
-  metadata: optional(openObject()),
+  uploadId: t.id(),
+  filename: t.name(),
+  sizeBytes: t.integer(1),
+  chunkSize: t.integer(1),
+  uploadedBytes: t.integer(0),
+  nextPart: t.integer(0, "The lowest part that is missing; totalParts when none is."),
+  totalParts: t.integer(0),
+  status: t.oneOf(["pending", "completed", "aborted"]),
+  createdAt: t.instant(),
+  updatedAt: t.instant(),
+  completedParts: t.optional(t.list(t.integer(0))),
+  provider: t.optional(t.name()),
+  mimeType: t.optional(t.name()),
+  sha256: t.optional(t.name()),
+  resourceId: t.optional(t.id()),
+  metadata: t.optional(t.openObject()),
 };
 export const ResourceUploadSessionSchema = Type.Object(uploadSessionFields);
 export type ResourceUploadSession = Static<typeof ResourceUploadSessionSchema>;
 export const ResourceUploadDetailSchema = Type.Object({ ...uploadSessionFields, asOf: asOfPosition() });
 export const ResourceUploadPartSchema = Type.Object({
-  uploadId: idString(),
-  partNumber: integer(0),
-  uploadedBytes: integer(0),
-  nextPart: integer(0),
-  status: oneOf(["pending", "completed"], "completed: every part is there."),
-  receivedBytes: optional(integer(0)),
+  uploadId: t.id(),
+  partNumber: t.integer(0),
+  uploadedBytes: t.integer(0),
+  nextPart: t.integer(0),
+  status: t.oneOf(["pending", "completed"], "completed: every part is there."),
+  receivedBytes: t.optional(t.integer(0)),
 });
 
 const grantRequestFields = {
-  resourceId: idString(),
-  packageName: idString(),
-  resourceKey: idString(),
-  scope: oneOf(["workflow", "global"]),
-  packageVersion: optional(idString()),
-  workflowId: optional(idString("Needed with scope workflow, not taken with global.")),
-  metadata: optional(openObject()),
+  resourceId: t.id(),
+  packageName: t.id(),
+  resourceKey: t.id(),
+  scope: t.oneOf(["workflow", "global"]),
+  packageVersion: t.optional(t.id()),
+  workflowId: t.optional(t.id("Needed with scope workflow, not taken with global.")),
+  metadata: t.optional(t.openObject()),
 };
-const actions = () => Type.Array(oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
-export const ResourceGrantCreateRequestSchema = Type.Object({ ...grantRequestFields, actions: optional(actions()) });
+const actions = () => Type.Array(t.oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
+export const ResourceGrantCreateRequestSchema = Type.Object({ ...grantRequestFields, actions: t.optional(actions()) });
 export type ResourceGrantCreateRequest = Static<typeof ResourceGrantCreateRequestSchema>;
 const grantFields = {
   ...grantRequestFields,
-  grantId: idString(),
+  grantId: t.id(),
   actions: actions(),
-  createdAt: instantString(),
-  createdBy: optional(idString()),
+  createdAt: t.instant(),
+  createdBy: t.optional(t.id()),
 };
 export const ResourceGrantSchema = Type.Object(grantFields);
 export type ResourceGrant = Static<typeof ResourceGrantSchema>;

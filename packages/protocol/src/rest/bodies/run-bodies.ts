@@ -4,53 +4,41 @@ import Type, { type Static } from "typebox";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "../../definitions/workflow.ts";
 import { Fault, fault } from "../../faults/fault.ts";
 import { type FaultCode, faultCodes } from "../../faults/fault-codes.ts";
-import {
-  allowUnknownFlag,
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 /** The one error body. `error` is a fault code. */
 export const ErrorSchema = Type.Object({
   error: Type.Unsafe<FaultCode>({ type: "string", enum: Object.keys(faultCodes) }),
-  message: textString(),
-  requestId: optional(idString()),
-  details: optional(openObject()),
+  message: t.text(),
+  requestId: t.optional(t.id()),
+  details: t.optional(t.openObject()),
 });
 export type ErrorBody = Static<typeof ErrorSchema>;
 
-export const RunStatusSchema = oneOf(["queued", "running", "succeeded", "failed", "cancelled"]);
+export const RunStatusSchema = t.oneOf(["queued", "running", "succeeded", "failed", "cancelled"]);
 export type RunStatus = Static<typeof RunStatusSchema>;
 /** A node may also be skipped. */
-export const NodeStatusSchema = oneOf(["queued", "running", "succeeded", "failed", "cancelled", "skipped"]);
+export const NodeStatusSchema = t.oneOf(["queued", "running", "succeeded", "failed", "cancelled", "skipped"]);
 export type NodeStatus = Static<typeof NodeStatusSchema>;
 
 const runStartFields = {
-  clientId: idString("Session of the caller's event stream."),
-  priority: optional(Type.Integer({ minimum: 0, maximum: 9, description: "Lower is sooner; nodes may override it." })),
-  timeoutMs: optional(integer(1)),
-  labels: optional(mapOf(nameString())),
-  pins: optional(mapOf(openObject("By node id: results to use for the node instead of running it."))),
-  from: optional(idString("Run this node and what follows it; what comes before must be pinned or reused.")),
-  to: optional(idString("Run this node and what it needs, nothing else.")),
-  reuse: optional(idString("Run whose results are reused for nodes that do not run again.")),
-  dryRun: optional(Type.Boolean({ description: "Return the plan without starting anything." })),
-  allowUnknown: optional(allowUnknownFlag()),
+  clientId: t.id("Session of the caller's event stream."),
+  priority: t.optional(Type.Integer({ minimum: 0, maximum: 9, description: "Lower is sooner; nodes may override it." })),
+  timeoutMs: t.optional(t.integer(1)),
+  labels: t.optional(t.map(t.name())),
+  pins: t.optional(t.map(t.openObject("By node id: results to use for the node instead of running it."))),
+  from: t.optional(t.id("Run this node and what follows it; what comes before must be pinned or reused.")),
+  to: t.optional(t.id("Run this node and what it needs, nothing else.")),
+  reuse: t.optional(t.id("Run whose results are reused for nodes that do not run again.")),
+  dryRun: t.optional(Type.Boolean({ description: "Return the plan without starting anything." })),
+  allowUnknown: t.optional(t.allowUnknownFlag()),
 };
 export const RunStartRequestSchema = Type.Object({
-  workflow: optional(WorkflowSchema),
-  workflowId: optional(idString("A stored workflow, where no definition is sent.")),
-  version: optional(
-    Type.Union([integer(1), oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
+  workflow: t.optional(WorkflowSchema),
+  workflowId: t.optional(t.id("A stored workflow, where no definition is sent.")),
+  version: t.optional(
+    Type.Union([t.integer(1), t.oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
   ),
   ...runStartFields,
 });
@@ -59,122 +47,118 @@ export type RunStartRequest = Static<typeof RunStartRequestSchema>;
 /** What a start would do. */
 export const RunPlanSchema = Type.Object({
   dryRun: Type.Literal(true),
-  definitionHash: optional(idString()),
-  nodes: listOf(
+  definitionHash: t.optional(t.id()),
+  nodes: t.list(
     Type.Object({
-      nodeId: idString(),
-      label: nameString(),
-      action: oneOf(["run", "pin", "reuse", "excluded"]),
-      workers: optional(
-        integer(0, undefined, "Workers that could take it now; absent for what the scheduler carries out itself."),
-      ),
+      nodeId: t.id(),
+      label: t.name(),
+      action: t.oneOf(["run", "pin", "reuse", "excluded"]),
+      workers: t.optional(t.integer(0, "Workers that could take it now; absent for what the scheduler carries out itself.")),
     }),
   ),
-  problems: listOf(
+  problems: t.list(
     Type.Object({
-      path: textString(),
-      code: idString(),
-      message: textString(),
-      node: optional(idString()),
-      severity: optional(oneOf(["error", "warning"])),
+      path: t.text(),
+      code: t.id(),
+      message: t.text(),
+      node: t.optional(t.id()),
+      severity: t.optional(t.oneOf(["error", "warning"])),
     }),
   ),
 });
 export type RunPlan = Static<typeof RunPlanSchema>;
 
 export const RunRefSchema = Type.Object({
-  runId: idString(),
+  runId: t.id(),
   status: RunStatusSchema,
-  definitionHash: idString(),
-  clientId: idString(),
-  createdAt: instantString(),
+  definitionHash: t.id(),
+  clientId: t.id(),
+  createdAt: t.instant(),
 });
 export type RunRef = Static<typeof RunRefSchema>;
 
 export const RunArtifactSchema = Type.Object({
-  resourceId: idString(),
-  nodeId: optional(idString()),
-  workerName: idString(),
-  type: nameString(),
-  sizeBytes: optional(integer(0)),
-  inline: optional(Type.Boolean()),
-  expiresAt: optional(instantString()),
-  metadata: optional(openObject()),
-  status: optional(oneOf(["ready", "expired", "removed"], "Whether it is still available.")),
-  removed: optional(nameString("Why it is gone: evicted, expired, released or lost.")),
+  resourceId: t.id(),
+  nodeId: t.optional(t.id()),
+  workerName: t.id(),
+  type: t.name(),
+  sizeBytes: t.optional(t.integer(0)),
+  inline: t.optional(Type.Boolean()),
+  expiresAt: t.optional(t.instant()),
+  metadata: t.optional(t.openObject()),
+  status: t.optional(t.oneOf(["ready", "expired", "removed"], "Whether it is still available.")),
+  removed: t.optional(t.name("Why it is gone: evicted, expired, released or lost.")),
 });
 export type RunArtifact = Static<typeof RunArtifactSchema>;
 
 export const RunNodeStatusSchema = Type.Object({
-  nodeId: idString(),
-  taskId: idString(),
+  nodeId: t.id(),
+  taskId: t.id(),
   status: NodeStatusSchema,
-  workerName: optional(nameString()),
-  startedAt: optional(instantString()),
-  finishedAt: optional(instantString()),
-  seq: optional(
-    integer(
-      0,
-      undefined,
-      "Of its dispatch, as revision of its results: it grows, and is not counted from 1. Absent while it has none.",
-    ),
+  workerName: t.optional(t.name()),
+  startedAt: t.optional(t.instant()),
+  finishedAt: t.optional(t.instant()),
+  seq: t.optional(
+    t.integer(0, "Of its dispatch, as revision of its results: it grows, and is not counted from 1. Absent while it has none."),
   ),
-  pendingAck: optional(Type.Boolean({ description: "A dispatch was sent and the worker has not acknowledged it." })),
-  dispatchId: optional(idString("Envelope id of the last dispatch.")),
-  ackDeadline: optional(instantString()),
-  attempt: optional(integer(0)),
-  fence: optional(integer(0)),
-  resourceRefs: optional(listOf(openObject())),
-  affinity: optional(openObject()),
-  artifacts: optional(listOf(RunArtifactSchema)),
-  result: optional(openObject()),
-  metadata: optional(openObject()),
-  metrics: optional(mapOf(Type.Number())),
-  state: optional(WorkflowNodeStateSchema),
-  error: optional(ResultErrorSchema),
-  label: optional(nameString()),
-  middlewares: optional(listOf(idString("On a host: the ids of its chain, outermost first."))),
-  host_node_id: optional(Type.Union([idString(), Type.Null()], { description: "On a middleware: its host. Null on the host." })),
-  chain_index: optional(Type.Union([integer(0), Type.Null()], { description: "On a middleware: its place. Null on the host." })),
-  call: optional(integer(1, undefined, "Which call through the chain, where a node is called more than once.")),
-  frame: optional(
+  pendingAck: t.optional(Type.Boolean({ description: "A dispatch was sent and the worker has not acknowledged it." })),
+  dispatchId: t.optional(t.id("Envelope id of the last dispatch.")),
+  ackDeadline: t.optional(t.instant()),
+  attempt: t.optional(t.integer(0)),
+  fence: t.optional(t.integer(0)),
+  resourceRefs: t.optional(t.list(t.openObject())),
+  affinity: t.optional(t.openObject()),
+  artifacts: t.optional(t.list(RunArtifactSchema)),
+  result: t.optional(t.openObject()),
+  metadata: t.optional(t.openObject()),
+  metrics: t.optional(t.map(Type.Number())),
+  state: t.optional(WorkflowNodeStateSchema),
+  error: t.optional(ResultErrorSchema),
+  label: t.optional(t.name()),
+  middlewares: t.optional(t.list(t.id("On a host: the ids of its chain, outermost first."))),
+  host_node_id: t.optional(Type.Union([t.id(), Type.Null()], { description: "On a middleware: its host. Null on the host." })),
+  chain_index: t.optional(
+    Type.Union([t.integer(0), Type.Null()], { description: "On a middleware: its place. Null on the host." }),
+  ),
+  call: t.optional(t.integer(1, "Which call through the chain, where a node is called more than once.")),
+  frame: t.optional(
     Type.Object({
-      container: idString("Node id of the container."),
-      index: integer(0, undefined, "Which iteration."),
-      number: optional(integer(0, undefined, "Of the frame; an iteration that was tried again has several.")),
-      isFrame: optional(Type.Boolean({ description: "This entry is the iteration itself, not a node in it." })),
+      container: t.id("Node id of the container."),
+      index: t.integer(0, "Which iteration."),
+      number: t.optional(t.integer(0, "Of the frame; an iteration that was tried again has several.")),
+      isFrame: t.optional(Type.Boolean({ description: "This entry is the iteration itself, not a node in it." })),
     }),
   ),
-  why: optional(textString("Why it was not run: pin, reuse, excluded, or an operator's reason.")),
+  why: t.optional(t.text("Why it was not run: pin, reuse, excluded, or an operator's reason.")),
 });
 export type RunNodeStatus = Static<typeof RunNodeStatusSchema>;
 
 export const RunSchema = Type.Object({
-  runId: idString(),
+  runId: t.id(),
   status: RunStatusSchema,
-  definitionHash: idString("Of what runs: the workflow with what its packages' manifests add."),
-  clientId: idString(),
-  createdAt: optional(instantString()),
-  startedAt: optional(instantString()),
-  finishedAt: optional(instantString()),
-  priority: optional(integer(0, 9)),
-  error: optional(ResultErrorSchema),
-  artifacts: optional(listOf(RunArtifactSchema)),
-  nodes: optional(listOf(RunNodeStatusSchema)),
-  nodesNextCursor: optional(
+  definitionHash: t.id("Of what runs: the workflow with what its packages' manifests add."),
+  clientId: t.id(),
+  createdAt: t.optional(t.instant()),
+  startedAt: t.optional(t.instant()),
+  finishedAt: t.optional(t.instant()),
+  priority: t.optional(t.between(0, 9)),
+  error: t.optional(ResultErrorSchema),
+  artifacts: t.optional(t.list(RunArtifactSchema)),
+  nodes: t.optional(t.list(RunNodeStatusSchema)),
+  nodesNextCursor: t.optional(
     Type.Union([Type.String(), Type.Null()], { description: "More nodes: GET …/nodes with this cursor." }),
   ),
-  name: optional(nameString("Of the workflow.")),
-  workflowId: optional(idString()),
-  version: optional(Type.Union([integer(1), Type.Literal("draft")])),
-  versionHash: optional(idString("Of the version as it was published.")),
-  labels: optional(mapOf(nameString())),
-  startedBy: optional(nameString()),
-  repeatOf: optional(idString("The run that this one retries, replays or takes results from.")),
-  artifactsNextCursor: optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
-  openTasks: optional(integer(0, undefined, "Tasks that have not ended.")),
-  at: optional(integer(0, undefined, "The requested position; the run is as of then.")),
-  asOf: optional(asOfPosition()),
+  name: t.optional(t.name("Of the workflow.")),
+  workflowId: t.optional(t.id()),
+  version: t.optional(Type.Union([t.integer(1), Type.Literal("draft")])),
+  versionHash: t.optional(t.id("Of the version as it was published.")),
+  labels: t.optional(t.map(t.name())),
+  startedBy: t.optional(t.name()),
+  repeatOf: t.optional(t.id("The run that this one retries, replays or takes results from.")),
+  artifactsNextCursor: t.optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
+  openTasks: t.optional(t.integer(0, "Tasks that have not ended.")),
+  at: t.optional(t.integer(0, "The requested position; the run is as of then.")),
+  asOf: t.optional(asOfPosition()),
 });
 export type Run = Static<typeof RunSchema>;
 
@@ -183,20 +167,22 @@ export type RunList = Static<typeof RunListSchema>;
 
 /** One fact of a run, as the log keeps it. */
 export const RunEventSchema = Type.Object({
-  position: integer(0, undefined, "Place in the tenant's log."),
-  type: idString(),
-  at: instantString(),
-  runId: idString(),
-  data: openObject(),
+  position: t.integer(0, "Place in the tenant's log."),
+  type: t.id(),
+  at: t.instant(),
+  runId: t.id(),
+  data: t.openObject(),
 });
 export type RunEvent = Static<typeof RunEventSchema>;
 export const RunEventListSchema = pageOf(RunEventSchema);
 export type RunEventList = Static<typeof RunEventListSchema>;
 
-export const HealthSchema = Type.Object({ ok: Type.Boolean(), checks: optional(mapOf(Type.Boolean())) });
+export const HealthSchema = Type.Object({ ok: Type.Boolean(), checks: t.optional(t.map(Type.Boolean())) });
 export type Health = Static<typeof HealthSchema>;
 
-const readRunStartBody = createBodyReader(Type.Object({ ...RunStartRequestSchema.properties, workflow: optional(openObject()) }));
+const readRunStartBody = createBodyReader(
+  Type.Object({ ...RunStartRequestSchema.properties, workflow: t.optional(t.openObject()) }),
+);
 /** The body of POST /api/v1/runs. Its workflow is read apart, so that a wrong one has a code of its own. */
 export function readRunStartRequest(value: unknown): RunStartRequest | Fault {
   const body = readRunStartBody(value);

@@ -3,7 +3,7 @@
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
-import { idString, instantString, integer, listOf, mapOf, oneOf, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The lists that a view can be of. */
@@ -22,32 +22,32 @@ const singleLine = (minLength: number, maxLength: number) =>
   Type.String({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const viewName = () => singleLine(1, limits.nameCharsMax);
 const viewQuery = () =>
-  Type.Union([singleLine(0, viewLimits.queryBytesMax), mapOf(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
+  Type.Union([singleLine(0, viewLimits.queryBytesMax), t.map(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
     description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
   });
-const viewColumns = () => listOf(viewName(), viewLimits.columnsMax);
+const viewColumns = () => t.list(viewName(), viewLimits.columnsMax);
 const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";
 
 export const ViewRequestSchema = Type.Object({
   name: viewName(),
-  page: oneOf(viewPages),
+  page: t.oneOf(viewPages),
   query: viewQuery(),
-  columns: optional(viewColumns()),
-  shared: optional(Type.Boolean({ description: `${sharedDescription} False where it is left out.` })),
+  columns: t.optional(viewColumns()),
+  shared: t.optional(Type.Boolean({ description: `${sharedDescription} False where it is left out.` })),
 });
 export type ViewRequest = Static<typeof ViewRequestSchema>;
 
 const viewFields = {
-  viewId: idString(),
+  viewId: t.id(),
   name: viewName(),
-  page: oneOf(viewPages),
+  page: t.oneOf(viewPages),
   query: viewQuery(),
-  columns: optional(viewColumns()),
+  columns: t.optional(viewColumns()),
   shared: Type.Boolean({ description: sharedDescription }),
-  ownerId: idString("A user's id or a token's name."),
-  revision: integer(1, undefined, "Raised by every change, and its ETag."),
-  createdAt: instantString(),
-  updatedAt: instantString(),
+  ownerId: t.id("A user's id or a token's name."),
+  revision: t.integer(1, "Raised by every change, and its ETag."),
+  createdAt: t.instant(),
+  updatedAt: t.instant(),
 };
 export const SavedViewSchema = Type.Object(viewFields);
 export type SavedView = Static<typeof SavedViewSchema>;

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../../json/limits.ts";
-import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The roles of users; each is a set of permissions. */
@@ -11,7 +11,7 @@ export type UserRole = (typeof userRoles)[number];
 
 export const passwordLimits = { charsMin: 12, charsMax: 1_024 } as const;
 
-const RoleSchema = oneOf(userRoles);
+const RoleSchema = t.oneOf(userRoles);
 /** Letters, digits and a few signs, compared without regard to case: two users must not look alike. */
 const username = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
 const displayName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
@@ -23,10 +23,10 @@ const newPassword = () =>
   });
 
 const userFields = {
-  userId: idString(),
-  username: nameString(),
-  displayName: nameString(),
-  roles: listOf(RoleSchema, userRoles.length),
+  userId: t.id(),
+  username: t.name(),
+  displayName: t.name(),
+  roles: t.list(RoleSchema, userRoles.length),
   isActive: Type.Boolean({ description: "An inactive user cannot sign in, and existing tokens stop working." }),
 };
 export const UserSummarySchema = Type.Object(userFields);
@@ -37,8 +37,8 @@ export const UserListSchema = pageAsOf(UserSummarySchema);
 export const UserCreateRequestSchema = Type.Object({
   username: username(),
   password: newPassword(),
-  displayName: optional(displayName()),
-  roles: optional(listOf(RoleSchema, userRoles.length)),
+  displayName: t.optional(displayName()),
+  roles: t.optional(t.list(RoleSchema, userRoles.length)),
 });
 export const UserChangeRequestSchema = Type.Object({ displayName: displayName() });
 export const UserPasswordRequestSchema = Type.Object({ password: newPassword() });
@@ -50,25 +50,25 @@ export const UserRoleRequestSchema = Type.Object({ role: RoleSchema });
 export const UserStatusRequestSchema = Type.Object({ isActive: Type.Boolean() });
 
 export const AuthLoginRequestSchema = Type.Object({
-  username: nameString(),
+  username: t.name(),
   password: Type.String({ maxLength: passwordLimits.charsMax }),
-  tenant: optional(idString("The tenant that the user belongs to; default where it is left out.")),
+  tenant: t.optional(t.id("The tenant that the user belongs to; default where it is left out.")),
 });
 export const AuthLoginResponseSchema = Type.Object({
   accessToken: Type.String(),
   tokenType: Type.Literal("Bearer"),
-  expiresIn: integer(0, undefined, "Seconds."),
+  expiresIn: t.integer(0, "Seconds."),
   user: UserSummarySchema,
 });
 
 export const AuditEventSchema = Type.Object({
-  eventId: idString(),
-  createdAt: instantString(),
-  action: nameString("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
-  targetType: nameString(),
-  actorId: optional(idString("A user's id or a token's name; absent where the scheduler acted by itself.")),
-  targetId: optional(idString()),
-  metadata: optional(openObject("The outcome's code, the request id as corr, and what else belongs to the action.")),
+  eventId: t.id(),
+  createdAt: t.instant(),
+  action: t.name("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
+  targetType: t.name(),
+  actorId: t.optional(t.id("A user's id or a token's name; absent where the scheduler acted by itself.")),
+  targetId: t.optional(t.id()),
+  metadata: t.optional(t.openObject("The outcome's code, the request id as corr, and what else belongs to the action.")),
 });
 export type AuditEvent = Static<typeof AuditEventSchema>;
 export const AuditEventListSchema = pageAsOf(AuditEventSchema);

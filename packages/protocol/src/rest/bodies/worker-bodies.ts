@@ -2,84 +2,73 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../../json/limits.ts";
-import {
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 export const WorkerPackageSchema = Type.Object({
-  name: idString(),
-  version: idString(),
-  status: oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
+  name: t.id(),
+  version: t.id(),
+  status: t.oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
 });
 export type WorkerPackage = Static<typeof WorkerPackageSchema>;
 
-const LivenessSchema = oneOf(
+const LivenessSchema = t.oneOf(
   ["fresh", "warn", "degraded", "unhealthy"],
   "By missed heartbeat periods: none, one, two, three or more.",
 );
 export type Liveness = Static<typeof LivenessSchema>;
 
 const workerFields = {
-  id: idString("The worker's name; instanceId is its identity."),
-  lastHeartbeatAt: instantString(),
-  queues: listOf(nameString()),
-  hostname: optional(nameString()),
-  packages: optional(listOf(WorkerPackageSchema)),
-  meta: optional(openObject()),
-  status: optional(
-    oneOf(
+  id: t.id("The worker's name; instanceId is its identity."),
+  lastHeartbeatAt: t.instant(),
+  queues: t.list(t.name()),
+  hostname: t.optional(t.name()),
+  packages: t.optional(t.list(WorkerPackageSchema)),
+  meta: t.optional(t.openObject()),
+  status: t.optional(
+    t.oneOf(
       ["online", "away", "lost", "enrolled"],
       "away: no session, and its lease lasts still; lost: the lease has ended too; enrolled: known over REST alone.",
     ),
   ),
-  liveness: optional(LivenessSchema),
-  connected: optional(Type.Boolean()),
-  registered: optional(Type.Boolean()),
-  draining: optional(Type.Boolean({ description: "It gets no new work; drainedBy says why." })),
-  drainedBy: optional(listOf(oneOf(["operator", "strain"]), 2)),
-  strain: optional(textString("What there is too much of, while memory or disk is above its threshold.")),
-  saturated: optional(Type.Boolean({ description: "It has held as much as it takes for longer than its tenant's threshold." })),
-  saturatedSince: optional(instantString()),
-  tenant: optional(idString()),
-  instanceId: optional(idString()),
-  bootId: optional(idString()),
-  version: optional(nameString()),
-  capabilities: optional(
+  liveness: t.optional(LivenessSchema),
+  connected: t.optional(Type.Boolean()),
+  registered: t.optional(Type.Boolean()),
+  draining: t.optional(Type.Boolean({ description: "It gets no new work; drainedBy says why." })),
+  drainedBy: t.optional(t.list(t.oneOf(["operator", "strain"]), 2)),
+  strain: t.optional(t.text("What there is too much of, while memory or disk is above its threshold.")),
+  saturated: t.optional(Type.Boolean({ description: "It has held as much as it takes for longer than its tenant's threshold." })),
+  saturatedSince: t.optional(t.instant()),
+  tenant: t.optional(t.id()),
+  instanceId: t.optional(t.id()),
+  bootId: t.optional(t.id()),
+  version: t.optional(t.name()),
+  capabilities: t.optional(
     Type.Object({
-      concurrency: Type.Object({ maxParallel: integer(1), perNodeLimits: optional(mapOf(integer(1))) }),
-      runtimes: listOf(nameString()),
-      features: listOf(nameString()),
-      pool: optional(idString()),
-      tags: optional(mapOf(nameString())),
+      concurrency: Type.Object({ maxParallel: t.integer(1), perNodeLimits: t.optional(t.map(t.integer(1))) }),
+      runtimes: t.list(t.name()),
+      features: t.list(t.name()),
+      pool: t.optional(t.id()),
+      tags: t.optional(t.map(t.name())),
     }),
   ),
-  payloadTypes: optional(listOf(nameString())),
-  heartbeat: optional(
+  payloadTypes: t.optional(t.list(t.name())),
+  heartbeat: t.optional(
     Type.Object({
       healthy: Type.Boolean(),
-      metrics: optional(
+      metrics: t.optional(
         Type.Object(
           {
-            cpuPct: optional(Type.Number()),
-            memPct: optional(Type.Number()),
-            diskPct: optional(Type.Number()),
-            inflight: optional(integer(0)),
-            latencyMs: optional(integer(0)),
+            cpuPct: t.optional(Type.Number()),
+            memPct: t.optional(Type.Number()),
+            diskPct: t.optional(Type.Number()),
+            inflight: t.optional(t.integer(0)),
+            latencyMs: t.optional(t.integer(0)),
           },
           { additionalProperties: true },
         ),
       ),
-      packages: optional(Type.Object({ drift: optional(Type.Boolean()) })),
+      packages: t.optional(Type.Object({ drift: t.optional(Type.Boolean()) })),
     }),
   ),
 };
@@ -92,95 +81,95 @@ export const WorkerDetailSchema = Type.Object({ ...workerFields, asOf: asOfPosit
 export type WorkerDetail = Static<typeof WorkerDetailSchema>;
 
 const WorkerAttemptSummarySchema = Type.Object({
-  taskId: idString(),
-  runId: idString(),
-  nodeId: optional(idString()),
-  nodeType: optional(nameString()),
-  fence: integer(0),
-  attempt: integer(0),
+  taskId: t.id(),
+  runId: t.id(),
+  nodeId: t.optional(t.id()),
+  nodeType: t.optional(t.name()),
+  fence: t.integer(0),
+  attempt: t.integer(0),
   pendingAck: Type.Boolean({ description: "The worker has not acknowledged the dispatch yet." }),
-  since: optional(instantString()),
+  since: t.optional(t.instant()),
 });
 export type WorkerAttemptSummary = Static<typeof WorkerAttemptSummarySchema>;
 
 const WorkerHandlerSchema = Type.Object({
-  package: idString(),
-  version: idString(),
-  runtime: optional(nameString()),
-  nodeType: optional(nameString("Absent where the worker sent no manifest of the package.")),
-  capabilities: optional(listOf(nameString())),
+  package: t.id(),
+  version: t.id(),
+  runtime: t.optional(t.name()),
+  nodeType: t.optional(t.name("Absent where the worker sent no manifest of the package.")),
+  capabilities: t.optional(t.list(t.name())),
 });
 export type WorkerHandler = Static<typeof WorkerHandlerSchema>;
 
 export const WorkerDiagnosticsSchema = Type.Object({
   worker: WorkerSchema,
   session: Type.Object({
-    phase: oneOf(["online", "away", "lost", "enrolled"]),
-    dialect: optional(nameString()),
-    epoch: integer(0, undefined, "Raised by every join."),
-    replica: nameString("The scheduler that holds its socket, or held it last."),
-    joinedAt: instantString(),
-    leaseUntil: optional(instantString("After this its attempts are given to other workers unless it sends a heartbeat.")),
+    phase: t.oneOf(["online", "away", "lost", "enrolled"]),
+    dialect: t.optional(t.name()),
+    epoch: t.integer(0, "Raised by every join."),
+    replica: t.name("The scheduler that holds its socket, or held it last."),
+    joinedAt: t.instant(),
+    leaseUntil: t.optional(t.instant("After this its attempts are given to other workers unless it sends a heartbeat.")),
   }),
   liveness: Type.Object({
     level: LivenessSchema,
-    silentMs: integer(0, undefined, "Since its last heartbeat."),
-    heartbeatMs: integer(1, undefined, "How often one is expected."),
+    silentMs: t.integer(0, "Since its last heartbeat."),
+    heartbeatMs: t.integer(1, "How often one is expected."),
   }),
-  attempts: listOf(WorkerAttemptSummarySchema),
+  attempts: t.list(WorkerAttemptSummarySchema),
   hasMoreAttempts: Type.Boolean(),
-  handlers: listOf(WorkerHandlerSchema),
-  resources: mapOf(Type.Number()),
-  outbox: optional(integer(0, undefined, "Outcomes on its disk that no scheduler has acknowledged.")),
-  vitals: optional(openObject("The numbers of its last heartbeat, as it sent them.")),
+  handlers: t.list(WorkerHandlerSchema),
+  resources: t.map(Type.Number()),
+  outbox: t.optional(t.integer(0, "Outcomes on its disk that no scheduler has acknowledged.")),
+  vitals: t.optional(t.openObject("The numbers of its last heartbeat, as it sent them.")),
   asOf: asOfPosition(),
 });
 export type WorkerDiagnostics = Static<typeof WorkerDiagnosticsSchema>;
 
-export const CommandRefSchema = Type.Object({ commandId: idString(), workerName: nameString(), acceptedAt: instantString() });
+export const CommandRefSchema = Type.Object({ commandId: t.id(), workerName: t.name(), acceptedAt: t.instant() });
 export type CommandRef = Static<typeof CommandRefSchema>;
 
-export const WorkerKickRequestSchema = Type.Object({ reason: optional(Type.String({ maxLength: limits.nameCharsMax })) });
+export const WorkerKickRequestSchema = Type.Object({ reason: t.optional(Type.String({ maxLength: limits.nameCharsMax })) });
 export type WorkerKickRequest = Static<typeof WorkerKickRequestSchema>;
 
 export const ExtensionRequestSchema = Type.Object({
-  workerId: idString("Instance id of the worker."),
-  payload: openObject("Handed to the worker as it is."),
-  corr: optional(idString("Id of the frame that this one answers.")),
+  workerId: t.id("Instance id of the worker."),
+  payload: t.openObject("Handed to the worker as it is."),
+  corr: t.optional(t.id("Id of the frame that this one answers.")),
 });
 export type ExtensionRequest = Static<typeof ExtensionRequestSchema>;
 
 export const ExtensionRefSchema = Type.Object({
-  id: idString("Id of the frame; a worker that sees one twice has it twice."),
-  workerId: idString(),
-  type: idString(),
-  acceptedAt: instantString(),
+  id: t.id("Id of the frame; a worker that sees one twice has it twice."),
+  workerId: t.id(),
+  type: t.id(),
+  acceptedAt: t.instant(),
 });
 export type ExtensionRef = Static<typeof ExtensionRefSchema>;
 
 /** One frame of a worker, as the events of an extension carry it. */
 export const ExtensionFrameSchema = Type.Object({
-  id: idString("Of the frame: after a reset of the worker's session the same one may come again."),
-  type: idString(),
-  corr: optional(idString()),
-  workerId: idString(),
-  at: instantString(),
-  payload: openObject(),
+  id: t.id("Of the frame: after a reset of the worker's session the same one may come again."),
+  type: t.id(),
+  corr: t.optional(t.id()),
+  workerId: t.id(),
+  at: t.instant(),
+  payload: t.openObject(),
 });
 export type ExtensionFrame = Static<typeof ExtensionFrameSchema>;
 
 /** Of the caller's tenant. */
 export const ScalingSchema = Type.Object({
-  queued: integer(0, undefined, "Tasks that could run now and have no worker."),
-  running: integer(0, undefined, "Tasks that a worker holds."),
+  queued: t.integer(0, "Tasks that could run now and have no worker."),
+  running: t.integer(0, "Tasks that a worker holds."),
   isPartial: Type.Boolean({ description: "Not every open task was counted: queued and running are at least this." }),
-  slots: integer(0, undefined, "What the workers that get work take together."),
-  free: integer(0, undefined, "slots - running, at least 0: what draining and absent workers hold counts against it."),
+  slots: t.integer(0, "What the workers that get work take together."),
+  free: t.integer(0, "slots - running, at least 0: what draining and absent workers hold counts against it."),
   workers: Type.Object(
-    { online: integer(0), away: integer(0), lost: integer(0), saturated: integer(0), draining: integer(0) },
+    { online: t.integer(0), away: t.integer(0), lost: t.integer(0), saturated: t.integer(0), draining: t.integer(0) },
     { description: "Saturated and draining ones are online too." },
   ),
-  wantedSlots: integer(0, undefined, "queued + running."),
+  wantedSlots: t.integer(0, "queued + running."),
   asOf: asOfPosition(),
 });
 export type Scaling = Static<typeof ScalingSchema>;

@@ -4,67 +4,59 @@ import Type, { type Static } from "typebox";
 import { ResultErrorSchema } from "../../definitions/workflow.ts";
 import { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
-import {
-  idString,
-  instantString,
-  integer,
-  listOf,
-  mapOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-} from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader } from "./body-parts.ts";
 
 const packageList = () =>
-  listOf(
-    Type.Object({ name: idString(), version: idString(), status: optional(nameString("installed where it is left out.")) }),
+  t.list(
+    Type.Object({ name: t.id(), version: t.id(), status: t.optional(t.name("installed where it is left out.")) }),
     limits.packagesMax,
   );
 
 export const WorkerEnrolRequestSchema = Type.Object({
-  workerId: idString("Instance id of the worker, as in its handshake."),
-  name: optional(idString("How people call it; the instance id where it is left out.")),
-  capabilities: optional(
+  workerId: t.id("Instance id of the worker, as in its handshake."),
+  name: t.optional(t.id("How people call it; the instance id where it is left out.")),
+  capabilities: t.optional(
     Type.Union(
       [
         Type.Object({
-          concurrency: optional(Type.Object({ maxParallel: optional(integer(1)), perNodeLimits: optional(mapOf(integer(1))) })),
-          runtimes: optional(listOf(nameString())),
-          features: optional(listOf(nameString())),
-          payloadTypes: optional(listOf(nameString())),
-          pool: optional(idString()),
-          tags: optional(mapOf(nameString())),
-          hostname: optional(nameString()),
-          version: optional(nameString()),
+          concurrency: t.optional(
+            Type.Object({ maxParallel: t.optional(t.integer(1)), perNodeLimits: t.optional(t.map(t.integer(1))) }),
+          ),
+          runtimes: t.optional(t.list(t.name())),
+          features: t.optional(t.list(t.name())),
+          payloadTypes: t.optional(t.list(t.name())),
+          pool: t.optional(t.id()),
+          tags: t.optional(t.map(t.name())),
+          hostname: t.optional(t.name()),
+          version: t.optional(t.name()),
         }),
-        listOf(nameString()),
+        t.list(t.name()),
       ],
       { description: "A list is that of its features." },
     ),
   ),
-  packages: optional(packageList()),
-  runtimes: optional(listOf(nameString())),
+  packages: t.optional(packageList()),
+  runtimes: t.optional(t.list(t.name())),
 });
 export type WorkerEnrolRequest = Static<typeof WorkerEnrolRequestSchema>;
 
 export const WorkerSignRequestSchema = Type.Object({
-  workerId: idString(),
-  status: optional(
+  workerId: t.id(),
+  status: t.optional(
     Type.Union([
-      nameString("Free text from the worker."),
-      Type.Object({ healthy: optional(Type.Boolean()), metrics: optional(mapOf(Type.Number())) }),
+      t.name("Free text from the worker."),
+      Type.Object({ healthy: t.optional(Type.Boolean()), metrics: t.optional(t.map(Type.Number())) }),
     ]),
   ),
-  packages: optional(packageList()),
+  packages: t.optional(packageList()),
 });
 export type WorkerSignRequest = Static<typeof WorkerSignRequestSchema>;
 
 export const WorkerEnrolmentSchema = Type.Object({
-  instanceId: idString(),
+  instanceId: t.id(),
   wsUrl: Type.String({ description: "Where its socket goes; it gets no work before it is up." }),
-  heartbeatIntervalMs: integer(1),
+  heartbeatIntervalMs: t.integer(1),
   connected: Type.Boolean({ description: "Its socket is up." }),
 });
 
@@ -73,15 +65,19 @@ const versionString = () => Type.String({ minLength: 1, maxLength: 64, pattern: 
 /** Unknown fields are refused, so that a typo does not become another command. */
 const commandSchemas = {
   drain: Type.Object({ type: Type.Literal("drain") }),
-  rebind: Type.Object({ type: Type.Literal("rebind"), queue: idString() }),
+  rebind: Type.Object({ type: Type.Literal("rebind"), queue: t.id() }),
   "pkg.install": Type.Object({
     type: Type.Literal("pkg.install"),
     name: packageName(),
-    version: optional(versionString()),
-    url: optional(Type.String({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
-    sha256: optional(Type.String({ pattern: "^[A-Fa-f0-9]{64}$" })),
+    version: t.optional(versionString()),
+    url: t.optional(Type.String({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
+    sha256: t.optional(Type.String({ pattern: "^[A-Fa-f0-9]{64}$" })),
   }),
-  "pkg.uninstall": Type.Object({ type: Type.Literal("pkg.uninstall"), name: packageName(), version: optional(versionString()) }),
+  "pkg.uninstall": Type.Object({
+    type: Type.Literal("pkg.uninstall"),
+    name: packageName(),
+    version: t.optional(versionString()),
+  }),
 } as const;
 export const WorkerCommandSchema = Type.Union([
   commandSchemas.drain,
@@ -93,21 +89,21 @@ export type WorkerCommand = Static<typeof WorkerCommandSchema>;
 const commandTypes = Object.keys(commandSchemas) as (keyof typeof commandSchemas)[];
 
 export const CommandDetailSchema = Type.Object({
-  commandId: idString(),
-  workerName: nameString(),
-  workerId: idString(),
-  type: nameString(),
-  status: oneOf(["sent", "acked", "failed"], "sent: the worker has not answered yet."),
-  acceptedAt: instantString(),
-  finishedAt: optional(instantString()),
-  request: optional(openObject("The command as it was sent.")),
-  result: optional(openObject("What the worker or the scheduler reported.")),
-  error: optional(ResultErrorSchema),
+  commandId: t.id(),
+  workerName: t.name(),
+  workerId: t.id(),
+  type: t.name(),
+  status: t.oneOf(["sent", "acked", "failed"], "sent: the worker has not answered yet."),
+  acceptedAt: t.instant(),
+  finishedAt: t.optional(t.instant()),
+  request: t.optional(t.openObject("The command as it was sent.")),
+  result: t.optional(t.openObject("What the worker or the scheduler reported.")),
+  error: t.optional(ResultErrorSchema),
   asOf: asOfPosition(),
 });
 export type CommandDetail = Static<typeof CommandDetailSchema>;
 
-const readCommandType = createBodyReader(Type.Object({ type: oneOf(commandTypes) }));
+const readCommandType = createBodyReader(Type.Object({ type: t.oneOf(commandTypes) }));
 const commandReaders = {
   drain: createBodyReader(commandSchemas.drain, { unknownKeys: "refuse" }),
   rebind: createBodyReader(commandSchemas.rebind, { unknownKeys: "refuse" }),

@@ -2,18 +2,7 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
-import {
-  allowUnknownFlag,
-  idString,
-  instantString,
-  integer,
-  listOf,
-  nameString,
-  oneOf,
-  openObject,
-  optional,
-  textString,
-} from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** Characters of a picture, as a data address or a link. */
@@ -23,97 +12,97 @@ export const editsMax = 5_000;
 
 /** What is stored about a workflow besides its definition. */
 const storedFields = {
-  revision: integer(1, undefined, "Of the draft; raised by every change of it, and its ETag."),
-  latestVersion: optional(integer(1, undefined, "Number of the newest published version.")),
-  createdAt: instantString(),
-  updatedAt: instantString(),
+  revision: t.integer(1, "Of the draft; raised by every change of it, and its ETag."),
+  latestVersion: t.optional(t.integer(1, "Number of the newest published version.")),
+  createdAt: t.instant(),
+  updatedAt: t.instant(),
 };
 export const StoredWorkflowSchema = Type.Intersect([
   WorkflowSchema,
-  Type.Object({ ...storedFields, asOf: optional(asOfPosition()) }),
+  Type.Object({ ...storedFields, asOf: t.optional(asOfPosition()) }),
 ]);
 /** A workflow sent to be saved or checked. */
 export const WorkflowSaveRequestSchema = Type.Intersect([
   WorkflowSchema,
-  Type.Object({ allowUnknown: optional(allowUnknownFlag()) }),
+  Type.Object({ allowUnknown: t.optional(t.allowUnknownFlag()) }),
 ]);
 export const WorkflowListSchema = pageAsOf(StoredWorkflowSchema);
-export const WorkflowRefSchema = Type.Object({ workflowId: idString(), revision: optional(integer(1)) });
+export const WorkflowRefSchema = Type.Object({ workflowId: t.id(), revision: t.optional(t.integer(1)) });
 export type WorkflowRef = Static<typeof WorkflowRefSchema>;
 
 export const WorkflowProblemSchema = Type.Object({
   path: Type.String({ description: "JSON pointer into the workflow." }),
-  code: idString(),
-  message: textString(),
-  node: optional(idString()),
-  severity: oneOf(["error", "warning"]),
+  code: t.id(),
+  message: t.text(),
+  node: t.optional(t.id()),
+  severity: t.oneOf(["error", "warning"]),
 });
 export type WorkflowProblem = Static<typeof WorkflowProblemSchema>;
 export const WorkflowCheckSchema = Type.Object({
   isValid: Type.Boolean({ description: "Nothing worse than a warning." }),
-  problems: listOf(WorkflowProblemSchema),
+  problems: t.list(WorkflowProblemSchema),
   asOf: asOfPosition(),
 });
 
 export const WorkflowPreviewSchema = Type.Object({
-  previewImage: optional(Type.String({ maxLength: previewCharsMax })),
-  asOf: optional(asOfPosition()),
+  previewImage: t.optional(Type.String({ maxLength: previewCharsMax })),
+  asOf: t.optional(asOfPosition()),
 });
 /** Absent or null: no picture. */
 export const readWorkflowPreview = createBodyReader(
-  Type.Object({ previewImage: optional(Type.Union([Type.String({ maxLength: previewCharsMax }), Type.Null()])) }),
+  Type.Object({ previewImage: t.optional(Type.Union([Type.String({ maxLength: previewCharsMax }), Type.Null()])) }),
 );
 
-export const WorkflowEditSchema = openObject("One change: `op` says which, the other fields what it needs.");
+export const WorkflowEditSchema = t.openObject("One change: `op` says which, the other fields what it needs.");
 /** What one saving did to a draft. */
 export const DraftChangeSchema = Type.Object({
-  revision: integer(1),
-  by: idString(),
-  at: instantString(),
-  edits: Type.Union([listOf(WorkflowEditSchema), Type.Null()], { description: "null: too many to be stored." }),
+  revision: t.integer(1),
+  by: t.id(),
+  at: t.instant(),
+  edits: Type.Union([t.list(WorkflowEditSchema), Type.Null()], { description: "null: too many to be stored." }),
 });
 export type DraftChange = Static<typeof DraftChangeSchema>;
 
 export const WorkflowDraftSchema = Type.Object({
-  workflowId: idString(),
+  workflowId: t.id(),
   ...storedFields,
-  updatedBy: idString(),
+  updatedBy: t.id(),
   isPublished: Type.Boolean({ description: "The draft is the newest version, unchanged." }),
   workflow: WorkflowSchema,
-  problems: listOf(WorkflowProblemSchema),
+  problems: t.list(WorkflowProblemSchema),
   asOf: asOfPosition(),
 });
 export const DraftEditRequestSchema = Type.Object({
-  base: integer(1, undefined, "The revision that the edits were made on."),
+  base: t.integer(1, "The revision that the edits were made on."),
   edits: Type.Array(WorkflowEditSchema, { minItems: 1, maxItems: editsMax }),
 });
 export type DraftEditRequest = Static<typeof DraftEditRequestSchema>;
 export const readDraftEditRequest = createBodyReader(DraftEditRequestSchema);
 
 export const DraftEditedSchema = Type.Object({
-  workflowId: idString(),
-  revision: integer(1),
+  workflowId: t.id(),
+  revision: t.integer(1),
   /** Those of others since `base`, which the edits were put on top of. */
-  between: listOf(DraftChangeSchema),
-  problems: listOf(WorkflowProblemSchema),
+  between: t.list(DraftChangeSchema),
+  problems: t.list(WorkflowProblemSchema),
 });
 
 export const PublishVersionRequestSchema = Type.Object({
-  revision: optional(integer(1, undefined, "Publish this revision of the draft and no other.")),
-  note: optional(textString()),
-  allowUnknown: optional(allowUnknownFlag()),
+  revision: t.optional(t.integer(1, "Publish this revision of the draft and no other.")),
+  note: t.optional(t.text()),
+  allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type PublishVersionRequest = Static<typeof PublishVersionRequestSchema>;
 export const readPublishVersionRequest = createBodyReader(PublishVersionRequestSchema);
 
 const versionFields = {
-  workflowId: idString(),
-  version: integer(1),
-  revision: integer(1, undefined, "Of the draft it was made from."),
-  publishedAt: instantString(),
-  publishedBy: idString(),
-  versionHash: idString("Of the workflow as it was published; its runs name it too."),
-  note: optional(textString()),
+  workflowId: t.id(),
+  version: t.integer(1),
+  revision: t.integer(1, "Of the draft it was made from."),
+  publishedAt: t.instant(),
+  publishedBy: t.id(),
+  versionHash: t.id("Of the workflow as it was published; its runs name it too."),
+  note: t.optional(t.text()),
 };
 export const WorkflowVersionSchema = Type.Object(versionFields);
 export type WorkflowVersion = Static<typeof WorkflowVersionSchema>;
@@ -121,19 +110,19 @@ export const WorkflowVersionListSchema = pageAsOf(WorkflowVersionSchema);
 export const WorkflowVersionDetailSchema = Type.Object({ ...versionFields, workflow: WorkflowSchema, asOf: asOfPosition() });
 export const PublishedVersionSchema = Type.Object({
   ...versionFields,
-  problems: listOf(WorkflowProblemSchema),
+  problems: t.list(WorkflowProblemSchema),
 });
 
 export const WorkflowDiffSchema = Type.Object({
-  workflowId: idString(),
+  workflowId: t.id(),
   from: Type.String({ description: "A version's number, or draft." }),
   to: Type.String({ description: "A version's number, or draft." }),
-  edits: listOf(WorkflowEditSchema),
-  summary: listOf(openObject("For people: one thing that was added, removed or changed.")),
+  edits: t.list(WorkflowEditSchema),
+  summary: t.list(t.openObject("For people: one thing that was added, removed or changed.")),
   asOf: asOfPosition(),
 });
 
-export const RollbackRequestSchema = Type.Object({ version: integer(1) });
+export const RollbackRequestSchema = Type.Object({ version: t.integer(1) });
 export const readRollbackRequest = createBodyReader(RollbackRequestSchema);
 
 /** The format tag of an exported file, so that no other file is taken for one. */
@@ -142,71 +131,71 @@ export const versionsInFileMax = 500;
 /** A file: read with its workflows as they are; each is then checked by itself. */
 const workflowFileSchemaOf = <S extends TSchema>(workflow: S) => Type.Object(workflowFileFields(workflow));
 const workflowFileFields = <S extends TSchema>(workflow: S) => ({
-  format: oneOf([workflowFileFormat]),
+  format: t.oneOf([workflowFileFormat]),
   workflow,
-  previewImage: optional(Type.String({ maxLength: previewCharsMax })),
+  previewImage: t.optional(Type.String({ maxLength: previewCharsMax })),
   versions: Type.Array(
     Type.Object({
-      version: integer(1),
-      publishedAt: instantString(),
-      publishedBy: idString(),
-      note: optional(textString()),
+      version: t.integer(1),
+      publishedAt: t.instant(),
+      publishedBy: t.id(),
+      note: t.optional(t.text()),
       workflow,
     }),
     { maxItems: versionsInFileMax, description: "Oldest first." },
   ),
-  omitted: optional(integer(0, undefined, "Older versions that did not fit.")),
-  asOf: optional(asOfPosition()),
+  omitted: t.optional(t.integer(0, "Older versions that did not fit.")),
+  asOf: t.optional(asOfPosition()),
 });
 const workflowImportSchemaOf = <S extends TSchema>(workflow: S) =>
-  Type.Object({ ...workflowFileFields(workflow), allowUnknown: optional(allowUnknownFlag()) });
+  Type.Object({ ...workflowFileFields(workflow), allowUnknown: t.optional(t.allowUnknownFlag()) });
 export const WorkflowFileSchema = workflowFileSchemaOf(WorkflowSchema);
 export type WorkflowFile = Static<typeof WorkflowFileSchema>;
 export const WorkflowImportRequestSchema = workflowImportSchemaOf(WorkflowSchema);
-export const readWorkflowFile = createBodyReader(workflowImportSchemaOf(openObject()));
+export const readWorkflowFile = createBodyReader(workflowImportSchemaOf(t.openObject()));
 
 export const visibilities = ["private", "internal", "public"] as const;
 export type Visibility = (typeof visibilities)[number];
-const previewImageField = () => optional(Type.String({ maxLength: previewCharsMax }));
+const previewImageField = () => t.optional(Type.String({ maxLength: previewCharsMax }));
 export const WorkflowPublishRequestSchema = Type.Object({
   version: Type.String({
     pattern: "^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$",
     description: "Any name of a version, such as 1.2.0.",
   }),
-  packageId: optional(idString()),
-  slug: optional(Type.String({ pattern: "^[a-z0-9]+(-[a-z0-9]+)*$", maxLength: 128 })),
-  displayName: optional(nameString()),
-  summary: optional(textString()),
-  visibility: optional(oneOf(visibilities)),
-  tags: optional(listOf(nameString(), 100)),
-  changelog: optional(textString()),
+  packageId: t.optional(t.id()),
+  slug: t.optional(Type.String({ pattern: "^[a-z0-9]+(-[a-z0-9]+)*$", maxLength: 128 })),
+  displayName: t.optional(t.name()),
+  summary: t.optional(t.text()),
+  visibility: t.optional(t.oneOf(visibilities)),
+  tags: t.optional(t.list(t.name(), 100)),
+  changelog: t.optional(t.text()),
   previewImage: previewImageField(),
-  allowUnknown: optional(allowUnknownFlag()),
+  allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type WorkflowPublishRequest = Static<typeof WorkflowPublishRequestSchema>;
 export const readWorkflowPublishRequest = createBodyReader(WorkflowPublishRequestSchema);
-export const WorkflowPublishedSchema = Type.Object({ packageId: idString(), versionId: idString(), version: idString() });
+export const WorkflowPublishedSchema = Type.Object({ packageId: t.id(), versionId: t.id(), version: t.id() });
 
 export const WorkflowPackageVersionSchema = Type.Object({
-  id: idString(),
-  version: idString(),
-  publishedAt: instantString(),
-  changelog: optional(textString()),
-  publisherId: optional(idString()),
+  id: t.id(),
+  version: t.id(),
+  publishedAt: t.instant(),
+  changelog: t.optional(t.text()),
+  publisherId: t.optional(t.id()),
   previewImage: previewImageField(),
 });
 export type WorkflowPackageVersion = Static<typeof WorkflowPackageVersionSchema>;
 const packageSummaryFields = {
-  id: idString(),
-  slug: idString(),
-  displayName: nameString(),
-  visibility: oneOf(visibilities),
-  summary: optional(textString()),
-  tags: optional(listOf(nameString())),
-  ownerId: optional(idString()),
-  ownerName: optional(nameString()),
-  updatedAt: optional(instantString()),
-  latestVersion: optional(idString()),
+  id: t.id(),
+  slug: t.id(),
+  displayName: t.name(),
+  visibility: t.oneOf(visibilities),
+  summary: t.optional(t.text()),
+  tags: t.optional(t.list(t.name())),
+  ownerId: t.optional(t.id()),
+  ownerName: t.optional(t.name()),
+  updatedAt: t.optional(t.instant()),
+  latestVersion: t.optional(t.id()),
   previewImage: previewImageField(),
 };
 export const WorkflowPackageSummarySchema = Type.Object(packageSummaryFields);
@@ -214,18 +203,18 @@ export type WorkflowPackageSummary = Static<typeof WorkflowPackageSummarySchema>
 export const WorkflowPackageListSchema = pageAsOf(WorkflowPackageSummarySchema);
 export const WorkflowPackageDetailSchema = Type.Object({
   ...packageSummaryFields,
-  versions: listOf(WorkflowPackageVersionSchema),
+  versions: t.list(WorkflowPackageVersionSchema),
   asOf: asOfPosition(),
 });
 export const WorkflowPackageVersionListSchema = Type.Object({
-  items: listOf(WorkflowPackageVersionSchema),
+  items: t.list(WorkflowPackageVersionSchema),
   asOf: asOfPosition(),
 });
 export const WorkflowCloneRequestSchema = Type.Object({
-  versionId: optional(idString()),
-  version: optional(idString()),
-  workflowName: optional(nameString()),
-  allowUnknown: optional(allowUnknownFlag()),
+  versionId: t.optional(t.id()),
+  version: t.optional(t.id()),
+  workflowName: t.optional(t.name()),
+  allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type WorkflowCloneRequest = Static<typeof WorkflowCloneRequestSchema>;
 export const readWorkflowCloneRequest = createBodyReader(WorkflowCloneRequestSchema);

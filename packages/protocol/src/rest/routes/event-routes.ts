@@ -1,7 +1,7 @@
 // The streams of events.
 
 import Type from "typebox";
-import { idString, integer, nameString, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { type Route, readFaults, route } from "./route.ts";
 
 export const eventRoutes = {
@@ -12,28 +12,28 @@ export const eventRoutes = {
       "log: every heartbeat of a worker, and, for callers with the permission operate who request the topic wire, the frames of workers at this scheduler.",
     query: {
       clientSessionId: {
-        schema: idString(),
+        schema: t.id(),
         description: "Only runs that were started with this clientId, and events that belong to no run.",
       },
-      runId: { schema: idString() },
-      nodeId: { schema: idString() },
-      hostNodeId: { schema: idString(), description: "Only middlewares of this host." },
-      chainIndex: { schema: integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
-      middleware: { schema: idString(), description: "Only hosts that have this middleware in their chain." },
-      workerName: { schema: nameString() },
+      runId: { schema: t.id() },
+      nodeId: { schema: t.id() },
+      hostNodeId: { schema: t.id(), description: "Only middlewares of this host." },
+      chainIndex: { schema: t.integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: t.id(), description: "Only hosts that have this middleware in their chain." },
+      workerName: { schema: t.name() },
       topics: {
         schema: Type.String({ maxLength: 1_024 }),
         description:
           "Types or prefixes of types, separated by commas: run, node, node.result, worker.heartbeat. Default: all except wire.",
       },
       frameType: {
-        schema: idString(),
+        schema: t.id(),
         description: "With the topic wire: only frames of this type, or whose type begins so: biz.exec, control.ack.",
       },
-      after: { schema: idString(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
+      after: { schema: t.id(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
     },
     headers: {
-      "Last-Event-ID": optional(
+      "Last-Event-ID": t.optional(
         Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Resume after this event without gaps." }),
       ),
     },

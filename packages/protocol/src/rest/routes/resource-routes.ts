@@ -1,7 +1,7 @@
 // The routes about resources, their uploads and grants.
 
 import Type from "typebox";
-import { idString, nameString, oneOf, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/resource-bodies.ts";
 import { changeFaults, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
@@ -13,8 +13,8 @@ export const resourceRoutes = {
     summary: "Resources that the caller may see, newest first. A page may be short although more follows.",
     query: {
       ...pagingQuery,
-      search: { schema: nameString(), description: "Words of the file's name, or its SHA-256." },
-      ownerId: { schema: idString(), description: "me, or, for admins, anybody." },
+      search: { schema: t.name(), description: "Words of the file's name, or its SHA-256." },
+      ownerId: { schema: t.id(), description: "me, or, for admins, anybody." },
     },
     response: bodies.ResourceListSchema,
   }),
@@ -37,7 +37,7 @@ export const resourceRoutes = {
   }),
   downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", "read", {
     summary: "The bytes, or with Range one stretch of them (206), as an attachment.",
-    headers: { Range: optional(Type.String({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
+    headers: { Range: t.optional(Type.String({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
     media: "application/octet-stream",
     faults: [...readFaults, "E.NOT_FOUND", "E.RESOURCE.RANGE"],
   }),
@@ -72,12 +72,12 @@ export const resourceRoutes = {
     summary: "Grants that the caller has made; admins see all. A page may be short although more follows.",
     query: {
       ...pagingQuery,
-      workflowId: { schema: idString() },
-      packageName: { schema: idString() },
-      packageVersion: { schema: idString() },
-      resourceKey: { schema: idString() },
-      scope: { schema: oneOf(["workflow", "global"]) },
-      resourceId: { schema: idString() },
+      workflowId: { schema: t.id() },
+      packageName: { schema: t.id() },
+      packageVersion: { schema: t.id() },
+      resourceKey: { schema: t.id() },
+      scope: { schema: t.oneOf(["workflow", "global"]) },
+      resourceId: { schema: t.id() },
     },
     response: bodies.ResourceGrantListSchema,
   }),

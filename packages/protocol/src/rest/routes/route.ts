@@ -3,7 +3,7 @@
 import Type, { type TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
-import { idString, integer, oneOf, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { userRoles } from "../bodies/user-bodies.ts";
 
 export interface Route {
@@ -44,28 +44,28 @@ export interface QueryParameter {
 
 /** Every parameter that a path may have. */
 const pathParameters = {
-  bulkId: idString(),
-  commandId: idString(),
-  grantId: idString(),
-  nodeId: idString("Id of the node; if the node runs more than once, the id or slot of a task."),
-  packageId: idString("Id of the workflow package."),
-  packageName: idString(),
-  partNumber: integer(0),
-  resourceId: idString(),
-  role: oneOf(userRoles),
-  runId: idString(),
-  taskId: idString(),
+  bulkId: t.id(),
+  commandId: t.id(),
+  grantId: t.id(),
+  nodeId: t.id("Id of the node; if the node runs more than once, the id or slot of a task."),
+  packageId: t.id("Id of the workflow package."),
+  packageName: t.id(),
+  partNumber: t.integer(0),
+  resourceId: t.id(),
+  role: t.oneOf(userRoles),
+  runId: t.id(),
+  taskId: t.id(),
   type: Type.String({
     pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
     description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
   }),
-  uploadId: idString(),
-  userId: idString(),
-  version: integer(1),
-  viewId: idString(),
-  workerId: idString("Instance id of the worker."),
-  workerName: idString("Name or instance id; of several of one name, the one that is connected."),
-  workflowId: idString("Id of the workflow."),
+  uploadId: t.id(),
+  userId: t.id(),
+  version: t.integer(1),
+  viewId: t.id(),
+  workerId: t.id("Instance id of the worker."),
+  workerName: t.id("Name or instance id; of several of one name, the one that is connected."),
+  workflowId: t.id("Id of the workflow."),
 } as const;
 type PathParameters = typeof pathParameters;
 type ParameterNames<P extends string> = P extends `${string}{${infer N}}${infer Rest}` ? N | ParameterNames<Rest> : never;
@@ -101,12 +101,12 @@ export function route<P extends string, const D extends RouteDetails>(
 }
 
 export const pagingQuery = {
-  limit: { schema: integer(1, limits.pageItemsMax), default: limits.pageItemsDefault },
+  limit: { schema: t.between(1, limits.pageItemsMax), default: limits.pageItemsDefault },
   cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
 } as const satisfies Record<string, QueryParameter>;
 /** Of every route that changes something when it is posted to. */
 const idempotencyKeyHeader = {
-  "Idempotency-Key": optional(
+  "Idempotency-Key": t.optional(
     Type.String({
       minLength: 1,
       maxLength: limits.idempotencyKeyCharsMax,
@@ -117,7 +117,7 @@ const idempotencyKeyHeader = {
 
 /** Only if the resource is still as the caller read it. */
 export const ifMatchHeaderOf = (subject: "draft" | "view") => ({
-  "If-Match": optional(
+  "If-Match": t.optional(
     Type.String({ maxLength: 256, description: `ETag that was read; refused if the ${subject} has changed since.` }),
   ),
 });

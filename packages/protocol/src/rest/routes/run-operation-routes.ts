@@ -1,6 +1,6 @@
 // The routes that steer runs: skip, retry, replay, rebind, bulk; dead letters; why a node waits; queues.
 
-import { idString, nameString, oneOf, textString } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { RunPlanSchema, RunRefSchema } from "../bodies/run-bodies.ts";
 import * as bodies from "../bodies/run-operation-bodies.ts";
 import { pagingQuery, type Route, route, writeFaults } from "./route.ts";
@@ -63,9 +63,9 @@ export const runOperationRoutes = {
     summary: "Tasks that failed for good, newest first.",
     query: {
       ...pagingQuery,
-      status: { schema: oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
-      q: { schema: textString(), description: "Words of the workflow, node, code or message." },
-      runId: { schema: idString() },
+      status: { schema: t.oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
+      q: { schema: t.text(), description: "Words of the workflow, node, code or message." },
+      runId: { schema: t.id() },
     },
     response: bodies.DeadLetterListSchema,
   }),
@@ -103,7 +103,7 @@ export const runOperationRoutes = {
   }),
   getKedaMetric: route("GET", "/api/v1/scaling/keda", "view", {
     summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
-    query: { pool: { schema: nameString() }, package: { schema: nameString() } },
+    query: { pool: { schema: t.name() }, package: { schema: t.name() } },
     response: bodies.KedaMetricSchema,
   }),
 } as const satisfies Record<string, Route>;

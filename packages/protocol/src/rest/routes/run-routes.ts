@@ -1,14 +1,14 @@
 // The routes about runs.
 
 import Type from "typebox";
-import { idString, instantString, integer, nameString, textString } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/run-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 /** A run, or a part of it, as it was. */
 const atQuery = {
-  schema: integer(0),
+  schema: t.integer(0),
   description: "As it was after this position of the tenant's log; of nodes that had not ended then without results.",
 };
 const snapshotFaults = ["E.NOT_FOUND", "E.CURSOR.EXPIRED", "E.REQUEST.TOO_LARGE"] as const;
@@ -27,18 +27,18 @@ export const runRoutes = {
     query: {
       ...pagingQuery,
       status: {
-        schema: idString(),
+        schema: t.id(),
         description: "queued, running, succeeded, failed, cancelled; several with commas between them.",
       },
-      clientId: { schema: idString() },
-      workflowId: { schema: idString() },
+      clientId: { schema: t.id() },
+      workflowId: { schema: t.id() },
       worker: {
-        schema: idString(),
+        schema: t.id(),
         description: "Name or instance id: runs of which it has a task, or was the last to have one. Pages may come short.",
       },
-      since: { schema: instantString(), description: "Created at or after." },
-      until: { schema: instantString(), description: "Created before." },
-      q: { schema: textString(), description: "Words, or their beginnings, of its name, labels, client, id or error." },
+      since: { schema: t.instant(), description: "Created at or after." },
+      until: { schema: t.instant(), description: "Created before." },
+      q: { schema: t.text(), description: "Words, or their beginnings, of its name, labels, client, id or error." },
     },
     response: bodies.RunListSchema,
   }),
@@ -72,9 +72,9 @@ export const runRoutes = {
       ...pagingQuery,
       at: atQuery,
       status: { schema: bodies.NodeStatusSchema },
-      hostNodeId: { schema: idString(), description: "Only middlewares of this host." },
-      chainIndex: { schema: integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
-      middleware: { schema: idString(), description: "Only hosts that have this middleware in their chain." },
+      hostNodeId: { schema: t.id(), description: "Only middlewares of this host." },
+      chainIndex: { schema: t.integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: t.id(), description: "Only hosts that have this middleware in their chain." },
     },
     response: parts.RunNodeListSchema,
     faults: [...readFaults, ...snapshotFaults],
@@ -82,13 +82,13 @@ export const runRoutes = {
   getRunNode: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}", "view", {
     summary: "One node of a run with its parameters; with a path, the value there, whole or a stretch of it.",
     query: {
-      path: { schema: textString(), description: "Under results or parameters, dotted or a JSON pointer." },
+      path: { schema: t.text(), description: "Under results or parameters, dotted or a JSON pointer." },
       offset: {
-        schema: integer(0),
+        schema: t.integer(0),
         default: 0,
         description: "First byte, of the value's JSON text in UTF-8. A character belongs to the stretch in which it begins.",
       },
-      length: { schema: integer(0, 1024 * 1024), description: "Bytes." },
+      length: { schema: t.between(0, 1024 * 1024), description: "Bytes." },
       at: atQuery,
     },
     response: parts.RunNodeSchema,
@@ -97,11 +97,11 @@ export const runRoutes = {
   getRunLogs: route("GET", "/api/v1/runs/{runId}/logs", "view", {
     summary: "What the nodes printed, as lines; plain text for those who accept text/plain.",
     query: {
-      node: { schema: idString(), description: "Node id, or task id where a node runs more than once." },
-      channel: { schema: nameString() },
-      from: { schema: integer(0), default: 0, description: "First line within each attempt." },
-      q: { schema: textString(), description: "Only lines that contain this text." },
-      limit: { schema: integer(1, 1_000), default: 200 },
+      node: { schema: t.id(), description: "Node id, or task id where a node runs more than once." },
+      channel: { schema: t.name() },
+      from: { schema: t.integer(0), default: 0, description: "First line within each attempt." },
+      q: { schema: t.text(), description: "Only lines that contain this text." },
+      limit: { schema: t.between(1, 1_000), default: 200 },
       cursor: pagingQuery.cursor,
     },
     response: parts.RunLogSchema,
@@ -128,8 +128,8 @@ export const runRoutes = {
     summary:
       "The same over a stretch of the tenant's log. Figures of stretches that follow each other may be added, but for lost and twice, which see what lies in one stretch.",
     query: {
-      after: { schema: integer(0), default: 0, description: "Position behind which to begin." },
-      limit: { schema: integer(1, 10_000), default: 10_000, description: "Facts to look at." },
+      after: { schema: t.integer(0), default: 0, description: "Position behind which to begin." },
+      limit: { schema: t.between(1, 10_000), default: 10_000, description: "Facts to look at." },
     },
     response: parts.LedgerSchema,
     faults: [...readFaults, "E.CURSOR.EXPIRED"],

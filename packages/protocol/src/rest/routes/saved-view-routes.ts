@@ -1,7 +1,7 @@
 // The routes of saved views. They are open to every signed-in user and to tokens with the permission `view`; no single permission
 // expresses that, so the handlers check it.
 
-import { oneOf } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/saved-view-bodies.ts";
 import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, route, writeFaults } from "./route.ts";
 
@@ -10,7 +10,7 @@ const ifMatchHeader = ifMatchHeaderOf("view");
 export const viewRoutes = {
   listViews: route("GET", "/api/v1/views", "token", {
     summary: "The caller's own views and those that are shared, by name. A page may be short or empty although more follow.",
-    query: { ...pagingQuery, page: { schema: oneOf(bodies.viewPages), description: "Views of this list alone." } },
+    query: { ...pagingQuery, page: { schema: t.oneOf(bodies.viewPages), description: "Views of this list alone." } },
     response: bodies.ViewListSchema,
   }),
   createView: route("POST", "/api/v1/views", "token", {

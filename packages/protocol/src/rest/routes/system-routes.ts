@@ -1,13 +1,13 @@
 // The routes about the scheduler itself.
 
-import { openObject } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { HealthSchema } from "../bodies/run-bodies.ts";
 import { authFaults, type Route, route } from "./route.ts";
 
 export const systemRoutes = {
   getOpenapi: route("GET", "/api/v1/openapi.json", "open", {
     summary: "This document.",
-    response: openObject(),
+    response: t.openObject(),
     faults: ["E.REQUEST.INVALID", "E.INTERNAL"],
   }),
   getHealth: route("GET", "/healthz", "open", {

@@ -1,17 +1,17 @@
 // The routes about people: signing in, users and their roles, the audit.
 
-import { idString, instantString, nameString } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/user-bodies.ts";
 import { changeFaults, pagingQuery, type QueryParameter, type Route, readFaults, route } from "./route.ts";
 
 const auditQuery = {
   ...pagingQuery,
-  action: { schema: nameString(), description: "Exactly this action." },
-  actorId: { schema: idString() },
-  targetType: { schema: nameString() },
-  targetId: { schema: idString() },
-  runId: { schema: idString(), description: "What was done to this run and its tasks." },
-  since: { schema: instantString(), description: "Nothing older than this." },
+  action: { schema: t.name(), description: "Exactly this action." },
+  actorId: { schema: t.id() },
+  targetType: { schema: t.name() },
+  targetId: { schema: t.id() },
+  runId: { schema: t.id(), description: "What was done to this run and its tasks." },
+  since: { schema: t.instant(), description: "Nothing older than this." },
 } as const satisfies Record<string, QueryParameter>;
 const audit = {
   summary:
@@ -45,7 +45,7 @@ export const userRoutes = {
   }),
   listUsers: route("GET", "/api/v1/users", "admin", {
     summary: "Users of the tenant by name.",
-    query: { ...pagingQuery, search: { schema: nameString(), description: "Words of the user's names." } },
+    query: { ...pagingQuery, search: { schema: t.name(), description: "Words of the user's names." } },
     response: bodies.UserListSchema,
   }),
   createUser: route("POST", "/api/v1/users", "admin", {

@@ -1,7 +1,7 @@
 // The routes about workers: their enrolment, commands to them, the frames of vendors, and what an autoscaler asks.
 
 import Type from "typebox";
-import { integer, nameString, optional } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/worker-bodies.ts";
 import * as enrolment from "../bodies/worker-enrolment-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
@@ -11,16 +11,16 @@ export const workerRoutes = {
     summary: "Workers known to the scheduler. Filters that are named must all fit.",
     query: {
       ...pagingQuery,
-      queue: { schema: nameString() },
+      queue: { schema: t.name() },
       connected: { schema: Type.Boolean() },
       registered: { schema: Type.Boolean() },
       healthy: { schema: Type.Boolean() },
-      packageName: { schema: nameString() },
-      packageVersion: { schema: nameString() },
-      packageStatus: { schema: nameString() },
+      packageName: { schema: t.name() },
+      packageVersion: { schema: t.name() },
+      packageStatus: { schema: t.name() },
       maxHeartbeatAgeSeconds: { schema: Type.Number({ minimum: 0 }) },
-      maxInflight: { schema: integer(0) },
-      maxLatencyMs: { schema: integer(0) },
+      maxInflight: { schema: t.integer(0) },
+      maxLatencyMs: { schema: t.integer(0) },
     },
     response: bodies.WorkerListSchema,
   }),
@@ -62,7 +62,7 @@ export const workerRoutes = {
       "Frames of this type that workers send, as server-sent events with the body ExtensionFrame, from the scheduler that holds the worker's socket. " +
       "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
     headers: {
-      "Last-Event-ID": optional(
+      "Last-Event-ID": t.optional(
         Type.String({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
       ),
     },

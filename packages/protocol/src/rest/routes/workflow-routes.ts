@@ -1,7 +1,7 @@
 // The routes about workflows: drafts, published versions, files, packages for others to clone, and the catalogue of nodes they are made of.
 
 import Type from "typebox";
-import { idString, oneOf } from "../../schema/field-types.ts";
+import * as t from "../../schema/field-types.ts";
 import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
 import * as bodies from "../bodies/workflow-bodies.ts";
 import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
@@ -31,7 +31,7 @@ export const workflowRoutes = {
   }),
   importWorkflow: route("POST", "/api/v1/workflows/import", "edit", {
     summary: "Take in a file with a workflow and its versions, under its own id or under a new one.",
-    query: { ids: { schema: oneOf(["keep", "renew"]), default: "keep" } },
+    query: { ids: { schema: t.oneOf(["keep", "renew"]), default: "keep" } },
     request: bodies.WorkflowImportRequestSchema,
     response: bodies.WorkflowRefSchema,
     status: 201,
@@ -122,8 +122,8 @@ export const workflowRoutes = {
     summary: "Packages that are public or internal, and the caller's own, changed last first.",
     query: {
       ...pagingQuery,
-      owner: { schema: idString(), description: "A user's id, or me." },
-      visibility: { schema: oneOf(bodies.visibilities) },
+      owner: { schema: t.id(), description: "A user's id, or me." },
+      visibility: { schema: t.oneOf(bodies.visibilities) },
       search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
     },
     response: bodies.WorkflowPackageListSchema,
@@ -156,7 +156,7 @@ export const workflowRoutes = {
   }),
   getPackage: route("GET", "/api/v1/packages/{packageName}", "read", {
     summary: "The manifest of a package, of its newest version unless one is named.",
-    query: { version: { schema: idString() } },
+    query: { version: { schema: t.id() } },
     response: PackageDetailSchema,
   }),
   searchNodes: route("GET", "/api/v1/catalog/nodes/search", "token", {
@@ -164,7 +164,7 @@ export const workflowRoutes = {
     query: {
       ...pagingQuery,
       q: { schema: Type.String({ maxLength: 1_024 }), description: "Words that must all be found; empty or * for all." },
-      package: { schema: idString() },
+      package: { schema: t.id() },
     },
     response: CatalogNodeListSchema,
   }),
