@@ -18,23 +18,18 @@ export {
   WorkflowSchema,
 } from "./definitions/workflow.ts";
 export {
-  foldLedger,
   type LedgerFact,
-  type LedgerFigures,
-  type LedgerFold,
+  LedgerFold,
   type LedgerState,
-  startLedgerFold,
 } from "./events/ledger-fold.ts";
 export {
   type ArtifactSnapshot,
   defaultStageOfPhase,
-  foldRun,
   nodeStatusByPhase,
   type RunFact,
-  type RunFold,
+  RunFold,
   type RunSnapshot,
   runStatusByFact,
-  startRunFold,
   type TaskFeedback,
   type TaskPhase,
   type TaskSnapshot,
@@ -43,7 +38,7 @@ export {
 } from "./events/run-fold.ts";
 export { type EventData, EventSchema, type EventType, eventDataSchemas, type ServerEvent } from "./events/server-events.ts";
 export { type ExitCode, exitCodes, exitMeanings } from "./faults/exit-codes.ts";
-export { Fault, type FaultDetails, fault } from "./faults/fault.ts";
+export { errorMessage, Fault, type FaultDetails, fault } from "./faults/fault.ts";
 export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./faults/fault-codes.ts";
 export { type FaultSummary, formatFault, formatSettingsFault } from "./faults/fault-text.ts";
 export type {
@@ -99,7 +94,7 @@ export type {
   PkgUninstallPayload,
 } from "./frames/package-payloads.ts";
 export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
-export type { JsonObject, JsonValue } from "./json/json-value.ts";
+export { isRecord, type JsonObject, type JsonValue } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { readJson } from "./json/read-json.ts";
 export { renderFaultPage } from "./published/fault-page.ts";
@@ -151,7 +146,15 @@ export {
   type Steered,
   type SteerRequest,
 } from "./rest/bodies/run-operation-bodies.ts";
-export type { ByteRange, Ledger, LogLine, RunDefinition, RunLedger, RunLog } from "./rest/bodies/run-part-bodies.ts";
+export type {
+  ByteRange,
+  Ledger,
+  LedgerFigures,
+  LogLine,
+  RunDefinition,
+  RunLedger,
+  RunLog,
+} from "./rest/bodies/run-part-bodies.ts";
 export {
   readViewRequest,
   type SavedView,

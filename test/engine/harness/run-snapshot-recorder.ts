@@ -2,7 +2,7 @@
 
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture, type WorkflowFixture } from "@astraflow/doors/testing";
-import { foldRun, type Run, type RunNodeStatus } from "@astraflow/protocol";
+import { type Run, RunFold, type RunNodeStatus } from "@astraflow/protocol";
 import type { EngineHarness } from "./engine-harness.ts";
 import { createHarnessLink } from "./harness-link.ts";
 
@@ -67,7 +67,7 @@ export class RunSnapshotRecorder {
   async compareFactsWithRows(run: string): Promise<{ facts: object; rows: object }> {
     const { items } = await this.#harness.store.events({ tenant: "t1", after: 0, limit: 100_000, subject: `run/${run}` });
     const half = Math.floor(items.length / 2);
-    const moment = foldRun(foldRun(null, items.slice(0, half)), items.slice(half));
+    const moment = new RunFold(new RunFold(null).add(items.slice(0, half)).finish()).add(items.slice(half)).finish();
     const { run: row, tasks } = await this.#harness.runDetail(run);
     const ofTasks = [...moment.tasks.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     const { status, open, startedAt, endedAt, error } = moment;

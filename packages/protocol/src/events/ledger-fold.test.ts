@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { foldLedger, type LedgerFact } from "./ledger-fold.ts";
+import { type LedgerFact, LedgerFold, type LedgerState } from "./ledger-fold.ts";
+
+const foldLedger = (before: LedgerState | null, facts: readonly LedgerFact[]) => new LedgerFold(before).add(facts).finish();
 
 const fact = (type: string, data: Record<string, unknown> = {}, subject = "run/r"): LedgerFact => ({ type, data, subject });
 const grant = (task: string, attempt: number) => fact("task.granted", { task, attempt, fence: attempt });

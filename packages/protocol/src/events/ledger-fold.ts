@@ -1,30 +1,14 @@
 // The ledger: what was given to workers, what came of it and what was refused, counted from facts. Figures of consecutive ranges of a log
 // can be added, except `lost` and `twice`, which only see one range.
 
+import type { LedgerFigures } from "../rest/bodies/run-part-bodies.ts";
+
 /** One fact of any subject of a tenant's log. */
 export interface LedgerFact {
   readonly type: string;
   /** `run/<run id>` for facts of a run. */
   readonly subject: string;
   readonly data: Readonly<Record<string, unknown>>;
-}
-
-export interface LedgerFigures {
-  /** Tasks that were given to a worker for the first time. */
-  readonly accepted: number;
-  /** Tasks that ended after they were given to a worker. */
-  readonly finished: number;
-  /** The difference; can be negative for a range that starts mid-run. */
-  readonly open: number;
-  /** Dispatches in all, and those that were not the first of their task. */
-  readonly attempts: number;
-  readonly repeated: number;
-  /** Outcomes that came after another had been accepted, or under an older fence. */
-  readonly refusedLate: number;
-  /** Tasks given to a worker that had not ended when their run ended. */
-  readonly lost: number;
-  /** Outcomes accepted after a task already had one. */
-  readonly twice: number;
 }
 
 /** The state between two pages of facts. */
@@ -49,51 +33,49 @@ const zeroFigures: LedgerFigures = {
   twice: 0,
 };
 
-/** The ledger after these facts, which follow those of `before`. `before` is not changed. */
-export function foldLedger(before: LedgerState | null, facts: Iterable<LedgerFact>): LedgerState {
-  const fold = startLedgerFold(before);
-  fold.add(facts);
-  return fold.finish();
-}
+/** A ledger over several pages of facts that follow those of `before`, which is copied once and not changed. */
+export class LedgerFold {
+  readonly #openTasks: Map<string, Set<string>>;
+  readonly #endedTasks: Map<string, Set<string>>;
+  readonly #figures: LedgerFigures;
 
-/** A ledger over several pages of facts: its state is copied once, not once per page. */
-export interface LedgerFold {
-  add(facts: Iterable<LedgerFact>): void;
+  constructor(before: LedgerState | null) {
+    this.#openTasks = copySets(before?.openTasks);
+    this.#endedTasks = copySets(before?.endedTasks);
+    this.#figures = { ...(before?.figures ?? zeroFigures) };
+  }
+
+  add(facts: Iterable<LedgerFact>): this {
+    for (const fact of facts) this.#apply(fact);
+    return this;
+  }
+
   /** The ledger after all added facts; nothing may be added afterwards. */
-  finish(): LedgerState;
-}
+  finish(): LedgerState {
+    const figures = { ...this.#figures, open: this.#figures.accepted - this.#figures.finished };
+    return { figures, openTasks: this.#openTasks, endedTasks: this.#endedTasks };
+  }
 
-export function startLedgerFold(before: LedgerState | null): LedgerFold {
-  const openTasks = copySets(before?.openTasks);
-  const endedTasks = copySets(before?.endedTasks);
-  const figures = { ...(before?.figures ?? zeroFigures) };
-
-  const applyFact = ({ type, subject, data }: LedgerFact): void => {
+  #apply({ type, subject, data }: LedgerFact): void {
     if (!subject.startsWith("run/")) return;
+    const figures = this.#figures;
     const task = typeof data["task"] === "string" ? data["task"] : "";
     if (type === "task.granted") {
       figures.attempts++;
       if (data["attempt"] === 1) figures.accepted++;
       else figures.repeated++;
-      addToSet(openTasks, subject, task);
+      addToSet(this.#openTasks, subject, task);
     }
     if (type === "task.refused") figures.refusedLate++;
     if (taskEndFacts.has(type)) {
       // Without a fence it was never given to a worker: a host, a pin, or an excluded node.
       if (typeof data["fence"] === "number" && data["fence"] > 0) figures.finished++;
-      if (endedTasks.get(subject)?.has(task) === true) figures.twice++;
-      addToSet(endedTasks, subject, task);
-      openTasks.get(subject)?.delete(task);
+      if (this.#endedTasks.get(subject)?.has(task) === true) figures.twice++;
+      addToSet(this.#endedTasks, subject, task);
+      this.#openTasks.get(subject)?.delete(task);
     }
-    if (runEndFacts.has(type)) figures.lost += openTasks.get(subject)?.size ?? 0;
-  };
-
-  return {
-    add(facts) {
-      for (const fact of facts) applyFact(fact);
-    },
-    finish: () => ({ figures: { ...figures, open: figures.accepted - figures.finished }, openTasks, endedTasks }),
-  };
+    if (runEndFacts.has(type)) figures.lost += this.#openTasks.get(subject)?.size ?? 0;
+  }
 }
 
 const copySets = (sets: ReadonlyMap<string, ReadonlySet<string>> | undefined): Map<string, Set<string>> =>

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { foldRun, nodeStatusByPhase, type RunFact, type RunSnapshot, taskStateChangeOf } from "./run-fold.ts";
+import { nodeStatusByPhase, type RunFact, RunFold, type RunSnapshot, taskStateChangeOf } from "./run-fold.ts";
+
+const foldRun = (before: RunSnapshot | null, facts: readonly RunFact[]) => new RunFold(before).add(facts).finish();
 
 const facts = (...entries: readonly (readonly [string, Record<string, unknown>?])[]): RunFact[] =>
   entries.map(([type, data = {}], at) => ({ position: at + 1, at: (at + 1) * 10, type, data }));

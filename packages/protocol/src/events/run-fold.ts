@@ -159,57 +159,52 @@ const initialTaskSnapshot: Omit<TaskSnapshot, "id"> = {
   artifacts: [],
 };
 
-/** The run after these facts, which follow those of `before` in order of position. `before` is not changed. */
-export function foldRun(before: RunSnapshot | null, facts: Iterable<RunFact>): RunSnapshot {
-  const fold = startRunFold(before);
-  fold.add(facts);
-  return fold.finish();
-}
-
-/** A fold over several pages of facts: a large run is copied once, not once per page. */
-export interface RunFold {
-  add(facts: Iterable<RunFact>): void;
-  /** The run after all added facts; nothing may be added afterwards. */
-  finish(): RunSnapshot;
+/** A run over several pages of facts that follow those of `before`, which is copied once and not changed. */
+export class RunFold {
+  readonly #tasks: Map<string, TaskSnapshot>;
+  readonly #removed: Map<string, string>;
+  #run: RunSnapshot;
+  #position: number;
+  #open: number;
   /** The approximate length of all feedback and errors of its tasks; everything else in a task is small. */
-  readonly textChars: number;
-}
+  textChars = 0;
 
-export function startRunFold(before: RunSnapshot | null): RunFold {
-  const start = before ?? emptyRunSnapshot;
-  const tasks = new Map(start.tasks);
-  const removed = new Map(start.removed);
-  let run: RunSnapshot = { ...start, tasks, removed };
-  let { position, open } = start;
-  let chars = 0;
-  for (const task of tasks.values()) chars += textCharsOf(task);
+  constructor(before: RunSnapshot | null) {
+    const start = before ?? emptyRunSnapshot;
+    this.#tasks = new Map(start.tasks);
+    this.#removed = new Map(start.removed);
+    this.#run = { ...start, tasks: this.#tasks, removed: this.#removed };
+    this.#position = start.position;
+    this.#open = start.open;
+    for (const task of this.#tasks.values()) this.textChars += textCharsOf(task);
+  }
 
-  const applyFact = (fact: RunFact): void => {
-    ({ position } = fact);
-    run = applyRunFact(run, fact);
+  add(facts: Iterable<RunFact>): this {
+    for (const fact of facts) this.#apply(fact);
+    return this;
+  }
+
+  /** The run after all added facts; nothing may be added afterwards. */
+  finish(): RunSnapshot {
+    return { ...this.#run, position: this.#position, open: this.#open };
+  }
+
+  #apply(fact: RunFact): void {
+    this.#position = fact.position;
+    this.#run = applyRunFact(this.#run, fact);
     if (fact.type === "artifact.removed")
-      removed.set(readString(fact.data, "resource") ?? "", readString(fact.data, "reason") ?? "removed");
+      this.#removed.set(readString(fact.data, "resource") ?? "", readString(fact.data, "reason") ?? "removed");
     const id = readString(fact.data, "task");
     if (id === null) return;
-    const known = tasks.get(id);
+    const known = this.#tasks.get(id);
     const task = applyTaskFact(known ?? { ...initialTaskSnapshot, id }, fact);
     if (task === null) return;
-    tasks.set(id, task);
-    chars += textCharsOf(task) - (known === undefined ? 0 : textCharsOf(known));
-    if (known === undefined) open += 1;
+    this.#tasks.set(id, task);
+    this.textChars += textCharsOf(task) - (known === undefined ? 0 : textCharsOf(known));
+    if (known === undefined) this.#open += 1;
     // An ended task is never folded again, so it is counted once.
-    if (task.endedAt !== null) open -= 1;
-  };
-
-  return {
-    add(facts) {
-      for (const fact of facts) applyFact(fact);
-    },
-    finish: () => ({ ...run, position, open }),
-    get textChars() {
-      return chars;
-    },
-  };
+    if (task.endedAt !== null) this.#open -= 1;
+  }
 }
 
 function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {

@@ -29,6 +29,9 @@ export class Fault extends Error {
   }
 }
 
+/** What to say about anything that was thrown. */
+export const errorMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+
 export function fault(code: FaultCode, message: string, details?: FaultDetails, cause?: unknown): Fault {
   return new Fault(code, message, details, cause);
 }

@@ -63,8 +63,8 @@ const tooLargeFault = (bounds: JsonLimits, what: string, max: number) =>
 
 const invalidJsonFault = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `the message ${problem}`);
 
-/** Counts UTF-8 bytes only where the answer is not clear from the number of UTF-16 units. */
-function exceedsBytes(text: string, bytesMax: number): boolean {
+/** Counts UTF-8 bytes by hand, as this package uses no Node API, and only where the number of UTF-16 units leaves it open. */
+export function exceedsBytes(text: string, bytesMax: number): boolean {
   if (text.length > bytesMax) return true;
   if (text.length * 3 <= bytesMax || !/[^\0-\x7f]/.test(text)) return false;
   let bytes = text.length;

@@ -93,13 +93,10 @@ function buildOperation(
   route: Route,
   toSchema: (schema: TSchema) => JsonSchemaObject,
 ): Record<string, unknown> {
+  const parametersIn = (place: "path" | "header", schemas: Route["headers"] = {}) =>
+    Object.entries(schemas).map(([name, schema]) => ({ name, in: place, required: place === "path", schema: toSchema(schema) }));
   const parameters = [
-    ...Object.entries(route.params ?? {}).map(([name, schema]) => ({
-      name,
-      in: "path",
-      required: true,
-      schema: toSchema(schema),
-    })),
+    ...parametersIn("path", route.params),
     ...Object.entries(route.query ?? {}).map(([name, query]) => ({
       name,
       in: "query",
@@ -107,12 +104,7 @@ function buildOperation(
       ...(query.description && { description: query.description }),
       schema: query.default === undefined ? toSchema(query.schema) : { ...toSchema(query.schema), default: query.default },
     })),
-    ...Object.entries(route.headers ?? {}).map(([name, schema]) => ({
-      name,
-      in: "header",
-      required: false,
-      schema: toSchema(schema),
-    })),
+    ...parametersIn("header", route.headers),
   ];
   const content =
     route.status === 204

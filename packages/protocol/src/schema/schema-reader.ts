@@ -4,11 +4,11 @@ import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { type Fault, fault } from "../faults/fault.ts";
 import type { FaultCode } from "../faults/fault-codes.ts";
+import { isRecord } from "../json/json-value.ts";
 import {
   escapeForMessage,
   findFirstViolation,
   findViolations,
-  isRecord,
   type SchemaNode,
   type SchemaViolation,
 } from "./schema-violations.ts";
@@ -36,7 +36,7 @@ export interface SchemaReader<T> {
 }
 
 export function createSchemaReader<S extends TSchema>(schema: S, options: SchemaReaderOptions): SchemaReader<Static<S>> {
-  const source = options.unknownKeys === "refuse" ? closeSchema(schema) : schema;
+  const source = options.unknownKeys === "refuse" ? (closeSchemaNode(schema as SchemaNode) as S) : schema;
   let compiled: { check: Predicate; onRead: Trimmer; onSend: Trimmer } | undefined;
   const prepare = () => {
     if (compiled) return compiled;
@@ -72,10 +72,6 @@ export function createSchemaReader<S extends TSchema>(schema: S, options: Schema
 const identity: Trimmer = (value) => value;
 
 /** The same schema, closed: objects with named properties refuse others unless they are declared open. */
-function closeSchema<S extends TSchema>(schema: S): S {
-  return closeSchemaNode(schema as SchemaNode) as S;
-}
-
 function closeSchemaNode(node: SchemaNode): SchemaNode {
   const closed: Record<string, unknown> = { ...node };
   if (node.properties) {
@@ -99,8 +95,8 @@ type TrimContext = { dropUnknown: boolean; defs?: Map<string, { node: SchemaNode
 /** Copies only where something has to go, so an ordinary message costs no allocation and the caller's object stays as it was. */
 function buildTrimmer(node: SchemaNode, context: TrimContext): Trimmer | undefined {
   if (node.$defs) {
-    const defs = new Map(
-      Object.entries(node.$defs).map(([key, child]) => [key, { node: child } as { node: SchemaNode; trim?: Trimmer }]),
+    const defs: NonNullable<TrimContext["defs"]> = new Map(
+      Object.entries(node.$defs).map(([key, child]) => [key, { node: child }]),
     );
     const inner = { ...context, defs };
     for (const def of defs.values()) def.trim = buildTrimmer(def.node, inner) ?? identity;

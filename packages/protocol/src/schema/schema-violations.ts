@@ -3,6 +3,7 @@
 // the stack. This one stops when its caller has seen enough, and checks lengths before patterns.
 
 import Format from "typebox/format";
+import { isRecord } from "../json/json-value.ts";
 
 /** What of JSON Schema our own schemas use. */
 export interface SchemaNode {
@@ -32,10 +33,6 @@ export interface SchemaViolation {
 }
 
 type SchemaDefinitions = Readonly<Record<string, SchemaNode>>;
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** The first thing that is wrong, or undefined if nothing is. */
 export function findFirstViolation(

@@ -2,7 +2,7 @@
 // was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
 
 import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
-import { fault, LruMap, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
+import { fault, LruMap, RunFold, type RunSnapshot, type TaskSnapshot } from "@astraflow/protocol";
 import { createSemaphore } from "../environment/semaphore.ts";
 import { runNotFound } from "./run-faults.ts";
 
@@ -103,7 +103,7 @@ interface FoldRequest {
 /** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
 async function foldRunTo(reader: StoreReader, request: FoldRequest, before: CachedFold | null): Promise<FoldedRun> {
   const { tenant, run, at, factsMax, charsMax } = request;
-  const folding = startRunFold(before?.fold ?? null);
+  const folding = new RunFold(before?.fold ?? null);
   let isCreated = before !== null;
   let after = before?.at ?? 0;
   for (let facts = 0; facts < factsMax; ) {

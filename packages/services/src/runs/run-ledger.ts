@@ -1,7 +1,7 @@
 // Ledgers of one run and of a part of the log: figures that anybody can add up again from the same facts.
 
 import { runKey, type StoreReader } from "@astraflow/engine";
-import { fault, type Ledger, type RunLedger, startLedgerFold } from "@astraflow/protocol";
+import { fault, type Ledger, LedgerFold, type RunLedger } from "@astraflow/protocol";
 import { historyLimits } from "./run-history.ts";
 import { findRun } from "./run-reader.ts";
 
@@ -10,7 +10,7 @@ export const ledgerLimits = { factsPage: 1_000, factsMax: 10_000 } as const;
 /** Of every fact of a run: a ledger of a part would look like one of the whole. */
 export async function readRunLedger(reader: StoreReader, tenant: string, run: string): Promise<RunLedger> {
   await findRun(reader, tenant, run, 0);
-  const folding = startLedgerFold(null);
+  const folding = new LedgerFold(null);
   let first: number | null = null;
   let after = 0;
   for (let facts = 0; facts < historyLimits.factsMax; ) {
@@ -42,7 +42,7 @@ export async function readRunLedger(reader: StoreReader, tenant: string, run: st
 
 /** Of the facts of the tenant's log after a position, at most `limit` of them. */
 export async function readLogLedger(reader: StoreReader, tenant: string, after: number, limit: number): Promise<Ledger> {
-  const folding = startLedgerFold(null);
+  const folding = new LedgerFold(null);
   let to = after;
   for (let left = limit; ; ) {
     const page = await reader.events({ tenant, after: to, limit: Math.min(left, ledgerLimits.factsPage) });

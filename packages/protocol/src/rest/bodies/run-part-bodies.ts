@@ -41,6 +41,7 @@ export const LedgerFiguresSchema = Type.Object({
   lost: t.integer(0, "Tasks given to a worker that had not ended when their run ended."),
   twice: t.integer(0, "Outcomes accepted after a task already had one."),
 });
+export type LedgerFigures = Static<typeof LedgerFiguresSchema>;
 const ledgerFields = {
   figures: LedgerFiguresSchema,
   from: t.integer(0, "Position of the first fact that was looked at."),

@@ -3,6 +3,7 @@
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
+import { exceedsBytes } from "../../json/read-json.ts";
 import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
@@ -64,17 +65,6 @@ export function readViewRequest(value: unknown): ViewRequest | Fault {
     fault("E.REQUEST.INVALID", `body.query ${expected}`, { path: "body.query", expected });
   if (typeof body.query === "object" && Object.keys(body.query).length > queryKeysMax)
     return tooMuch(`must have at most ${queryKeysMax} names`);
-  if (countUtf8Bytes(JSON.stringify(body.query)) > queryBytesMax)
-    return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
+  if (exceedsBytes(JSON.stringify(body.query), queryBytesMax)) return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
   return body;
-}
-
-/** Counted by hand: this package uses neither Node nor browser APIs. */
-function countUtf8Bytes(text: string): number {
-  let bytes = 0;
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0;
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
-  }
-  return bytes;
 }
