@@ -123,23 +123,9 @@ export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
 export { listWorkers, matchesWorkerFilter, type WorkerFilter } from "./workers/worker-list.ts";
 export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
-export {
-  deleteWorkflow,
-  diffDrafts,
-  draftProblems,
-  editDraft,
-  type RevisionCheck,
-  replaceWorkflow,
-  rollbackWorkflow,
-  saveWorkflow,
-  setPreview,
-  type WrittenWorkflow,
-} from "./workflows/workflow-drafts.ts";
-export { cloneWorkflowPackage, deleteWorkflowPackage, publishWorkflow } from "./workflows/workflow-publishing.ts";
+export type { RevisionCheck } from "./workflows/workflow-drafts.ts";
 export type { WorkflowServices } from "./workflows/workflow-services.ts";
-export { staleRevisionFault, type WorkflowIdempotencyKey } from "./workflows/workflow-store.ts";
-export { exportWorkflow, importWorkflow } from "./workflows/workflow-transfer.ts";
-export { publishVersion } from "./workflows/workflow-versions.ts";
+export { staleRevisionFault, type WorkflowIdempotencyKey, type WrittenWorkflow } from "./workflows/workflow-store.ts";
 export {
   presentDraft,
   presentDraftChange,

@@ -182,11 +182,8 @@ export class RunStarter {
   }
 
   #checkDefinition(tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> {
-    return checkWithFreshCatalogue(
-      this.#workflows.catalogues,
-      tenant,
-      (catalogue) => this.#define(workflow, catalogue, { allowUnknown }),
-      ({ problems }) => problems,
+    return checkWithFreshCatalogue(this.#workflows.catalogues, tenant, (catalogue) =>
+      this.#define(workflow, catalogue, { allowUnknown }),
     );
   }
 }

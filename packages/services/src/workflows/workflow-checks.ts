@@ -1,6 +1,6 @@
 // What is wrong with a workflow: all problems as a list, or the first of them as a fault.
 
-import { checkWorkflow, resolveFromCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
+import { checkPackages, checkWorkflow, resolveFromCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -24,21 +24,38 @@ export const findProblemsIn = (workflow: Workflow, catalogue: Catalogue, options
 export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
 
 /** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
-export async function checkWithFreshCatalogue<T>(
+export async function checkWithFreshCatalogue<T extends { readonly problems: readonly WorkflowProblem[] }>(
   catalogues: CatalogueCache,
   tenant: string,
   check: (catalogue: Catalogue) => T,
-  problemsIn: (result: T) => readonly WorkflowProblem[],
 ): Promise<T> {
   const result = check(await catalogues.current(tenant));
-  return problemsIn(result).some(isError) ? check(await catalogues.reload(tenant)) : result;
+  return result.problems.some(isError) ? check(await catalogues.reload(tenant)) : result;
 }
 
-export const findProblems = (
+/** Problems of a workflow as it would run now. */
+export async function findProblems(
   catalogues: CatalogueCache,
   tenant: string,
-  check: (catalogue: Catalogue) => WorkflowProblem[],
-): Promise<WorkflowProblem[]> => checkWithFreshCatalogue(catalogues, tenant, check, (problems) => problems);
+  workflow: Workflow,
+  options?: WorkflowCheckOptions,
+) {
+  const check = (catalogue: Catalogue) => ({ problems: findProblemsIn(workflow, catalogue, options) });
+  return (await checkWithFreshCatalogue(catalogues, tenant, check)).problems;
+}
+
+/** Packages that workflows from elsewhere use and this tenant lacks. Their versions and types are not checked: they may be gone by now. */
+export async function findPackageProblems(
+  catalogues: CatalogueCache,
+  tenant: string,
+  workflows: readonly Workflow[],
+  options: WorkflowCheckOptions,
+): Promise<readonly WorkflowProblem[]> {
+  const check = (catalogue: Catalogue) => ({
+    problems: workflows.flatMap((workflow) => checkPackages(workflow, catalogue, options)),
+  });
+  return (await checkWithFreshCatalogue(catalogues, tenant, check)).problems;
+}
 
 /** Throws if there is an error among the problems. */
 export function throwOnErrors(problems: readonly WorkflowProblem[]): void {
@@ -106,7 +123,7 @@ export async function validateWorkflow(
         : findProblemsIn(workflow, catalogue, options),
     asOf: catalogue.asOf,
   });
-  const { problems, asOf } = await checkWithFreshCatalogue(catalogues, tenant, check, (result) => result.problems);
+  const { problems, asOf } = await checkWithFreshCatalogue(catalogues, tenant, check);
   return { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf };
 }
 

@@ -1,18 +1,17 @@
-// What the functions of this folder work with: the three stores of workflows, built once.
+// What a scheduler does with workflows, each part built once.
 
-import { createWorkflowPackageStore, type WorkflowPackageStore } from "./workflow-package-store.ts";
-import { createWorkflowStore, type WorkflowStore, type WorkflowStoreOptions } from "./workflow-store.ts";
-import { createWorkflowVersionStore, type WorkflowVersionStore } from "./workflow-versions.ts";
+import { WorkflowDrafts } from "./workflow-drafts.ts";
+import { WorkflowFiles } from "./workflow-files.ts";
+import { WorkflowPackages } from "./workflow-packages.ts";
+import { type WorkflowContext, WorkflowStore } from "./workflow-store.ts";
+import { WorkflowVersions } from "./workflow-versions.ts";
 
-export interface WorkflowServices extends WorkflowStoreOptions {
-  readonly store: WorkflowStore;
-  readonly versions: WorkflowVersionStore;
-  readonly packages: WorkflowPackageStore;
+export type WorkflowServices = ReturnType<typeof createWorkflowServices>;
+
+export function createWorkflowServices(context: WorkflowContext) {
+  const store = new WorkflowStore(context);
+  const versions = new WorkflowVersions(context, store);
+  const packages = new WorkflowPackages(context, store);
+  const drafts = new WorkflowDrafts(context, store, versions);
+  return { ...context, store, versions, packages, drafts, files: new WorkflowFiles(context, store, versions) };
 }
-
-export const createWorkflowServices = (options: WorkflowStoreOptions): WorkflowServices => ({
-  ...options,
-  store: createWorkflowStore(options),
-  versions: createWorkflowVersionStore(options),
-  packages: createWorkflowPackageStore(options),
-});

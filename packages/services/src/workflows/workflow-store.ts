@@ -1,23 +1,17 @@
 // Stored workflows: one document each, with the draft, its last changes, its owner and its newest version.
 
-import { type DocPut, type DocRow, type IdempotencyKey, type StoreReader, searchWords } from "@astraflow/engine";
+import type { DocPut, IdempotencyKey } from "@astraflow/engine";
 import type { WorkflowEdit } from "@astraflow/graph";
-import { type Fault, fault, type Workflow } from "@astraflow/protocol";
+import { type Fault, fault, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
 import type { CatalogueCache } from "../catalogue/catalogue.ts";
-import { isUuid, searchTermFor, sortKeyOf } from "../documents/derived-names.ts";
-import { listDocuments } from "../documents/document-list.ts";
-import { readDocument, retryOnConflict, writeDocuments } from "../documents/documents.ts";
-import type { EngineClient } from "../environment/engine-client.ts";
-import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { actorOf, type Caller, isAdmin, isOwnerOrAdmin } from "../identity/caller.ts";
+import { retryOnConflict } from "../documents/documents.ts";
+import { displayNameOf, OwnedDocumentStore, ownerSearchTerm, owns } from "../documents/owned-documents.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
+import { type Caller, isAdmin } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
+import { isError, throwOnErrors } from "./workflow-checks.ts";
 
-export interface WorkflowStoreOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  /** Collision-resistant digest of a text, short enough to be a key. */
-  readonly digest: (text: string) => string;
-  readonly environment: ServiceEnvironment;
+export interface WorkflowContext extends ServiceContext {
   readonly catalogues: CatalogueCache;
 }
 
@@ -61,17 +55,28 @@ export interface FoundWorkflow {
   readonly asOf: number;
 }
 
+/** A workflow that was written. Revision null: an equal request wrote it, and its revision is no longer stored. */
+export interface WrittenWorkflow {
+  readonly workflowId: string;
+  readonly revision: number | null;
+  readonly repeated: boolean;
+}
+
 /** What a change writes. */
-export interface WorkflowWrite {
+interface WorkflowWrite {
   readonly document: WorkflowDocument;
   /** Written together with the workflow or not at all. */
   readonly puts?: readonly DocPut[];
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-export interface WorkflowUpdate {
+/** The name of a change, and the key that makes it once. */
+interface WorkflowAction {
   readonly action: string;
   readonly ask: WorkflowIdempotencyKey | null;
+}
+
+interface WorkflowUpdate extends WorkflowAction {
   /** Called again with the newer document if another writer was faster; throws to refuse. */
   readonly decide: (document: WorkflowDocument) => WorkflowWrite;
 }
@@ -84,12 +89,10 @@ export interface WorkflowIdempotencyKey extends IdempotencyKey {
 export const workflowLimits = {
   changesMax: 200,
   changesCharsMax: 256 * 1024,
-  termsMax: 96,
   /** How often a write is tried when others change the workflow meanwhile. */
   attemptsMax: 8,
 } as const;
 
-const workflowCollection = "workflow";
 export const defaultNamespace = "default";
 
 /** The same message for every id that the caller may not see. */
@@ -98,94 +101,62 @@ const workflowNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is n
 export const staleRevisionFault = ({ id, revision }: WorkflowDocument): Fault =>
   fault("E.ETAG.STALE", `workflow ${id} is at revision ${revision} by now; read it again`, { revision });
 
-/** Display name of a user; a token only has its own name. */
-export const displayNameOf = ({ person, user }: CallerIdentity): string => person?.displayName ?? user;
-const ownsWorkflow = (identity: CallerIdentity, { owner }: WorkflowDocument): boolean => isOwnerOrAdmin(identity, owner);
+export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument> {
+  constructor(context: ServiceContext) {
+    super(context, "workflow");
+  }
 
-const parseWorkflowDocument = (doc: DocRow): WorkflowDocument => JSON.parse(doc.body) as WorkflowDocument;
-
-export type WorkflowStore = ReturnType<typeof createWorkflowStore>;
-
-export function createWorkflowStore({ engineClient, reader, environment }: WorkflowStoreOptions) {
-  /** Whoever owns it, deleted or not. */
-  const readAny = async (
-    tenant: string,
-    id: string,
-  ): Promise<{ document: WorkflowDocument | null; rev: number; asOf: number }> => {
-    if (!isUuid(id)) return { document: null, rev: 0, asOf: 0 };
-    const { doc, head: asOf } = await readDocument(reader, tenant, workflowCollection, id);
-    return { document: doc === null ? null : parseWorkflowDocument(doc), rev: doc?.rev ?? 0, asOf };
-  };
-
-  const find = async (identity: CallerIdentity, id: string): Promise<FoundWorkflow> => {
-    const { document, rev, asOf } = await readAny(identity.tenant, id);
-    if (document === null || document.deletedAt !== null || !ownsWorkflow(identity, document)) throw workflowNotFound(id);
+  async find(identity: CallerIdentity, id: string): Promise<FoundWorkflow> {
+    const { document, rev, asOf } = await this.readAny(identity.tenant, id);
+    if (document === null || document.deletedAt !== null || !owns(identity, document)) throw workflowNotFound(id);
     return { document, rev, asOf };
-  };
+  }
+
+  list(identity: CallerIdentity, page: { limit: number; cursor: string | undefined; search: string }) {
+    const own = isAdmin(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
+    const query = { ...page, search: `${own}${page.search}` };
+    return this.listVisible(identity.tenant, query, (one) => one.deletedAt === null && owns(identity, one));
+  }
 
   /** Writes a workflow and what belongs to it. Rejects with E.CONFLICT if the document is not at this revision. */
-  const write = (
-    caller: Caller,
-    rev: number,
-    { document, puts = [], data }: WorkflowWrite,
-    { action, ask }: { readonly action: string; readonly ask: WorkflowIdempotencyKey | null },
-  ): Promise<{ readonly repeated: boolean }> =>
-    writeDocuments(engineClient, actorOf(caller), {
-      puts: [workflowPut(document, rev), ...puts],
-      audit: { action, targetType: "workflow", target: document.id, data: { revision: document.revision, ...data } },
-      ask: ask === null ? null : { key: ask.key, digest: ask.digest },
+  write(caller: Caller, rev: number, { document, puts = [], data }: WorkflowWrite, { action, ask }: WorkflowAction) {
+    const { id, owner, ownerName, workflow, revision } = document;
+    const { name, description = "", tags = [] } = workflow.metadata;
+    const texts = [name, ...tags, ...(workflow.tags ?? []), owner, ownerName, id, description];
+    return this.writeAs(caller, ask, {
+      puts: [this.putOf(document, rev, [], texts), ...puts],
+      audit: { action, targetType: "workflow", target: id, data: { revision, ...data } },
     });
+  }
+
+  /**
+   * Writes a new workflow, unless it has errors. One that was written before with this key had none then: the catalogue may have changed
+   * since.
+   */
+  async create(
+    caller: Caller,
+    write: WorkflowWrite,
+    problems: readonly WorkflowProblem[],
+    action: WorkflowAction,
+  ): Promise<WrittenWorkflow> {
+    const { id: workflowId, revision } = write.document;
+    const existing = problems.some(isError) ? (await this.readAny(caller.identity.tenant, workflowId)).document : null;
+    const before = revisionMadeBy(existing, action.ask);
+    if (before !== null) return { workflowId, revision: before, repeated: true };
+    throwOnErrors(problems);
+    const { repeated } = await this.write(caller, 0, write, action);
+    return { workflowId, revision, repeated };
+  }
 
   /** Reads, decides and writes, from the start again if another writer was faster. */
-  const update = (
-    caller: Caller,
-    id: string,
-    change: WorkflowUpdate,
-  ): Promise<{ document: WorkflowDocument; repeated: boolean }> =>
-    retryOnConflict(workflowLimits.attemptsMax, async () => {
-      const { document, rev } = await find(caller.identity, id);
+  update(caller: Caller, id: string, change: WorkflowUpdate): Promise<{ document: WorkflowDocument; repeated: boolean }> {
+    return retryOnConflict(workflowLimits.attemptsMax, async () => {
+      const { document, rev } = await this.find(caller.identity, id);
       const step = change.decide(document);
-      const { repeated } = await write(caller, rev, step, change);
+      const { repeated } = await this.write(caller, rev, step, change);
       return { document: step.document, repeated };
     });
-
-  const list = (identity: CallerIdentity, page: { limit: number; cursor: string | undefined; search: string }) => {
-    const own = isAdmin(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
-    const query = {
-      tenant: identity.tenant,
-      collection: workflowCollection,
-      order: "desc",
-      search: `${own}${page.search}`,
-    } as const;
-    return listDocuments(reader, query, {
-      ...page,
-      view(doc) {
-        const document = parseWorkflowDocument(doc);
-        return document.deletedAt === null && ownsWorkflow(identity, document) ? document : null;
-      },
-      // Deleted workflows sort behind all others.
-      isEnd: (doc) => doc.sort === "",
-    });
-  };
-
-  return { readAny, find, write, update, list, now: () => environment.clock.now() };
-}
-
-const ownerSearchTerm = (owner: string): string => searchTermFor("owner", owner);
-
-function workflowPut(document: WorkflowDocument, rev: number): DocPut {
-  const { name, description = "", tags = [] } = document.workflow.metadata;
-  const texts = [name, ...tags, ...(document.workflow.tags ?? []), document.owner, document.ownerName, document.id, description];
-  const words = new Set([ownerSearchTerm(document.owner), ...texts.flatMap(searchWords)]);
-  const isActive = document.deletedAt === null;
-  return {
-    collection: workflowCollection,
-    name: document.id,
-    rev,
-    body: JSON.stringify(document),
-    sort: isActive ? sortKeyOf(document.updatedAt) : "",
-    terms: isActive ? [...words].slice(0, workflowLimits.termsMax).join(" ") : "",
-  };
+  }
 }
 
 /** The revision that an earlier request with this key made, if that change is still stored. */
@@ -194,18 +165,18 @@ export function revisionMadeBy(document: WorkflowDocument | null, idempotencyKey
   return made?.revision ?? null;
 }
 
-/** A new workflow. */
+/** A new workflow of the caller's. */
 export function newWorkflowDocument(
-  caller: Caller,
+  { identity }: Caller,
   now: number,
   workflow: Workflow,
-  idempotencyKey: WorkflowIdempotencyKey | null,
+  ask: WorkflowIdempotencyKey | null,
 ): WorkflowDocument {
-  const { user } = caller.identity;
+  const { user } = identity;
   return {
     id: workflow.id,
     owner: user,
-    ownerName: displayNameOf(caller.identity),
+    ownerName: displayNameOf(identity),
     createdAt: now,
     createdBy: user,
     updatedAt: now,
@@ -215,32 +186,26 @@ export function newWorkflowDocument(
     version: 0,
     publishedRevision: 0,
     preview: workflow.previewImage ?? null,
-    recent: [{ revision: 1, by: user, at: now, edits: null, ...(idempotencyKey !== null && { ask: idempotencyKey.searchTerm }) }],
+    recent: [{ revision: 1, by: user, at: now, edits: null, ...(ask !== null && { ask: ask.searchTerm }) }],
     workflow: withoutServerFields(workflow),
   };
+}
+
+interface DraftChangeRequest {
+  readonly workflow: Workflow;
+  readonly edits: readonly WorkflowEdit[] | null;
+  readonly ask: WorkflowIdempotencyKey | null;
 }
 
 /** The next revision of a draft. */
 export function nextWorkflowRevision(
   document: WorkflowDocument,
-  caller: Caller,
+  { identity: { user: by } }: Caller,
   now: number,
-  next: {
-    readonly workflow: Workflow;
-    readonly edits: readonly WorkflowEdit[] | null;
-    readonly ask: WorkflowIdempotencyKey | null;
-  },
+  { workflow, edits, ask }: DraftChangeRequest,
 ): WorkflowDocument {
-  const { user: by } = caller.identity;
-  const { workflow, ask: idempotencyKey } = next;
   const revision = document.revision + 1;
-  const change: DraftRevision = {
-    revision,
-    by,
-    at: now,
-    edits: next.edits,
-    ...(idempotencyKey !== null && { ask: idempotencyKey.searchTerm }),
-  };
+  const change: DraftRevision = { revision, by, at: now, edits, ...(ask !== null && { ask: ask.searchTerm }) };
   return {
     ...document,
     deletedAt: null,

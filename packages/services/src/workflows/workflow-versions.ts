@@ -9,12 +9,12 @@ import { listDocuments } from "../documents/document-list.ts";
 import { readDocument } from "../documents/documents.ts";
 import type { Caller } from "../identity/caller.ts";
 import { checkWithFreshCatalogue, findProblemsIn, throwOnErrors } from "./workflow-checks.ts";
-import type { WorkflowServices } from "./workflow-services.ts";
 import {
   staleRevisionFault,
+  type WorkflowContext,
   type WorkflowDocument,
   type WorkflowIdempotencyKey,
-  type WorkflowStoreOptions,
+  type WorkflowStore,
 } from "./workflow-store.ts";
 
 /** The body of a version's document, `<workflow>/<n>`. */
@@ -32,40 +32,14 @@ export interface WorkflowVersionDocument {
 const collection = "version";
 const parseVersion = (doc: DocRow): WorkflowVersionDocument => JSON.parse(doc.body) as WorkflowVersionDocument;
 
-export const versionPut = (version: WorkflowVersionDocument, idempotencyKey: WorkflowIdempotencyKey | null): DocPut => ({
+export const versionPut = (version: WorkflowVersionDocument, ask: WorkflowIdempotencyKey | null): DocPut => ({
   collection,
   name: `${version.workflowId}/${version.version}`,
   rev: 0,
   body: JSON.stringify(version),
   sort: sortKeyOf(version.version),
-  terms: idempotencyKey?.searchTerm ?? "",
+  terms: ask?.searchTerm ?? "",
 });
-
-export type WorkflowVersionStore = ReturnType<typeof createWorkflowVersionStore>;
-
-/** Reads versions. Callers have found the workflow first, so they may see it. */
-export function createWorkflowVersionStore({ reader }: Pick<WorkflowStoreOptions, "reader">) {
-  return {
-    async get(tenant: string, workflow: string, number: number): Promise<{ version: WorkflowVersionDocument; asOf: number }> {
-      const { doc, head: asOf } = await readDocument(reader, tenant, collection, `${workflow}/${number}`);
-      if (doc === null) throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${number}`);
-      return { version: parseVersion(doc), asOf };
-    },
-    list: (tenant: string, workflow: string, page: { limit: number; cursor: string | undefined }) =>
-      listDocuments(reader, { tenant, collection, prefix: `${workflow}/`, order: "desc" }, { ...page, view: parseVersion }),
-    /** The version that an earlier request with this key made. */
-    async findMadeBy(
-      tenant: string,
-      workflow: string,
-      idempotencyKey: WorkflowIdempotencyKey | null,
-    ): Promise<WorkflowVersionDocument | null> {
-      if (idempotencyKey === null) return null;
-      const query = { tenant, collection, prefix: `${workflow}/`, search: idempotencyKey.searchTerm, limit: 1 };
-      const [doc] = (await reader.page({ page: "docs", ...query })).items;
-      return doc === undefined ? null : parseVersion(doc);
-    },
-  };
-}
 
 export interface PublishedVersion {
   readonly version: WorkflowVersionDocument;
@@ -73,51 +47,86 @@ export interface PublishedVersion {
   readonly repeated: boolean;
 }
 
-/** Publishes the draft as the next version. */
-export async function publishVersion(
-  { store, versions, catalogues, digest }: WorkflowServices,
-  caller: Caller,
-  id: string,
-  { allowUnknown = false, note, revision }: PublishVersionRequest,
-  idempotencyKey: WorkflowIdempotencyKey | null,
-): Promise<PublishedVersion> {
-  const { tenant, user } = caller.identity;
-  const found = await store.find(caller.identity, id);
-  const existing = await versions.findMadeBy(tenant, id, idempotencyKey);
-  // A version that was published before passed its checks then, whatever the catalogue says now.
-  const options = { allowUnknown: existing !== null || allowUnknown };
-  const { workflow } = existing ?? found.document;
-  // The catalogue that this draft was checked against also serves for a draft that is saved meanwhile.
-  const check = (catalogue: Catalogue) => ({ catalogue, problems: findProblemsIn(workflow, catalogue, options) });
-  const { catalogue, problems } = await checkWithFreshCatalogue(catalogues, tenant, check, (result) => result.problems);
-  if (existing !== null) return { version: existing, problems, repeated: true };
+export class WorkflowVersions {
+  readonly #context: WorkflowContext;
+  readonly #store: WorkflowStore;
 
-  const nextVersionOf = (document: WorkflowDocument): WorkflowVersionDocument => ({
-    workflowId: document.id,
-    version: document.version + 1,
-    revision: document.revision,
-    at: store.now(),
-    by: user,
-    digest: digest(canonicalJson(document.workflow)),
-    ...(note !== undefined && { note }),
-    workflow: document.workflow,
-  });
-  let published = nextVersionOf(found.document);
-  const { repeated } = await store.update(caller, id, {
-    action: "workflow.publish",
-    ask: idempotencyKey,
-    decide(document) {
-      if (revision !== undefined && revision !== document.revision) throw staleRevisionFault(document);
-      throwOnErrors(findProblemsIn(document.workflow, catalogue, options));
-      published = nextVersionOf(document);
-      return {
-        document: { ...document, version: published.version, publishedRevision: document.revision },
-        puts: [versionPut(published, idempotencyKey)],
-        data: { version: published.version },
-      };
-    },
-  });
-  // Of two equal requests at once, the other one made it.
-  const version = repeated ? ((await versions.findMadeBy(tenant, id, idempotencyKey)) ?? published) : published;
-  return { version, problems: findProblemsIn(version.workflow, catalogue, options), repeated };
+  constructor(context: WorkflowContext, store: WorkflowStore) {
+    this.#context = context;
+    this.#store = store;
+  }
+
+  /** For callers that have found the workflow first, so that they may see it. */
+  async get(tenant: string, workflow: string, number: number): Promise<{ version: WorkflowVersionDocument; asOf: number }> {
+    const { doc, head: asOf } = await readDocument(this.#context.reader, tenant, collection, `${workflow}/${number}`);
+    if (doc === null) throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${number}`);
+    return { version: parseVersion(doc), asOf };
+  }
+
+  /** Newest first; for callers that have found the workflow first. */
+  list(tenant: string, workflow: string, page: { limit: number; cursor: string | undefined }) {
+    const query = { tenant, collection, prefix: `${workflow}/`, order: "desc" } as const;
+    return listDocuments(this.#context.reader, query, { ...page, view: parseVersion });
+  }
+
+  /** Publishes the draft as the next version. */
+  async publish(
+    caller: Caller,
+    id: string,
+    { allowUnknown = false, note, revision }: PublishVersionRequest,
+    ask: WorkflowIdempotencyKey | null,
+  ): Promise<PublishedVersion> {
+    const { catalogues, digest } = this.#context;
+    const { tenant, user } = caller.identity;
+    const found = await this.#store.find(caller.identity, id);
+    const existing = await this.#findMadeBy(tenant, id, ask);
+    // A version that was published before passed its checks then, whatever the catalogue says now.
+    const options = { allowUnknown: existing !== null || allowUnknown };
+    const { workflow } = existing ?? found.document;
+    // The catalogue that this draft was checked against also serves for a draft that is saved meanwhile.
+    const check = (catalogue: Catalogue) => ({ catalogue, problems: findProblemsIn(workflow, catalogue, options) });
+    const { catalogue, problems } = await checkWithFreshCatalogue(catalogues, tenant, check);
+    if (existing !== null) return { version: existing, problems, repeated: true };
+
+    const nextVersionOf = (document: WorkflowDocument): WorkflowVersionDocument => ({
+      workflowId: document.id,
+      version: document.version + 1,
+      revision: document.revision,
+      at: this.#store.now(),
+      by: user,
+      digest: digest(canonicalJson(document.workflow)),
+      ...(note !== undefined && { note }),
+      workflow: document.workflow,
+    });
+    let published = nextVersionOf(found.document);
+    const { repeated } = await this.#store.update(caller, id, {
+      action: "workflow.publish",
+      ask,
+      decide(document) {
+        if (revision !== undefined && revision !== document.revision) throw staleRevisionFault(document);
+        throwOnErrors(findProblemsIn(document.workflow, catalogue, options));
+        published = nextVersionOf(document);
+        return {
+          document: { ...document, version: published.version, publishedRevision: document.revision },
+          puts: [versionPut(published, ask)],
+          data: { version: published.version },
+        };
+      },
+    });
+    // Of two equal requests at once, the other one made it.
+    const version = repeated ? ((await this.#findMadeBy(tenant, id, ask)) ?? published) : published;
+    return { version, problems: findProblemsIn(version.workflow, catalogue, options), repeated };
+  }
+
+  /** The version that an earlier request with this key made. */
+  async #findMadeBy(
+    tenant: string,
+    workflow: string,
+    ask: WorkflowIdempotencyKey | null,
+  ): Promise<WorkflowVersionDocument | null> {
+    if (ask === null) return null;
+    const query = { tenant, collection, prefix: `${workflow}/`, search: ask.searchTerm, limit: 1 };
+    const [doc] = (await this.#context.reader.page({ page: "docs", ...query })).items;
+    return doc === undefined ? null : parseVersion(doc);
+  }
 }

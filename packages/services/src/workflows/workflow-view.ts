@@ -2,7 +2,7 @@
 
 import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
 import { isoTime } from "../presentation/run-view.ts";
-import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-package-store.ts";
+import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-packages.ts";
 import { type DraftRevision, defaultNamespace, type WorkflowDocument } from "./workflow-store.ts";
 import type { WorkflowVersionDocument } from "./workflow-versions.ts";
 

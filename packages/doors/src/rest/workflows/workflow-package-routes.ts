@@ -3,11 +3,8 @@
 import { canonicalJson } from "@astraflow/graph";
 import { readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
 import {
-  cloneWorkflowPackage,
-  deleteWorkflowPackage,
   presentPackageVersion,
   presentWorkflowPackage,
-  publishWorkflow,
   searchTermFor,
   type WorkflowIdempotencyKey,
   type WorkflowServices,
@@ -15,14 +12,13 @@ import {
 } from "@astraflow/services";
 import { type RestCall, type RestReply, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
-export function workflowPackageHandlers(workflows: WorkflowServices) {
-  const { packages, digest } = workflows;
+export function workflowPackageHandlers({ packages, digest }: WorkflowServices) {
   return {
     async publishWorkflow(call) {
       const workflowId = call.param("workflowId");
       const request = call.readBody(readWorkflowPublishRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishWorkflow", workflowId, request });
-      const { repeated, ...body } = await publishWorkflow(workflows, call, workflowId, request, idempotencyKey);
+      const { repeated, ...body } = await packages.publish(call, workflowId, request, idempotencyKey);
       return { body, headers: replayedHeader(repeated) };
     },
 
@@ -30,7 +26,7 @@ export function workflowPackageHandlers(workflows: WorkflowServices) {
       const packageId = call.param("packageId");
       const request = call.readOptionalBody(readWorkflowCloneRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
-      return writtenReply(await cloneWorkflowPackage(workflows, call, packageId, request, idempotencyKey));
+      return writtenReply(await packages.clone(call, packageId, request, idempotencyKey));
     },
 
     async listWorkflowPackages(call) {
@@ -39,17 +35,17 @@ export function workflowPackageHandlers(workflows: WorkflowServices) {
     },
 
     async getWorkflowPackage(call) {
-      const { pack, asOf } = await packages.find(call.identity, call.param("packageId"));
+      const { document: pack, asOf } = await packages.find(call.identity, call.param("packageId"));
       return { body: { ...presentWorkflowPackage(pack), versions: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async listWorkflowPackageVersions(call) {
-      const { pack, asOf } = await packages.find(call.identity, call.param("packageId"));
+      const { document: pack, asOf } = await packages.find(call.identity, call.param("packageId"));
       return { body: { items: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async deleteWorkflowPackage(call) {
-      await deleteWorkflowPackage(workflows, call, call.param("packageId"));
+      await packages.delete(call, call.param("packageId"));
       return { body: "" };
     },
   } satisfies RouteHandlers;

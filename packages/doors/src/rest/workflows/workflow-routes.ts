@@ -11,24 +11,13 @@ import {
 } from "@astraflow/protocol";
 import {
   type CatalogueCache,
-  deleteWorkflow,
-  diffDrafts,
-  draftProblems,
-  editDraft,
-  exportWorkflow,
   getPackage,
-  importWorkflow,
   listPackages,
   presentDraft,
   presentDraftChange,
   presentVersion,
   presentWorkflow,
-  publishVersion,
-  replaceWorkflow,
-  rollbackWorkflow,
-  saveWorkflow,
   searchNodes,
-  setPreview,
   staleRevisionFault,
   validateWorkflow,
   type WorkflowServices,
@@ -49,7 +38,7 @@ export const workflowHandlers = (workflows: WorkflowServices) => ({
 const readRevisionCheck = (call: RestCall) => call.readRevisionCheck(workflowEtag, staleRevisionFault);
 
 function storedWorkflowHandlers(workflows: WorkflowServices) {
-  const { store, digest } = workflows;
+  const { store, drafts, digest } = workflows;
   const previewBody = (preview: string | null) => (preview === null ? {} : { previewImage: preview });
   return {
     async listWorkflows(call) {
@@ -63,7 +52,7 @@ function storedWorkflowHandlers(workflows: WorkflowServices) {
     async saveWorkflow(call) {
       const body = call.readJson();
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "saveWorkflow", body });
-      return writtenReply(await saveWorkflow(workflows, call, body, idempotencyKey));
+      return writtenReply(await drafts.save(call, body, idempotencyKey));
     },
 
     async getWorkflow(call) {
@@ -73,12 +62,12 @@ function storedWorkflowHandlers(workflows: WorkflowServices) {
 
     async replaceWorkflow(call) {
       const checkRevision = readRevisionCheck(call);
-      const document = await replaceWorkflow(workflows, call, call.param("workflowId"), call.readJson(), checkRevision);
+      const document = await drafts.replace(call, call.param("workflowId"), call.readJson(), checkRevision);
       return { body: { workflowId: document.id, revision: document.revision }, headers: { etag: workflowEtag(document) } };
     },
 
     async deleteWorkflow(call) {
-      await deleteWorkflow(workflows, call, call.param("workflowId"), readRevisionCheck(call));
+      await drafts.delete(call, call.param("workflowId"), readRevisionCheck(call));
       return { body: "" };
     },
 
@@ -89,7 +78,7 @@ function storedWorkflowHandlers(workflows: WorkflowServices) {
 
     async putWorkflowPreview(call) {
       const { previewImage: preview = null } = call.readBody(readWorkflowPreview);
-      await setPreview(workflows, call, call.param("workflowId"), preview);
+      await drafts.setPreview(call, call.param("workflowId"), preview);
       return { body: previewBody(preview) };
     },
   } satisfies RouteHandlers;
@@ -99,15 +88,15 @@ const draftHandlers = (workflows: WorkflowServices) =>
   ({
     async getDraft(call) {
       const { document, asOf } = await workflows.store.find(call.identity, call.param("workflowId"));
-      const problems = await draftProblems(workflows, call.tenant, document);
+      const problems = await workflows.drafts.findProblems(call.tenant, document);
       return { body: { ...presentDraft(document), problems, asOf }, headers: { etag: workflowEtag(document) } };
     },
 
     async editDraft(call) {
       const request = call.readBody(readDraftEditRequest);
-      const { document, between } = await editDraft(workflows, call, call.param("workflowId"), request);
+      const { document, between } = await workflows.drafts.edit(call, call.param("workflowId"), request);
       const { id: workflowId, revision } = document;
-      const problems = await draftProblems(workflows, call.tenant, document);
+      const problems = await workflows.drafts.findProblems(call.tenant, document);
       return {
         body: { workflowId, revision, between: between.map(presentDraftChange), problems },
         headers: { etag: workflowEtag(document) },
@@ -116,14 +105,14 @@ const draftHandlers = (workflows: WorkflowServices) =>
 
     async diffWorkflow(call) {
       const { from, to } = call.query;
-      return { body: await diffDrafts(workflows, call, call.param("workflowId"), { from, to }) };
+      return { body: await workflows.drafts.diff(call, call.param("workflowId"), { from, to }) };
     },
 
     async rollbackWorkflow(call) {
       const id = call.param("workflowId");
       const request = call.readBody(readRollbackRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "rollbackWorkflow", id, request });
-      return writtenReply(await rollbackWorkflow(workflows, call, id, request.version, idempotencyKey));
+      return writtenReply(await workflows.drafts.rollBack(call, id, request.version, idempotencyKey));
     },
   }) satisfies RouteHandlers;
 
@@ -134,7 +123,7 @@ function versionHandlers(workflows: WorkflowServices) {
       const id = call.param("workflowId");
       const request = call.readOptionalBody(readPublishVersionRequest);
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishVersion", id, request });
-      const { version, problems, repeated } = await publishVersion(workflows, call, id, request, idempotencyKey);
+      const { version, problems, repeated } = await versions.publish(call, id, request, idempotencyKey);
       return { body: { ...presentVersion(version), problems }, headers: replayedHeader(repeated) };
     },
 
@@ -165,7 +154,7 @@ const workflowFileHandlers = (workflows: WorkflowServices) =>
   ({
     async exportWorkflow(call) {
       const id = call.param("workflowId");
-      const body = await exportWorkflow(workflows, call, id);
+      const body = await workflows.files.export(call, id);
       return { body, headers: { "content-disposition": `attachment; filename="workflow-${id}.json"` } };
     },
 
@@ -176,7 +165,7 @@ const workflowFileHandlers = (workflows: WorkflowServices) =>
       const body = call.readJson();
       const file = throwIfFault(readWorkflowFile(body));
       const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "importWorkflow", ids, body });
-      return writtenReply(await importWorkflow(workflows, call, file, ids, idempotencyKey));
+      return writtenReply(await workflows.files.import(call, file, ids, idempotencyKey));
     },
   }) satisfies RouteHandlers;
 
