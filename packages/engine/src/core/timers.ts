@@ -115,7 +115,7 @@ function expireRow(work: UnitOfWork, loaded: Row, limits: ExpiryLimits, isolate:
       const run = work.run(loaded.id);
       if (run === null || run.due === null || run.due > work.now) return;
       if (run.phase === "ending") cancelOpenTasks(work, run);
-      else resumeRun(new RunProgress(work, run));
+      else resumeRun(work, run);
       return;
     }
     case "task": {
@@ -151,8 +151,7 @@ function expireRow(work: UnitOfWork, loaded: Row, limits: ExpiryLimits, isolate:
 }
 
 function expireTask(work: UnitOfWork, task: TaskRow): void {
-  const run = work.run(task.run);
-  if (run === null) throw new Error(`task ${task.id} has no run`);
+  const run = work.existingRun(task.run);
   if (run.phase === "ending") return;
   if (task.phase === "hosting") return resumeHost(new RunProgress(work, run), task);
   const node = work.nodeOf(run, task);

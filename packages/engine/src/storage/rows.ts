@@ -38,27 +38,17 @@ export type InPhase<R extends { readonly phase: string }, P> = R & { readonly ph
 /** The columns of a row, whatever its phase. */
 export type RowColumns<R> = { readonly [K in keyof R & string]: R[K] };
 
-export interface RunRow {
+interface RunFields {
   readonly kind: "run";
   readonly id: RunId;
   readonly tenant: Tenant;
-  readonly phase: RunPhase;
   /** Key of the immutable workflow row this run obeys. */
   readonly workflow: string;
   readonly client: string;
   readonly band: number;
   /** Task rows of this run that have not ended. Zero ends the run. */
   readonly open: number;
-  /** While `ending`: what the run will be, and the last task the sweep has passed. */
-  readonly verdict: "failed" | "cancelled" | null;
-  readonly cursor: TaskId | null;
   readonly createdAt: Millis;
-  readonly startedAt: Millis | null;
-  readonly endedAt: Millis | null;
-  /** The run's own time limit, or "now" while the sweep has more to do. */
-  readonly due: Millis | null;
-  /** JSON text `{code, message, details?}`. */
-  readonly error: string | null;
   /** Name of the workflow, for people. */
   readonly label: string;
   /** Id of the workflow this is a run of, as its author gave it. */
@@ -70,6 +60,49 @@ export interface RunRow {
   /** JSON text: which worker last did work of which package for this run. Null before the first success. */
   readonly bindings: string | null;
 }
+
+interface LiveRunFields {
+  readonly verdict: null;
+  /** JSON text of the fan-outs that are larger than a turn. Null when there is none. */
+  readonly cursor: string | null;
+  readonly endedAt: null;
+  /** The run's own time limit, or "now" while a fan-out has more to do. */
+  readonly due: Millis | null;
+  readonly error: null;
+}
+
+interface EndedRunFields {
+  readonly cursor: null;
+  /** Null when it ended before any of its tasks was granted. */
+  readonly startedAt: Millis | null;
+  readonly endedAt: Millis;
+  readonly due: null;
+}
+
+export type RunRow = RunFields &
+  (
+    | ({ readonly phase: "queued"; readonly startedAt: null } & LiveRunFields)
+    | ({ readonly phase: "running"; readonly startedAt: Millis } & LiveRunFields)
+    | {
+        readonly phase: "ending";
+        /** What the run will be, and the last task the sweep has passed. */
+        readonly verdict: "failed" | "cancelled";
+        readonly cursor: TaskId | null;
+        readonly startedAt: Millis | null;
+        readonly endedAt: null;
+        readonly due: Millis;
+        /** JSON text `{code, message, details?}`. */
+        readonly error: string | null;
+      }
+    | ({ readonly phase: "succeeded"; readonly verdict: null; readonly error: null } & EndedRunFields)
+    | ({
+        readonly phase: "failed" | "cancelled";
+        readonly verdict: "failed" | "cancelled";
+        readonly error: string | null;
+      } & EndedRunFields)
+  );
+/** A run whose tasks go on. */
+export type LiveRun = InPhase<RunRow, "queued" | "running">;
 
 export interface TaskRow {
   readonly kind: "task";

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { sampleRun } from "../testing/sample-rows.ts";
-import type { RunRow } from "./rows.ts";
 import { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./search-terms.ts";
 
-const run: RunRow = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
+const run = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
   phase: "failed",
   client: "console",
   open: 0,

@@ -8,7 +8,9 @@ import { defaultSettings } from "../interface/settings.ts";
 import type { EngineGauge } from "../interface/world.ts";
 import {
   type InPhase,
+  type RowColumns,
   type RunId,
+  type RunPhase,
   type RunRow,
   runOf,
   type TaskId,
@@ -19,10 +21,20 @@ import {
 } from "../storage/rows.ts";
 
 /** Some fields of a row in phase `P`; the others get values that the phase allows. */
-type Sample<R extends { readonly phase: string }, P> = { readonly phase?: P } & Partial<InPhase<R, P>>;
+type Sample<R extends { readonly phase: string }, P> = { readonly phase?: P } & Partial<RowColumns<InPhase<R, P>>>;
 
-export function sampleRun(id: RunId, over: Partial<RunRow> = {}): RunRow {
-  return {
+/** What a run has in each phase besides the fields of a queued one. */
+const runFields: { readonly [P in RunPhase]: Partial<InPhase<RunRow, P>> } = {
+  queued: {},
+  running: { startedAt: 1_500 },
+  ending: { verdict: "cancelled", due: 1_000 },
+  succeeded: { startedAt: 1_500, endedAt: 2_000 },
+  failed: { verdict: "failed", startedAt: 1_500, endedAt: 2_000 },
+  cancelled: { verdict: "cancelled", startedAt: 1_500, endedAt: 2_000 },
+};
+
+export function sampleRun<P extends RunPhase = "queued">(id: RunId, over: Sample<RunRow, P> = {}): InPhase<RunRow, P> {
+  const row = {
     kind: "run",
     id,
     tenant: "acme",
@@ -43,8 +55,10 @@ export function sampleRun(id: RunId, over: Partial<RunRow> = {}): RunRow {
     about: "{}",
     marks: null,
     bindings: null,
+    ...runFields[over.phase ?? "queued"],
     ...over,
   };
+  return row as InPhase<RunRow, P>;
 }
 
 export function sampleTask(id: TaskId, over: Partial<TaskRow> = {}): TaskRow {

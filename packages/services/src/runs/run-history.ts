@@ -142,6 +142,7 @@ const historyExpiredFault = (run: string, at: number, { floor, head }: { readonl
     head,
   });
 
+/** Of columns that only the engine needs, it has the present ones. */
 function runRowAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
   return {
     ...run,
@@ -150,7 +151,7 @@ function runRowAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
     startedAt: fold.startedAt,
     endedAt: fold.endedAt,
     error: fold.error === null ? null : JSON.stringify(fold.error),
-  };
+  } as RunRow;
 }
 
 /** A row that has ended never changes in what is shown here; of any other only the fold knows what it was. */

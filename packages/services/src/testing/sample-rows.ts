@@ -1,6 +1,6 @@
 // Sample rows and a reader that returns them, filtered by tenant as in the real stores.
 
-import type { ChunkRow, LoggedFact, PageQuery, RunRow, StoreReader, TaskRow, WorkerRow } from "@astraflow/engine";
+import type { ChunkRow, LoggedFact, PageQuery, RowColumns, RunRow, StoreReader, TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleRun, sampleTask, sampleWorker } from "@astraflow/engine/testing";
 import type { Workflow } from "@astraflow/protocol";
 
@@ -29,7 +29,7 @@ export const sampleChain: Workflow = {
   })),
 };
 
-export function runRow(id: string, more: Partial<RunRow> = {}): RunRow {
+export function runRow(id: string, more: Partial<RowColumns<RunRow>> = {}): RunRow {
   return sampleRun(id, {
     tenant: "default",
     phase: "running",
@@ -46,7 +46,7 @@ export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
   return sampleTask(id, { phase: "ready", route: "route", readyAt: 2_000, ...more });
 }
 
-export function workerRow(instance: string, more: Partial<WorkerRow> = {}): WorkerRow {
+export function workerRow(instance: string, more: Partial<RowColumns<WorkerRow>> = {}): WorkerRow {
   const tenant = more.tenant ?? "default";
   return sampleWorker(`${tenant}/${instance}`, {
     name: `name of ${instance}`,

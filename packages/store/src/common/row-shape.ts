@@ -113,6 +113,7 @@ export const rowShapes = {
 } as const satisfies Record<Row["kind"], Record<string, FieldType>>;
 
 export type RowKind = Row["kind"];
+export type RowOfKind<K extends RowKind> = Extract<Row, { kind: K }>;
 
 /** Kinds of rows that have a deadline. */
 export const dueKinds = ["doc", "key", "run", "task", "worker"] as const satisfies readonly RowKind[];

@@ -136,9 +136,7 @@ function deliverNextAnswer(
 export function refuseOpenCalls(work: UnitOfWork, task: TaskRow, why: StopReason): void {
   const open = openCalls(task);
   if (open.length === 0) return;
-  const run = work.run(task.run);
-  if (run === null) throw new Error(`task ${task.id} has no run`);
-  const { id } = work.nodeOf(run, task);
+  const { id } = work.nodeOf(work.existingRun(task.run), task);
   for (const call of open)
     deliverNextAnswer(work, task, id, buildNextAnswer(work, call, null, "next_cancelled", why.reason), false);
 }

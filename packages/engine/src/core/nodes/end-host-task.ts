@@ -94,7 +94,7 @@ function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostTask
   const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), work.settings.sweepTasksMax);
   requireHolderAddresses(work, found.tasks);
   for (const { id } of found.tasks) {
-    cancelTask(work, run, work.task(id) as TaskRow, why);
+    cancelTask(work, run, work.existingTask(id), why);
     progress.openedTasks -= 1;
   }
   const isBusy = ending.isBusy === true || found.tasks.length > 0;

@@ -1,7 +1,7 @@
 // How a run is ended early: it is condemned, its open tasks are cancelled, at once or by a cursor when they are many, then it closes.
 
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { InPhase, RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { releaseKey } from "../queueing/task-queue.ts";
@@ -9,6 +9,8 @@ import { applyRunTransition } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
+
+type EndingRun = InPhase<RunRow, "ending">;
 
 export const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
@@ -33,7 +35,7 @@ export function endRunEarly(work: UnitOfWork, run: RunRow, verdict: "failed" | "
   else cancelOpenTasks(work, ending);
 }
 
-export function cancelOpenTasks(work: UnitOfWork, run: RunRow): void {
+export function cancelOpenTasks(work: UnitOfWork, run: EndingRun): void {
   const limit = work.settings.sweepTasksMax;
   const { tasks: open, last } = work.openTasks(run.id, run.cursor ?? "", limit);
   const why = {
@@ -49,12 +51,12 @@ export function cancelOpenTasks(work: UnitOfWork, run: RunRow): void {
     });
   // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
   work.put(run);
-  for (const seen of open) cancelTask(work, run, work.task(seen.id) as TaskRow, why);
+  for (const seen of open) cancelTask(work, run, work.existingTask(seen.id), why);
   if (last === null) closeRun(work, run);
   else work.put(applyRunTransition(run, { type: "sweep", cursor: last, ended: open.length }, work.now));
 }
 
-function closeRun(work: UnitOfWork, run: RunRow): void {
+function closeRun(work: UnitOfWork, run: EndingRun): void {
   const closed = applyRunTransition(run, { type: "close" }, work.now);
   work.put(closed);
   work.recordRunFact(run, `run.${closed.phase}`, closed.error === null ? {} : { error: JSON.parse(closed.error) as unknown });

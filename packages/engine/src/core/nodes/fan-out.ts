@@ -2,7 +2,8 @@
 // is in the run's row, that of an iteration in the iteration's; the run's own time limit is stored beside its cursor.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { LiveRun, Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import { isRunLive } from "../rows/run.ts";
 import { nodePath, type TaskPath, taskIdAt, topLevel } from "../rows/task-path.ts";
 import type { FanOutCursor } from "../rows/task-state.ts";
 import { loadTasks } from "./end-host-task.ts";
@@ -18,7 +19,7 @@ interface RunCursor {
 }
 
 const readRunCursor = (run: RunRow): RunCursor | null =>
-  run.cursor === null || run.phase === "ending" ? null : (JSON.parse(run.cursor) as RunCursor);
+  run.phase === "ending" || run.cursor === null ? null : (JSON.parse(run.cursor) as RunCursor);
 
 /** When the run must be over, whatever its row is due for. */
 export const runDeadline = (run: RunRow): Millis | null => {
@@ -29,7 +30,7 @@ export const runDeadline = (run: RunRow): Millis | null => {
 export const hasPendingFanOut = (run: RunRow): boolean => readRunCursor(run) !== null;
 
 /** The run with the fan-outs that this turn had no capacity for. */
-export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], now: Millis, starts?: readonly number[]): RunRow {
+export function withPendingFanOuts(run: LiveRun, left: readonly FanOutCursor[], now: Millis, starts?: readonly number[]): RunRow {
   if (left.length === 0) return run;
   const before = readRunCursor(run);
   const kept = starts ?? before?.starts;
@@ -42,14 +43,15 @@ export function withPendingFanOuts(run: RunRow, left: readonly FanOutCursor[], n
 }
 
 /** Continues where the last turn stopped. What does not fit into this turn either is stored again. */
-export function resumeFanOuts(progress: RunProgress, plan: Plan): void {
-  const { work, run } = progress;
+export function resumeFanOuts(progress: RunProgress, run: LiveRun): void {
+  const { work, plan } = progress;
   const pending = readRunCursor(run);
   if (pending === null || !progress.hasCapacity()) return;
   work.put({ ...run, cursor: null, due: pending.limit });
   const starts = pending.starts ?? plan.starts;
   const { left } = fanOut(progress, { scope: topLevel, plan, starts }, pending.reach);
-  work.put(withPendingFanOuts(work.run(run.id) as RunRow, left, work.now, pending.starts));
+  const after = progress.refresh();
+  if (isRunLive(after)) work.put(withPendingFanOuts(after, left, work.now, pending.starts));
 }
 
 interface FanOutScope {
@@ -86,12 +88,8 @@ export function fanOut(
 const targetsOf = ({ plan, starts }: FanOutScope, from: number | null): readonly number[] =>
   from === null ? starts : (plan.nodes[from]?.after ?? []);
 
-function sourceTask(progress: RunProgress, scope: TaskPath, ordinal: number): TaskRow {
-  const { work, run } = progress;
-  const row = work.task(taskIdAt(run.id, nodePath(scope, ordinal)));
-  if (row === null) throw new Error(`node ${ordinal} of ${run.id} ${scope} has no row`);
-  return row;
-}
+const sourceTask = ({ work, run }: RunProgress, scope: TaskPath, ordinal: number): TaskRow =>
+  work.existingTask(taskIdAt(run.id, nodePath(scope, ordinal)));
 
 function startNode(progress: RunProgress, scope: TaskPath, node: PlanNode): number {
   progress.countReachedNode();

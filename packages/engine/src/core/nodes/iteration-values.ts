@@ -29,7 +29,7 @@ export class IterationValues implements IterationScope {
   }
 
   get parameters(): unknown {
-    return readContainerParams(requireTask(this.#work, taskIdAt(this.#run.id, containerPath(this.#scope))));
+    return readContainerParams(this.#work.existingTask(taskIdAt(this.#run.id, containerPath(this.#scope))));
   }
   get item(): unknown {
     return this.#values.item;
@@ -42,15 +42,9 @@ export class IterationValues implements IterationScope {
   }
 
   get #values(): IterationParams {
-    this.#parsed ??= JSON.parse(requireTask(this.#work, taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
+    this.#parsed ??= JSON.parse(this.#work.existingTask(taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
     return this.#parsed;
   }
-}
-
-function requireTask(work: UnitOfWork, id: TaskId): TaskRow {
-  const row = work.task(id);
-  if (row === null) throw new Error(`task ${id} has no row`);
-  return row;
 }
 
 /** Parsed lists of containers: one of thousands of items would otherwise be parsed again for each of them. */

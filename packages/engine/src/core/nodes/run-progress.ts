@@ -32,10 +32,8 @@ export class RunProgress {
   }
 
   refresh(): RunRow {
-    const run = this.work.run(this.run.id);
-    if (run === null) throw new Error(`run ${this.run.id} has no row`);
-    this.run = run;
-    return run;
+    this.run = this.work.existingRun(this.run.id);
+    return this.run;
   }
 
   get plan(): Plan {

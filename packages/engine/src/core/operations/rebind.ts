@@ -34,7 +34,7 @@ export function rebindRun(work: UnitOfWork, command: RebindRunCommand): AnswerBo
   work.put(marked);
   requireHolderAddresses(work, moving);
   const tasks = moving.flatMap((row) => {
-    const now = work.task(row.id) as TaskRow;
+    const now = work.existingTask(row.id);
     // A middleware that was taken back has ended what it called.
     return isEnded(now) ? [] : [moveTaskToWorker(work, command, now)];
   });
@@ -142,7 +142,7 @@ function allNodes(nodes: readonly PlanNode[]): PlanNode[] {
 }
 
 function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: TaskRow): AffectedTask {
-  const run = work.run(task.run) as RunRow;
+  const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   const from = task.worker ?? task.pin;
   const isTaken = task.phase === "leased" && command.mode === "switch" && task.worker !== command.worker;

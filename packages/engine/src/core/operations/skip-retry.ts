@@ -37,7 +37,7 @@ export function skipNode(work: UnitOfWork, command: SkipNodeCommand): AnswerBody
   if (isLater) steered.push(...markSkip(work, run, target, command, only));
   for (const row of rows)
     if (row.phase !== "waiting") {
-      const now = work.task(row.id) as TaskRow;
+      const now = work.existingTask(row.id);
       // One that was skipped before may have ended it.
       if (!isEnded(now)) steered.push(skipTask(work, command, now));
     }
@@ -74,7 +74,7 @@ function recordOperation(
 }
 
 function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): AffectedTask {
-  const run = work.run(task.run) as RunRow;
+  const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
   recordOperation(work, run, task.id, command, "skip");
@@ -144,7 +144,7 @@ function nothingToRetry(command: RetryNodeCommand, row: TaskRow | undefined): Fa
 }
 
 function retryTaskNow(work: UnitOfWork, command: RetryNodeCommand, task: TaskRow): AffectedTask {
-  const run = work.run(task.run) as RunRow;
+  const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   recordOperation(work, run, task.id, command, "retry");
   if (task.phase === "parked") enqueueTask(work, run, node, task);

@@ -8,7 +8,7 @@ import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut } from "../nodes/fan-out.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
-import { isRunEnded } from "../rows/run.ts";
+import { isRunLive } from "../rows/run.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
 import { topLevel } from "../rows/task-path.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -96,8 +96,8 @@ export function cancelRun(work: UnitOfWork, command: CancelRunCommand): AnswerBo
   if (run === null || run.tenant !== command.tenant)
     return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });
   // Cancelling what has ended, or is being cancelled, changes nothing and is no error.
-  if (isRunEnded(run) || run.phase === "ending") return runAnswer(run, true);
+  if (!isRunLive(run)) return runAnswer(run, true);
   work.recordRunFact(run, "run.cancelling", { by: command.by, reason: command.reason });
   endRunEarly(work, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
-  return runAnswer(work.run(command.run) as RunRow, false);
+  return runAnswer(work.existingRun(command.run), false);
 }

@@ -3,8 +3,8 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";
-import type { RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
-import { isRunEnded } from "../rows/run.ts";
+import type { LiveRun, RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
+import { isRunLive } from "../rows/run.ts";
 import { nodeAt, type TaskPath, taskIdAt } from "../rows/task-path.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -19,11 +19,11 @@ export function findLiveRun(
   work: UnitOfWork,
   request: { readonly tenant: Tenant; readonly run: RunId },
   wayOut: string,
-): RunRow | Fault {
+): LiveRun | Fault {
   const run = work.run(request.run);
   if (run === null || run.tenant !== request.tenant)
     return fault("E.NOT_FOUND", `run ${request.run} does not exist`, { run: request.run });
-  if (!isRunEnded(run) && run.phase !== "ending") return run;
+  if (isRunLive(run)) return run;
   return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase}; ${wayOut}`, { run: run.id, phase: run.phase });
 }
 
@@ -65,7 +65,7 @@ export function openTasksOf(work: UnitOfWork, run: RunRow, fits: (node: PlanNode
       `run ${run.id} has more than ${work.settings.sweepTasksMax} open tasks; name the task by its path`,
       { run: run.id, open: run.open },
     );
-  return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(work.nodeOf(run, task), task));
+  return tasks.map((task) => work.existingTask(task.id)).filter((task) => fits(work.nodeOf(run, task), task));
 }
 
 /** The tasks of a target: the one it names, ended or not, or all open ones of its node. */

@@ -16,6 +16,7 @@ import { acquireAffinity, affinityOwner, preferenceMs } from "../queueing/affini
 import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
 import { type RequestedResource, resourceRefsOf } from "../queueing/resource-refs.ts";
 import { queueDeadline } from "../queueing/task-queue.ts";
+import { isRunLive } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -99,7 +100,7 @@ export function recheckResource(work: UnitOfWork, id: TaskId, resource: string):
 /** The worker that a task waits for was lost. False: it must be checked again later. */
 export function repinAfterLoss(work: UnitOfWork, task: TaskRow, worker: WorkerRow): boolean {
   const run = work.run(task.run);
-  if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
+  if (run === null || !isRunLive(run)) return false;
   repinTask(work, run, work.nodeOf(run, task), task, worker.id);
   return true;
 }

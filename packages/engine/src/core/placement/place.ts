@@ -22,7 +22,7 @@ import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
-import { applyRunTransition } from "../rows/run.ts";
+import { applyRunTransition, isRunLive } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
@@ -191,7 +191,7 @@ function byPriority(a: TaskRow, b: TaskRow): number {
  */
 function pinOrDefer(work: UnitOfWork, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
   const run = work.run(task.run);
-  if (run === null || !isRunActive(run)) return task;
+  if (run === null || !isRunLive(run)) return task;
   try {
     return pinTask(work, run, work.nodeOf(run, task), task);
   } catch (problem) {
@@ -201,12 +201,10 @@ function pinOrDefer(work: UnitOfWork, task: TaskRow, recheck: Set<QueueName>): T
   }
 }
 
-/** A condemned run is being swept; its tasks are not worth a worker any more. */
-const isRunActive = (run: RunRow): boolean => run.phase === "queued" || run.phase === "running";
-
 function tryGrant(work: UnitOfWork, task: TaskRow): boolean {
   const run = work.run(task.run);
-  if (run === null || !isRunActive(run)) return false;
+  // A condemned run is being swept; its tasks are not worth a worker any more.
+  if (run === null || !isRunLive(run)) return false;
   const node = work.nodeOf(run, task);
   const flaw = findChainContradiction(work, run, node, task);
   if (flaw !== null) {

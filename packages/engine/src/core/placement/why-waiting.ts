@@ -7,6 +7,7 @@ import type { Millis, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, Wor
 import { usedSlots } from "../fleet/connected-worker.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf, type TaskRequirements } from "../fleet/route.ts";
 import { runDeadline } from "../nodes/fan-out.ts";
+import { isRunLive } from "../rows/run.ts";
 import { isEnded } from "../rows/task.ts";
 import { readCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -180,7 +181,7 @@ function keyReason(run: RunRow, task: TaskRow, looked: WaitingTaskFacts): WaitRe
 }
 
 function waitReasons(run: RunRow, task: TaskRow | null, node: PlanNode, now: Millis, looked: WaitingTaskFacts): WaitReason[] {
-  if (run.phase !== "queued" && run.phase !== "running") return [{ code: "run-over", facts: { phase: run.phase } }];
+  if (!isRunLive(run)) return [{ code: "run-over", facts: { phase: run.phase } }];
   if (task === null) return [predecessorReason("not-reached", looked)];
   if (isEnded(task)) return [{ code: "ended", facts: { phase: task.phase } }];
   switch (task.phase) {

@@ -3,14 +3,15 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/fault-data.ts";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { LiveRun, TaskRow } from "../../storage/rows.ts";
 import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut, hasPendingFanOut, resumeFanOuts, runDeadline, withPendingFanOuts } from "../nodes/fan-out.ts";
-import type { RunProgress } from "../nodes/run-progress.ts";
-import { applyRunTransition } from "../rows/run.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
+import { applyRunTransition, isRunLive } from "../rows/run.ts";
 import { containerPath, lastStep, scopeOf, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleIterationEnd, openContainer, resumeContainer } from "./containers.ts";
 import { continueIteration, failIteration, resumeIteration } from "./iterations.ts";
 import { handleCallEnd, openChain } from "./middleware-chain.ts";
@@ -25,7 +26,7 @@ export function handleTaskEnd(progress: RunProgress, row: TaskRow): void {
 export function runFollowUps(progress: RunProgress, starts?: readonly number[]): void {
   for (let step = progress.pending.shift(); step !== undefined; step = progress.pending.shift()) {
     const run = progress.refresh();
-    if (run.phase !== "queued" && run.phase !== "running") break;
+    if (!isRunLive(run)) break;
     if (step.type === "ended") handleEndedRow(progress, step.row);
     else openHost(progress, step.row);
   }
@@ -59,15 +60,15 @@ export function resumeHost(progress: RunProgress, row: TaskRow): void {
 }
 
 /** A run is due: a fan-out continues, or its time limit has passed. */
-export function resumeRun(progress: RunProgress): void {
-  const { work, run } = progress;
+export function resumeRun(work: UnitOfWork, run: LiveRun): void {
   const limit = runDeadline(run);
   if (limit !== null && limit <= work.now) {
     const message = `run ${run.id} did not end within its time limit`;
     endRunEarly(work, run, "failed", { code: "E.TIMEOUT", message });
     return;
   }
-  resumeFanOuts(progress, progress.plan);
+  const progress = new RunProgress(work, run);
+  resumeFanOuts(progress, run);
   runFollowUps(progress);
 }
 
@@ -77,7 +78,7 @@ function updateOpenCount(progress: RunProgress, starts?: readonly number[]): voi
   const run = progress.refresh();
   const left = progress.unfinishedFanOuts.length === 0 ? progress.unfinishedFanOuts : progress.unfinishedFanOuts.splice(0);
   progress.openedTasks = 0;
-  if (run.phase !== "queued" && run.phase !== "running") return;
+  if (!isRunLive(run)) return;
   if (run.open + opened === 0 && left.length === 0 && !hasPendingFanOut(run)) {
     work.put(applyRunTransition(run, { type: "succeed" }, work.now));
     progress.record("run.succeeded", {});
@@ -92,8 +93,7 @@ function handleEndedRow(progress: RunProgress, row: TaskRow): void {
   if (isInsideEndedHost(progress, path)) return;
   const step = lastStep(path);
   if (step.iteration !== null) {
-    const container = work.task(taskIdAt(run.id, containerPath(path))) as TaskRow;
-    return handleIterationEnd(progress, container, row);
+    return handleIterationEnd(progress, work.existingTask(taskIdAt(run.id, containerPath(path))), row);
   }
   const node = progress.nodeOf(row);
   if (step.call !== null || node.host !== null) return handleCallEnd(progress, row);

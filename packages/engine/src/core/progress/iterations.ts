@@ -53,8 +53,7 @@ export function resumeIteration(progress: RunProgress, iteration: TaskRow, node:
 /** A node of the iteration has succeeded: its successors are reached. */
 export function continueIteration(progress: RunProgress, scope: TaskPath, ended: number): void {
   const { work, run } = progress;
-  const iteration = work.task(taskIdAt(run.id, scope));
-  if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);
+  const iteration = work.existingTask(taskIdAt(run.id, scope));
   const node = progress.nodeOf(iteration);
   advanceIteration(progress, iteration, node, [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])], -1);
 }
@@ -103,8 +102,7 @@ export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): Fau
 /** A node inside an iteration failed, or its worker cancelled it: the iteration ends with it. */
 export function failIteration(progress: RunProgress, scope: TaskPath, row: TaskRow, error: FaultData): void {
   const { work, run } = progress;
-  const iteration = work.task(taskIdAt(run.id, scope));
-  if (iteration === null) throw new Error(`iteration ${scope} of run ${run.id} has no row`);
+  const iteration = work.existingTask(taskIdAt(run.id, scope));
   const container = progress.nodeOf(iteration).id;
   const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
   const verdict = row.phase === "failed" ? "failed" : "cancelled";

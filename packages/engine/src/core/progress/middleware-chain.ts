@@ -61,8 +61,7 @@ export function handleCallEnd(progress: RunProgress, row: TaskRow): void {
   const hostId = taskIdAt(run.id, nodePath(chain.scope, chain.host.ordinal));
   const { caller } = readTaskState(row);
   work.requireRows(caller === undefined ? [taskKey(hostId)] : [taskKey(hostId), taskKey(caller.task)]);
-  const host = work.task(hostId);
-  if (host === null) throw new Error(`call ${row.id} has no host`);
+  const host = work.existingTask(hostId);
   const { call } = lastStep(taskPathOf(row));
   if (call === null) return endChain(progress, chain, host, row);
   if (host.phase === "hosting") recordCallOnHost(progress, chain, host, row);

@@ -71,8 +71,7 @@ export function admitKeyWaiters(work: UnitOfWork, key: ConcurrencyKeyRow, most: 
     try {
       waiter = work.queueHead(keyQueueName(now.id), undecided);
       if (waiter === null) break;
-      const run = work.run(waiter.run);
-      if (run === null) throw new Error(`task ${waiter.id} has no run`);
+      const run = work.existingRun(waiter.run);
       const node = work.nodeOf(run, waiter);
       now = { ...now, holders: [...now.holders, waiter.id] };
       work.put(

@@ -182,11 +182,11 @@ const durationField = ({ durationMs }: ReportResultCommand): object => (duration
 
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
-  const task = work.task(report.task) as TaskRow;
+  const task = work.existingTask(report.task);
   if (task.phase === phaseOfStatus[report.status] && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled" && task.result === null) return repeated;
   work.incrementMetric("duplicate_results_total", {});
-  recordRefusal(work, work.run(task.run) as RunRow, task, report, "E.RESULT.DUPLICATE");
+  recordRefusal(work, work.existingRun(task.run), task, report, "E.RESULT.DUPLICATE");
   return fault(
     "E.RESULT.DUPLICATE",
     `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,

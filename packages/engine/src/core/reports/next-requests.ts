@@ -18,7 +18,7 @@ import { type ChainPosition, findChain } from "../progress/chain-position.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
 import { startCall } from "../progress/middleware-chain.ts";
 import { concurrencyKeyOf } from "../queueing/task-queue.ts";
-import { isRunEnded } from "../rows/run.ts";
+import { isRunLive } from "../rows/run.ts";
 import { callPath, nodePath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -52,7 +52,7 @@ function refuseIfOver(work: UnitOfWork, report: RequestNextCommand): AnswerBody 
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
   if (connected === null || run === null || task === null || task.worker !== report.worker) return null;
   if (report.fence !== null && task.fence !== report.fence) return null;
-  if (isRunEnded(run) || run.phase === "ending")
+  if (!isRunLive(run))
     return refuseNext(work, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
   if (task.phase === "leased") return null;
   return refuseNext(

@@ -1,9 +1,9 @@
 // A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { TaskRow } from "../../storage/rows.ts";
 import { sampleRun, sampleTask, sampleWorker } from "../../testing/sample-rows.ts";
-import { isRunEnded, type RunTransition, runMoves, stepRun } from "./run.ts";
+import { isRunLive, type RunTransition, runMoves, stepRun } from "./run.ts";
 import {
   attemptMoves,
   attemptPhase,
@@ -146,8 +146,6 @@ describe("the table of task moves", () => {
   });
 });
 
-const run: RunRow = sampleRun("r", { tenant: "t", phase: "running", workflow: "t/w", open: 2, verdict: "failed" });
-
 const runEvents: RunTransition[] = [
   { type: "start" },
   { type: "open", tasks: 1 },
@@ -159,19 +157,19 @@ const runEvents: RunTransition[] = [
 
 describe("the table of run moves", () => {
   it("[M6] makes exactly the moves it names, in every phase, and lets nothing out of an end", () => {
-    const walked = walk(runMoves, runEvents, (phase, event) => stepRun({ ...run, phase }, event, 100));
+    const walked = walk(runMoves, runEvents, (phase, event) => stepRun(sampleRun("r", { phase, open: 2 }), event, 100));
 
     expect(walked.wrong).toEqual([]);
     expect(walked.refusals).toEqual(new Set(["E.RUN.TERMINAL"]));
     for (const phase of ["succeeded", "failed", "cancelled"] as const) {
-      expect(isRunEnded({ ...run, phase })).toBe(true);
+      expect(isRunLive(sampleRun("r", { phase }))).toBe(false);
       expect(runMoves[phase]).toEqual({});
     }
   });
 
   it("[M6] closes as the verdict says", () => {
     for (const verdict of ["failed", "cancelled"] as const)
-      expect(stepRun({ ...run, phase: "ending", verdict }, { type: "close" }, 9)).toMatchObject({
+      expect(stepRun(sampleRun("r", { phase: "ending", verdict }), { type: "close" }, 9)).toMatchObject({
         phase: verdict,
         open: 0,
         due: null,

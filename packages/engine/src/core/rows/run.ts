@@ -2,8 +2,9 @@
 // is cancelled, so that work larger than a turn is a cursor and not a long transaction.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
+import type { LiveRun, Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
 import { requireLegalMove } from "./invariant-broken.ts";
+import { type RowAfter, type Steps, takeStep } from "./moves.ts";
 
 export type RunTransition =
   | { readonly type: "start" }
@@ -22,29 +23,33 @@ export const runMoves = {
   cancelled: {},
 } as const satisfies Record<RunPhase, Partial<Record<RunTransition["type"], readonly RunPhase[]>>>;
 
-export const isRunEnded = (run: RunRow): boolean =>
-  run.phase === "succeeded" || run.phase === "failed" || run.phase === "cancelled";
+export const isRunLive = (run: RunRow): run is LiveRun => run.phase === "queued" || run.phase === "running";
 
-export function stepRun(run: RunRow, event: RunTransition, now: Millis): RunRow | Fault {
+const runSteps: Steps<RunRow, RunTransition, typeof runMoves> = {
+  start: (run, _, now) => ({ ...run, phase: "running", startedAt: now }),
+  open: (run, event) => ({ ...run, open: run.open + event.tasks }),
+  succeed: (run, _, now) => ({ ...run, phase: "succeeded", open: 0, cursor: null, due: null, endedAt: now }),
+  condemn: (run, { verdict, error }) => ({
+    ...run,
+    phase: "ending",
+    verdict,
+    error,
+    cursor: null,
+    // Before every deadline of its own tasks: those must not be due before the sweep that ends them.
+    due: run.createdAt,
+  }),
+  sweep: (run, { cursor, ended }) => ({ ...run, cursor, open: run.open - ended, due: run.createdAt }),
+  close: (run, _, now) => ({ ...run, phase: run.verdict, open: 0, due: null, cursor: null, endedAt: now }),
+};
+
+type RunAfter<R extends RunRow, E extends RunTransition> = RowAfter<R, E, typeof runMoves, RunRow>;
+
+export function stepRun<R extends RunRow, E extends RunTransition>(run: R, event: E, now: Millis): RunAfter<R, E> | Fault {
   if (!(event.type in runMoves[run.phase]))
     return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase} and cannot ${event.type}`, { run: run.id, phase: run.phase });
-  switch (event.type) {
-    case "start":
-      return { ...run, phase: "running", startedAt: now };
-    case "open":
-      return { ...run, open: run.open + event.tasks };
-    case "succeed":
-      return { ...run, phase: "succeeded", open: 0, due: null, endedAt: now };
-    case "condemn":
-      // Before every deadline of its own tasks: those must not be due before the sweep that ends them.
-      return { ...run, phase: "ending", verdict: event.verdict, error: event.error, cursor: null, due: run.createdAt };
-    case "sweep":
-      return { ...run, cursor: event.cursor, open: run.open - event.ended, due: run.createdAt };
-    case "close":
-      return { ...run, phase: run.verdict ?? "failed", open: 0, due: null, cursor: null, endedAt: now };
-  }
+  return takeStep(runSteps, run, event, now);
 }
 
-export function applyRunTransition(run: RunRow, event: RunTransition, now: Millis): RunRow {
+export function applyRunTransition<R extends RunRow, E extends RunTransition>(run: R, event: E, now: Millis): RunAfter<R, E> {
   return requireLegalMove(stepRun(run, event, now));
 }

@@ -34,7 +34,7 @@ describe("what a turn may write", () => {
     expect(rewrite(leased, { phase: "waiting", fence: 8 })).toThrow("legal move");
     expect(rewrite({ ...leased, phase: "succeeded" }, { phase: "leased", fence: 8 })).toThrow("legal move");
     expect(rewrite(leased, { phase: "succeeded" })).not.toThrow();
-    const ended = workWith([{ ...run, phase: "failed" }]);
+    const ended = workWith([sampleRun(run.id, { phase: "failed" })]);
     expect(ended.run(run.id)?.phase).toBe("failed");
     expect(() => ended.put(run)).toThrow("legal move");
   });

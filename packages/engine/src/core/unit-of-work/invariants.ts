@@ -1,8 +1,9 @@
 // What must hold for every row that a turn reads or writes, checked in production. A broken rule throws before anything is stored: the command or
 // timer that broke it is rolled back, tried once more alone and then quarantined, while the others of its turn commit.
 
-import type { Row, RowColumns, TaskRow, Tenant, WorkerRow } from "../../storage/rows.ts";
+import type { Row, TaskRow, Tenant } from "../../storage/rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
+import { findMisfit } from "../rows/row-shapes.ts";
 import { runMoves } from "../rows/run.ts";
 import { taskMoves } from "../rows/task.ts";
 import { workerMoves } from "../rows/worker.ts";
@@ -25,13 +26,8 @@ const runTargets: PhaseTargets = Object.fromEntries(
 
 /** The fields of a loaded row fit its phase: nothing is decided about a damaged one. */
 export function checkLoaded(row: Row): void {
-  const flaw = row.kind === "worker" ? workerFlaw(row) : null;
-  if (flaw !== null) throw new InvariantBroken("row shape", `${row.kind} ${row.id} ${flaw}`);
-}
-
-function workerFlaw({ phase, due }: RowColumns<WorkerRow>): string | null {
-  if (phase === "lost" || (due === null) === (phase === "enrolled")) return null;
-  return `is ${phase} and its lease ends ${due === null ? "never" : `at ${due}`}`;
+  const misfit = findMisfit(row);
+  if (misfit !== null) throw new InvariantBroken("row shape", `${row.kind} ${row.id} ${misfit}`);
 }
 
 /** `before` is the image that this turn knows, null for a row it has not read. */

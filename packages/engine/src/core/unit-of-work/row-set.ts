@@ -23,7 +23,6 @@ import {
   type WorkerId,
   type WorkerRow,
   type WorkflowRow,
-  workerKey,
 } from "../../storage/rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { isEnded } from "../rows/task.ts";
@@ -60,15 +59,22 @@ export abstract class RowSet {
   run(id: RunId): RunRow | null {
     let tracked = this.#runs.get(id);
     if (tracked === undefined) {
-      tracked = { row: this.#load("run", id) as RunRow | null, root: id, isWritten: false, isInserted: false };
+      tracked = { row: this.#load("run", id), root: id, isWritten: false, isInserted: false };
       this.#runs.set(id, tracked);
     }
     return this.#readTracked(tracked);
   }
 
+  /** A run that other rows show to exist. */
+  existingRun(id: RunId): RunRow {
+    const run = this.run(id);
+    if (run === null) throw new Error(`run ${id} does not exist`);
+    return run;
+  }
+
   /** For building change sets: unlike `run`, it ties no roots together. */
   protected tenantOfRun(id: RunId): Tenant {
-    const row = this.#runs.get(id)?.row ?? (this.#load("run", id) as RunRow | null);
+    const row = this.#runs.get(id)?.row ?? this.#load("run", id);
     if (row === null) throw new InvariantBroken("change set has its root", `run ${id} of a task does not exist`);
     return row.tenant;
   }
@@ -76,46 +82,55 @@ export abstract class RowSet {
   task(id: TaskId): TaskRow | null {
     let tracked = this.#tasks.get(id);
     if (tracked === undefined) {
-      tracked = { row: this.#load("task", id) as TaskRow | null, root: runOf(id), isWritten: false, isInserted: false };
+      tracked = { row: this.#load("task", id), root: runOf(id), isWritten: false, isInserted: false };
       this.#tasks.set(id, tracked);
     }
     return this.#readTracked(tracked);
   }
 
-  worker(id: WorkerId): WorkerRow | null {
-    return this.#other(workerKey(id)) as WorkerRow | null;
-  }
-  concurrencyKey(id: string): ConcurrencyKeyRow | null {
-    return this.#other(`key/${id}`) as ConcurrencyKeyRow | null;
-  }
-  route(id: string): RouteRow | null {
-    return this.#other(`route/${id}`) as RouteRow | null;
-  }
-  workflow(id: string): WorkflowRow | null {
-    return this.#other(`workflow/${id}`) as WorkflowRow | null;
-  }
-  doc(id: string): DocRow | null {
-    return this.#other(`doc/${id}`) as DocRow | null;
-  }
-  idempotencyRecord(id: string): IdempotencyRow | null {
-    return this.#other(`ask/${id}`) as IdempotencyRow | null;
+  /** A task that other rows show to exist. */
+  existingTask(id: TaskId): TaskRow {
+    const task = this.task(id);
+    if (task === null) throw new Error(`task ${id} does not exist`);
+    return task;
   }
 
-  #other(key: RowKey): Row | null {
-    let tracked = this.#others.get(key);
+  worker(id: WorkerId): WorkerRow | null {
+    return this.#other("worker", id);
+  }
+  concurrencyKey(id: string): ConcurrencyKeyRow | null {
+    return this.#other("key", id);
+  }
+  route(id: string): RouteRow | null {
+    return this.#other("route", id);
+  }
+  workflow(id: string): WorkflowRow | null {
+    return this.#other("workflow", id);
+  }
+  doc(id: string): DocRow | null {
+    return this.#other("doc", id);
+  }
+  idempotencyRecord(id: string): IdempotencyRow | null {
+    return this.#other("ask", id);
+  }
+
+  #other<K extends Row["kind"]>(kind: K, id: string): RowOfKind<K> | null {
+    const key: RowKey = `${kind}/${id}`;
+    let tracked = this.#others.get(key) as TrackedRow<RowOfKind<K>> | undefined;
     if (tracked === undefined) {
-      tracked = { row: this.#load(...splitKey(key)), root: rootOfKey(key), isWritten: false, isInserted: false };
+      tracked = { row: this.#load(kind, id), root: rootOfKey(key), isWritten: false, isInserted: false };
       this.#others.set(key, tracked);
     }
     return this.#readTracked(tracked);
   }
 
-  #load(kind: Row["kind"], id: string): Row | null {
+  /** The store gives a row of the kind it is asked for; that the fields fit its phase is checked here. */
+  #load<K extends Row["kind"]>(kind: K, id: string): RowOfKind<K> | null {
     const row = this.#tx.row(kind, id);
     if (row === undefined) throw new RowsMissing([`${kind}/${id}`], []);
     if (row === "busy") throw new RootBusy(rootOf(`${kind}/${id}`));
     if (row !== null) checkLoaded(row);
-    return row;
+    return row as RowOfKind<K> | null;
   }
 
   /** The row may have been written in this turn: if that change set is refused, this command must not be stored without it. */
@@ -239,7 +254,7 @@ export abstract class RowSet {
 
   /** A row that is no more; one that never was is no fault. */
   delete(key: RowKey): void {
-    const row = this.#other(key);
+    const row = this.#other(...splitKey(key));
     const tracked = this.#others.get(key);
     if (row === null || tracked === undefined) return;
     this.#undo.push({ tracked, before: row, wasWritten: tracked.isWritten });
@@ -292,6 +307,8 @@ function rootOfKey(key: RowKey): RootRef {
   const root = key.startsWith("doc/") ? rootOf(key) : key;
   return root.startsWith("run/") ? root.slice(4) : root;
 }
+
+type RowOfKind<K extends Row["kind"]> = Extract<Row, { kind: K }>;
 
 /** One row of the turn: its present image, and whether this turn writes it. */
 interface TrackedRow<R extends Row> {

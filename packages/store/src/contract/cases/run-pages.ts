@@ -113,7 +113,7 @@ const searchFollowsRunChanges: ContractCase = {
       const runs = Array.from({ length: 12 }, (_, at) => runRow(`r${10 + at}`, { label: at === 2 ? "odd one" : "even" }));
       await client.write(...runs.map((run) => changeSet({ puts: [run] })));
       assert.deepEqual(await listAllPages(client, { search: "lost" }, 5), []);
-      const failed = { ...(runs[2] as RunRow), phase: "failed" as const, error: '{"code":"E.LOST","message":"worker gone"}' };
+      const failed = runRow("r12", { ...runs[2], phase: "failed", error: '{"code":"E.LOST","message":"worker gone"}' });
       await client.write(changeSet({ puts: [failed] }));
       await client.write(changeSet({ puts: [{ ...(runs[3] as RunRow), label: "renamed" }] }));
 

@@ -3,21 +3,17 @@
 
 import {
   type ChunkRow,
-  type ConcurrencyKeyRow,
   docId,
   type EventPage,
   type EventQuery,
   type PageOf,
   type PageQuery,
-  type RouteRow,
   type Row,
   type RunRow,
   runOf,
   type StoreReader,
   type TaskCount,
-  type TaskRow,
   type WorkerCount,
-  type WorkerRow,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
 import { compareCounts } from "../../common/compare-counts.ts";
@@ -139,7 +135,7 @@ class PostgresReader implements StoreReader {
         if (run === null) return { detail: null, head };
         const body = typeof workflow === "string" ? workflow : "";
         return {
-          detail: { run: decodeRow("run", run as ResultCells) as RunRow, tasks: decodeRows("task", tasks), workflow: body },
+          detail: { run: decodeRow("run", run as ResultCells), tasks: decodeRows("task", tasks), workflow: body },
           head,
         };
       }
@@ -155,8 +151,8 @@ class PostgresReader implements StoreReader {
         const head = headOf(tenant);
         if (run === null || task === null) return { run: null, task: null, head };
         return {
-          run: decodeRow("run", run as ResultCells) as RunRow,
-          task: decodeRow("task", task as ResultCells) as TaskRow,
+          run: decodeRow("run", run as ResultCells),
+          task: decodeRow("task", task as ResultCells),
           head,
         };
       }
@@ -177,7 +173,7 @@ class PostgresReader implements StoreReader {
         const items = ((cells ?? []) as [string, ResultCells, number, number | null][]).map(
           ([line, route, tasks, oldestReadyAt]) => ({
             line,
-            route: decodeRow("route", route) as RouteRow,
+            route: decodeRow("route", route),
             tasks,
             oldestReadyAt,
           }),
@@ -199,7 +195,7 @@ class PostgresReader implements StoreReader {
           workerSql(whose, id),
           heldByOwnWorkerSql(whose, id, limit),
         );
-        const row = worker === null ? null : (decodeRow("worker", worker as ResultCells) as WorkerRow);
+        const row = worker === null ? null : decodeRow("worker", worker as ResultCells);
         return { worker: row, held: decodeRows("task", held), head: headOf(tenant) };
       }
       case "tenants": {
@@ -208,7 +204,7 @@ class PostgresReader implements StoreReader {
       }
       case "key": {
         const [tenant, key] = await this.#queryWithTenant(query.tenant, keySql(query.tenant, query.key));
-        return { key: key === null ? null : (decodeRow("key", key as ResultCells) as ConcurrencyKeyRow), head: headOf(tenant) };
+        return { key: key === null ? null : decodeRow("key", key as ResultCells), head: headOf(tenant) };
       }
       case "crew": {
         const [items] = await this.#queryRow(
@@ -331,7 +327,7 @@ const tenantSql = (tenant: string): string =>
 export const routesSql = `SELECT json_agg(${rowArraySql("route", "t")}) FROM (SELECT * FROM ${schemaName}.route WHERE id >= '' ORDER BY id) t`;
 
 function decodeRows<K extends RowKind>(kind: K, cells: unknown): Extract<Row, { kind: K }>[] {
-  return ((cells ?? []) as ResultCells[]).map((one) => decodeRow(kind, one) as Extract<Row, { kind: K }>);
+  return ((cells ?? []) as ResultCells[]).map((one) => decodeRow(kind, one));
 }
 
 function decodeChunk(cells: ResultCells): ChunkRow {

@@ -80,7 +80,7 @@ export function decodeTaskLists(reply: TurnBeginReply, request: BeginRequest): [
     [request.look, reply.look],
   ] as const) {
     const found = asked.map((list): [TaskListQuery, TaskRow[]] => [list, []]);
-    for (const [at, cells] of counted ?? []) found[at - 1]?.[1].push(decodeRow("task", cells) as TaskRow);
+    for (const [at, cells] of counted ?? []) found[at - 1]?.[1].push(decodeRow("task", cells));
     lists.push(...found);
   }
   return lists;
@@ -88,7 +88,7 @@ export function decodeTaskLists(reply: TurnBeginReply, request: BeginRequest): [
 
 /** Workers that were looked at and not taken. */
 export function decodeAddresses(reply: TurnBeginReply): WorkerRow[] {
-  return (reply.address ?? []).map((cells) => decodeRow("worker", cells) as WorkerRow);
+  return (reply.address ?? []).map((cells) => decodeRow("worker", cells));
 }
 
 export function decodeMail(reply: TurnBeginReply, replica: string, epoch: number): { seq: number; mail: Mail }[] {

@@ -1,6 +1,6 @@
 // Pages of documents, of what tasks printed, and of the lines tasks wait in. One snapshot, taken by the reader, covers each.
 
-import { type ChunkRow, type DocRow, docId, type QueueDepth, type RouteRow } from "@astraflow/engine";
+import { type ChunkRow, type DocRow, docId, type QueueDepth } from "@astraflow/engine";
 import {
   createDocumentFilter,
   type DocumentPosition,
@@ -74,7 +74,7 @@ export function readNamedDocuments(connection: SqliteConnection, query: PageFor<
 function readDocumentsById(connection: SqliteConnection, ids: readonly string[]): (DocRow | null)[] {
   const found = new Map<string, DocRow>();
   for (const cells of connection.all(documentsByIdSql, JSON.stringify(ids))) {
-    const doc = decodeRow("doc", cells) as DocRow;
+    const doc = decodeRow("doc", cells);
     found.set(doc.id, doc);
   }
   return ids.map((id) => found.get(id) ?? null);
@@ -111,7 +111,7 @@ export function readTaskQueueDepths(connection: SqliteConnection, query: PageFor
     line = connection.get(nextTaskQueueSql, String(line), last)?.[0];
     if (typeof line !== "string") return depths;
     const cells = connection.get(`SELECT ${columnsByKind.route.names} FROM route WHERE id = ?`, routeOfTaskQueue(line));
-    const route = cells === undefined ? null : (decodeRow("route", cells) as RouteRow);
+    const route = cells === undefined ? null : decodeRow("route", cells);
     if (route?.tenant !== query.tenant) continue;
     const [tasks, oldest] = connection.get(taskQueueDepthSql, line, Math.max(0, query.max)) ?? [];
     depths.push({ line, route, tasks: Number(tasks), oldestReadyAt: oldest === null ? null : Number(oldest) });

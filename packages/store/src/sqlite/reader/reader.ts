@@ -2,13 +2,11 @@
 // than the writer. Every answer is one snapshot, so a page and the position it is true at belong together.
 
 import {
-  type ConcurrencyKeyRow,
   type EventPage,
   type EventQuery,
   type PageOf,
   type PageQuery,
   type Position,
-  type RouteRow,
   runOf,
   type StoreReader,
   type TaskCount,
@@ -115,12 +113,12 @@ class SqliteReader implements StoreReader {
         const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id > ? AND id < ? AND tenant = ? ORDER BY id`;
         const cells = this.#connection.all(sql, `${query.tenant}/`, `${query.tenant}0`, query.tenant);
         return {
-          items: cells.map((one) => decodeRow("worker", one) as WorkerRow),
+          items: cells.map((one) => decodeRow("worker", one)),
         };
       }
       case "routes": {
         const cells = this.#connection.all(`SELECT ${columnsByKind.route.names} FROM route ORDER BY id`);
-        return { items: cells.map((one) => decodeRow("route", one) as RouteRow) };
+        return { items: cells.map((one) => decodeRow("route", one)) };
       }
       case "worker":
         return this.#readWorker(query);
@@ -131,7 +129,7 @@ class SqliteReader implements StoreReader {
       case "key": {
         const cells = this.#connection.get(keySql, `${query.tenant}/${query.key}`);
         return {
-          key: cells === undefined ? null : (decodeRow("key", cells) as ConcurrencyKeyRow),
+          key: cells === undefined ? null : decodeRow("key", cells),
         };
       }
       case "crew":
@@ -145,8 +143,8 @@ class SqliteReader implements StoreReader {
     const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id = ? AND tenant = ?`;
     const cells = this.#connection.get(sql, query.worker, query.tenant);
     if (cells === undefined) return { worker: null, held: [] };
-    const held = this.#connection.all(heldTasksSql, query.worker, query.limit).map((one) => decodeRow("task", one) as TaskRow);
-    return { worker: decodeRow("worker", cells) as WorkerRow, held };
+    const held = this.#connection.all(heldTasksSql, query.worker, query.limit).map((one) => decodeRow("task", one));
+    return { worker: decodeRow("worker", cells), held };
   }
 
   #countOpenTasks({ tenant, max }: PageFor<"depth">): TaskCount[] {

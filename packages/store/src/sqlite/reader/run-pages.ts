@@ -52,7 +52,7 @@ function walkRuns(
   let last: RunId | null = null;
   for (const cells of connection.iterate(runsSql(query), ...values)) {
     if (items.length === query.limit || scanned === scannedMax) return { items, next: last };
-    const run = decodeRow("run", cells) as RunRow;
+    const run = decodeRow("run", cells);
     scanned++;
     last = run.id;
     if (matches(run)) items.push(run);
@@ -62,14 +62,14 @@ function walkRuns(
 
 export function findOwnRun(connection: SqliteConnection, tenant: Tenant, id: RunId): RunRow | null {
   const cells = connection.get(`SELECT ${columnsByKind.run.names} FROM run WHERE id = ? AND tenant = ?`, id, tenant);
-  return cells === undefined ? null : (decodeRow("run", cells) as RunRow);
+  return cells === undefined ? null : decodeRow("run", cells);
 }
 
 export const tasksSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? ORDER BY id LIMIT ?`;
 
 /** SQLite takes a negative limit for none. */
 function readTaskRange(connection: SqliteConnection, run: RunId, after: string, limit: number): TaskRow[] {
-  return connection.all(tasksSql, after, `${run}/`, limit).map((one) => decodeRow("task", one) as TaskRow);
+  return connection.all(tasksSql, after, `${run}/`, limit).map((one) => decodeRow("task", one));
 }
 
 export function readRun(
@@ -96,5 +96,5 @@ export function readTask(connection: SqliteConnection, query: PageFor<"task">): 
   const run = findOwnRun(connection, query.tenant, runOf(query.task));
   const sql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id = ?`;
   const cells = run === null ? undefined : connection.get(sql, query.task);
-  return cells === undefined ? { run: null, task: null } : { run, task: decodeRow("task", cells) as TaskRow };
+  return cells === undefined ? { run: null, task: null } : { run, task: decodeRow("task", cells) };
 }

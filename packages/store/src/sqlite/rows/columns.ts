@@ -3,7 +3,15 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { Row } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import { type FieldType, fieldsOf, openPhases, type RowKind, rowShapes, taskPhases } from "../../common/row-shape.ts";
+import {
+  type FieldType,
+  fieldsOf,
+  openPhases,
+  type RowKind,
+  type RowOfKind,
+  rowShapes,
+  taskPhases,
+} from "../../common/row-shape.ts";
 import type { SqliteCells } from "../file/connection.ts";
 import { internedTextSql } from "./interned-texts.ts";
 
@@ -83,7 +91,8 @@ export function insertSql(kind: RowKind): string {
   return `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
 }
 
-export function decodeRow(kind: RowKind, cells: SqliteCells): Row {
+/** The one place that believes the file: whether the columns fit the row's phase, the engine checks when it loads the row. */
+export function decodeRow<K extends RowKind>(kind: K, cells: SqliteCells): RowOfKind<K> {
   const row: Record<string, unknown> = { kind };
   const { columns } = columnsByKind[kind];
   for (let at = 0; at < columns.length; at++) {
@@ -91,7 +100,7 @@ export function decodeRow(kind: RowKind, cells: SqliteCells): Row {
     row[column.field] = decodeCell(column, cells[at]);
   }
   if (kind === "task") row.run = runOf(String(row.id));
-  return row as unknown as Row;
+  return row as unknown as RowOfKind<K>;
 }
 
 /** A field that no column can hold: thrown, so that the unit it came in is refused. */

@@ -54,7 +54,7 @@ export function indexPendingRuns(connection: SqliteConnection): void {
     const last = ids.at(-1);
     if (last === undefined) break;
     for (const cells of connection.all(runsByIdSql, JSON.stringify(ids))) {
-      const run = decodeRow("run", cells) as RunRow;
+      const run = decodeRow("run", cells);
       serial = (serial + 1) % indexRowsPerInstant;
       connection.run(enter, [instantOf(run.id), serial, `${tenantWord(run.tenant)} ${runSearchTerms(run)}`]);
     }
@@ -83,7 +83,7 @@ export function searchRuns(
   const matches = createRunFilter(query, createWorkerCheck(connection));
   const found = new Map<RunId, RunRow>();
   for (const cells of connection.all(unindexedRunsSql, below, query.tenant)) {
-    const run = decodeRow("run", cells) as RunRow;
+    const run = decodeRow("run", cells);
     if (matches(run)) found.set(run.id, run);
   }
   let indexed = 0;
@@ -100,7 +100,7 @@ export function searchRuns(
     lastInstant = instant;
     const range = runIdsAtInstant(instant);
     for (const cells of connection.all(runsAtInstantSql, query.tenant, range.from, range.below < below ? range.below : below)) {
-      const run = decodeRow("run", cells) as RunRow;
+      const run = decodeRow("run", cells);
       scanned++;
       if (!matches(run)) continue;
       indexed++;
