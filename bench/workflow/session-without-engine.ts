@@ -6,10 +6,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
   createMetricsRegistry,
-  createSessionDoor,
-  createTokenRegistry,
   createWorkerAuthenticator,
   type DoorEnvironment,
+  SessionDoor,
+  TokenRegistry,
 } from "@astraflow/doors";
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorkerCommand } from "@astraflow/engine";
 import { sessionPath } from "@astraflow/protocol";
@@ -113,12 +113,12 @@ function createDispatch(before: string | null): Effect {
 }
 
 const key = { kid: "bench", secret: randomBytes(32), madeAt: Date.now() };
-const door = createSessionDoor({
+const door = new SessionDoor({
   engineClient,
   environment,
   metrics: createMetricsRegistry(),
   authenticator: createWorkerAuthenticator({
-    tokens: createTokenRegistry([{ token: "dev-token", tenant, user: "bench", grants: tenantGrants }]),
+    tokens: new TokenRegistry([{ token: "dev-token", tenant, user: "bench", grants: tenantGrants }]),
     keys: { keys: () => [key] },
     audience: "bench",
     sessionTokenMs: 3_600_000,

@@ -2,7 +2,7 @@
 // codes and the ready line are in command.ts.
 
 import { hostname } from "node:os";
-import { createDoors, createMetricsRegistry, type DoorEnvironment, type SessionLimits } from "@astraflow/doors";
+import { createMetricsRegistry, type DoorEnvironment, Doors, type SessionLimits } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault, sessionPath } from "@astraflow/protocol";
 import { createDocumentBlobStore, EngineClient, UserAccounts } from "@astraflow/services";
@@ -94,7 +94,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const storeWatch = await watchForStoreLoss(config.store);
   const users = new UserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const settings = buildEngineSettings(engine);
-  const doors = createDoors({
+  const doors = new Doors({
     ...doorOptions(config, environment),
     engineClient,
     reader,

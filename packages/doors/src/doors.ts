@@ -4,67 +4,63 @@ import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault, sessionPath } from "@astraflow/protocol";
-import { createServices, createVolatileEvents, type Services } from "@astraflow/services";
-import type { DoorEnvironment } from "./environment/door-environment.ts";
+import { createServices, createVolatileEvents } from "@astraflow/services";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
-import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/lifecycle/dispatch-resource-binder.ts";
 import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
-import { createSessionDoor, refuseUpgrade, type SessionDoorOptions } from "./session/server/websocket-door.ts";
+import { refuseUpgrade, SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
 
-export interface Doors {
-  /** Resolves when the server, once listening, will answer. */
-  attach(server: Server | TlsServer): Promise<void>;
-  /** Closes the connections of workers and finishes running requests. The app closes the server itself. */
-  close(): Promise<void>;
-  /** Worker sockets that are open. */
-  readonly connections: number;
-}
+export class Doors {
+  readonly #session: SessionDoor;
+  readonly #rest: ReturnType<typeof createRestServer>;
+  readonly #closeServices: () => void;
 
-export function createDoors(options: DoorsOptions): Doors {
-  const volatile = options.volatile ?? createVolatileEvents();
-  const services = createServices({ ...options, volatile });
-  const { vendorFrames: extensions, manifestRecorder } = services;
-  const session = createSessionDoor({
-    ...options,
-    extensions,
-    volatile,
-    recordManifests: options.recordManifests ?? manifestRecorder.recordManifests,
-    binder: options.binder ?? createDefaultBinder(services, options.environment),
-    findLostResources: options.findLostResources ?? services.findLostResources,
-  });
-  const rest = createRestServer(options, services);
-  const stopWorkerLog = logWorkerEvents(options.engineClient, options.environment);
-  return {
-    async attach(server) {
-      await rest.ready();
-      // Limits slow senders of headers and bodies; the session door limits WebSockets.
-      server.headersTimeout = restLimits.headersMs;
-      server.requestTimeout = restLimits.requestMs;
-      server.on("request", (request, response) => rest.routing(request, response));
-      server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
-        // The query is neither read nor logged: a token in a URL is never accepted.
-        const path = request.url?.split("?")[0];
-        if (path === sessionPath) session.upgrade(request, socket, head);
-        else
-          refuseUpgrade(
-            socket,
-            fault("E.ROUTE.UNKNOWN", `no WebSocket endpoint at this path; workers connect to ${sessionPath}`),
-          );
-      });
-    },
-    async close() {
+  constructor(options: DoorsOptions) {
+    const volatile = options.volatile ?? createVolatileEvents();
+    const services = createServices({ ...options, volatile });
+    const { vendorFrames: extensions, manifestRecorder, findLostResources, dispatchResources } = services;
+    const { recordManifests } = manifestRecorder;
+    this.#session = new SessionDoor({
+      recordManifests,
+      findLostResources,
+      dispatchResources,
+      ...options,
+      extensions,
+      volatile,
+    });
+    this.#rest = createRestServer(options, services);
+    const stopWorkerLog = logWorkerEvents(options.engineClient, options.environment);
+    this.#closeServices = () => {
       extensions.close();
       stopWorkerLog();
-      await Promise.all([session.close(), rest.close()]);
-    },
-    get connections() {
-      return session.connections;
-    },
-  };
-}
+    };
+  }
 
-const createDefaultBinder = (services: Services, environment: DoorEnvironment): DispatchResourceBinder =>
-  createDispatchResourceBinder({ needs: services.resourceRequirements, bindings: services.resourceBinder, environment });
+  /** Worker sockets that are open. */
+  get connections(): number {
+    return this.#session.connections;
+  }
+
+  /** Resolves when the server, once listening, will answer. */
+  async attach(server: Server | TlsServer): Promise<void> {
+    await this.#rest.ready();
+    // Limits slow senders of headers and bodies; the session door limits WebSockets.
+    server.headersTimeout = restLimits.headersMs;
+    server.requestTimeout = restLimits.requestMs;
+    server.on("request", (request, response) => this.#rest.routing(request, response));
+    server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
+      // The query is neither read nor logged: a token in a URL is never accepted.
+      if (request.url?.split("?")[0] === sessionPath) return this.#session.upgrade(request, socket, head);
+      const message = `no WebSocket endpoint at this path; workers connect to ${sessionPath}`;
+      refuseUpgrade(socket, fault("E.ROUTE.UNKNOWN", message));
+    });
+  }
+
+  /** Closes the connections of workers and finishes running requests. The app closes the server itself. */
+  async close(): Promise<void> {
+    this.#closeServices();
+    await Promise.all([this.#session.close(), this.#rest.close()]);
+  }
+}

@@ -4,9 +4,8 @@ export { type PeerCertificate, readPeerCertificate } from "./auth/certificates.t
 export {
   type AuthenticateToken,
   createTokenAuthenticator,
-  createTokenRegistry,
   type TokenEntry,
-  type TokenRegistry,
+  TokenRegistry,
 } from "./auth/token-registry.ts";
 export {
   type AuthenticatedWorker,
@@ -22,7 +21,7 @@ export {
   type SessionTokenClaims,
   sessionTokenMsMax,
 } from "./auth/worker-session-tokens.ts";
-export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
+export { Doors, type DoorsOptions } from "./doors.ts";
 export type { DoorEnvironment } from "./environment/door-environment.ts";
 export {
   createMetricsRegistry,
@@ -34,6 +33,6 @@ export { RestApi, type RestApiOptions, type RestRequest, type RestResponse } fro
 export { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 export { type SessionLimits, sessionLimits } from "./session/connection/session-limits.ts";
 export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
-export type { TenantWindows, VendorFrameSink } from "./session/lifecycle/session-context.ts";
+export type { TenantWindows } from "./session/lifecycle/session-context.ts";
 export { SessionServer, type SessionServerOptions } from "./session/server/session-server.ts";
-export { createSessionDoor, type SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";
+export { SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";

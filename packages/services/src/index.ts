@@ -9,6 +9,7 @@ export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, inv
 export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
+export { withTimeout } from "./environment/timeout.ts";
 export { createEventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
 export {
@@ -41,6 +42,7 @@ export {
   measureBytes,
   missingBytesFault,
 } from "./resources/blob-store.ts";
+export { DispatchResources, dispatchResourceLimits } from "./resources/dispatch-resources.ts";
 export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
 export { createLostResourceFinder, type FindLostResources, type LostResource } from "./resources/lost-resources.ts";
 export {

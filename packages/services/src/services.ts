@@ -5,8 +5,9 @@ import { createManifestRecorder, type ManifestRecorder } from "./catalogue/manif
 import { createHeartbeatWatch, type HeartbeatWatch } from "./events/heartbeat-watch.ts";
 import { createVolatileEvents, type VolatileEvents } from "./events/volatile-events.ts";
 import { type BlobStores, createDocumentBlobStore } from "./resources/blob-store.ts";
+import { DispatchResources } from "./resources/dispatch-resources.ts";
 import { createLostResourceFinder, type FindLostResources } from "./resources/lost-resources.ts";
-import { createResourceBinder, type ResourceBinder } from "./resources/resource-bindings.ts";
+import { createResourceBinder } from "./resources/resource-bindings.ts";
 import { ResourceGrants } from "./resources/resource-grants.ts";
 import { ResourceRepository } from "./resources/resource-repository.ts";
 import { ResourceRequirements } from "./resources/resource-requirements.ts";
@@ -44,8 +45,7 @@ export interface Services {
   readonly resources: ResourceRepository;
   readonly resourceUploads: ResourceUploads;
   readonly resourceGrants: ResourceGrants;
-  readonly resourceBinder: ResourceBinder;
-  readonly resourceRequirements: ResourceRequirements;
+  readonly dispatchResources: DispatchResources;
   readonly findLostResources: FindLostResources;
   readonly savedViews: SavedViews;
   readonly volatileEvents: VolatileEvents;
@@ -78,8 +78,11 @@ export function createServices(options: ServicesOptions): Services {
     resources,
     resourceUploads: new ResourceUploads(resources),
     resourceGrants: new ResourceGrants(resources),
-    resourceBinder: createResourceBinder(options, blobs),
-    resourceRequirements: new ResourceRequirements(options, () => manifestRecorder.whenIdle()),
+    dispatchResources: new DispatchResources(
+      new ResourceRequirements(options, () => manifestRecorder.whenIdle()),
+      createResourceBinder(options, blobs),
+      environment,
+    ),
     findLostResources: createLostResourceFinder(options),
     savedViews: new SavedViews(options),
     volatileEvents: volatile,

@@ -4,10 +4,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type AuthenticateToken,
-  createTokenRegistry,
   createWorkerAuthenticator,
   type DoorEnvironment,
   type RefreshableAuthenticator,
+  TokenRegistry,
 } from "@astraflow/doors";
 import type { Log } from "../platform/log.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
@@ -34,7 +34,7 @@ export interface CredentialsOptions {
 
 /** Throws a StartupError if the session keys cannot be written. */
 export function openCredentials({ config, replica, environment, log }: CredentialsOptions): Credentials {
-  const tokenRegistry = createTokenRegistry(toTokenEntries(config.tokens));
+  const tokenRegistry = new TokenRegistry(toTokenEntries(config.tokens));
   const zero = environment.clock.now() - environment.clock.monotonic();
   const keys = openSessionKeys({
     file: join(config.dataDir, sessionKeysFile),

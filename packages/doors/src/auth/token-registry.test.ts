@@ -1,6 +1,6 @@
 import { allGrants } from "@astraflow/services";
 import { describe, expect, it } from "vitest";
-import { createTokenAuthenticator, createTokenRegistry } from "./token-registry.ts";
+import { createTokenAuthenticator, TokenRegistry } from "./token-registry.ts";
 
 describe("tokens", () => {
   const book = createTokenAuthenticator([
@@ -28,7 +28,7 @@ describe("a book of tokens that changes", () => {
   const entry = (token: string, user = "ann", tenant = "a") => ({ token, tenant, user, grants: allGrants });
 
   it("[D81] lets two tokens of one user in at once, and each has a name of its own that says nothing of its secret", () => {
-    const book = createTokenRegistry([entry("old-secret"), entry("new-secret")]);
+    const book = new TokenRegistry([entry("old-secret"), entry("new-secret")]);
 
     const old = book.find("old-secret", "a");
     const fresh = book.find("new-secret", "a");
@@ -39,7 +39,7 @@ describe("a book of tokens that changes", () => {
   });
 
   it("[D81] knows after a change what was added, not what was removed, and by the same name what has stayed", () => {
-    const book = createTokenRegistry([entry("stays"), entry("goes")]);
+    const book = new TokenRegistry([entry("stays"), entry("goes")]);
     const stays = book.find("stays", null)?.credential ?? "";
     const goes = book.find("goes", null)?.credential ?? "";
 
@@ -52,7 +52,7 @@ describe("a book of tokens that changes", () => {
   });
 
   it("[D81] takes a secret that was given to another tenant, or comes back later, for another token", () => {
-    const book = createTokenRegistry([entry("secret")]);
+    const book = new TokenRegistry([entry("secret")]);
     const first = book.find("secret", null)?.credential ?? "";
 
     book.replace([entry("secret", "ann", "b")]);
@@ -62,7 +62,7 @@ describe("a book of tokens that changes", () => {
   });
 
   it("[D81] stays as it was when a new entry cannot be one", () => {
-    const book = createTokenRegistry([entry("good")]);
+    const book = new TokenRegistry([entry("good")]);
 
     expect(() => book.replace([entry("other"), entry("")])).toThrow(/token/);
     expect(book.authenticate("good", null)).not.toBeNull();

@@ -10,16 +10,6 @@ export interface TokenEntry extends CallerIdentity {
   readonly token: string;
 }
 
-export interface TokenRegistry {
-  readonly authenticate: AuthenticateToken;
-  /** Like `authenticate`, with a name for this very token that reveals nothing of the secret. */
-  find(token: string, tenant: string | null): { readonly identity: CallerIdentity; readonly credential: string } | null;
-  /** Whether the token with this name is still registered. */
-  hasCredential(credential: string): boolean;
-  /** Replaces all entries. Those that stay keep their names; a user may have several, as while a secret is rotated. */
-  replace(entries: readonly TokenEntry[]): void;
-}
-
 interface RegisteredToken {
   readonly digest: Buffer;
   readonly identity: CallerIdentity;
@@ -27,45 +17,56 @@ interface RegisteredToken {
 }
 
 /** Throws where an entry is invalid; `replace` then changes nothing. */
-export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry {
-  let registered: readonly RegisteredToken[] = [];
-  let credentialCount = 0;
-  const register = ({ token, ...identity }: TokenEntry): RegisteredToken => {
+export class TokenRegistry {
+  #registered: readonly RegisteredToken[] = [];
+  #credentialCount = 0;
+
+  constructor(first: readonly TokenEntry[]) {
+    this.replace(first);
+  }
+
+  readonly authenticate: AuthenticateToken = (token, tenant) => this.find(token, tenant)?.identity ?? null;
+
+  /**
+   * Like `authenticate`, with a name for this very token that reveals nothing of the secret. Compares digests of equal length with every
+   * entry: the time it takes reveals neither length nor prefix nor position of a token.
+   */
+  find(token: string, tenant: string | null): Pick<RegisteredToken, "identity" | "credential"> | null {
+    const digest = hashToken(token);
+    let found: RegisteredToken | null = null;
+    for (const entry of this.#registered) {
+      const isEqual = timingSafeEqual(entry.digest, digest);
+      if (isEqual && (tenant === null || entry.identity.tenant === tenant)) found = entry;
+    }
+    return found;
+  }
+
+  /** Whether the token with this name is still registered. */
+  hasCredential(credential: string): boolean {
+    return this.#registered.some((entry) => entry.credential === credential);
+  }
+
+  /** Replaces all entries. Those that stay keep their names; a user may have several, as while a secret is rotated. */
+  replace(entries: readonly TokenEntry[]): void {
+    this.#registered = entries.map((entry) => this.#register(entry));
+  }
+
+  #register({ token, ...identity }: TokenEntry): RegisteredToken {
     // `<tenant>/<instance>` names a worker: with a slash in the tenant two workers could have one name.
     if (identity.tenant === "" || identity.tenant.includes("/"))
       throw new Error("a tenant's name must not be empty or contain a slash");
     if (token === "") throw new Error("a token must not be empty");
     const digest = hashToken(token);
-    const existing = registered.find((entry) => entry.digest.equals(digest) && isSameIdentity(entry.identity, identity));
+    const existing = this.#registered.find((entry) => entry.digest.equals(digest) && isSameIdentity(entry.identity, identity));
     if (existing !== undefined) return existing;
-    credentialCount += 1;
-    return { digest, identity, credential: `token:${credentialCount}` };
-  };
-  /** Compares digests of equal length with every entry: the time it takes reveals neither length nor prefix nor position of a token. */
-  const find = (token: string, tenant: string | null): RegisteredToken | null => {
-    const digest = hashToken(token);
-    let found: RegisteredToken | null = null;
-    for (const entry of registered) {
-      const isEqual = timingSafeEqual(entry.digest, digest);
-      if (isEqual && (tenant === null || entry.identity.tenant === tenant)) found = entry;
-    }
-    return found;
-  };
-  const registry: TokenRegistry = {
-    find,
-    authenticate: (token, tenant) => find(token, tenant)?.identity ?? null,
-    hasCredential: (credential) => registered.some((entry) => entry.credential === credential),
-    replace(entries) {
-      registered = entries.map(register);
-    },
-  };
-  registry.replace(first);
-  return registry;
+    this.#credentialCount += 1;
+    return { digest, identity, credential: `token:${this.#credentialCount}` };
+  }
 }
 
 /** For tokens that never change. */
 export function createTokenAuthenticator(entries: readonly TokenEntry[]): AuthenticateToken {
-  return createTokenRegistry(entries).authenticate;
+  return new TokenRegistry(entries).authenticate;
 }
 
 const hashToken = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();

@@ -3,7 +3,7 @@ import { allGrants } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import type { PeerCertificate } from "./certificates.ts";
-import { createTokenRegistry, type TokenEntry } from "./token-registry.ts";
+import { type TokenEntry, TokenRegistry } from "./token-registry.ts";
 import {
   type AuthenticatedWorker,
   createWorkerAuthenticator,
@@ -16,7 +16,7 @@ const viewer: TokenEntry = { token: "viewer", tenant: "acme", user: "vic", grant
 
 function createFixture(options: Partial<WorkerAuthenticatorOptions> = {}) {
   const environment = createFakeEnvironment();
-  const tokens = createTokenRegistry([ann, viewer]);
+  const tokens = new TokenRegistry([ann, viewer]);
   const keys = { keys: () => [{ kid: "k", secret: Buffer.from("a key of this test"), madeAt: 0 }] };
   const authenticator = createWorkerAuthenticator({
     tokens,

@@ -6,7 +6,7 @@ import type { EventPage, StoreReader } from "@astraflow/engine";
 import { allGrants } from "@astraflow/services";
 import { createFakeEngine, createFakeEnvironment, type FakeEngine, type FakeEnvironment } from "@astraflow/services/testing";
 import { createTokenAuthenticator } from "../auth/token-registry.ts";
-import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
+import { Doors, type DoorsOptions } from "../doors.ts";
 import { createMetricsRegistry, type MetricsRegistry } from "../environment/metrics-registry.ts";
 import { createFakeAuthenticator, type FakeAuthenticator } from "./fake-authenticator.ts";
 import { connectFakeWorker, type FakeWorker, type FakeWorkerOptions, handshakePayload, registerPayload } from "./fake-worker.ts";
@@ -61,7 +61,7 @@ export async function openDoorsFixture({
     now: () => environment.clock.now(),
     ...(tokenMs !== undefined && { tokenMs }),
   });
-  const doors = createDoors({
+  const doors = new Doors({
     engineClient: engine.client,
     authenticate: sampleTokens,
     authenticator,

@@ -8,7 +8,7 @@ import { type FrameTrace, frameLogFields } from "../frames/frame-trace.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import type { SessionLimits } from "./session-limits.ts";
 import type { SessionMetrics } from "./session-metrics.ts";
-import { type ConnectionPhase, transitionConnection } from "./session-phases.ts";
+import { type ConnectionPhase, connectionTransitions, transition } from "./session-phases.ts";
 import type { WorkerSocket, WorkerSocketEvents } from "./worker-socket.ts";
 
 export interface ConnectionContext {
@@ -336,7 +336,7 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   private setPhase(to: ConnectionPhase): void {
-    this.phase = transitionConnection(this.phase, to);
+    this.phase = transition(connectionTransitions, this.phase, to);
   }
 }
 

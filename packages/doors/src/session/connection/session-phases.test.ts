@@ -4,8 +4,7 @@ import {
   connectionTransitions,
   type SessionPhase,
   sessionTransitions,
-  transitionConnection,
-  transitionSession,
+  transition,
 } from "./session-phases.ts";
 
 const phases = Object.keys(connectionTransitions) as ConnectionPhase[];
@@ -14,7 +13,7 @@ const movesFrom = (from: ConnectionPhase): readonly ConnectionPhase[] => connect
 describe("phases of a connection", () => {
   it("[D4] change only as the table says; any other move is a bug and throws", () => {
     const made = phases.flatMap((from) =>
-      phases.filter((to) => !throws(() => transitionConnection(from, to))).map((to) => `${from} > ${to}`),
+      phases.filter((to) => !throws(() => transition(connectionTransitions, from, to))).map((to) => `${from} > ${to}`),
     );
 
     expect(made).toEqual(
@@ -37,7 +36,7 @@ describe("phases of a session", () => {
 
   it("[D22] change only as the table says; one that has ended stays so, and only one that was accepted can be detached", () => {
     const made = sessionPhases.flatMap((from) =>
-      sessionPhases.filter((to) => !throws(() => transitionSession(from, to))).map((to) => [from, to] as const),
+      sessionPhases.filter((to) => !throws(() => transition(sessionTransitions, from, to))).map((to) => [from, to] as const),
     );
 
     expect(made.map(([from, to]) => `${from} > ${to}`).sort()).toEqual(

@@ -3,11 +3,11 @@
 /** handshake: there is no session yet. attached: its frames belong to a session. */
 export type ConnectionPhase = "handshake" | "attached" | "closed";
 
-export const connectionTransitions = {
+export const connectionTransitions: Readonly<Record<ConnectionPhase, readonly ConnectionPhase[]>> = {
   handshake: ["attached", "closed"],
   attached: ["closed"],
   closed: [],
-} as const satisfies Record<ConnectionPhase, readonly ConnectionPhase[]>;
+};
 
 /**
  * describing: the worker's inventory is awaited. joining: the engine's answer to the join is awaited. live: work flows.
@@ -15,24 +15,17 @@ export const connectionTransitions = {
  */
 export type SessionPhase = "describing" | "joining" | "live" | "detached" | "resuming" | "ended";
 
-export const sessionTransitions = {
+export const sessionTransitions: Readonly<Record<SessionPhase, readonly SessionPhase[]>> = {
   describing: ["joining", "ended"],
   joining: ["live", "ended"],
   live: ["detached", "resuming", "ended"],
   detached: ["resuming", "ended"],
   resuming: ["live", "detached", "resuming", "ended"],
   ended: [],
-} as const satisfies Record<SessionPhase, readonly SessionPhase[]>;
+};
 
 /** Throws where the table has no such transition: that is a bug of ours, never the worker's doing. */
-export function transitionConnection(from: ConnectionPhase, to: ConnectionPhase): ConnectionPhase {
-  const allowed: readonly ConnectionPhase[] = connectionTransitions[from];
-  if (!allowed.includes(to)) throw new Error(`a connection cannot go from ${from} to ${to}`);
-  return to;
-}
-
-export function transitionSession(from: SessionPhase, to: SessionPhase): SessionPhase {
-  const allowed: readonly SessionPhase[] = sessionTransitions[from];
-  if (!allowed.includes(to)) throw new Error(`a session cannot go from ${from} to ${to}`);
+export function transition<P extends string>(table: Readonly<Record<P, readonly P[]>>, from: P, to: P): P {
+  if (!table[from].includes(to)) throw new Error(`a connection or session cannot go from ${from} to ${to}`);
   return to;
 }

@@ -41,7 +41,7 @@ function handleDispatch(session: Session, send: SendDispatch): void {
   const { outbound, context } = session;
   // The engine repeats a dispatch whose resources are still being looked up: only one of them leaves.
   if (outbound.isAwaitingResources(send.dispatch)) return;
-  const isDeferred = context.binder?.bind(send, (boundDispatch) =>
+  const isDeferred = context.dispatchResources?.bind(send, (boundDispatch) =>
     session.run(() => {
       if (outbound.finishAwaiting(send.dispatch)) enqueueDispatch(session, boundDispatch);
     }),

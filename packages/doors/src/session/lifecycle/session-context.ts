@@ -1,28 +1,18 @@
-// What every session shares: settings, services, and two functions of the session server.
+// What all sessions share: services, settings, and two functions of the session server.
 
-import { type EngineClient, type FindLostResources, type ReportedPackage, type VolatileEvents } from "@astraflow/services";
+import type {
+  DispatchResources,
+  EngineClient,
+  FindLostResources,
+  ReportedPackage,
+  VendorFrameRelay,
+  VolatileEvents,
+} from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
+import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { ConnectionContext } from "../connection/session-connection.ts";
 import type { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
-import type { DispatchResourceBinder } from "./dispatch-resource-binder.ts";
 import type { RegisteredSession, SessionRegistry } from "./session-registry.ts";
-
-/** Where the frames go that workers send to vendors. */
-export interface VendorFrameSink {
-  /** False: nobody listens to frames of this type. */
-  publish(frame: {
-    readonly tenant: string;
-    readonly worker: string;
-    readonly instance: string;
-    readonly type: string;
-    readonly id: string;
-    readonly corr: string | undefined;
-    readonly payload: object;
-  }): boolean;
-}
-
-/** Records the manifests that a worker reports. Must neither wait nor throw. */
-export type RecordManifests = (tenant: string, reported: readonly ReportedPackage[]) => void;
 
 /** Window sizes of one tenant; the defaults are in the limits. */
 export interface TenantWindows {
@@ -30,24 +20,33 @@ export interface TenantWindows {
   readonly recvWindow?: number | undefined;
 }
 
-export interface SessionContext extends ConnectionContext {
+/** What sessions are given from outside; without the optional ones they do without. */
+export interface SessionServices {
   readonly engineClient: EngineClient;
   readonly authenticator: WorkerAuthenticator;
-  /** Null where no reader of events can ever watch. */
-  readonly volatile: VolatileEvents | null;
+  readonly environment: DoorEnvironment;
+  /** Settings of single tenants. */
+  readonly tenants?: Readonly<Record<string, TenantWindows>>;
+  /** Takes the frames that workers send to vendors; without it they are refused. */
+  readonly extensions?: Pick<VendorFrameRelay, "publish">;
+  /** Records the manifests that a worker reports. Must neither wait nor throw. */
+  readonly recordManifests?: (tenant: string, reported: readonly ReportedPackage[]) => void;
+  /** Finds the resources that packages ask for; without it tasks are sent without them. */
+  readonly dispatchResources?: DispatchResources;
+  /** Finds resources that a worker has lost; without it they end by their time to live. */
+  readonly findLostResources?: FindLostResources;
+  /** Where heartbeats and frames are published that are not stored; without it they are not published. */
+  readonly volatile?: VolatileEvents;
+}
+
+export interface SessionContext extends ConnectionContext, SessionServices {
+  readonly environment: DoorEnvironment;
   readonly timestamp: () => string;
   readonly registry: SessionRegistry<RegisteredSession>;
   readonly runSequence: RunSequence;
   readonly restartDetector: RestartDetector;
-  readonly extensions: VendorFrameSink | null;
-  readonly recordManifests: RecordManifests | null;
-  readonly tenants: Readonly<Record<string, TenantWindows>>;
   /** 0 <= n < 1, for the jitter of resends. */
   readonly jitter: () => number;
-  /** Null where tasks are sent without the resources that their packages ask for. */
-  readonly binder: DispatchResourceBinder | null;
-  /** Null where lost resources are not looked for. */
-  readonly findLostResources: FindLostResources | null;
   /** Calls `flush` at the end of the tick. */
   readonly scheduleFlush: (session: { flush(): void }) => void;
   /** Checks the timers of v1 sessions soon. */
@@ -56,7 +55,7 @@ export interface SessionContext extends ConnectionContext {
 
 /** Frames in flight in each direction, for a worker of this tenant. */
 export function windowSizesFor(
-  { limits, tenants }: Pick<SessionContext, "limits" | "tenants">,
+  { limits, tenants = {} }: Pick<SessionContext, "limits" | "tenants">,
   tenant: string,
   isWide: boolean,
 ): { readonly send: number; readonly recv: number } {

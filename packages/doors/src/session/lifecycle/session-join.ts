@@ -2,10 +2,10 @@
 
 import type { AnswerBody, AttemptRef, FaultData, JoinWorkerCommand } from "@astraflow/engine";
 import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
+import type { LostResource } from "@astraflow/services";
 import type { IssuedSessionToken } from "../../auth/worker-session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
-import { reconcileResources } from "./resource-reconciler.ts";
 import type { Session } from "./session.ts";
 
 type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
@@ -137,4 +137,30 @@ export function checkJoinTimers(session: Session, now: number): void {
   if (phase === "describing" && now >= join.inventoryDeadline) startJoin(session);
   else if (phase === "joining" && now >= join.retryAt) postJoin(session, registration.buildJoin(identity, id));
   else if (phase === "live" && connection !== null && now >= join.renewTokenAt) sendAccept(session, connection, true);
+}
+
+/** Compares the resources that a register reports with those that results have left at the worker, and reports the missing ones. Work goes on meanwhile; what results add in that time is not lost. */
+export function reconcileResources(session: Session): void {
+  const { findLostResources } = session.context;
+  const { tenant, worker, displayInfo, dialect } = session.identity;
+  const reported = session.registration.takeReportedResources();
+  if (findLostResources === undefined || reported === null || dialect !== "v2") return;
+  const present = new Set(reported);
+  session.presentResources = present;
+  findLostResources({ tenant, worker, name: displayInfo.name, present }).then(
+    (missing) => session.run(() => reportLost(session, present, missing)),
+    (problem: unknown) => {
+      session.log("warn", "session.uncompared", { why: String(problem) });
+      reportLost(session, present, []);
+    },
+  );
+}
+
+function reportLost(session: Session, present: ReadonlySet<string>, missing: readonly LostResource[]): void {
+  if (session.presentResources === present) session.presentResources = null;
+  const lost = missing.filter(({ resource }) => !present.has(resource));
+  if (session.isEnded || lost.length === 0) return;
+  session.log("info", "session.resources.lost", { count: lost.length });
+  for (const { resource, seenAt } of lost)
+    session.notify({ type: "resource.removed", ...session.sender, resource, reason: "lost", seenAt });
 }

@@ -8,7 +8,7 @@ import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type Ti
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
-import { type SessionPhase, transitionSession } from "../connection/session-phases.ts";
+import { type SessionPhase, sessionTransitions, transition } from "../connection/session-phases.ts";
 import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";
 import { type CommandOrigin, readFramePayload, senderOf } from "../frames/work-frames.ts";
@@ -290,7 +290,7 @@ export class Session {
 
   /** Reads ahead what these packages require, as work for them may follow. */
   prefetchRequirements(reported: readonly ReportedPackage[]): void {
-    this.context.binder?.prefetch(this.identity.tenant, reported);
+    this.context.dispatchResources?.prefetch(this.identity.tenant, reported);
   }
 
   /** A frame has gone to the engine (1), or all of it is answered (-1). */
@@ -380,7 +380,7 @@ export class Session {
   }
 
   private setPhase(to: SessionPhase): void {
-    this.phase = transitionSession(this.phase, to);
+    this.phase = transition(sessionTransitions, this.phase, to);
   }
 }
 

@@ -4,9 +4,8 @@ import { type Envelope, Fault, fault } from "@astraflow/protocol";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
 import { controlFrameTag, type InboundWorkFrame, readFramePayload } from "../frames/work-frames.ts";
 import { Registration } from "../registration/registration.ts";
-import { reconcileResources } from "./resource-reconciler.ts";
 import type { Session } from "./session.ts";
-import { startJoin } from "./session-join.ts";
+import { reconcileResources, startJoin } from "./session-join.ts";
 
 /** A register in a session that is live, or a repeat of the first one. */
 export function handleRegister(session: Session, envelope: Envelope, bytes: number): void {

@@ -1,9 +1,6 @@
 // Accepts worker sockets, routes engine effects to sessions, flushes sessions once per tick and checks timers. Transport-free.
 
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
-import { type EngineClient, type FindLostResources, type VolatileEvents } from "@astraflow/services";
-import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
 import { SessionConnection } from "../connection/session-connection.ts";
 import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
@@ -12,32 +9,16 @@ import type { WorkerSocket, WorkerSocketEvents } from "../connection/worker-sock
 import { createFrameTrace } from "../frames/frame-trace.ts";
 import { createTimestamp } from "../frames/frame-writer.ts";
 import { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
-import type { DispatchResourceBinder } from "../lifecycle/dispatch-resource-binder.ts";
 import { subscribeToEffects } from "../lifecycle/engine-effects.ts";
 import type { Session } from "../lifecycle/session.ts";
-import type { RecordManifests, TenantWindows, VendorFrameSink } from "../lifecycle/session-context.ts";
+import type { SessionServices } from "../lifecycle/session-context.ts";
 import { SessionRegistry } from "../lifecycle/session-registry.ts";
 import { AdmissionControl } from "./admission-control.ts";
 import { type JoinContext, JoinHandshake } from "./join-handshake.ts";
 
-export interface SessionServerOptions {
-  readonly engineClient: EngineClient;
-  readonly authenticator: WorkerAuthenticator;
-  readonly environment: DoorEnvironment;
+export interface SessionServerOptions extends SessionServices {
   readonly metrics: MetricsRegistry;
   readonly limits?: Partial<SessionLimits>;
-  /** Settings of single tenants. */
-  readonly tenants?: Readonly<Record<string, TenantWindows>>;
-  /** Takes the frames that workers send to vendors; without one they are refused. */
-  readonly extensions?: VendorFrameSink;
-  /** Records the manifests that workers report. */
-  readonly recordManifests?: RecordManifests;
-  /** Finds the resources that packages ask for; without one tasks are sent without them. */
-  readonly binder?: DispatchResourceBinder;
-  /** Finds resources that a worker has lost; without one they end by their time to live. */
-  readonly findLostResources?: FindLostResources;
-  /** Where heartbeats and frames are published that are not stored; without it they are not published. */
-  readonly volatile?: VolatileEvents;
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }
@@ -54,15 +35,12 @@ export class SessionServer {
   constructor(options: SessionServerOptions) {
     // Before the first socket: no frame should pay for compiling validators.
     compileFrameReaders();
-    const { engineClient, environment, authenticator, volatile = null } = options;
+    const { engineClient, environment, authenticator } = options;
     const limits = { ...sessionLimits, ...options.limits };
     const registry = new SessionRegistry<Session>(limits);
     this.#context = {
-      engineClient,
-      authenticator,
-      environment,
-      frameTrace: createFrameTrace(environment, volatile),
-      volatile,
+      ...options,
+      frameTrace: createFrameTrace(environment, options.volatile ?? null),
       limits,
       timestamp: createTimestamp(() => environment.clock.now()),
       metrics: createSessionMetrics(options.metrics, engineClient),
@@ -70,12 +48,7 @@ export class SessionServer {
       admission: new AdmissionControl(limits, environment),
       runSequence: new RunSequence(options.isAlone === true, environment.clock.now()),
       restartDetector: new RestartDetector(),
-      extensions: options.extensions ?? null,
-      recordManifests: options.recordManifests ?? null,
-      tenants: options.tenants ?? {},
       jitter: createJitterSequence(),
-      binder: options.binder ?? null,
-      findLostResources: options.findLostResources ?? null,
       scheduleFlush: (session) => this.#scheduleFlush(session),
       scheduleFastSweep: () => this.#scheduleFastSweep(),
     };

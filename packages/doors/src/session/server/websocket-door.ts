@@ -4,7 +4,7 @@ import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
-import { type PeerCertificate, readPeerCertificate } from "../../auth/certificates.ts";
+import { readPeerCertificate } from "../../auth/certificates.ts";
 import type { WorkerSocket } from "../connection/worker-socket.ts";
 import { SessionServer, type SessionServerOptions } from "./session-server.ts";
 
@@ -13,17 +13,10 @@ export interface SessionDoorOptions extends SessionServerOptions {
   readonly origins?: readonly string[];
 }
 
-export interface SessionDoor {
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Closes all connections; resolves when the last socket is gone. */
-  close(): Promise<void>;
-  readonly connections: number;
-}
-
-export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
-  const { environment } = options;
-  const sessionServer = new SessionServer(options);
-  const webSocketServer = new WebSocketServer({
+export class SessionDoor {
+  readonly #sessionServer: SessionServer;
+  readonly #options: SessionDoorOptions;
+  readonly #webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
     maxPayload: wireLimits.frameBytesMax,
@@ -32,88 +25,63 @@ export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
     clientTracking: false,
   });
 
-  const attachSocket = (ws: WebSocket, raw: Duplex): void => {
+  constructor(options: SessionDoorOptions) {
+    this.#options = options;
+    this.#sessionServer = new SessionServer(options);
+  }
+
+  get connections(): number {
+    return this.#sessionServer.connections;
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const why = this.#sessionServer.refusalReason() ?? originFault(request, this.#options.origins ?? []);
+    if (why !== null) return refuseUpgrade(socket, why);
+    this.#webSocketServer.handleUpgrade(request, socket, head, (ws) => this.#attachSocket(ws, socket));
+  }
+
+  #attachSocket(ws: WebSocket, raw: Duplex): void {
     // The library emits bytes that came with the upgrade as data, so they are counted too.
     const countBytes = (chunk: Buffer): void => connection.bytesReceived(chunk.length);
-    const connection = sessionServer.acceptSocket(new WebSocketWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
+    const connection = this.#sessionServer.acceptSocket(toWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
     raw.on("data", countBytes);
     raw.on("drain", () => connection.drained());
     ws.on("message", (data, isBinary) => connection.message(data as Buffer, isBinary));
     ws.on("pong", () => connection.pong());
     ws.on("ping", (data) => connection.ping(data));
     // Every error is followed by a close, which is what counts; without a listener the error would be uncaught.
-    ws.on("error", (problem) => environment.log({ level: "info", event: "session.socket", problem: problem.message }));
+    ws.on("error", ({ message: problem }) => this.#options.environment.log({ level: "info", event: "session.socket", problem }));
     ws.on("close", (code) => connection.closed(code));
-  };
+  }
 
-  return {
-    upgrade(request, socket, head) {
-      const why = sessionServer.refusalReason() ?? originFault(request, options.origins ?? []);
-      if (why !== null) return refuseUpgrade(socket, why);
-      webSocketServer.handleUpgrade(request, socket, head, (ws) => attachSocket(ws, socket));
-    },
-    close: () => sessionServer.close(),
-    get connections() {
-      return sessionServer.connections;
-    },
-  };
+  /** Closes all connections; resolves when the last socket is gone. */
+  close(): Promise<void> {
+    return this.#sessionServer.close();
+  }
 }
 
-class WebSocketWorkerSocket implements WorkerSocket {
-  readonly #ws: WebSocket;
-  readonly #raw: Duplex;
-  readonly markAuthenticated: () => void;
-  readonly certificate: PeerCertificate | null;
-
-  constructor(ws: WebSocket, raw: Duplex, markAuthenticated: () => void) {
-    this.#ws = ws;
-    this.#raw = raw;
-    this.markAuthenticated = markAuthenticated;
-    this.certificate = readPeerCertificate(raw);
-  }
-
-  get isOpen(): boolean {
-    return this.#ws.readyState === WebSocket.OPEN;
-  }
-
-  get bufferedAmount(): number {
-    return this.#ws.bufferedAmount;
-  }
-
-  send(text: string): void {
-    this.#ws.send(text);
-  }
-
-  ping(): void {
-    this.#ws.ping();
-  }
-
-  pong(data: Uint8Array): void {
-    this.#ws.pong(data);
-  }
-
-  pause(): void {
-    this.#ws.pause();
-  }
-
-  resume(): void {
-    this.#ws.resume();
-  }
-
-  close(code: number, reason: string): void {
-    this.#ws.close(code, reason);
-  }
-
-  terminate(): void {
-    this.#ws.terminate();
-  }
-
-  batchWrites(work: () => void): void {
-    this.#raw.cork();
+const toWorkerSocket = (ws: WebSocket, raw: Duplex, markAuthenticated: () => void): WorkerSocket => ({
+  certificate: readPeerCertificate(raw),
+  markAuthenticated,
+  get isOpen() {
+    return ws.readyState === WebSocket.OPEN;
+  },
+  get bufferedAmount() {
+    return ws.bufferedAmount;
+  },
+  send: (text) => ws.send(text),
+  ping: () => ws.ping(),
+  pong: (data) => ws.pong(data),
+  pause: () => ws.pause(),
+  resume: () => ws.resume(),
+  close: (code, reason) => ws.close(code, reason),
+  terminate: () => ws.terminate(),
+  batchWrites(work) {
+    raw.cork();
     work();
-    this.#raw.uncork();
-  }
-}
+    raw.uncork();
+  },
+});
 
 /** A page in a browser must not be able to pose as a worker with the browser's network reach. */
 function originFault(request: IncomingMessage, origins: readonly string[]): Fault | null {

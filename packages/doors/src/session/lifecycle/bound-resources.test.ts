@@ -1,6 +1,13 @@
 import type { PageQuery, SendDispatch } from "@astraflow/engine";
 import { readManifest } from "@astraflow/protocol";
-import { createDocumentBlobStore, grantIdPrefix, grantPut, type ResourceGrantRecord, resourcePut } from "@astraflow/services";
+import {
+  createDocumentBlobStore,
+  dispatchResourceLimits,
+  grantIdPrefix,
+  grantPut,
+  type ResourceGrantRecord,
+  resourcePut,
+} from "@astraflow/services";
 import { createFakeDocumentStore, type FakeDocumentStore, sampleGrant, sampleManifest } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
@@ -12,7 +19,6 @@ import {
   registerPayload,
 } from "../../testing/fake-worker.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
-import { binderLimits } from "./dispatch-resource-binder.ts";
 
 const secret = "hunter2-of-the-house";
 const needing = { packageName: "mail", packageVersion: "1.0.0" };
@@ -158,7 +164,7 @@ describe("resources for a task on its way to a worker", () => {
 
     send("r.0", 1);
     await settle();
-    fixture.environment.advance(binderLimits.lookupMs - 1);
+    fixture.environment.advance(dispatchResourceLimits.lookupMs - 1);
     await settle();
     expect(dispatched()).toEqual([]);
     fixture.environment.advance(1);
@@ -259,7 +265,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(grantReads()).toBe(1);
 
     docs.write({ tenant: "default", puts: [], drops: [{ collection: "grant", name: grant.id, rev: 1 }] });
-    fixture.environment.advance(binderLimits.shareMs);
+    fixture.environment.advance(dispatchResourceLimits.shareMs);
     send("r.2", 1);
 
     expect(await nextParams()).toMatchObject({ __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
