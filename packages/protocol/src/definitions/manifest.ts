@@ -1,11 +1,12 @@
 // The package manifest: the two forms that exist, and the normalised form that the rest of the code uses.
 // The older form binds a node to code by runtime, the newer one by adapter and handler.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
 import type { JsonObject } from "../json/json-value.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
+import { Type } from "../schema/type.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
 const packagePath = (description: string) =>

@@ -1,7 +1,8 @@
 // The ports and widgets of a node and their bindings, as manifests and workflows share them.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import * as t from "../schema/field-types.ts";
+import { Type } from "../schema/type.ts";
 
 const PortBindingSchema = Type.Object({
   path: Type.String({

@@ -1,11 +1,12 @@
 // The workflow definition: what the builder saves, the scheduler runs and the API returns. Shape only.
 // The graph package checks whether the graph makes sense (edges, cycles, chains).
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { type Fault, fault } from "../faults/fault.ts";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
+import { Type } from "../schema/type.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
 export const ResultErrorSchema = Type.Object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });

@@ -1,10 +1,11 @@
 // Server-sent events: the envelope and what each type of event carries. Absent fields are left out.
 // Events without an id are volatile: they are not in the log.
 
-import Type, { type Static, type TProperties } from "typebox";
+import type { Static, TProperties } from "typebox";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "../definitions/workflow.ts";
 import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "../rest/bodies/run-bodies.ts";
 import * as t from "../schema/field-types.ts";
+import { Type } from "../schema/type.ts";
 
 const nodeFields = {
   runId: t.id(),

@@ -1,9 +1,10 @@
 // Payloads of the control frames: handshake, register, accept, resume, reset, drain, ack, heartbeat.
 // The base schema of each is what existing workers know; ours adds optional fields, and v1 differs in a few fields.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
+import { Type } from "../schema/type.ts";
 
 const auth = Type.Object({
   mode: t.oneOf(["token", "mtls"]),

@@ -1,9 +1,10 @@
 // The envelope of every frame, in three dialects. It is read before the payload inside it.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import type { Fault } from "../faults/fault.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader, type SchemaReader } from "../schema/schema-reader.ts";
+import { Type } from "../schema/type.ts";
 
 /** v1: the first protocol. v2: ours. first: existing workers with v2 as it was first built. */
 export type Dialect = "v1" | "first" | "v2";

@@ -1,9 +1,10 @@
 // Payloads of the execution frames: dispatch, feedback, result, error, next, cancel, inventory and the two batches.
 // The base schema of each is what existing workers know; ours adds the fence, and v1 has worker_id instead of worker_name.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
+import { Type } from "../schema/type.ts";
 import { heldTaskList } from "./control-payloads.ts";
 
 const resourceRefFields = {

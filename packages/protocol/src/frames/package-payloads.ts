@@ -1,8 +1,9 @@
 // Payloads of the package frames.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
+import { Type } from "../schema/type.ts";
 
 export const PkgInstallFirstGenSchema = Type.Object({
   name: t.id(),

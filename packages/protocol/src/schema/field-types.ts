@@ -1,8 +1,9 @@
 // Field types that all schemas share: ids, names, whole numbers, instants, maps, open objects. Schemas import them as `t`.
 
-import Type, { type Static, type TSchema, type TUnsafe } from "typebox";
+import type { Static, TSchema, TUnsafe } from "typebox";
 import type { JsonObject, JsonValue } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
+import { Type } from "./type.ts";
 
 /** An identifier. It ends up in columns, keys and log lines, so its length is bounded and it has no control characters. */
 export const id = (description?: string) =>

@@ -1,4 +1,3 @@
-import Type from "typebox";
 import { describe, expect, it } from "vitest";
 import { readManifest } from "../definitions/manifest.ts";
 import { Fault } from "../faults/fault.ts";
@@ -6,6 +5,7 @@ import { readEnvelope } from "../frames/envelope.ts";
 import { readPayload } from "../frames/frame-definitions.ts";
 import * as t from "./field-types.ts";
 import { createSchemaReader } from "./schema-reader.ts";
+import { Type } from "./type.ts";
 
 const Sample = Type.Object({
   key: t.id(),

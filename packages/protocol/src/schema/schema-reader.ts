@@ -1,7 +1,7 @@
 // Makes a reader from a schema: it drops unknown fields, checks the rest with a compiled validator and names what is wrong.
 
 import type { Static, TSchema } from "typebox";
-import { Compile } from "typebox/compile";
+import { Compile } from "typebox/schema";
 import { type Fault, fault } from "../faults/fault.ts";
 import type { FaultCode } from "../faults/fault-codes.ts";
 import { isRecord } from "../json/json-value.ts";

@@ -1,9 +1,10 @@
 // What the bodies of the REST API share: the log position they are true at, pages of items, and how a request body is read.
 
-import Type, { type Static, type TSchema } from "typebox";
+import type { Static, TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
 import * as t from "../../schema/field-types.ts";
 import { createSchemaReader, type SchemaReaderOptions } from "../../schema/schema-reader.ts";
+import { Type } from "../../schema/type.ts";
 
 export const asOfPosition = () => t.integer(0, "Position of the tenant's log at which this is true.");
 

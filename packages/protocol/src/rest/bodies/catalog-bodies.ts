@@ -1,9 +1,10 @@
 // Bodies of the REST API about node packages and the catalogue of nodes that workflows are made of.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { ManifestSchema } from "../../definitions/manifest.ts";
 import { nodeRoles, nodeStatuses } from "../../definitions/node-ui.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
 export const PackageSummarySchema = Type.Object({

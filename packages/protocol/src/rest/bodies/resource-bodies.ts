@@ -1,7 +1,8 @@
 // REST bodies about resources: stored files, uploads in parts, and which package may use which file.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 const MiB = 1024 * 1024;

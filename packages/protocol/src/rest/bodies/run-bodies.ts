@@ -1,10 +1,11 @@
 // REST bodies about runs and their nodes. camelCase; absent optional fields are left out.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "../../definitions/workflow.ts";
 import { Fault, fault } from "../../faults/fault.ts";
 import { type FaultCode, faultCodes } from "../../faults/fault-codes.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 /** The one error body. `error` is a fault code. */

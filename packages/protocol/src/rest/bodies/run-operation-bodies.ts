@@ -1,7 +1,8 @@
 // REST bodies about operating runs: retry, skip, replay, rebind, why a node waits, queues, dead letters, and changes to many runs at once.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 import { RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
 

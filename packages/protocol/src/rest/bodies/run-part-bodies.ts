@@ -1,8 +1,9 @@
 // Bodies of the parts of a run: its nodes page by page, one node's value, what nodes printed, bindings and artifacts.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, pageOf } from "./body-parts.ts";
 import { RunArtifactSchema, RunNodeStatusSchema } from "./run-bodies.ts";
 

@@ -1,10 +1,11 @@
 // REST bodies about saved views: named filters of a list.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import { exceedsBytes } from "../../json/read-json.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The lists that a view can be of. */

@@ -1,8 +1,9 @@
 // Bodies of the REST API about people: signing in, users and their roles, the audit. What a role may do is in the doors.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The roles of users; each is a set of permissions. */

@@ -1,8 +1,9 @@
 // REST bodies about workers: their state and health, what they hold and can run, commands to them, and scaling figures.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 export const WorkerPackageSchema = Type.Object({

@@ -1,10 +1,11 @@
 // REST bodies of worker enrolment (registering without a socket) and of commands to workers.
 
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { ResultErrorSchema } from "../../definitions/workflow.ts";
 import { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader } from "./body-parts.ts";
 
 const packageList = () =>

@@ -1,8 +1,9 @@
 // REST bodies about stored workflows: drafts and their edits, published versions, files, and workflows published as packages.
 
-import Type, { type Static, type TSchema } from "typebox";
+import type { Static, TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** Characters of a picture, as a data address or a link. */

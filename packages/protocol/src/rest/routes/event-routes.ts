@@ -1,7 +1,7 @@
 // The streams of events.
 
-import Type from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { type Route, readFaults, route } from "./route.ts";
 
 export const eventRoutes = {

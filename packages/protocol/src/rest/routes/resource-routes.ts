@@ -1,7 +1,7 @@
 // The routes about resources, their uploads and grants.
 
-import Type from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/resource-bodies.ts";
 import { changeFaults, pagingQuery, type Route, readFaults, route } from "./route.ts";
 

@@ -1,9 +1,10 @@
 // The type of a row in the route tables, and the parameters, headers and faults that many rows share.
 
-import Type, { type TSchema } from "typebox";
+import type { TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { userRoles } from "../bodies/user-bodies.ts";
 
 export interface Route {

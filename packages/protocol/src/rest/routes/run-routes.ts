@@ -1,7 +1,7 @@
 // The routes about runs.
 
-import Type from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/run-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";

@@ -1,7 +1,7 @@
 // The routes about workers: their enrolment, commands to them, the frames of vendors, and what an autoscaler asks.
 
-import Type from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/worker-bodies.ts";
 import * as enrolment from "../bodies/worker-enrolment-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";

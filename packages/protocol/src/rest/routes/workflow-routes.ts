@@ -1,7 +1,7 @@
 // The routes about workflows: drafts, published versions, files, packages for others to clone, and the catalogue of nodes they are made of.
 
-import Type from "typebox";
 import * as t from "../../schema/field-types.ts";
+import { Type } from "../../schema/type.ts";
 import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
 import * as bodies from "../bodies/workflow-bodies.ts";
 import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
