@@ -5,5 +5,4 @@ export { StartupError } from "./platform/startup-error.ts";
 export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { type ConfigResult, readConfig, type SchedulerConfig } from "./settings/config.ts";
 export type { AccessToken } from "./settings/token-files.ts";
-export type { StoreCheck } from "./store/postgres-checks.ts";
-export { checkStore } from "./store/store-inspection.ts";
+export { checkStore, type StoreCheck } from "./store/postgres-checks.ts";

@@ -12,9 +12,8 @@ import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
 import { readTlsCredentials, type ServerTlsCredentials, TlsFileError } from "./credentials/tls-credentials.ts";
 import { createTlsReloader } from "./credentials/tls-reloader.ts";
 import { type EngineHost, startEngineHost } from "./engine/engine-host.ts";
-import { startEngineMonitor } from "./engine/engine-monitor.ts";
 import { buildEngineSettings } from "./engine/engine-start.ts";
-import { createReadiness } from "./engine/readiness.ts";
+import { monitorEngine, Readiness } from "./engine/readiness.ts";
 import { readDemoPage } from "./http/demo-page.ts";
 import { type BoundServer, bindServer } from "./http/http-server.ts";
 import { createDoorEnvironment } from "./platform/door-environment.ts";
@@ -70,7 +69,7 @@ interface StartContext {
 }
 
 async function startOnServer(server: BoundServer, { config, material, log }: StartContext): Promise<Scheduler> {
-  const readiness = createReadiness(() => performance.now());
+  const readiness = new Readiness(() => performance.now());
   const engineClient = new EngineClient((items) => host.push(items), {
     report: (problem) => log.error({ problem: describeError(problem) }, "door.bug"),
   });
@@ -89,7 +88,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   });
   const environment = createDoorEnvironment(log, config.logLevel === "debug" || config.logLevel === "trace");
   const credentials = await openCredentialsOrStop({ config, replica, environment, log }, host);
-  const stopMonitor = startEngineMonitor({ host, readiness, log, store });
+  const stopMonitor = monitorEngine(host, readiness, log, store);
   const reader = openStoreReader(config.store);
   const storeWatch = await watchForStoreLoss(config.store);
   const users = new UserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
@@ -168,7 +167,7 @@ function watchCredentials(
   { config, material, log }: StartContext,
 ): FilePoller {
   const { tls: paths } = config;
-  const tls =
+  const reloadTls =
     paths === null || material === null
       ? null
       : createTlsReloader({
@@ -183,7 +182,7 @@ function watchCredentials(
     async (isExplicit) => {
       rotateKeys();
       await reloadTokens(isExplicit);
-      await tls?.reload();
+      await reloadTls?.();
     },
     (problem) => log.error({ problem: describeError(problem) }, "credentials.bug"),
   );

@@ -2,6 +2,7 @@
 // logged and do not prevent the start.
 
 import type { DoorEnvironment } from "@astraflow/doors";
+import { errorMessage } from "@astraflow/protocol";
 import { type BlobStore, createFolderBlobStore, removeUnfinishedBlobs, type UserAccounts } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { AdminPassword } from "../settings/admin-passwords.ts";
@@ -18,7 +19,7 @@ export async function createFirstUsers(
     try {
       if (await users.createFirstUser(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
     } catch (cause) {
-      log.error({ tenant, problem: cause instanceof Error ? cause.message : String(cause) }, "people.unfounded");
+      log.error({ tenant, problem: errorMessage(cause) }, "people.unfounded");
     }
   }
 }

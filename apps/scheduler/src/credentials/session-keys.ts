@@ -1,13 +1,15 @@
 // The keys that sign session tokens, in a file of the data folder that only this user may read. When keys are created and dropped is decided
-// by rotateKeys (doors); here they are rotated, written and read.
+// by rotateKeys.
 
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { KeyRing } from "@astraflow/doors";
+import { errorMessage, limits, readJson } from "@astraflow/protocol";
 import { rotateKeys, type SigningKey } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import { StartupError } from "../platform/startup-error.ts";
+import { createSyncedFile, syncFolder } from "../platform/synced-file.ts";
 
 export const sessionKeysFile = "session-keys.json";
 
@@ -33,8 +35,7 @@ export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOp
   try {
     writeKeys(file, keys);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartupError(`${file} cannot be written (${why}); choose another folder with --data-dir.`, cause);
+    throw new StartupError(`${file} cannot be written (${errorMessage(cause)}); choose another folder with --data-dir.`, cause);
   }
   return {
     keys: () => keys,
@@ -45,7 +46,7 @@ export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOp
         writeKeys(file, newKeys);
       } catch (cause) {
         // A key that is not on disk must not sign anything: the old keys stay in use until a write succeeds.
-        log.error({ file, problem: cause instanceof Error ? cause.message : String(cause) }, "session.keys.unwritten");
+        log.error({ file, problem: errorMessage(cause) }, "session.keys.unwritten");
         return;
       }
       keys = newKeys;
@@ -61,33 +62,21 @@ const generateKey = (): Omit<SigningKey, "madeAt"> => ({
 
 /** Drops keys that others may have read, and a damaged file; then sessions start again and nothing is lost. */
 function readKeys(file: string, log: Log): readonly SigningKey[] {
-  let text: string;
   try {
-    if ((statSync(file).mode & 0o077) !== 0) {
-      log.warn({ file }, "session.keys.exposed");
-      return [];
-    }
-    text = readFileSync(file, "utf8");
+    if ((statSync(file).mode & 0o077) === 0) return parseKeys(readFileSync(file, "utf8"));
+    log.warn({ file }, "session.keys.exposed");
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "ENOENT") log.warn({ file, problem: String(cause) }, "session.keys.unread");
-    return [];
   }
-  const keys = parseKeys(text);
-  if (keys === null) log.warn({ file, problem: "it contains no keys" }, "session.keys.unread");
-  return keys ?? [];
+  return [];
 }
 
-function parseKeys(text: string): readonly SigningKey[] | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return null;
-  }
-  const list = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
-  if (!Array.isArray(list)) return null;
-  const keys = list.map(parseKey);
-  return keys.every((key) => key !== null) ? keys : null;
+function parseKeys(text: string): readonly SigningKey[] {
+  const { keys: list } = readJson(text, limits.json.request) as { keys?: unknown };
+  const keys = Array.isArray(list) ? list.map(parseKey) : [null];
+  // The sentence quotes nothing of the file: it would end up in the log.
+  if (!keys.every((key) => key !== null)) throw new Error("it contains no keys");
+  return keys;
 }
 
 function parseKey(value: unknown): SigningKey | null {
@@ -105,17 +94,7 @@ function writeKeys(file: string, keys: readonly SigningKey[]): void {
   // A new file each time: one that a crash has left may have other permissions.
   const temporaryFile = `${file}.new`;
   rmSync(temporaryFile, { force: true });
-  writeAndSync(temporaryFile, "wx", (handle) => writeSync(handle, `${JSON.stringify({ version: 1, keys: list })}\n`));
+  createSyncedFile(temporaryFile, `${JSON.stringify({ version: 1, keys: list })}\n`);
   renameSync(temporaryFile, file);
-  writeAndSync(dirname(file), "r");
-}
-
-function writeAndSync(path: string, mode: "r" | "wx", fill?: (handle: number) => void): void {
-  const handle = openSync(path, mode, 0o600);
-  try {
-    fill?.(handle);
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  syncFolder(dirname(file));
 }

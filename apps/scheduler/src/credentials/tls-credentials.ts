@@ -4,6 +4,7 @@
 import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions, type TlsOptions } from "node:tls";
+import { errorMessage } from "@astraflow/protocol";
 import type { TlsFilePaths } from "../settings/config.ts";
 
 /** Files that were read and belong together. */
@@ -44,9 +45,8 @@ export async function readTlsCredentials(paths: TlsFilePaths): Promise<ServerTls
     createSecureContext(secureContextOptions(material));
   } catch (cause) {
     // OpenSSL describes the form of a key and never quotes a part of it.
-    const why = cause instanceof Error ? cause.message : String(cause);
     throw new TlsFileError(
-      `--tls-cert ${paths.certFile} and --tls-key ${paths.keyFile} cannot be used together (${why}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
+      `--tls-cert ${paths.certFile} and --tls-key ${paths.keyFile} cannot be used together (${errorMessage(cause)}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
       { cause },
     );
   }
@@ -57,8 +57,7 @@ async function readPemFile(file: string, flag: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new TlsFileError(`${flag} cannot be read (${why}); correct the path.`, { cause });
+    throw new TlsFileError(`${flag} cannot be read (${errorMessage(cause)}); correct the path.`, { cause });
   }
 }
 

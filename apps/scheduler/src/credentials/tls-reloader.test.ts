@@ -17,7 +17,7 @@ function createFixture(first: ServerTlsCredentials) {
   const note = (_fields: unknown, event?: string) => void events.push(String(event));
   const log = { debug: note, info: note, warn: note, error: note, fatal: note } as Log;
   const world = { now: 0, files: first as ServerTlsCredentials | Error, used: first, distrusted: 0 };
-  const watch = createTlsReloader({
+  const reload = createTlsReloader({
     first,
     log,
     now: () => world.now,
@@ -28,15 +28,15 @@ function createFixture(first: ServerTlsCredentials) {
     apply: (fresh) => void (world.used = fresh),
     onAuthorityRemoved: () => void (world.distrusted += 1),
   });
-  return { world, watch, events };
+  return { world, reload, events };
 }
 
 it("[O35] a certificate that ends within a week is told of once, its end once more, and its successor ends that", async () => {
-  const { world, watch, events } = createFixture(tlsCredentials("one", 10 * dayMs));
+  const { world, reload, events } = createFixture(tlsCredentials("one", 10 * dayMs));
   const lookAt = async (now: number): Promise<void> => {
     world.now = now;
-    await watch.reload();
-    await watch.reload();
+    await reload();
+    await reload();
   };
 
   for (const day of [0, 2.9, 3, 5, 10, 11]) await lookAt(day * dayMs);
@@ -49,7 +49,7 @@ it("[O35] a certificate that ends within a week is told of once, its end once mo
 });
 
 it("[O35] broken files are told of once for each way of being broken, and the next good ones are taken", async () => {
-  const { world, watch, events } = createFixture(tlsCredentials("one", 99 * dayMs));
+  const { world, reload, events } = createFixture(tlsCredentials("one", 99 * dayMs));
 
   for (const files of [
     new TlsFileError("broken"),
@@ -58,22 +58,22 @@ it("[O35] broken files are told of once for each way of being broken, and the ne
     tlsCredentials("two", 99 * dayMs),
   ]) {
     world.files = files;
-    await watch.reload();
+    await reload();
   }
 
   expect(events).toEqual(["tls.kept", "tls.kept", "tls.changed"]);
   expect(world.used.cert).toBe("cert two");
   world.files = new Error("a bug");
-  await expect(watch.reload()).rejects.toThrow("a bug");
+  await expect(reload()).rejects.toThrow("a bug");
 });
 
 it("[O35] only an authority that goes makes who came by certificates show them again, after the new ones are in use", async () => {
-  const { world, watch } = createFixture(tlsCredentials("one", 99 * dayMs, ["a"]));
+  const { world, reload } = createFixture(tlsCredentials("one", 99 * dayMs, ["a"]));
   const distrusted: number[] = [];
 
   for (const authorities of [["a", "b"], ["b"], ["b", "c"], ["c"]]) {
     world.files = tlsCredentials("one", 99 * dayMs, authorities);
-    await watch.reload();
+    await reload();
     expect(world.used.authorities).toEqual(authorities);
     distrusted.push(world.distrusted);
   }

@@ -19,12 +19,10 @@ export interface TlsReloaderOptions {
   onAuthorityRemoved(): void;
 }
 
-export interface TlsReloader {
-  reload(): Promise<void>;
-}
-
-export function createTlsReloader({ first, read, log, now, apply, onAuthorityRemoved }: TlsReloaderOptions): TlsReloader {
-  let used = first;
+/** Returns the function that reloads them. */
+export function createTlsReloader(options: TlsReloaderOptions): () => Promise<void> {
+  const { read, log, now, apply, onAuthorityRemoved } = options;
+  let used = options.first;
   let lastProblem = "";
   let lastAge = "";
 
@@ -36,27 +34,23 @@ export function createTlsReloader({ first, read, log, now, apply, onAuthorityRem
       log[event === "tls.expired" ? "error" : "warn"]({ until: new Date(used.expiresAt).toISOString() }, event);
     lastAge = age;
   };
+  const useFresh = (fresh: ServerTlsCredentials): void => {
+    lastProblem = "";
+    if (fresh.cert === used.cert && fresh.key === used.key && fresh.ca === used.ca) return;
+    const lost = used.authorities.filter((one) => !fresh.authorities.includes(one));
+    used = fresh;
+    apply(fresh);
+    log.info({ until: new Date(fresh.expiresAt).toISOString(), authorities: fresh.authorities.length }, "tls.changed");
+    if (lost.length > 0) onAuthorityRemoved();
+  };
+  const keepUsed = (cause: unknown): void => {
+    if (!(cause instanceof TlsFileError)) throw cause;
+    if (cause.message !== lastProblem) log.error({ problem: cause.message }, "tls.kept");
+    lastProblem = cause.message;
+  };
   warnOfExpiry();
-
-  return {
-    async reload() {
-      warnOfExpiry();
-      let fresh: ServerTlsCredentials;
-      try {
-        fresh = await read();
-      } catch (cause) {
-        if (!(cause instanceof TlsFileError)) throw cause;
-        if (cause.message !== lastProblem) log.error({ problem: cause.message }, "tls.kept");
-        lastProblem = cause.message;
-        return;
-      }
-      lastProblem = "";
-      if (fresh.cert === used.cert && fresh.key === used.key && fresh.ca === used.ca) return;
-      const lost = used.authorities.filter((one) => !fresh.authorities.includes(one));
-      used = fresh;
-      apply(fresh);
-      log.info({ until: new Date(fresh.expiresAt).toISOString(), authorities: fresh.authorities.length }, "tls.changed");
-      if (lost.length > 0) onAuthorityRemoved();
-    },
+  return () => {
+    warnOfExpiry();
+    return read().then(useFresh, keepUsed);
   };
 }

@@ -13,25 +13,20 @@ import {
   type TenantSettings,
 } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import { armFailpoints, createProcessControl, type Failpoint } from "../platform/failpoints.ts";
+import { armFailpoints, createProcessControl } from "../platform/failpoints.ts";
 import { createIdGenerator, createRandom, digestText } from "../platform/ids-and-random.ts";
 import { createScaledClock, type ScaledClock } from "../platform/scaled-clock.ts";
-import type { StoreAddress } from "../settings/store-address.ts";
+import type { SchedulerConfig } from "../settings/config.ts";
 import { openStore } from "../store/store-factory.ts";
 import { monitorStore } from "../store/store-monitor.ts";
 import { toUnavailableFault } from "../store/store-retry.ts";
 
+type EngineConfig = "store" | "cluster" | "thresholds" | "ackDeadlineMs" | "turnsInFlight" | "timeScale" | "failpoints";
+
 /** Plain data, so that it can be sent to a thread. */
-export interface EngineStartOptions {
-  readonly store: StoreAddress;
-  readonly cluster: string;
+export interface EngineStartOptions extends Pick<SchedulerConfig, EngineConfig> {
   readonly replica: string;
-  readonly thresholds: TenantSettings;
   readonly tenants: Readonly<Record<string, Partial<TenantSettings>>>;
-  readonly ackDeadlineMs: number;
-  readonly turnsInFlight: number;
-  readonly timeScale: number;
-  readonly failpoints: readonly Failpoint[];
 }
 
 export interface EngineListeners {

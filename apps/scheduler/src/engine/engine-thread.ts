@@ -2,7 +2,7 @@
 
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
-import { Fault } from "@astraflow/protocol";
+import { errorMessage, Fault } from "@astraflow/protocol";
 import { gaugeIntervalMs, type MessageFromEngine, type MessageToEngine } from "./engine-host.ts";
 import { type EngineStartOptions, type RunningEngine, startEngine } from "./engine-start.ts";
 
@@ -61,6 +61,6 @@ try {
   sendToHost({ type: "started", gauge: engine.gauge() });
 } catch (cause) {
   const { code, details } = cause instanceof Fault ? cause : { code: null, details: undefined };
-  sendToHost({ type: "refused", code, message: cause instanceof Error ? cause.message : String(cause), details });
+  sendToHost({ type: "refused", code, message: errorMessage(cause), details });
   port.close();
 }

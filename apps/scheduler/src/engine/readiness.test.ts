@@ -1,7 +1,7 @@
 import { sampleGauge } from "@astraflow/engine/testing";
 import { expect, it } from "vitest";
 import type { EngineHostGauge } from "./engine-start.ts";
-import { createReadiness, stalledMs } from "./readiness.ts";
+import { Readiness, stalledMs } from "./readiness.ts";
 
 const gauge = (turns: number, isStoreUnavailable = false, storeWeakness: string | null = null): EngineHostGauge => ({
   ...sampleGauge({ turns }),
@@ -11,7 +11,7 @@ const gauge = (turns: number, isStoreUnavailable = false, storeWeakness: string 
 
 it("[O9] a scheduler is ready once its engine has made a turn, and only while it goes on making them", () => {
   let now = 0;
-  const readiness = createReadiness(() => now);
+  const readiness = new Readiness(() => now);
 
   expect(readiness.notReadyReason()?.reason).toBe("the engine has not made a turn yet");
   readiness.update(gauge(1));
@@ -24,7 +24,7 @@ it("[O9] a scheduler is ready once its engine has made a turn, and only while it
 });
 
 it("[O9] a scheduler that shuts down is never ready again", () => {
-  const readiness = createReadiness(() => 0);
+  const readiness = new Readiness(() => 0);
 
   readiness.update(gauge(1));
   readiness.markStopping();
@@ -34,7 +34,7 @@ it("[O9] a scheduler that shuts down is never ready again", () => {
 });
 
 it("[O20] a scheduler whose store is away is not ready, says so at once, and is ready again as soon as a turn begins", () => {
-  const readiness = createReadiness(() => 0);
+  const readiness = new Readiness(() => 0);
   readiness.update(gauge(7));
 
   readiness.update(gauge(7, true));
@@ -48,7 +48,7 @@ it("[O20] a scheduler whose store is away is not ready, says so at once, and is 
 });
 
 it("[O29] a scheduler whose store is too weak to be trusted is not ready, and says so without the server's address", () => {
-  const readiness = createReadiness(() => 0);
+  const readiness = new Readiness(() => 0);
 
   readiness.update(gauge(7, false, "db:5432/astra now has synchronous_commit = off"));
   expect(readiness.notReadyReason()).toMatchObject({

@@ -1,6 +1,8 @@
 // Whether this scheduler is ready for work: its store answers and its engine makes turns. An engine that hangs on its disk is not ready,
 // although its process is alive.
 
+import type { Log } from "../platform/log.ts";
+import { type EngineHost, gaugeIntervalMs } from "./engine-host.ts";
 import type { EngineHostGauge } from "./engine-start.ts";
 
 /** The engine makes a turn every second even when it is idle; a few of them may be missed. */
@@ -11,41 +13,59 @@ export interface NotReadyReason {
   readonly reason: string;
 }
 
-export interface Readiness {
+export class Readiness {
+  readonly #now: () => number;
+  #gauge: EngineHostGauge | null = null;
+  #progressedAt = Number.NEGATIVE_INFINITY;
+  #isStopping = false;
+
+  /** `now`: monotonic, milliseconds. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
   /** Called periodically with the gauge of the engine. */
-  update(gauge: EngineHostGauge): void;
-  /** Why no work should be sent here now; null when ready. */
-  notReadyReason(): NotReadyReason | null;
+  update(gauge: EngineHostGauge): void {
+    if (gauge.turns !== this.#gauge?.turns) this.#progressedAt = this.#now();
+    this.#gauge = gauge;
+  }
+
   /** From now on not ready, whatever the engine does. */
-  markStopping(): void;
+  markStopping(): void {
+    this.#isStopping = true;
+  }
+
+  /** Why no work should be sent here now; null when ready. */
+  notReadyReason(): NotReadyReason | null {
+    const silentMs = this.#now() - this.#progressedAt;
+    if (this.#isStopping) return { code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" };
+    if (this.#gauge === null) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
+    if (this.#gauge.storeDurabilityProblem !== null)
+      return { code: "E.STORE.DURABILITY", reason: "the store is not durable; see the log" };
+    if (this.#gauge.isStoreUnavailable)
+      return { code: "E.STORE.BUSY", reason: "the store is unavailable; work waits until it returns" };
+    if (silentMs <= stalledMs) return null;
+    return { code: "E.STORE.BUSY", reason: `the engine has not made a turn for ${Math.round(silentMs / 1_000)} s` };
+  }
 }
 
-export function createReadiness(mono: () => number): Readiness {
-  let turns = -1;
-  let progressedAt = Number.NEGATIVE_INFINITY;
-  let isStopping = false;
-  let isStoreUnavailable = false;
-  let isStoreUndurable = false;
-  return {
-    update(gauge) {
-      isStoreUnavailable = gauge.isStoreUnavailable;
-      isStoreUndurable = gauge.storeDurabilityProblem !== null;
-      if (gauge.turns === turns) return;
-      turns = gauge.turns;
-      progressedAt = mono();
-    },
-    notReadyReason() {
-      const silentMs = mono() - progressedAt;
-      if (isStopping) return { code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" };
-      if (silentMs === Number.POSITIVE_INFINITY) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
-      if (isStoreUndurable) return { code: "E.STORE.DURABILITY", reason: "the store is not durable; see the log" };
-      if (isStoreUnavailable) return { code: "E.STORE.BUSY", reason: "the store is unavailable; work waits until it returns" };
-      if (silentMs > stalledMs)
-        return { code: "E.STORE.BUSY", reason: `the engine has not made a turn for ${Math.round(silentMs / 1_000)} s` };
-      return null;
-    },
-    markStopping() {
-      isStopping = true;
-    },
-  };
+/**
+ * Reads the engine's gauge periodically: updates readiness, and logs when the store, as `store` names it, becomes unavailable, returns, or is
+ * not durable. Returns the function that ends that.
+ */
+export function monitorEngine(host: Pick<EngineHost, "gauge">, readiness: Readiness, log: Log, store: string): () => void {
+  readiness.update(host.gauge());
+  let wasUnavailable = false;
+  let wasUndurable = false;
+  const timer = setInterval(() => {
+    const gauge = host.gauge();
+    readiness.update(gauge);
+    if (gauge.isStoreUnavailable !== wasUnavailable) log.warn({ store }, wasUnavailable ? "store.back" : "store.away");
+    wasUnavailable = gauge.isStoreUnavailable;
+    const { storeDurabilityProblem: message } = gauge;
+    if (message !== null && !wasUndurable) log.error({ store, message }, "store.weak");
+    if (message === null && wasUndurable) log.warn({ store }, "store.trusted");
+    wasUndurable = message !== null;
+  }, gaugeIntervalMs);
+  return () => clearInterval(timer);
 }

@@ -1,7 +1,6 @@
 import { readWorkflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { readDemoPage } from "./demo-page.ts";
-import { demoWorkflow } from "./demo-workflow.ts";
+import { demoWorkflow, readDemoPage } from "./demo-page.ts";
 
 it("[O18] the page carries the dev token only when it is given one", () => {
   expect(readDemoPage({ token: null })).toContain(`id="settings">{"token":null}</script>`);

@@ -1,6 +1,6 @@
 // Passwords of the first users, out of files and the environment. Used once, for a tenant that has no users; there is no default.
 
-import { passwordLimits } from "@astraflow/protocol";
+import { errorMessage, passwordLimits } from "@astraflow/protocol";
 import type { SettingSources } from "@astraflow/settings";
 import type { AdminPasswordSetting } from "./setting-readers.ts";
 
@@ -42,8 +42,7 @@ function readPasswordFile(file: string, readFile: SettingSources["readFile"], pr
   try {
     return readFile(file);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    problems.push(`The file ${file} of --admin-password-file cannot be read (${why}); correct the path.`);
+    problems.push(`The file ${file} of --admin-password-file cannot be read (${errorMessage(cause)}); correct the path.`);
     return null;
   }
 }

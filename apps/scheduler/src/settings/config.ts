@@ -121,13 +121,10 @@ export function readConfig(sources: SettingSources): ConfigResult {
   const problems = [
     ...readProblems,
     ...tokenProblems,
-    ...checkTokens(settings),
     ...adminProblems,
     ...findLeaseProblems(thresholds, flagNames),
     ...tenantProblems,
-    ...checkListenAddress(settings),
-    ...checkTls(settings, tenants),
-    ...checkTimesAndThreads(settings),
+    ...findConflicts(settings, tenants),
     ...(store instanceof SettingProblem ? [`--store ${store.reason}.`] : []),
     ...failpoints.problems,
   ];
@@ -181,58 +178,50 @@ function tlsOf({ tlsCert, tlsKey, clientCa }: SchedulerSettings): TlsFilePaths |
   return { certFile: resolve(tlsCert), keyFile: resolve(tlsKey), clientCaFile: clientCa === "" ? null : resolve(clientCa) };
 }
 
-function checkTokens({ token, dev }: SchedulerSettings): string[] {
-  if (token.length > 0 || dev) return [];
-  return [
-    "No token is configured, so nobody could connect. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
-  ];
-}
-
-function checkListenAddress({ listen, dev, tlsCert, insecureListen }: SchedulerSettings): string[] {
-  if (isLoopbackHost(listen.host)) return [];
-  if (dev)
-    return [
-      `--dev accepts a token that everybody knows, so it may only listen on loopback, not on ${listen.host}; use --listen 127.0.0.1:${listen.port}, or drop --dev and give a --token.`,
-    ];
-  if (tlsCert !== "" || insecureListen) return [];
-  return [
-    `--listen ${listen.host} can be reached by other machines and nothing is encrypted there; give --tls-cert and --tls-key, put a TLS proxy in front of 127.0.0.1, or add --insecure-listen if the network is trusted.`,
-  ];
-}
-
-function checkTls(
-  { tlsCert, tlsKey, clientCa, trustDomain }: SchedulerSettings,
-  tenants: Readonly<Record<string, TenantConfig>>,
-): string[] {
-  const problems: string[] = [];
-  if ((tlsCert === "") !== (tlsKey === ""))
-    problems.push(`${tlsCert === "" ? "--tls-key" : "--tls-cert"} is given alone; a certificate and its key go together.`);
-  if (clientCa !== "" && tlsCert === "")
-    problems.push("--client-ca asks workers for certificates, which only TLS can carry; give --tls-cert and --tls-key too.");
-  if (trustDomain !== "" && clientCa === "") problems.push("--trust-domain needs --client-ca.");
-  if (clientCa !== "" && trustDomain === "")
-    problems.push("--client-ca needs --trust-domain, the SPIFFE trust domain of worker certificates.");
+/** Settings that cannot be used together, each with a way out. */
+function findConflicts(settings: SchedulerSettings, tenants: Readonly<Record<string, TenantConfig>>): string[] {
+  const { listen, dev, token, tlsCert, tlsKey, clientCa, trustDomain, sessionToken, sessionKeyAge } = settings;
+  const isReachable = !isLoopbackHost(listen.host);
   const demanding = Object.entries(tenants).find(([, { isCertificateRequired }]) => isCertificateRequired)?.[0];
-  if (demanding !== undefined && clientCa === "")
-    problems.push(
+  const rules: readonly (readonly [isBroken: boolean, problem: string])[] = [
+    [
+      token.length === 0 && !dev,
+      "No token is configured, so nobody could connect. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
+    ],
+    [
+      isReachable && dev,
+      `--dev accepts a token that everybody knows, so it may only listen on loopback, not on ${listen.host}; use --listen 127.0.0.1:${listen.port}, or drop --dev and give a --token.`,
+    ],
+    [
+      isReachable && !dev && tlsCert === "" && !settings.insecureListen,
+      `--listen ${listen.host} can be reached by other machines and nothing is encrypted there; give --tls-cert and --tls-key, put a TLS proxy in front of 127.0.0.1, or add --insecure-listen if the network is trusted.`,
+    ],
+    [
+      (tlsCert === "") !== (tlsKey === ""),
+      `${tlsCert === "" ? "--tls-key" : "--tls-cert"} is given alone; a certificate and its key go together.`,
+    ],
+    [
+      clientCa !== "" && tlsCert === "",
+      "--client-ca asks workers for certificates, which only TLS can carry; give --tls-cert and --tls-key too.",
+    ],
+    [trustDomain !== "" && clientCa === "", "--trust-domain needs --client-ca."],
+    [clientCa !== "" && trustDomain === "", "--client-ca needs --trust-domain, the SPIFFE trust domain of worker certificates."],
+    [
+      demanding !== undefined && clientCa === "",
       `"requireCertificate" of tenant "${demanding}" would let none of its workers in, because none are asked for a certificate; give --client-ca.`,
-    );
-  return problems;
-}
-
-function checkTimesAndThreads({ sessionToken, sessionKeyAge, timeScale, dev, threads, respListen }: SchedulerSettings): string[] {
-  const problems: string[] = [];
-  if (sessionToken > sessionKeyAge * keysPerTokenMax)
-    problems.push(
+    ],
+    [
+      sessionToken > sessionKeyAge * keysPerTokenMax,
       `--session-key-age ${sessionKeyAge} is far shorter than --session-token ${sessionToken}, so more keys would be in use at once than are kept; make it at least ${Math.ceil(sessionToken / keysPerTokenMax)}.`,
-    );
-  if (timeScale !== 1 && !dev) problems.push("--time-scale is for tests and needs --dev.");
-  if (threads > 1) problems.push("--threads is above 1, but a scheduler has one engine thread; write 0 or 1.");
-  if (respListen !== "")
-    problems.push(
+    ],
+    [settings.timeScale !== 1 && !dev, "--time-scale is for tests and needs --dev."],
+    [settings.threads > 1, "--threads is above 1, but a scheduler has one engine thread; write 0 or 1."],
+    [
+      settings.respListen !== "",
       "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
-    );
-  return problems;
+    ],
+  ];
+  return rules.filter(([isBroken]) => isBroken).map(([, problem]) => problem);
 }
 
 export function describeSettings(): string {

@@ -23,6 +23,21 @@ import {
   type TokenSetting,
 } from "./setting-readers.ts";
 
+const text = (valueName: string, help: string) => ({ valueName, help, default: "", read: readText });
+const toggle = (help: string) => ({ valueName: null, help, default: false, read: readSwitch });
+const count = (help: string, usual: number, range: { min: number; max: number; unit: string }) => ({
+  valueName: "N",
+  help,
+  default: usual,
+  read: readWhole(range),
+});
+const milliseconds = (help: string, usual: number, min = 100, max = dayMs) => ({
+  ...count(help, usual, { min, max, unit: "milliseconds" }),
+  valueName: "MS",
+});
+const percent = (help: string, usual: number) => ({ valueName: "PERCENT", help, default: usual, read: readPercent });
+const frames = (help: string) => ({ valueName: "N", help, default: 0, read: readWindow });
+
 export const settingTable = {
   listen: {
     valueName: "HOST:PORT",
@@ -30,20 +45,13 @@ export const settingTable = {
     default: { host: "127.0.0.1", port: 8080 } as Address,
     read: readAddress,
   },
-  respListen: {
-    valueName: "HOST:PORT",
-    help: "where the RESP door will listen; not in this version",
-    default: "",
-    read: readText,
-  },
-  dataDir: { valueName: "DIR", help: "the scheduler's own folder", default: "./var/scheduler", read: readText },
-  store: {
-    valueName: "URL",
-    help: "sqlite:FILE, by default in the data folder, or postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several schedulers can share",
-    default: "",
-    read: readText,
-  },
-  dev: { valueName: null, help: `accept the token "dev-token"; only on loopback`, default: false, read: readSwitch },
+  respListen: text("HOST:PORT", "where the RESP door will listen; not in this version"),
+  dataDir: { ...text("DIR", "the scheduler's own folder"), default: "./var/scheduler" },
+  store: text(
+    "URL",
+    "sqlite:FILE, by default in the data folder, or postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several schedulers can share",
+  ),
+  dev: toggle(`accept the token "dev-token"; only on loopback`),
   token: {
     valueName: "NAME=@FILE",
     help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+read+edit+operate+admin=@FILE, or roles like workflow.viewer, for some things only (by default all but admin, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
@@ -58,48 +66,20 @@ export const settingTable = {
     isList: true,
     read: readAdminPasswordFile,
   },
-  userToken: {
-    valueName: "MS",
-    help: "how long a token lives that a user gets for a password",
-    default: 12 * 3_600_000,
-    read: readWhole({ min: 1_000, max: 365 * dayMs, unit: "milliseconds" }),
-  },
-  blobDir: {
-    valueName: "DIR",
-    help: "where the files of resources are kept, by default in the data folder; schedulers that share a store share it too",
-    default: "",
-    read: readText,
-  },
-  threads: {
-    valueName: "N",
-    help: "1: engine and store in a thread of their own; 0: everything in one thread",
-    default: 1,
-    read: readWhole({ min: 0, max: 64, unit: "threads" }),
-  },
-  grace: {
-    valueName: "MS",
-    help: "shutdown timeout after SIGTERM",
-    default: 10_000,
-    read: readWhole({ min: 0, max: dayMs, unit: "milliseconds" }),
-  },
-  heartbeat: {
-    valueName: "MS",
-    help: "how often workers report",
-    default: 10_000,
-    read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
-  },
-  lease: {
-    valueName: "MS",
-    help: "how long a silent worker keeps its work",
-    default: 30_000,
-    read: readWhole({ min: 200, max: dayMs, unit: "milliseconds" }),
-  },
-  ackDeadline: {
-    valueName: "MS",
-    help: "how long a dispatch may stay unacknowledged",
-    default: 5_000,
-    read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
-  },
+  userToken: milliseconds("how long a token lives that a user gets for a password", 12 * 3_600_000, 1_000, 365 * dayMs),
+  blobDir: text(
+    "DIR",
+    "where the files of resources are kept, by default in the data folder; schedulers that share a store share it too",
+  ),
+  threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
+    min: 0,
+    max: 64,
+    unit: "threads",
+  }),
+  grace: milliseconds("shutdown timeout after SIGTERM", 10_000, 0),
+  heartbeat: milliseconds("how often workers report", 10_000),
+  lease: milliseconds("how long a silent worker keeps its work", 30_000, 200),
+  ackDeadline: milliseconds("how long a dispatch may stay unacknowledged", 5_000),
   logLevel: { valueName: "LEVEL", help: logLevels.join(" | "), choices: logLevels, default: "info" as LogLevel, read: readLevel },
   cluster: {
     valueName: "NAME",
@@ -113,79 +93,25 @@ export const settingTable = {
     default: "",
     read: readName,
   },
-  turnsInFlight: {
-    valueName: "N",
-    help: "on PostgreSQL: turns that may be under way at once",
-    default: 3,
-    read: readWhole({ min: 1, max: 4, unit: "turns" }),
-  },
-  tlsCert: {
-    valueName: "FILE",
-    help: "certificate chain (PEM): https and wss instead of http and ws",
-    default: "",
-    read: readText,
-  },
-  tlsKey: { valueName: "FILE", help: "its private key (PEM, without a passphrase)", default: "", read: readText },
-  clientCa: {
-    valueName: "FILE",
-    help: "authorities (PEM) whose certificates workers may show; all these files are read again when they change",
-    default: "",
-    read: readText,
-  },
+  turnsInFlight: count("on PostgreSQL: turns that may be under way at once", 3, { min: 1, max: 4, unit: "turns" }),
+  tlsCert: text("FILE", "certificate chain (PEM): https and wss instead of http and ws"),
+  tlsKey: text("FILE", "its private key (PEM, without a passphrase)"),
+  clientCa: text(
+    "FILE",
+    "authorities (PEM) whose certificates workers may show; all these files are read again when they change",
+  ),
   trustDomain: {
-    valueName: "NAME",
-    help: "with --client-ca: workers are spiffe://NAME/tenant/TENANT[/worker/INSTANCE]",
-    default: "",
+    ...text("NAME", "with --client-ca: workers are spiffe://NAME/tenant/TENANT[/worker/INSTANCE]"),
     read: readTrustDomain,
   },
-  insecureListen: {
-    valueName: null,
-    help: "allow an address that other machines reach although nothing is encrypted",
-    default: false,
-    read: readSwitch,
-  },
-  sessionToken: {
-    valueName: "MS",
-    help: "how long a session token lives",
-    default: 3_600_000,
-    read: readWhole({ min: 1_000, max: dayMs, unit: "milliseconds" }),
-  },
-  sessionKeyAge: {
-    valueName: "MS",
-    help: "how long one key signs session tokens before the next does",
-    default: dayMs,
-    read: readWhole({ min: 1_000, max: 365 * dayMs, unit: "milliseconds" }),
-  },
-  sendWindow: {
-    valueName: "N",
-    help: "frames in flight to a worker; by default 64, or 1024 for workers that can",
-    default: 0,
-    read: readWindow,
-  },
-  recvWindow: {
-    valueName: "N",
-    help: "frames in flight from a worker; same default as --send-window",
-    default: 0,
-    read: readWindow,
-  },
-  drainMemory: {
-    valueName: "PERCENT",
-    help: "a worker with this much of its memory in use gets nothing new; 101 is never",
-    default: 90,
-    read: readPercent,
-  },
-  drainDisk: {
-    valueName: "PERCENT",
-    help: "a worker with this much of its disk in use gets nothing new; 101 is never",
-    default: 95,
-    read: readPercent,
-  },
-  saturated: {
-    valueName: "MS",
-    help: "a worker whose slots are all busy for this long counts as saturated",
-    default: 60_000,
-    read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
-  },
+  insecureListen: toggle("allow an address that other machines reach although nothing is encrypted"),
+  sessionToken: milliseconds("how long a session token lives", 3_600_000, 1_000),
+  sessionKeyAge: milliseconds("how long one key signs session tokens before the next does", dayMs, 1_000, 365 * dayMs),
+  sendWindow: frames("frames in flight to a worker; by default 64, or 1024 for workers that can"),
+  recvWindow: frames("frames in flight from a worker; same default as --send-window"),
+  drainMemory: percent("a worker with this much of its memory in use gets nothing new; 101 is never", 90),
+  drainDisk: percent("a worker with this much of its disk in use gets nothing new; 101 is never", 95),
+  saturated: milliseconds("a worker whose slots are all busy for this long counts as saturated", 60_000),
   timeScale: {
     valueName: "X",
     help: "for tests, with --dev: the store's clock runs X times faster",

@@ -1,7 +1,7 @@
 // The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: how they are judged, and
 // what a change means. When the files are looked at is decided in credentials.ts.
 
-import type { Permission } from "@astraflow/protocol";
+import { errorMessage, type Permission } from "@astraflow/protocol";
 import { allGrants } from "@astraflow/services";
 import type { TokenSetting } from "./setting-readers.ts";
 
@@ -62,8 +62,9 @@ function readSecrets(given: TokenSetting, readFile: (path: string) => string, pr
   try {
     text = readFile(given.file);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    problems.push(`The file of token "${given.name}" cannot be read (${why}); correct the path after --token ${given.name}=@.`);
+    problems.push(
+      `The file of token "${given.name}" cannot be read (${errorMessage(cause)}); correct the path after --token ${given.name}=@.`,
+    );
     return [];
   }
   const lines = text.split("\n").flatMap((line) => line.trim() || []);

@@ -3,8 +3,7 @@ import { createServer } from "node:net";
 import { Fault } from "@astraflow/protocol";
 import { openPostgres } from "@astraflow/store";
 import { expect, it } from "vitest";
-import { explainConnectionRefusal } from "./connection-refusal.ts";
-import { toUnavailableFault } from "./store-retry.ts";
+import { explainConnectionRefusal, toUnavailableFault } from "./store-retry.ts";
 
 const openFault = (error: Error) =>
   toUnavailableFault(

@@ -1,6 +1,10 @@
-// Rates a PostgreSQL server for `astra doctor`: whether it is a safe store for schedulers. Pure; the inspection is made by the store.
+// Inspects a store for `astra doctor`, read-only, and rates it: whether it is a safe store for schedulers.
 
-import type { PostgresInspection } from "@astraflow/store";
+import { Fault } from "@astraflow/protocol";
+import { SettingProblem } from "@astraflow/settings";
+import { inspectPostgres, type PostgresInspection } from "@astraflow/store";
+import { createPasswordMask, describeStoreAddress, parseStoreAddress } from "../settings/store-address.ts";
+import { explainConnectionRefusal } from "./store-retry.ts";
 
 /** One line of `astra doctor`. */
 export interface StoreCheck {
@@ -22,6 +26,24 @@ const versionMin = 14;
 const durableCommitModes = ["on", "remote_apply"];
 /** Deadlines follow the server's clock; with a larger difference, times in logs and pages mislead. */
 const clockLagMsMax = 2_000;
+
+export async function checkStore(text: string): Promise<readonly StoreCheck[]> {
+  const address = parseStoreAddress(text, ".");
+  if (address instanceof SettingProblem) return [{ name: "store", isGood: false, found: `--store ${address.reason}` }];
+  const name = describeStoreAddress(address);
+  if (address.of === "sqlite") return [{ name: "store", isGood: true, found: `${name}: a file, for one scheduler` }];
+  const begunAt = performance.now();
+  try {
+    const inspection = await inspectPostgres({ url: address.url });
+    return checkServer({ ...inspection, ownClockMs: Date.now(), tookMs: performance.now() - begunAt }, name);
+  } catch (cause) {
+    if (!(cause instanceof Fault)) throw cause;
+    const refusal = explainConnectionRefusal(cause);
+    if (refusal !== null) return [{ name: "postgres", isGood: false, found: `${name} ${refusal.problem}`, advice: refusal.fix }];
+    const found = createPasswordMask(address)(`${name}: ${cause.message}`);
+    return [{ name: "postgres", isGood: false, found, advice: "Start the server, or correct --store" }];
+  }
+}
 
 export function checkServer(inspection: ServerInspection, address: string): StoreCheck[] {
   return [

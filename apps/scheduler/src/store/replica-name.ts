@@ -2,9 +2,11 @@
 // and kept in the data folder: a scheduler that is started again takes up its own row, and two folders never share a name.
 
 import { randomBytes } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { errorMessage } from "@astraflow/protocol";
 import { StartupError } from "../platform/startup-error.ts";
+import { createSyncedFile } from "../platform/synced-file.ts";
 import { namePattern } from "../settings/setting-readers.ts";
 
 const replicaNameFile = "replica_name";
@@ -19,9 +21,8 @@ export function loadOrCreateReplicaName(dataDir: string, host: string): string {
     const name = readFileSync(file, "utf8").trim();
     if (namePattern.test(name)) return name;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
     throw new StartupError(
-      `${file} cannot be written (${why}); choose another folder with --data-dir, or name this scheduler with --replica.`,
+      `${file} cannot be written (${errorMessage(cause)}); choose another folder with --data-dir, or name this scheduler with --replica.`,
       cause,
     );
   }
@@ -47,13 +48,8 @@ function createFolder(dir: string): void {
 /** Writes aside, syncs, then links: a crash never leaves half a file, and the first of two writers wins. */
 function createFileOnce(file: string, text: string): void {
   const temporaryFile = `${file}.${process.pid}`;
-  const handle = openSync(temporaryFile, "w", 0o600);
-  try {
-    writeSync(handle, `${text}\n`);
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  rmSync(temporaryFile, { force: true });
+  createSyncedFile(temporaryFile, `${text}\n`);
   try {
     linkSync(temporaryFile, file);
   } catch (cause) {

@@ -1,10 +1,10 @@
-// Opens the configured store, for the engine and, read-only, for the doors.
+// Opens the configured store, for the engine and, read-only, for the doors; and notices when its file is lost.
 
+import { stat } from "node:fs/promises";
 import type { Store, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
 import type { ClockPair } from "../platform/scaled-clock.ts";
 import type { StoreAddress } from "../settings/store-address.ts";
-import { type StoreFileWatch, watchStoreFile } from "./store-file-watch.ts";
 
 export interface OpenStoreOptions {
   /** For SQLite; a PostgreSQL server has its own clock. */
@@ -24,8 +24,31 @@ export function openStoreReader(address: StoreAddress): StoreReader {
   return address.of === "sqlite" ? openSqliteReader({ file: address.file }) : openPostgresReader({ url: address.url });
 }
 
-/** Only a file can be deleted under its scheduler; a server that is away comes back. */
-export async function watchForStoreLoss(address: StoreAddress): Promise<StoreFileWatch> {
-  if (address.of === "sqlite") return watchStoreFile(address.file);
-  return { gone: new Promise(() => undefined), stop: () => undefined };
+const fileCheckMs = 1_000;
+
+export interface StoreWatch {
+  /** Resolves when the file is no longer the one that was opened. */
+  readonly gone: Promise<Error>;
+  stop(): void;
+}
+
+/**
+ * Detects that the store's file was deleted or replaced while the scheduler runs. SQLite would keep writing into a file without a name, and
+ * everything accepted from then on would be lost, so the scheduler stops instead. A server that is away comes back.
+ */
+export async function watchForStoreLoss(address: StoreAddress): Promise<StoreWatch> {
+  const gone = Promise.withResolvers<Error>();
+  if (address.of !== "sqlite") return { gone: gone.promise, stop: () => undefined };
+  const { file } = address;
+  const first = await stat(file);
+  const checkFile = async () => {
+    const why = await stat(file).then(
+      (now) => (now.ino === first.ino && now.dev === first.dev ? null : "was replaced by another file"),
+      (cause: NodeJS.ErrnoException) => (cause.code === "ENOENT" || cause.code === "ENOTDIR" ? "was deleted" : null),
+    );
+    if (why !== null)
+      gone.resolve(new Error(`the store ${file} ${why} while it was in use; put it back, or restart with the present file`));
+  };
+  const timer = setInterval(() => void checkFile(), fileCheckMs);
+  return { gone: gone.promise, stop: () => clearInterval(timer) };
 }
