@@ -2,8 +2,14 @@
 // Reads, acks and heartbeats are left out unless something is wrong with them.
 
 import { MergedLog } from "../checking/merged-log.ts";
-import { dispatchesIn, FrameReader, taskReportsIn } from "../checking/observed-frame.ts";
-import type { ApiAnswerObservation, Observation, TenantLogPage } from "../observation/observation.ts";
+import { FrameReader } from "../checking/observed-frame.ts";
+import type {
+  ApiAnswerObservation,
+  FrameObservation,
+  Observation,
+  ObservationStamp,
+  TenantLogPage,
+} from "../observation/observation.ts";
 
 export interface TraceLine {
   readonly at: number;
@@ -12,6 +18,7 @@ export interface TraceLine {
 
 /** Frames that are told; the rest is noise. */
 const omittedFrameTypes = new Set(["control.ack", "control.heartbeat", "control.handshake"]);
+const omittedCallers = new Set(["tail", "reader", "auditor"]);
 
 export class TraceFormatter {
   readonly #frameReader = new FrameReader();
@@ -42,29 +49,24 @@ export class TraceFormatter {
       case "phase":
         return [`phase ${observation.phase}${observation.isInTime === false ? " (too late)" : ""}`];
       case "fault":
-        return [
-          `fault ${observation.name} at ${observation.target} ${observation.event}${observation.detail === undefined ? "" : ` (${observation.detail})`}`,
-        ];
+        return [`fault ${observation.name} at ${observation.target} ${observation.event}${inBrackets(observation.detail)}`];
       case "process":
-        return [
-          `process ${observation.process} ${observation.event}${observation.detail === undefined ? "" : ` (${observation.detail})`}`,
-        ];
-      case "link":
-        return [
-          `${observation.connection} ${observation.worker}-${observation.scheduler} ${observation.event} (${observation.side}'s view${observation.detail === undefined ? "" : `, ${observation.detail}`})`,
-        ];
+        return [`process ${observation.process} ${observation.event}${inBrackets(observation.detail)}`];
+      case "link": {
+        const { connection, worker, scheduler, event, side, detail } = observation;
+        return [`${connection} ${worker}-${scheduler} ${event} (${side}'s view${detail === undefined ? "" : `, ${detail}`})`];
+      }
       case "frame":
         return this.#formatFrame(observation);
-      case "handler":
-        return [
-          `${observation.worker} handler of ${observation.task}#${observation.fence} ${observation.event}${observation.detail === undefined ? "" : ` (${observation.detail})`}`,
-        ];
-      case "call":
-        return observation.caller === "tail" || observation.caller === "reader" || observation.caller === "auditor"
-          ? []
-          : [
-              `${observation.caller} asks ${observation.scheduler}: ${observation.route} ${observation.idempotencyKey ?? ""}${Object.values(observation.params).join(" ")}`,
-            ];
+      case "handler": {
+        const { worker, task, fence, event, detail } = observation;
+        return [`${worker} handler of ${task}#${fence} ${event}${inBrackets(detail)}`];
+      }
+      case "call": {
+        const { caller, scheduler, route, idempotencyKey, params } = observation;
+        if (omittedCallers.has(caller)) return [];
+        return [`${caller} asks ${scheduler}: ${route} ${idempotencyKey ?? ""}${Object.values(params).join(" ")}`];
+      }
       case "answer":
         return this.#formatAnswer(observation);
       case "broken":
@@ -72,34 +74,28 @@ export class TraceFormatter {
     }
   }
 
-  #formatFrame(observation: Extract<Observation, { kind: "frame" }>): string[] {
+  #formatFrame(observation: FrameObservation & ObservationStamp): string[] {
     const frame = this.#frameReader.read(observation);
-    const way =
-      observation.toward === "worker"
-        ? `${observation.scheduler} → ${observation.worker}`
-        : `${observation.worker} → ${observation.scheduler}`;
-    const where = `${observation.connection} ${way} ${observation.event}`;
-    const sent = dispatchesIn(frame);
-    if (sent.length > 0) return sent.map(({ task, fence }) => `${where}: dispatch ${task}#${fence}`);
-    const reports = taskReportsIn(frame);
-    if (reports.length > 0)
-      return reports.map(({ of, task, fence, outcome: says }) => `${where}: ${of} ${says} ${task}#${fence}`);
-    if (omittedFrameTypes.has(frame.type) && observation.event !== "lost") return [];
+    const { toward, scheduler, worker, event, dispatches, reports } = frame;
+    const where = `${frame.connection} ${toward === "worker" ? `${scheduler} → ${worker}` : `${worker} → ${scheduler}`} ${event}`;
+    if (dispatches.length > 0) return dispatches.map(({ attempt }) => `${where}: dispatch ${attempt}`);
+    if (reports.length > 0) return reports.map(({ of, attempt, outcome }) => `${where}: ${of} ${outcome} ${attempt}`);
+    if (omittedFrameTypes.has(frame.type) && event !== "lost") return [];
     return [`${where}: ${frame.type} ${JSON.stringify(frame.payload).slice(0, 160)}`];
   }
 
-  #formatAnswer(observation: ApiAnswerObservation & { at: number }): string[] {
-    if (observation.route === "tailLog" && observation.status === 200)
-      return this.#mergedLog
-        .addPage(observation.tenant, observation.body as TenantLogPage, observation.at)
-        .map(
-          (fact) =>
-            `log of ${observation.tenant} ${fact.position}: ${fact.run ?? fact.worker} ${fact.type} ${JSON.stringify(fact.data).slice(0, 300)}`,
-        );
-    if (observation.caller === "tail" || observation.caller === "reader" || observation.caller === "auditor") return [];
-    const { runId, error } = (observation.body ?? {}) as { runId?: string; error?: string };
-    return [
-      `${observation.caller} hears from ${observation.scheduler}: ${observation.route} ${observation.status === 0 ? "lost" : observation.status} ${runId ?? error ?? ""}`,
-    ];
+  #formatAnswer({ caller, scheduler, tenant, route, status, body, at }: ApiAnswerObservation & ObservationStamp): string[] {
+    if (route === "tailLog" && status === 200) {
+      const facts = this.#mergedLog.addPage(tenant, body as TenantLogPage, at);
+      return facts.map(
+        ({ position, run, worker, type, data }) =>
+          `log of ${tenant} ${position}: ${run ?? worker} ${type} ${JSON.stringify(data).slice(0, 300)}`,
+      );
+    }
+    if (omittedCallers.has(caller)) return [];
+    const { runId, error } = (body ?? {}) as { runId?: string; error?: string };
+    return [`${caller} hears from ${scheduler}: ${route} ${status === 0 ? "lost" : status} ${runId ?? error ?? ""}`];
   }
 }
+
+const inBrackets = (detail: string | undefined): string => (detail === undefined ? "" : ` (${detail})`);

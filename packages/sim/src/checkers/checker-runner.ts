@@ -1,24 +1,24 @@
 // Feeds the observations of one simulated run to all checkers: maintains what they share (the world, the merged log, its projection), turns
 // observations into the inputs of checkers, and keeps the first violation of each.
 
-import type { Checker, CheckerContext, Violation } from "../checking/checker.ts";
+import type { ApiExchange, Checker, CheckerContext, Violation } from "../checking/checker.ts";
 import { getOrCreate } from "../checking/get-or-create.ts";
 import { LogProjection } from "../checking/log-projection.ts";
 import { MergedLog, type ObservedFact } from "../checking/merged-log.ts";
 import { FrameReader } from "../checking/observed-frame.ts";
+import { ObservedSessions } from "../checking/observed-sessions.ts";
 import { ObservedWorld } from "../checking/observed-world.ts";
 import { RequestedRuns } from "../checking/requested-runs.ts";
-import type {
-  ApiAnswerObservation,
-  ApiCallObservation,
-  Observation,
-  TenantLogPage,
-  TrueTime,
-} from "../observation/observation.ts";
+import type { FrameObservation, Observation, ObservationStamp, TenantLogPage, TrueTime } from "../observation/observation.ts";
 import { type CheckerName, checkers } from "./checker-table.ts";
 
 /** How often checkers are asked what should have happened by now, in true time. */
 const timeCheckMs = 500;
+
+const frameHandlers = {
+  sent: { scheduler: "onSentToScheduler", worker: "onSentToWorker" },
+  delivered: { scheduler: "onDeliveredToScheduler", worker: "onDeliveredToWorker" },
+} as const;
 
 interface ActiveChecker {
   readonly name: CheckerName;
@@ -34,35 +34,36 @@ export interface CheckResult {
 
 export class CheckerRunner {
   readonly #world = new ObservedWorld();
+  readonly #sessions = new ObservedSessions();
   readonly #requestedRuns = new RequestedRuns();
   readonly #projection = new LogProjection(this.#requestedRuns);
   readonly #mergedLog = new MergedLog();
   readonly #frameReader = new FrameReader();
-  readonly #openCalls = new Map<number, ApiCallObservation & { readonly at: TrueTime; readonly n: number }>();
+  readonly #openCalls = new Map<number, ApiExchange["call"]>();
   readonly #openTurns = new Map<string, ObservedFact[]>();
   readonly #checkers: ActiveChecker[] = [];
   readonly #violations: Violation[] = [];
   #timeCheckedAt: TrueTime = 0;
-  #now: { readonly at: TrueTime; readonly n: number } = { at: 0, n: 0 };
+  #now: ObservationStamp = { at: 0, n: 0 };
 
   constructor(names: readonly CheckerName[] = Object.keys(checkers) as CheckerName[]) {
-    for (const name of names)
-      this.#checkers.push({ name, hasFailed: false, checker: new checkers[name].property(this.#contextFor(name)) });
+    for (const name of names) this.#checkers.push(this.#createChecker(name));
   }
 
-  #contextFor(name: CheckerName): CheckerContext {
-    return {
+  #createChecker(name: CheckerName): ActiveChecker {
+    const context: CheckerContext = {
       projection: this.#projection,
       world: this.#world,
+      sessions: this.#sessions,
       requestedRuns: this.#requestedRuns,
       mergedLog: this.#mergedLog,
       reportViolation: (message, about) => {
-        const post = this.#checkers.find((one) => one.name === name);
-        if (post?.hasFailed === true) return;
-        if (post !== undefined) post.hasFailed = true;
-        this.#violations.push({ checker: name, message, about, ...this.#now });
+        if (!active.hasFailed) this.#violations.push({ checker: name, message, about, ...this.#now });
+        active.hasFailed = true;
       },
     };
+    const active = { name, hasFailed: false, checker: new checkers[name].property(context) };
+    return active;
   }
 
   get violations(): readonly Violation[] {
@@ -72,11 +73,10 @@ export class CheckerRunner {
   observe(observation: Observation): void {
     this.#now = { at: observation.at, n: observation.n };
     this.#world.observe(observation);
+    this.#sessions.observe(observation);
     this.#forEachActive((checker) => checker.onObservation?.(observation));
-    if (observation.kind === "frame") {
-      const frame = this.#frameReader.read(observation);
-      this.#forEachActive((checker) => checker.onFrame?.(frame));
-    } else if (observation.kind === "call") {
+    if (observation.kind === "frame") this.#handleFrame(observation);
+    else if (observation.kind === "call") {
       this.#openCalls.set(observation.call, observation);
       this.#requestedRuns.recordCall(observation);
     } else if (observation.kind === "answer") this.#handleAnswer(observation);
@@ -94,7 +94,17 @@ export class CheckerRunner {
     return { violations: this.#violations, saw: checkedCount };
   }
 
-  #handleAnswer(answer: ApiAnswerObservation & { readonly at: TrueTime; readonly n: number }): void {
+  #handleFrame(observation: FrameObservation & ObservationStamp): void {
+    const frame = this.#frameReader.read(observation);
+    this.#forEachActive((checker) => checker.onFrame?.(frame));
+    if (frame.event !== "lost") {
+      const handler = frameHandlers[frame.event][frame.toward];
+      this.#forEachActive((checker) => checker[handler]?.(frame));
+    }
+    this.#sessions.observeFrame(frame);
+  }
+
+  #handleAnswer(answer: ApiExchange["answer"]): void {
     const call = this.#openCalls.get(answer.call);
     if (call === undefined) return;
     this.#openCalls.delete(answer.call);
@@ -125,6 +135,6 @@ export class CheckerRunner {
   }
 
   #forEachActive(tell: (checker: Checker) => void): void {
-    for (const post of this.#checkers) if (!post.hasFailed) tell(post.checker);
+    for (const { checker, hasFailed } of this.#checkers) if (!hasFailed) tell(checker);
   }
 }

@@ -1,19 +1,24 @@
 // The base class of all checkers: each receives what an outside observer can see of the simulated run, and reports the first thing that
 // violates its property. Every property has a file of its own in checkers/; checker-table.ts lists them, checker-runner.ts feeds them.
 
-import type { ApiAnswerObservation, ApiCallObservation, Observation, TrueTime } from "../observation/observation.ts";
+import type {
+  ApiAnswerObservation,
+  ApiCallObservation,
+  Observation,
+  ObservationStamp,
+  TrueTime,
+} from "../observation/observation.ts";
 import type { LogProjection } from "./log-projection.ts";
 import type { MergedLog, ObservedFact } from "./merged-log.ts";
 import type { ObservedFrame } from "./observed-frame.ts";
+import type { ObservedSessions } from "./observed-sessions.ts";
 import type { ObservedWorld } from "./observed-world.ts";
 import type { RequestedRuns } from "./requested-runs.ts";
 
-type Stamped<T> = T & { readonly at: TrueTime; readonly n: number };
-
 /** A call and its answer; what the caller knows after it. */
 export interface ApiExchange {
-  readonly call: Stamped<ApiCallObservation>;
-  readonly answer: Stamped<ApiAnswerObservation>;
+  readonly call: ApiCallObservation & ObservationStamp;
+  readonly answer: ApiAnswerObservation & ObservationStamp;
 }
 
 /** The projection now includes everything that was committed in this tenant before the observation at which the read began. */
@@ -24,10 +29,11 @@ export interface CompleteLogRead {
 
 /** What a checker is given. */
 export interface CheckerContext {
-  /** Reports a violation with the ids its trace is about; after the first one the checker gets nothing more. */
+  /** After the first violation the checker gets nothing more. */
   reportViolation(message: string, about: readonly string[]): void;
   readonly projection: LogProjection;
   readonly world: ObservedWorld;
+  readonly sessions: ObservedSessions;
   readonly requestedRuns: RequestedRuns;
   readonly mergedLog: MergedLog;
 }
@@ -38,20 +44,32 @@ export abstract class Checker {
   checkedCount = 0;
   protected readonly projection: LogProjection;
   protected readonly world: ObservedWorld;
+  protected readonly sessions: ObservedSessions;
   protected readonly requestedRuns: RequestedRuns;
   protected readonly mergedLog: MergedLog;
-  protected readonly reportViolation: CheckerContext["reportViolation"];
+  readonly #reportViolation: CheckerContext["reportViolation"];
 
   constructor(context: CheckerContext) {
     this.projection = context.projection;
     this.world = context.world;
+    this.sessions = context.sessions;
     this.requestedRuns = context.requestedRuns;
     this.mergedLog = context.mergedLog;
-    this.reportViolation = context.reportViolation;
+    this.#reportViolation = context.reportViolation;
+  }
+
+  /** Reports a violation with the ids its trace is about. */
+  protected fail(message: string, ...about: readonly string[]): void {
+    this.#reportViolation(message, about);
   }
 
   onObservation?(observation: Observation): void;
+  /** Every frame, whatever becomes of it; then one of the next four, unless it was lost. `sessions` does not include the frame yet. */
   onFrame?(frame: ObservedFrame): void;
+  onSentToScheduler?(frame: ObservedFrame): void;
+  onSentToWorker?(frame: ObservedFrame): void;
+  onDeliveredToScheduler?(frame: ObservedFrame): void;
+  onDeliveredToWorker?(frame: ObservedFrame): void;
   onExchange?(exchange: ApiExchange): void;
   /** One fact of a tenant's log. Facts come in commit order, each once; the projection does not include this one yet. */
   onFact?(fact: ObservedFact): void;

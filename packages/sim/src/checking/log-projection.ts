@@ -5,50 +5,63 @@ import { getOrCreate } from "./get-or-create.ts";
 import type { ObservedFact } from "./merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedNode, type RequestedRun, type RequestedRuns } from "./requested-runs.ts";
 
-export interface ProjectedRun {
+export class ProjectedRun {
   readonly id: string;
   readonly tenant: string;
-  readonly client: string;
   readonly requested: RequestedRun | null;
   /** Store time of its creation. */
   readonly createdAt: number;
   readonly readAt: TrueTime;
-  isStarted: boolean;
-  isCancelling: boolean;
+  isStarted = false;
+  isCancelling = false;
   /** Something in it has failed or was cancelled: it ends early, and nothing of it is granted any more. */
-  isEndingEarly: boolean;
+  isEndingEarly = false;
   /** An operator has said where its work goes. */
-  isRebound: boolean;
-  endStatus: string | null;
-  readonly tasks: Map<string, ProjectedTask>;
-  readonly facts: ObservedFact[];
+  isRebound = false;
+  endStatus: string | null = null;
+  readonly tasks = new Map<string, ProjectedTask>();
+  readonly facts: ObservedFact[] = [];
+
+  constructor(id: string, { tenant, at, readAt }: ObservedFact, requested: RequestedRun | null) {
+    this.id = id;
+    this.tenant = tenant;
+    this.requested = requested;
+    this.createdAt = at;
+    this.readAt = readAt;
+  }
 }
 
-export interface ProjectedTask {
+export class ProjectedTask {
   readonly id: string;
   readonly run: ProjectedRun;
   readonly node: RequestedNode | null;
   /** The last fence that a fact has named. */
-  fence: number;
-  attempt: number;
+  fence = 0;
+  attempt = 0;
   /** Who holds it now. */
-  worker: string | null;
+  worker: string | null = null;
   /** The boot of its holder when it was granted or bound again. */
-  boot: string | null;
-  isReady: boolean;
+  boot: string | null = null;
+  isReady = false;
   /** Carried out by other tasks. */
-  isHosting: boolean;
+  isHosting = false;
   /** Requests for the next of its chain that were not answered yet. */
-  readonly openNextRequests: Set<string>;
+  readonly openNextRequests = new Set<string>();
   /** Store time at which the last of them was answered; 0 before that. */
-  lastNextAnswerAt: number;
-  endStatus: string | null;
+  lastNextAnswerAt = 0;
+  endStatus: string | null = null;
   /** Store time of the grant it is held under. */
-  grantedAt: number;
+  grantedAt = 0;
   /** Store time at which it was last bound again; its holder's join is of the same turn. */
-  reboundAt: number;
+  reboundAt = 0;
   /** When its last fact was read. */
-  readAt: TrueTime;
+  readAt: TrueTime = 0;
+
+  constructor(id: string, run: ProjectedRun) {
+    this.id = id;
+    this.run = run;
+    this.node = nodeOfTask(run.requested, id);
+  }
 }
 
 export interface ProjectedWorker {
@@ -68,6 +81,8 @@ const endStatusByFact: Readonly<Record<string, string>> = {
   "task.cancelled": "cancelled",
 };
 export const endStatusOf = (type: string): string | null => endStatusByFact[type] ?? null;
+export const hasEndedWell = (endStatus: string | null | undefined): boolean =>
+  endStatus === "succeeded" || endStatus === "skipped";
 
 /** Facts that tell of a new phase of a task; all others leave it where it is. */
 export const changesTaskPhase = (type: string): boolean => taskPhaseFacts.has(type);
@@ -130,7 +145,11 @@ export class LogProjection {
   apply(fact: ObservedFact): void {
     if (fact.worker !== null) return this.#applyWorkerFact(fact.worker, fact);
     if (fact.run === null) return;
-    const run = this.#getOrCreateRun(fact.run, fact);
+    const id = fact.run;
+    const run = getOrCreate(this.runs, id, () => {
+      const client = String(fact.data["client"] ?? "");
+      return new ProjectedRun(id, fact, this.#requestedRuns.find(fact.tenant, client));
+    });
     run.facts.push(fact);
     if (fact.type === "run.started") run.isStarted = true;
     if (fact.type === "run.rebound") run.isRebound = true;
@@ -144,53 +163,10 @@ export class LogProjection {
     const { task } = fact.data;
     // A fact about a node that was not reached yet creates no task.
     if (typeof task === "string" && (changesTaskPhase(fact.type) || run.tasks.has(task)))
-      this.#applyTaskFact(this.#getOrCreateTask(run, task), fact);
-  }
-
-  #getOrCreateRun(id: string, fact: ObservedFact): ProjectedRun {
-    let run = this.runs.get(id);
-    if (run === undefined) {
-      const client = String(fact.data["client"] ?? "");
-      run = {
-        id,
-        tenant: fact.tenant,
-        client,
-        requested: this.#requestedRuns.find(fact.tenant, client),
-        createdAt: fact.at,
-        readAt: fact.readAt,
-        isStarted: false,
-        isCancelling: false,
-        isEndingEarly: false,
-        isRebound: false,
-        endStatus: null,
-        tasks: new Map(),
-        facts: [],
-      };
-      this.runs.set(id, run);
-    }
-    return run;
-  }
-
-  #getOrCreateTask(run: ProjectedRun, id: string): ProjectedTask {
-    let task = run.tasks.get(id);
-    if (task === undefined) {
-      const node = nodeOfTask(run.requested, id);
-      const blank = {
-        fence: 0,
-        attempt: 0,
-        worker: null,
-        boot: null,
-        isReady: false,
-        isHosting: false,
-        lastNextAnswerAt: 0,
-        endStatus: null,
-        grantedAt: 0,
-        reboundAt: 0,
-        readAt: 0,
-      };
-      run.tasks.set(id, (task = { id, run, node, openNextRequests: new Set<string>(), ...blank }));
-    }
-    return task;
+      this.#applyTaskFact(
+        getOrCreate(run.tasks, task, () => new ProjectedTask(task, run)),
+        fact,
+      );
   }
 
   #applyTaskFact(task: ProjectedTask, { type, data, at, readAt }: ObservedFact): void {
@@ -225,11 +201,15 @@ export class LogProjection {
   }
 
   #applyWorkerFact(id: string, { type, data, at, readAt }: ObservedFact): void {
-    let worker = this.workers.get(id);
-    if (worker === undefined) {
-      worker = { id, presence: "away", isDraining: false, boot: "", slots: 0, joinCount: 0, readAt };
-      this.workers.set(id, worker);
-    }
+    const worker = getOrCreate<string, ProjectedWorker>(this.workers, id, () => ({
+      id,
+      presence: "away",
+      isDraining: false,
+      boot: "",
+      slots: 0,
+      joinCount: 0,
+      readAt,
+    }));
     worker.readAt = readAt;
     if (type === "worker.joined") {
       worker.presence = "online";

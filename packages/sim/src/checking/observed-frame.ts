@@ -1,39 +1,55 @@
 // Frames as checkers read them: each text is parsed once, and the fields that checkers need are extracted. The protocol's own parser is not used:
 // sharing it would hide its bugs.
 
-import type { FrameObservation, TrueTime } from "../observation/observation.ts";
-import { FrameSessionKeys } from "./frame-session-keys.ts";
+import type { FrameObservation, ObservationStamp } from "../observation/observation.ts";
+import { getOrCreate } from "./get-or-create.ts";
 
 export type JsonPayload = Readonly<Record<string, unknown>>;
 
-export interface ObservedFrame {
-  readonly observation: FrameObservation & { readonly at: TrueTime; readonly n: number };
+/** What the text of a frame says. */
+interface ParsedFrame {
   /** `<tenant>/<instance>`, as the log names its worker. */
   readonly workerKey: string;
   readonly type: string;
   readonly id: string;
-  readonly corr: string | null;
   /** Its number in its direction of its session; null where it has none. */
   readonly seq: number | null;
   /** The session whose numbers it carries or acknowledges, over all its sockets; before there is one, its connection. */
   readonly sessionKey: string;
   readonly payload: JsonPayload;
+  readonly dispatches: readonly ObservedDispatch[];
+  readonly reports: readonly ObservedTaskReport[];
+  /** The attempts that a register or a heartbeat lists as held; null for other frames. */
+  readonly heldAttempts: readonly ObservedAttempt[] | null;
+  /** What an ack covers; null for other frames. */
+  readonly ack: ObservedAck | null;
+}
+
+export interface ObservedFrame extends ParsedFrame, FrameObservation, ObservationStamp {}
+
+export interface ObservedAttempt {
+  readonly task: string;
+  readonly fence: number;
+  /** `<task>#<fence>` */
+  readonly attempt: string;
+}
+
+export interface ObservedDispatch extends ObservedAttempt {
+  readonly run: string;
 }
 
 /** A worker's report about an attempt. */
-export interface ObservedTaskReport {
+export interface ObservedTaskReport extends ObservedAttempt {
   readonly of: "result" | "error" | "feedback";
-  readonly task: string;
-  readonly fence: number;
   /** The status of a result, the code of an error. */
   readonly outcome: string;
   readonly result: unknown;
 }
 
-export interface ObservedDispatch {
-  readonly run: string;
-  readonly task: string;
-  readonly fence: number;
+/** Everything up to a number, and these beyond it. */
+interface ObservedAck {
+  readonly upTo: number;
+  readonly beyond: readonly number[];
 }
 
 const emptyRecord: JsonPayload = {};
@@ -41,36 +57,57 @@ const asObject = (value: unknown): JsonPayload =>
   typeof value === "object" && value !== null ? (value as JsonPayload) : emptyRecord;
 const asList = (value: unknown): readonly JsonPayload[] => (Array.isArray(value) ? value.map(asObject) : []);
 
-/** Parses each text once, however often its frame is observed, and finds its session. */
-export class FrameReader {
-  readonly #parsedFrames = new Map<number, Omit<ObservedFrame, "observation">>();
-  readonly #sessionKeys = new FrameSessionKeys();
+/** The sessions of one socket, as the worker numbers what it sends, and as the scheduler does. The worker knows of an accept when it has arrived. */
+interface SocketSessionKeys {
+  fromWorker: string;
+  fromScheduler: string;
+}
 
-  read(observation: ObservedFrame["observation"]): ObservedFrame {
-    let read = this.#parsedFrames.get(observation.frame);
-    if (read === undefined) {
-      const envelope = asObject(JSON.parse(observation.text));
-      const { corr } = envelope;
-      const written = String(envelope["type"]);
-      const type = v1FrameTypes[written] ?? written;
-      const payload = asObject(envelope["payload"]);
-      const sessionKey = this.#sessionKeys.sessionKeyOf(observation, type, payload);
-      const seq = sequenceNumberOf(written, envelope);
-      const workerKey = `${observation.tenant}/${observation.instance}`;
-      read = {
-        workerKey,
-        type,
-        id: String(envelope["id"]),
-        corr: typeof corr === "string" ? corr : null,
-        seq,
-        sessionKey,
-        payload,
-      };
-      this.#parsedFrames.set(observation.frame, read);
-    }
-    if (observation.event === "delivered") this.#sessionKeys.recordArrival(observation, read.type, read.payload);
-    return { observation, ...read };
+/**
+ * Parses each text once, however often its frame is observed, and finds its session. A session outlives its sockets, so its numbers are
+ * followed over all of them: a socket belongs to the session that its worker asked to resume, or that the scheduler accepted on it.
+ */
+export class FrameReader {
+  readonly #parsedFrames = new Map<number, ParsedFrame>();
+  readonly #sessionKeys = new Map<string, SocketSessionKeys>();
+
+  read(observation: FrameObservation & ObservationStamp): ObservedFrame {
+    const { connection, frame, event } = observation;
+    const keys = getOrCreate(this.#sessionKeys, connection, () => ({ fromWorker: connection, fromScheduler: connection }));
+    const parsed = getOrCreate(this.#parsedFrames, frame, () => parseFrame(observation, keys));
+    if (event === "delivered" && parsed.type === "control.session.accept") keys.fromWorker = String(parsed.payload["session_id"]);
+    return { ...observation, ...parsed };
   }
+}
+
+function parseFrame({ text, tenant, instance, toward }: FrameObservation, keys: SocketSessionKeys): ParsedFrame {
+  const envelope = asObject(JSON.parse(text));
+  const id = String(envelope["id"]);
+  const written = String(envelope["type"]);
+  const type = v1FrameTypes[written] ?? written;
+  const payload = asObject(envelope["payload"]);
+  return {
+    workerKey: `${tenant}/${instance}`,
+    type,
+    id,
+    seq: sequenceNumberOf(written, envelope),
+    sessionKey: sessionKeyOf(toward, type, payload, keys),
+    payload,
+    dispatches: dispatchesIn(type, payload, id),
+    reports: taskReportsIn(type, payload, envelope["corr"]),
+    heldAttempts: heldAttemptsIn(type, payload),
+    ack: readAck(type, payload),
+  };
+}
+
+/** The session of a frame that is being sent. */
+function sessionKeyOf(toward: string, type: string, payload: JsonPayload, keys: SocketSessionKeys): string {
+  if (toward === "scheduler") {
+    if (type === "control.resume") keys.fromWorker = keys.fromScheduler = String(payload["session_id"]);
+    return keys.fromWorker;
+  }
+  if (type === "control.session.accept") keys.fromScheduler = String(payload["session_id"]);
+  return keys.fromScheduler;
 }
 
 /** Frame types that have other names in the oldest dialect. */
@@ -94,65 +131,46 @@ function sequenceNumberOf(type: string, envelope: JsonPayload): number | null {
   return typeof seq === "number" && /^(biz|ext)\./.test(type) && typeof first === "undefined" ? seq : null;
 }
 
-/** The dispatches a frame carries. */
-export function dispatchesIn({ type, id, payload }: ObservedFrame): ObservedDispatch[] {
-  if (type !== "biz.exec.dispatch" && type !== "biz.exec.dispatch.batch") return [];
-  const items = type === "biz.exec.dispatch" ? [payload] : asList(payload["items"]);
-  return items.map((item) => ({
-    run: String(item["run_id"]),
-    task: String(item["task_id"]),
-    fence: Number(item["fence"] ?? fenceInDispatchId(id)),
-  }));
+/** `dispatch`: the id of a dispatch. It holds the fence where a dialect has no fences, and the answers to it name that id. */
+function toAttempt(item: JsonPayload, dispatch?: unknown): ObservedAttempt {
+  const task = String(item["task_id"]);
+  const fence = Number(item["fence"] ?? (typeof dispatch === "string" ? dispatch.split("#")[1] : undefined));
+  return { task, fence, attempt: `${task}#${fence}` };
 }
 
-/** Where a dialect has no fences, the id of a dispatch holds its fence, and the answers to it name that id. */
-const fenceInDispatchId = (dispatch: string | null): number => Number(dispatch?.split("#")[1]);
+function dispatchesIn(type: string, payload: JsonPayload, id: string): ObservedDispatch[] {
+  if (type === "biz.exec.dispatch") return [{ run: String(payload["run_id"]), ...toAttempt(payload, id) }];
+  return type === "biz.exec.dispatch.batch"
+    ? asList(payload["items"]).flatMap((item) => dispatchesIn("biz.exec.dispatch", item, id))
+    : [];
+}
 
-/** The reports about attempts that a frame carries. */
-export function taskReportsIn({ type, payload, corr }: ObservedFrame): ObservedTaskReport[] {
+function taskReportsIn(type: string, payload: JsonPayload, corr: unknown): ObservedTaskReport[] {
+  const { result } = payload;
   switch (type) {
     case "biz.exec.result":
-      return [toTaskReport("result", payload, corr)];
+      return [{ of: "result", ...toAttempt(payload, corr), outcome: String(payload["status"]), result }];
     case "biz.exec.result.batch":
-      return asList(payload["items"]).map((item) => toTaskReport("result", item, null));
+      return asList(payload["items"]).flatMap((item) => taskReportsIn("biz.exec.result", item, null));
     case "biz.exec.error": {
       const details = asObject(asObject(payload["context"])["details"]);
       const task = payload["task_id"] ?? details["task_id"];
-      return typeof task === "string" ? [toTaskReport("error", { ...payload, task_id: task }, corr)] : [];
+      if (typeof task !== "string") return [];
+      return [{ of: "error", ...toAttempt({ ...payload, task_id: task }, corr), outcome: String(payload["code"]), result }];
     }
     case "biz.exec.feedback":
-      return [toTaskReport("feedback", payload, corr)];
+      return [{ of: "feedback", ...toAttempt(payload, corr), outcome: "feedback", result }];
     default:
       return [];
   }
 }
 
-function toTaskReport(of: ObservedTaskReport["of"], item: JsonPayload, corr: string | null): ObservedTaskReport {
-  return {
-    of,
-    task: String(item["task_id"]),
-    fence: Number(item["fence"] ?? fenceInDispatchId(corr)),
-    outcome: String(of === "result" ? item["status"] : of === "error" ? item["code"] : "feedback"),
-    result: item["result"],
-  };
-}
-
-/** The attempts that a register or a heartbeat lists as held; null for other frames. */
-export function heldAttemptsIn({ type, payload }: ObservedFrame): { readonly task: string; readonly fence: number }[] | null {
+function heldAttemptsIn(type: string, payload: JsonPayload): ObservedAttempt[] | null {
   const list = type === "control.register" ? payload["running"] : type === "control.heartbeat" ? payload["held"] : undefined;
-  if (!Array.isArray(list)) return null;
-  return asList(list).map((item) => ({ task: String(item["task_id"]), fence: Number(item["fence"]) }));
+  return Array.isArray(list) ? asList(list).map((item) => toAttempt(item)) : null;
 }
 
-/** Whether an ack covers a number: by its contiguous part or by its bitmap. */
-export function ackCovers(frame: ObservedFrame, seq: number): boolean {
-  const said = readAck(frame);
-  return said !== null && (seq <= said.upTo || said.beyond.includes(seq));
-}
-
-/** What an ack covers: everything up to a number, and these beyond it. Null for other frames. */
-export function readAck({ type, payload }: ObservedFrame): { readonly upTo: number; readonly beyond: readonly number[] } | null {
-  const { ack_seq: upTo, ack_bitmap: map } = payload;
+function readAck(type: string, { ack_seq: upTo, ack_bitmap: map }: JsonPayload): ObservedAck | null {
   if (type !== "control.ack" || typeof upTo !== "number") return null;
   if ((typeof map !== "number" && typeof map !== "string") || map === 0) return { upTo, beyond: [] };
   const beyond: number[] = [];
@@ -161,18 +179,20 @@ export function readAck({ type, payload }: ObservedFrame): { readonly upTo: numb
   return { upTo, beyond };
 }
 
+/** Whether an ack covers a number: by its contiguous part or by its bitmap. */
+export const ackCovers = ({ ack }: ObservedFrame, seq: number): boolean =>
+  ack !== null && (seq <= ack.upTo || ack.beyond.includes(seq));
+
 /** The type of a frame whose items were all withdrawn. */
 const emptiedFrameType = "ext.vendor.astraflow.void";
 
 /** A text for each item of a numbered frame, equal for every repeat of it. */
-export function describeItems(frame: ObservedFrame): string[] {
-  if (frame.type === emptiedFrameType) return [];
-  const dispatches = dispatchesIn(frame);
-  if (dispatches.length > 0) return dispatches.map(({ task, fence }) => `dispatch ${task}#${fence}`);
-  const reports = taskReportsIn(frame);
+export function describeItems({ type, id, payload, dispatches, reports }: ObservedFrame): string[] {
+  if (type === emptiedFrameType) return [];
+  if (dispatches.length > 0) return dispatches.map(({ attempt }) => `dispatch ${attempt}`);
   // Feedback has no name of its own: its text is what it is.
-  if (reports.some(({ of }) => of === "feedback")) return [`feedback ${JSON.stringify(frame.payload)}`];
-  if (reports.length > 0) return reports.map(({ of, task, fence, outcome }) => `${of} ${outcome} ${task}#${fence}`);
-  if (frame.type === "biz.exec.cancel") return [`cancel ${String(frame.payload["task_id"])}#${String(frame.payload["fence"])}`];
-  return [`${frame.type} ${frame.id}`];
+  if (reports.some(({ of }) => of === "feedback")) return [`feedback ${JSON.stringify(payload)}`];
+  if (reports.length > 0) return reports.map(({ of, outcome, attempt }) => `${of} ${outcome} ${attempt}`);
+  if (type === "biz.exec.cancel") return [`cancel ${String(payload["task_id"])}#${String(payload["fence"])}`];
+  return [`${type} ${id}`];
 }

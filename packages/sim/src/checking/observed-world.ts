@@ -1,6 +1,12 @@
 // The state of the simulated world: its set-up, its phase, which processes run, which connections are open. It only records.
 
-import type { Observation, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
+import type {
+  ConnectionObservation,
+  Observation,
+  SimulatedWorkerSpec,
+  TrueTime,
+  WorldSetupObservation,
+} from "../observation/observation.ts";
 import { getOrCreate } from "./get-or-create.ts";
 
 interface ObservedProcess {
@@ -11,14 +17,7 @@ interface ObservedProcess {
   changedAt: TrueTime;
 }
 
-interface ObservedConnection {
-  readonly scheduler: string;
-  readonly worker: string;
-  readonly instance: string;
-  readonly tenant: string;
-  readonly boot: string;
-  isOpen: boolean;
-}
+const processEndEvents: ReadonlySet<string> = new Set(["crashes", "left", "stopped", "failed to start"]);
 
 export class ObservedWorld {
   setup: WorldSetupObservation | null = null;
@@ -29,7 +28,7 @@ export class ObservedWorld {
   /** Faults of the store that are active. Two of a kind may overlap, so they are counted. */
   #activeStoreFaults = 0;
   readonly processes = new Map<string, ObservedProcess>();
-  readonly connections = new Map<string, ObservedConnection>();
+  readonly #openConnections = new Map<string, ConnectionObservation>();
 
   /** When a scheduler or the store was last disturbed: now, while one is. Time limits start anew then. */
   get disturbedAt(): TrueTime {
@@ -57,8 +56,8 @@ export class ObservedWorld {
       case "process":
         return this.#observeProcess(observation);
       case "link":
-        if (observation.event === "opened") this.connections.set(observation.connection, { ...observation, isOpen: true });
-        else if (observation.event === "closed") this.#closeConnection(observation.connection);
+        if (observation.event === "opened") this.#openConnections.set(observation.connection, observation);
+        else if (observation.event === "closed") this.#openConnections.delete(observation.connection);
         return;
       default:
     }
@@ -89,22 +88,15 @@ export class ObservedWorld {
     }
     if (observation.event === "pauses") observed.isPaused = true;
     if (observation.event === "resumes") observed.isPaused = false;
-    if (
-      observation.event !== "crashes" &&
-      observation.event !== "left" &&
-      observation.event !== "stopped" &&
-      observation.event !== "failed to start"
-    )
-      return;
+    if (!processEndEvents.has(observation.event)) return;
     observed.isAlive = false;
     observed.isPaused = false;
-    for (const [connection, link] of this.connections)
-      if (link.scheduler === observation.process || link.worker === observation.process) this.#closeConnection(connection);
+    for (const [connection, { scheduler, worker }] of this.#openConnections)
+      if (scheduler === observation.process || worker === observation.process) this.#openConnections.delete(connection);
   }
 
-  #closeConnection(connection: string): void {
-    const link = this.connections.get(connection);
-    if (link !== undefined) link.isOpen = false;
+  isOpen(connection: string): boolean {
+    return this.#openConnections.has(connection);
   }
 
   isRunning(process: string): boolean {
@@ -118,7 +110,13 @@ export class ObservedWorld {
     return spec?.dialect !== undefined;
   }
 
-  workerSpecOf(worker: string): WorldSetupObservation["workers"][number] | undefined {
+  /** By tenant and instance. */
+  workerSpecOf(worker: string): SimulatedWorkerSpec | undefined {
     return this.setup?.workers.find((one) => `${one.tenant}/${one.instance}` === worker);
+  }
+
+  /** Whether the outbox of this machine is on a disk. */
+  hasDisk(machine: string): boolean {
+    return this.setup?.workers.find(({ worker }) => worker === machine)?.hasDisk === true;
   }
 }

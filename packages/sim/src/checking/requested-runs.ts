@@ -4,26 +4,11 @@
 import type { ApiCallObservation } from "../observation/observation.ts";
 import { getOrCreate } from "./get-or-create.ts";
 
-export interface RequestedNode {
+export interface RequestedNode extends Pick<StartRunNode, "id" | "type" | "package">, Required<Pick<StartRunNode, "policy">> {
   readonly ordinal: number;
-  readonly id: string;
-  readonly type: string;
-  readonly packageName: string;
-  readonly packageVersion: string;
   readonly before: readonly number[];
-  readonly pool: string | null;
-  readonly tags: Readonly<Record<string, string>>;
-  readonly key: string | null;
-  readonly keyLimit: number;
-  readonly timeoutMs: number | null;
-  readonly queueTimeoutMs: number | null;
-  readonly maxDeliveries: number | null;
-  readonly maxAttempts: number | null;
-  /** The pause before the first retry; null where the callers left it to the schedulers. */
-  readonly backoffMs: number | null;
   /** Gets a reference to something that lies with one worker. */
   readonly isPinned: boolean;
-  readonly affinity: { readonly key: string; readonly mode: "sticky" | "preferred" } | null;
   /** Middlewares around it, outermost first; of a middleware its host and its place. */
   readonly chain: readonly number[];
   readonly host: number | null;
@@ -39,12 +24,10 @@ export interface RequestedContainer {
   readonly count: number | null;
   readonly parallelism: number;
   readonly maxAttempts: number;
-  readonly timeoutMs: number | null;
 }
 
 export interface RequestedRun {
   readonly nodes: readonly RequestedNode[];
-  readonly timeoutMs: number | null;
   /** As it was asked for. */
   readonly body: StartRunBody;
 }
@@ -55,10 +38,7 @@ export interface StartRunNode {
   readonly package: { readonly name: string; readonly version: string };
   readonly parameters?: Readonly<Record<string, unknown>>;
   readonly middlewares?: readonly StartRunNode[];
-  readonly ui?: {
-    readonly inputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
-    readonly outputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
-  };
+  readonly ui?: { readonly outputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[] };
   readonly policy?: {
     readonly retry?: { readonly maxAttempts?: number; readonly backoffMs?: number };
     readonly timeoutMs?: number;
@@ -71,14 +51,9 @@ export interface StartRunNode {
   };
 }
 
-export interface StartRunEdgeEnd {
-  readonly node: string;
-  readonly port: string;
-}
-
 export interface StartRunGraph {
   readonly nodes: readonly StartRunNode[];
-  readonly edges: readonly { readonly source: StartRunEdgeEnd; readonly target: StartRunEdgeEnd }[];
+  readonly edges: readonly Readonly<Record<"source" | "target", { readonly node: string; readonly port: string }>>[];
   readonly subgraphs?: readonly { readonly id: string; readonly definition: StartRunGraph }[];
 }
 
@@ -110,7 +85,7 @@ export const containerParameterOf = ({ parameters }: StartRunNode): StartRunCont
 
 export class RequestedRuns {
   /** By tenant and client; null where one client asked for different things. */
-  readonly #runs = new Map<string, { readonly body: string; readonly plan: RequestedRun } | null>();
+  readonly #runs = new Map<string, { readonly text: string; readonly run: RequestedRun } | null>();
   readonly #startAttempts = new Map<string, Set<string>>();
 
   recordCall(call: ApiCallObservation): void {
@@ -121,12 +96,13 @@ export class RequestedRuns {
       call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`,
     );
     const known = this.#runs.get(name);
-    if (known === undefined) this.#runs.set(name, { body: call.body, plan: toRequestedRun(body) });
-    else if (known?.body !== call.body) this.#runs.set(name, null);
+    if (known === undefined)
+      this.#runs.set(name, { text: call.body, run: { nodes: toRequestedNodes(body.workflow, body.workflow.subgraphs), body } });
+    else if (known?.text !== call.body) this.#runs.set(name, null);
   }
 
   find(tenant: string, client: string): RequestedRun | null {
-    return this.#runs.get(`${tenant}/${client}`)?.plan ?? null;
+    return this.#runs.get(`${tenant}/${client}`)?.run ?? null;
   }
 
   /** How many runs this client can have started at most: one for each key, one for each call without. */
@@ -135,14 +111,8 @@ export class RequestedRuns {
   }
 }
 
-const toRequestedRun = (body: StartRunBody): RequestedRun => ({
-  timeoutMs: body.timeoutMs ?? null,
-  nodes: toRequestedNodes(body.workflow, body.workflow.subgraphs ?? []),
-  body,
-});
-
 /** The authored nodes first, then the middlewares of each, outermost first. */
-function toRequestedNodes({ nodes, edges }: StartRunGraph, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedNode[] {
+function toRequestedNodes({ nodes, edges }: StartRunGraph, subgraphs: StartRunGraph["subgraphs"]): RequestedNode[] {
   const ordinals = new Map(nodes.map((node, ordinal) => [node.id, ordinal]));
   const before = nodes.map(() => new Set<number>());
   const pinned = new Set<string>();
@@ -151,67 +121,40 @@ function toRequestedNodes({ nodes, edges }: StartRunGraph, subgraphs: NonNullabl
     if (from !== undefined) before[ordinals.get(target.node) ?? -1]?.add(from);
     if (target.port === "kept") pinned.add(target.node);
   }
+  const pick = ({ id, type, package: needed, policy = {} }: StartRunNode) => ({ id, type, package: needed, policy });
   const wrapped: RequestedNode[] = [];
-  const authored = nodes.map((node, ordinal) => {
+  const authored = nodes.map((node, ordinal): RequestedNode => {
     const chain = (node.middlewares ?? []).map((middleware, chainIndex) => {
       const place = { ordinal: nodes.length + wrapped.length, before: [], chain: [], host: ordinal, chainIndex, isPinned: false };
-      wrapped.push(toRequestedNode(middleware, subgraphs, place));
+      wrapped.push({ ...pick(middleware), ...place, container: toRequestedContainer(middleware, subgraphs) });
       return place.ordinal;
     });
-    const isPinned = pinned.has(node.id);
-    return toRequestedNode(node, subgraphs, {
+    return {
+      ...pick(node),
       ordinal,
       before: [...(before[ordinal] ?? [])],
       chain,
       host: null,
       chainIndex: null,
-      isPinned,
-    });
+      isPinned: pinned.has(node.id),
+      container: toRequestedContainer(node, subgraphs),
+    };
   });
   return [...authored, ...wrapped];
 }
 
-type NodePosition = Pick<RequestedNode, "ordinal" | "before" | "chain" | "host" | "chainIndex" | "isPinned">;
-
-function toRequestedNode(
-  node: StartRunNode,
-  subgraphs: NonNullable<StartRunGraph["subgraphs"]>,
-  place: NodePosition,
-): RequestedNode {
-  const { policy = {} } = node;
-  return {
-    ...place,
-    id: node.id,
-    type: node.type,
-    packageName: node.package.name,
-    packageVersion: node.package.version,
-    pool: policy.pool ?? null,
-    tags: policy.tags ?? {},
-    key: policy.concurrency?.key ?? null,
-    keyLimit: policy.concurrency?.limit ?? 1,
-    timeoutMs: policy.timeoutMs ?? null,
-    queueTimeoutMs: policy.queueTimeoutMs ?? null,
-    maxDeliveries: policy.maxDeliveries ?? null,
-    maxAttempts: policy.retry?.maxAttempts ?? null,
-    backoffMs: policy.retry?.backoffMs ?? null,
-    affinity: policy.affinity === undefined ? null : { key: policy.affinity.key, mode: policy.affinity.mode ?? "sticky" },
-    container: toRequestedContainer(node, subgraphs),
-  };
-}
-
-function toRequestedContainer(node: StartRunNode, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedContainer | null {
-  const requestedContainer = containerParameterOf(node);
-  const body = subgraphs.find(({ id }) => id === requestedContainer?.subgraphId)?.definition;
-  if (requestedContainer === null || body === undefined) return null;
-  const { loop } = requestedContainer;
+function toRequestedContainer(node: StartRunNode, subgraphs: StartRunGraph["subgraphs"] = []): RequestedContainer | null {
+  const parameter = containerParameterOf(node);
+  const body = subgraphs.find(({ id }) => id === parameter?.subgraphId)?.definition;
+  if (parameter === null || body === undefined) return null;
+  const { loop, retry } = parameter;
   const count = loop === undefined ? 1 : Array.isArray(loop.items) ? loop.items.length : null;
   return {
     nodes: toRequestedNodes(body, subgraphs),
     mode: loop?.mode ?? "plain",
     count,
     parallelism: loop?.mode === "map" ? (loop.parallelism ?? 100) : 1,
-    maxAttempts: requestedContainer.retry?.maxAttempts ?? 1,
-    timeoutMs: requestedContainer.timeoutSeconds === undefined ? null : requestedContainer.timeoutSeconds * 1_000,
+    maxAttempts: retry?.maxAttempts ?? 1,
   };
 }
 
@@ -244,9 +187,9 @@ export const taskIdOf = (run: string, scope: string, ordinal: number): string =>
 export function nodesOfScope(plan: { readonly nodes: readonly RequestedNode[] }, scope: string): readonly RequestedNode[] | null {
   let { nodes }: { readonly nodes: readonly RequestedNode[] } = plan;
   for (const step of scope === "" ? [] : scope.split("/")) {
-    const requestedContainer = nodes[Number.parseInt(step, 10)]?.container ?? null;
-    if (requestedContainer === null) return null;
-    nodes = requestedContainer.nodes;
+    const container = nodes[Number.parseInt(step, 10)]?.container ?? null;
+    if (container === null) return null;
+    nodes = container.nodes;
   }
   return nodes;
 }

@@ -4,7 +4,7 @@
 /** Milliseconds since the world began, of a clock that nobody in the world can read. May have fractions. */
 export type TrueTime = number;
 
-interface ObservationStamp {
+export interface ObservationStamp {
   readonly at: TrueTime;
   /** Counts all observations of a world from 0; the only order there is within one instant. */
   readonly n: number;

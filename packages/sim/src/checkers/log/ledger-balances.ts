@@ -53,13 +53,13 @@ export class LedgerBalances extends Checker {
   override onEnd(): void {
     for (const [run, seen] of this.#runs) {
       const problem = this.#checkRun(run, seen);
-      if (problem !== null) return this.reportViolation(`run ${run} ${problem}`, [run]);
+      if (problem !== null) return this.fail(`run ${run} ${problem}`, run);
     }
     // Where things still go on, they go on between two reads.
     if (!this.#isInTime || this.world.phase !== "end") return;
     for (const [tenant, list] of this.#pages) {
       const problem = this.#checkPages(tenant, list);
-      if (problem !== null) return this.reportViolation(`the ledger of ${tenant} ${problem}`, [tenant]);
+      if (problem !== null) return this.fail(`the ledger of ${tenant} ${problem}`, tenant);
     }
   }
 

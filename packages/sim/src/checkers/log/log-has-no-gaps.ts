@@ -28,18 +28,15 @@ export class LogHasNoGaps extends Checker {
       this.#checkHead(exchange, asOf, `by ${exchange.call.route} on ${exchange.call.scheduler}`);
   }
 
-  #of(tenant: string): Map<number, string> {
-    let log = this.#seen.get(tenant);
-    if (log === undefined) this.#seen.set(tenant, (log = new Map()));
-    return log;
+  #factsOf(tenant: string): Map<number, string> {
+    return getOrCreate(this.#seen, tenant, () => new Map<number, string>());
   }
 
   #compareWithLog(tenant: string, position: number, text: string, where: string): boolean {
-    const log = this.#of(tenant);
-    const before = getOrCreate(log, position, () => text);
+    const before = getOrCreate(this.#factsOf(tenant), position, () => text);
     this.checkedCount++;
     if (before === text) return true;
-    this.reportViolation(`position ${position} of ${tenant} was ${before} and is ${text}, ${where}`, [tenant]);
+    this.fail(`position ${position} of ${tenant} was ${before} and is ${text}, ${where}`, tenant);
     return false;
   }
 
@@ -47,9 +44,7 @@ export class LogHasNoGaps extends Checker {
     // Heads known before this was asked for: what was there then is there now.
     const older = this.#heads.find((one) => one.tenant === call.tenant && one.n < call.n && one.head > head);
     if (older !== undefined)
-      return this.reportViolation(`the log of ${call.tenant} reached ${older.head} and reaches ${head} now, ${where}`, [
-        call.tenant,
-      ]);
+      return this.fail(`the log of ${call.tenant} reached ${older.head} and reaches ${head} now, ${where}`, call.tenant);
     const last = this.#heads.findLast((one) => one.tenant === call.tenant);
     if (last === undefined || head > last.head) this.#heads.push({ tenant: call.tenant, head, n: answer.n });
   }
@@ -62,15 +57,13 @@ export class LogHasNoGaps extends Checker {
     if (after < page.floor) return;
     for (const [at, { position, subject, type, data }] of page.items.entries()) {
       if (position !== after + at + 1)
-        return this.reportViolation(`position ${after + at + 1} of ${call.tenant} is missing, ${where}`, [call.tenant]);
+        return this.fail(`position ${after + at + 1} of ${call.tenant} is missing, ${where}`, call.tenant);
       if (!this.#compareWithLog(call.tenant, position, `${subject} ${type} ${JSON.stringify(data)}`, where)) return;
     }
     if (page.next !== after + page.items.length)
-      return this.reportViolation(`the cursor goes on at ${page.next} of ${call.tenant}, ${where}`, [call.tenant]);
+      return this.fail(`the cursor goes on at ${page.next} of ${call.tenant}, ${where}`, call.tenant);
     if (page.items.length === 0 && page.head > after)
-      return this.reportViolation(`nothing is shown although the log of ${call.tenant} reaches ${page.head}, ${where}`, [
-        call.tenant,
-      ]);
+      return this.fail(`nothing is shown although the log of ${call.tenant} reaches ${page.head}, ${where}`, call.tenant);
     this.#checkHead(exchange, page.head, where);
   }
 
@@ -83,11 +76,11 @@ export class LogHasNoGaps extends Checker {
     const shown = new Set<number>();
     for (const { position, type, data } of items) {
       shown.add(position);
-      if (position <= after) return this.reportViolation(`position ${position} is shown after ${after}, ${where}`, [run]);
+      if (position <= after) return this.fail(`position ${position} is shown after ${after}, ${where}`, run);
       if (!this.#compareWithLog(call.tenant, position, `run/${run} ${type} ${JSON.stringify(data)}`, where)) return;
     }
-    for (const [position, text] of this.#of(call.tenant))
+    for (const [position, text] of this.#factsOf(call.tenant))
       if (position > after && position <= Number(nextCursor) && text.startsWith(`run/${run} `) && !shown.has(position))
-        return this.reportViolation(`position ${position} is missing, ${where}`, [run]);
+        return this.fail(`position ${position} is missing, ${where}`, run);
   }
 }

@@ -1,9 +1,11 @@
 // I46: every operator action is audited. For every answered operator request there is an audit entry about its target with the outcome that was
 // answered, also where the request was refused; and there are no more entries than requests.
 
-import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
+import type { ApiExchange } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
+import { LogExpectationChecker } from "../../checking/log-expectation-checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
+import { isFinalAnswer } from "../../checking/run-view.ts";
 import type { ApiCallObservation, Observation } from "../../observation/observation.ts";
 
 /** Routes whose deeds are audited, and what the audit calls them. */
@@ -25,16 +27,16 @@ const actionByCommandType: Readonly<Record<string, string>> = {
 };
 const auditedActions = new Set([...Object.values(actionByRoute), ...Object.values(actionByCommandType)]);
 
-/** What the audit calls the deed that a call asks for, and about whom; null for any other call. */
-function auditedActionOf({
-  route,
-  params,
-  body,
-}: ApiCallObservation): { readonly action: string; readonly target: string } | null {
+/** The action of the audit that a call asks for, and its name with tenant and target; null for any other call. */
+function auditedActionOf({ route, tenant, params, body }: ApiCallObservation) {
   const type = route === "commandWorker" ? String((JSON.parse(body ?? "{}") as { type?: unknown }).type) : "";
   const action = actionByRoute[route] ?? actionByCommandType[type];
-  return action === undefined ? null : { action, target: params["runId"] ?? params["workerId"] ?? params["workerName"] ?? "" };
+  if (action === undefined) return null;
+  const target = params["runId"] ?? params["workerId"] ?? params["workerName"] ?? "";
+  return { action, target, name: nameOf(tenant, action, target) };
 }
+
+const nameOf = (tenant: string, action: string, target: string): string => `${tenant} ${action} ${target}`;
 
 /** Refused before anything was looked at, or because there is nothing of the tenant to say it about. */
 const unauditedFaults = new Set(["E.NOT_FOUND", "E.REQUEST.INVALID", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.TIMEOUT"]);
@@ -43,15 +45,10 @@ const unauditedFaults = new Set(["E.NOT_FOUND", "E.REQUEST.INVALID", "E.OVERLOAD
 const isUnaudited = (action: string, code: string): boolean =>
   unauditedFaults.has(code) && !(action === "worker.rebind" && code === "E.REQUEST.INVALID");
 
-export class OperatorActionsAreAudited extends Checker {
+export class OperatorActionsAreAudited extends LogExpectationChecker {
   /** By tenant, action and target. */
   readonly #asked = new Map<string, number>();
   readonly #entries = new Map<string, string[]>();
-  /** Orders that were answered, each to be found once in the log. */
-  readonly #expectedEntries = new Map<
-    string,
-    { readonly n: number; readonly name: string; readonly outcome: string | null; readonly about: string }[]
-  >();
   /** Tenants in which a worker was told to leave what follows to another: its runs are rebound by that, task by task. */
   readonly #leaving = new Set<string>();
 
@@ -59,69 +56,40 @@ export class OperatorActionsAreAudited extends Checker {
     const audited = observation.kind === "call" ? auditedActionOf(observation) : null;
     if (observation.kind !== "call" || audited === null) return;
     if (audited.action === "worker.rebind") this.#leaving.add(observation.tenant);
-    const name = this.#nameOf(observation.tenant, audited.action, audited.target);
-    this.#asked.set(name, (this.#asked.get(name) ?? 0) + 1);
+    this.#asked.set(audited.name, (this.#asked.get(audited.name) ?? 0) + 1);
   }
 
   override onExchange({ call, answer }: ApiExchange): void {
     const audited = auditedActionOf(call);
-    if (audited === null || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
-    const { action, target } = audited;
+    if (audited === null || !isFinalAnswer(answer)) return;
+    const { action, target, name } = audited;
     const { error, newRun } = answer.body as { error?: string; newRun?: unknown };
     if (error !== undefined && isUnaudited(action, error)) return;
     // Of a run that was over a node is not tried again: a new run is started, and the order was refused before that.
     const done = newRun !== undefined ? "E.RUN.TERMINAL" : (error ?? "ok");
     // What a worker is to leave is accepted before it is known whether all of it could be left.
     const outcome = action === "worker.rebind" && error === undefined ? null : done;
-    getOrCreate(this.#expectedEntries, call.tenant, () => []).push({
-      n: answer.n,
-      name: this.#nameOf(call.tenant, action, target),
-      outcome,
-      about: target,
+    this.expectInLog(call.tenant, answer.n, target, () => {
+      const all = this.#entries.get(name) ?? [];
+      const isKept = outcome === null ? all.length > 0 : all.includes(outcome);
+      return isKept ? null : `${name} was answered with ${outcome ?? "ok"}, and the audit says ${all.join() || "nothing"}`;
     });
   }
 
-  override onFact(fact: ObservedFact): void {
-    if (fact.type.startsWith("audit.")) this.#record(fact);
-  }
-
-  override onCompleteLogRead({ tenant, startedAtObservation: since }: CompleteLogRead): void {
-    const list = this.#expectedEntries.get(tenant) ?? [];
-    let judged = 0;
-    for (const { n, name, outcome, about } of list) {
-      if (n >= since) break;
-      judged++;
-      this.checkedCount++;
-      const all = this.#entries.get(name) ?? [];
-      const isKept = outcome === null ? all.length > 0 : all.includes(outcome);
-      if (!isKept)
-        return this.reportViolation(
-          `${name} was answered with ${outcome ?? "ok"}, and the audit says ${all.join() || "nothing"}`,
-          [about],
-        );
-    }
-    list.splice(0, judged);
-  }
-
-  #nameOf(tenant: string, action: string, target: string): string {
-    return `${tenant} ${action} ${target}`;
-  }
-
-  #record({ type, data, tenant, position }: ObservedFact): void {
-    const action = type.slice("audit.".length);
+  override onFact({ type, data, tenant, position }: ObservedFact): void {
+    const action = type.startsWith("audit.") ? type.slice("audit.".length) : "";
     if (!auditedActions.has(action)) return;
     const target = String(data["target"]).split("/").at(-1) ?? "";
-    const name = this.#nameOf(tenant, action, target);
+    const name = nameOf(tenant, action, target);
     const all = getOrCreate(this.#entries, name, () => []);
     all.push(String(data["outcome"]));
     this.checkedCount++;
     const isOfLeaving = action === "run.rebind" && this.#leaving.has(tenant);
     if (all.length > (this.#asked.get(name) ?? 0) && !isOfLeaving)
-      this.reportViolation(
+      this.fail(
         `position ${position} of ${tenant} is entry ${all.length} of ${action} about ${target}, asked ${this.#asked.get(name) ?? 0} times`,
-        [target],
+        target,
       );
-    if (typeof data["by"] !== "string")
-      this.reportViolation(`position ${position} of ${tenant}: nobody is named for ${action}`, [target]);
+    if (typeof data["by"] !== "string") this.fail(`position ${position} of ${tenant}: nobody is named for ${action}`, target);
   }
 }

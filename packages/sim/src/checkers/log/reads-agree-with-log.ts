@@ -3,34 +3,24 @@
 
 import { type ApiExchange, Checker, type CompleteLogRead } from "../../checking/checker.ts";
 import { LogProjection, type ProjectedRun } from "../../checking/log-projection.ts";
-
-interface RunView {
-  readonly runId: string;
-  readonly status: string;
-  readonly nodes?: readonly {
-    readonly taskId: string;
-    readonly status: string;
-    readonly fence?: number;
-    readonly attempt?: number;
-    readonly dispatchId?: string;
-  }[];
-}
+import { runsShownBy, type ShownNode, type ShownRun } from "../../checking/run-view.ts";
 
 interface PendingRead {
   readonly tenant: string;
   readonly asOf: number;
   readonly where: string;
-  readonly runs: readonly RunView[];
+  readonly runs: readonly ShownRun[];
 }
 
 export class ReadsAgreeWithLog extends Checker {
   #pendingReads: PendingRead[] = [];
 
-  override onExchange({ call, answer }: ApiExchange): void {
-    if (answer.status !== 200 || (call.route !== "getRun" && call.route !== "listRuns")) return;
-    const body = answer.body as { asOf: number };
-    const runs = call.route === "getRun" ? [answer.body as RunView] : (answer.body as { items: readonly RunView[] }).items;
-    this.#pendingReads.push({ tenant: call.tenant, asOf: body.asOf, where: `by ${call.route} on ${call.scheduler}`, runs });
+  override onExchange(exchange: ApiExchange): void {
+    const { call, answer } = exchange;
+    const runs = runsShownBy(exchange);
+    const where = `by ${call.route} on ${call.scheduler}`;
+    if (runs.length > 0)
+      this.#pendingReads.push({ tenant: call.tenant, asOf: (answer.body as { asOf: number }).asOf, where, runs });
   }
 
   override onCompleteLogRead({ tenant }: CompleteLogRead): void {
@@ -48,27 +38,24 @@ export class ReadsAgreeWithLog extends Checker {
     return past.run(id);
   }
 
-  #checkRun({ asOf, where }: PendingRead, view: RunView): void {
+  #checkRun({ asOf, where }: PendingRead, view: ShownRun): void {
     const told = this.#projectUpTo(view.runId, asOf);
     const as = `${where}, true at ${asOf}`;
     this.checkedCount++;
-    if (told === undefined)
-      return this.reportViolation(`run ${view.runId} is shown ${as}, and the log does not know it`, [view.runId]);
+    if (told === undefined) return this.fail(`run ${view.runId} is shown ${as}, and the log does not know it`, view.runId);
     const isOpen = view.status === "queued" || view.status === "running";
     if (isOpen ? told.endStatus !== null : told.endStatus !== view.status)
-      return this.reportViolation(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, [
-        view.runId,
-      ]);
+      return this.fail(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, view.runId);
     if (view.status === "queued" && told.isStarted)
-      return this.reportViolation(`run ${view.runId} is queued ${as}; the log says started`, [view.runId]);
+      return this.fail(`run ${view.runId} is queued ${as}; the log says started`, view.runId);
     for (const node of view.nodes ?? []) {
       const problem = findNodeProblem(told, node);
-      if (problem !== null) return this.reportViolation(`${node.taskId} ${problem} ${as}`, [node.taskId]);
+      if (problem !== null) return this.fail(`${node.taskId} ${problem} ${as}`, node.taskId);
     }
   }
 }
 
-function findNodeProblem(run: ProjectedRun, node: NonNullable<RunView["nodes"]>[number]): string | null {
+function findNodeProblem(run: ProjectedRun, node: ShownNode): string | null {
   const task = run.tasks.get(node.taskId);
   const isUp = task !== undefined && (task.worker !== null || task.isHosting);
   const says = task === undefined ? "nothing of it" : (task.endStatus ?? (isUp ? "running" : "queued"));

@@ -1,6 +1,7 @@
 // I50: reading a run at an earlier position returns what a read returned back then, on any scheduler and whatever has happened since.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { canonicalJson, endedStatuses, isFinalAnswer } from "../../checking/run-view.ts";
 
 type JsonRecord = Readonly<Record<string, unknown>>;
 
@@ -10,14 +11,12 @@ type JsonRecord = Readonly<Record<string, unknown>>;
  * likewise stand in its row alone until it has ended. Of an artifact: whether it can still be had, as a read of now asks its document and the
  * clock, and one of a moment the log. Anywhere: what a worker is called, as it may come back under another name.
  */
-const mayDiffer = {
+const mayDiffer: Readonly<Record<"page" | "unended" | "artifact" | "anywhere", readonly string[]>> = {
   page: ["at"],
   unended: ["result", "metadata", "resourceRefs", "affinity"],
   artifact: ["status", "removed", "expiresAt"],
   anywhere: ["workerName", "worker"],
-} as const;
-
-const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+};
 
 export class RunSnapshotsMatchEarlierReads extends Checker {
   /** What was shown first, by tenant, run and position. */
@@ -30,23 +29,22 @@ export class RunSnapshotsMatchEarlierReads extends Checker {
       const name = this.#nameOf(exchange, body["asOf"]);
       if (!this.#shown.has(name)) this.#shown.set(name, body);
     }
-    if (call.route !== "readMoment" || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
+    if (call.route !== "readMoment" || !isFinalAnswer(answer)) return;
     const run = call.params["runId"] ?? "";
     const at = call.query["at"];
     const before = this.#shown.get(this.#nameOf(exchange, at));
     if (before === undefined) return;
     this.checkedCount++;
     const where = `run ${run} at ${at}, asked of ${call.scheduler},`;
-    if (answer.status !== 200)
-      return this.reportViolation(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
+    if (answer.status !== 200) return this.fail(`${where} was answered with ${answer.status} ${String(body["error"])}`, run);
     if (body["at"] !== Number(at) || body["asOf"] !== Number(at))
-      return this.reportViolation(`${where} is shown as of ${String(body["asOf"])}`, [run]);
+      return this.fail(`${where} is shown as of ${String(body["asOf"])}`, run);
     const [was, is] = [textsOfRunAndNodes(before), textsOfRunAndNodes(body)];
     for (const name of new Set([...was.keys(), ...is.keys()]))
       if (was.get(name) !== is.get(name))
-        return this.reportViolation(
+        return this.fail(
           `${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`,
-          [run],
+          run,
         );
   }
 
@@ -64,14 +62,11 @@ function textsOfRunAndNodes({ nodes, ...run }: JsonRecord): Map<string, string> 
 }
 
 function comparableText(face: JsonRecord, without: readonly string[]): string {
-  const words = Object.entries(face).filter(([name]) => !without.includes(name));
-  return JSON.stringify(Object.fromEntries(words), (_key, value: unknown) => withoutVolatileFields(value));
-}
-
-/** Objects that differ in the order of their keys alone are equal. */
-function withoutVolatileFields(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  const left: readonly string[] = [...mayDiffer.anywhere, ...("resourceId" in value ? mayDiffer.artifact : [])];
-  const words = Object.entries(value).filter(([name]) => !left.includes(name));
-  return Object.fromEntries(words.sort(([a], [b]) => (a < b ? -1 : 1)));
+  return canonicalJson(
+    face,
+    (name, owner) =>
+      mayDiffer.anywhere.includes(name) ||
+      (owner === face && without.includes(name)) ||
+      ("resourceId" in owner && mayDiffer.artifact.includes(name)),
+  );
 }

@@ -41,14 +41,14 @@ export class WorkerCommandsEndOnce extends Checker {
   override onEnd(): void {
     for (const read of this.#shown) {
       const problem = this.#compareWithLog(read);
-      if (problem !== null) return this.reportViolation(problem, [read.name]);
+      if (problem !== null) return this.fail(problem, read.name);
     }
     // The bound of the last runs is one for orders too.
     if (this.world.phase !== "end") return;
     for (const [name, { why, unheardTo }] of this.#given) {
       // Nobody waited for what nobody heard of: it ends when its worker is back or lost, which may be after the end of the world.
       const isWaitedFor = unheardTo === null || this.projection.workers.get(unheardTo)?.presence === "online";
-      if (isWaitedFor && !this.#ends.has(name)) return this.reportViolation(`${why}, and command ${name} never ends`, [name]);
+      if (isWaitedFor && !this.#ends.has(name)) return this.fail(`${why}, and command ${name} never ends`, name);
     }
   }
 
@@ -59,7 +59,7 @@ export class WorkerCommandsEndOnce extends Checker {
     const key = `${call.tenant} ${call.idempotencyKey}`;
     const first = getOrCreate(this.#keys, key, () => name);
     this.checkedCount++;
-    if (first !== name) this.reportViolation(`key ${key} stands for command ${first} and for ${name}`, [call.scheduler]);
+    if (first !== name) this.fail(`key ${key} stands for command ${first} and for ${name}`, call.scheduler);
   }
 
   #record({ tenant, type, data, position }: ObservedFact): void {
@@ -67,9 +67,9 @@ export class WorkerCommandsEndOnce extends Checker {
     const before = this.#ends.get(name);
     this.checkedCount++;
     if (before !== undefined)
-      return this.reportViolation(
+      return this.fail(
         `command ${name} is ${before.status} at position ${before.position} and ends again at ${position}`,
-        [tenant],
+        tenant,
       );
     this.#ends.set(name, { status: type.slice("command.".length), position });
   }

@@ -27,7 +27,7 @@ export class AcceptedRunsAreKept extends Checker {
     for (const run of this.#accepted.keys()) {
       this.checkedCount++;
       if (this.projection.run(run) === undefined)
-        return this.reportViolation(`run ${run} was accepted and is not in the log at the end`, [run]);
+        return this.fail(`run ${run} was accepted and is not in the log at the end`, run);
     }
   }
 
@@ -36,8 +36,7 @@ export class AcceptedRunsAreKept extends Checker {
     const known = this.#accepted.get(run);
     if (known === undefined || known.tenant !== call.tenant || known.n > call.n) return;
     this.checkedCount++;
-    if (answer.status === 404)
-      this.reportViolation(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, [run]);
+    if (answer.status === 404) this.fail(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, run);
   }
 
   /** A page shows every run between its cursor and the next one; it must include all runs accepted before it was requested. */
@@ -53,7 +52,7 @@ export class AcceptedRunsAreKept extends Checker {
     for (const [run, { tenant, n }] of this.#accepted) {
       if (tenant !== call.tenant || n > call.n || shown.has(run)) continue;
       if ((from !== null && run >= from) || (nextCursor !== null && last !== undefined && run < last)) continue;
-      return this.reportViolation(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, [run]);
+      return this.fail(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, run);
     }
     this.checkedCount++;
   }

@@ -8,14 +8,9 @@ import type { HandlerObservation, Observation, TrueTime } from "../../observatio
 /** For latency and queued commands. */
 const slackMs = 15_000;
 
-interface Running {
-  readonly observation: HandlerObservation;
-  /** When the log first showed that its attempt is over. */
-  overSince: TrueTime;
-}
-
 export class CancelledRunsStop extends Checker {
-  readonly #running = new Map<string, Running>();
+  /** Handlers by boot and attempt, and when the log first showed that the attempt is over. */
+  readonly #running = new Map<string, { readonly handler: HandlerObservation; overSince: TrueTime }>();
 
   override onFact({ run: id, type, position, tenant }: ObservedFact): void {
     const run = id === null ? undefined : this.projection.run(id);
@@ -23,16 +18,16 @@ export class CancelledRunsStop extends Checker {
     this.checkedCount++;
     const where = `${type} at position ${position} of ${tenant}`;
     if (type === "task.granted" || type === "task.succeeded" || type === "task.skipped")
-      return this.reportViolation(`${where}: run ${run.id} was being cancelled`, [run.id]);
+      return this.fail(`${where}: run ${run.id} was being cancelled`, run.id);
     if (type === "run.succeeded" || type === "run.failed")
-      this.reportViolation(`${where}: run ${run.id} was cancelled and ended otherwise`, [run.id]);
+      this.fail(`${where}: run ${run.id} was cancelled and ended otherwise`, run.id);
   }
 
   override onObservation(observation: Observation): void {
     if (observation.kind !== "handler") return;
     const key = `${observation.boot} ${observation.task}#${observation.fence}`;
-    if (this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`)) return;
-    if (observation.event === "starts") this.#running.set(key, { observation, overSince: Number.POSITIVE_INFINITY });
+    if (this.world.isLegacyWorker(observation.worker)) return;
+    if (observation.event === "starts") this.#running.set(key, { handler: observation, overSince: Number.POSITIVE_INFINITY });
     else this.#running.delete(key);
   }
 
@@ -40,16 +35,13 @@ export class CancelledRunsStop extends Checker {
     if (!this.world.areFaultsOver) return;
     const { heartbeatMs = 0, leaseMs = 0 } = this.world.setup?.guarantees ?? {};
     for (const one of this.#running.values()) {
-      const { observation } = one;
-      if (!this.#isOver(observation)) continue;
+      const { task, fence, worker } = one.handler;
+      if (!this.#isOver(one.handler)) continue;
       one.overSince = Math.min(one.overSince, at);
       this.checkedCount++;
       // The next heartbeat lists it, and the scheduler sends a cancel; after a long silence the worker stops by itself.
       if (at <= Math.max(one.overSince, this.world.faultsEndedAt) + leaseMs + 2 * heartbeatMs + slackMs) continue;
-      return this.reportViolation(
-        `attempt ${observation.task}#${observation.fence} is over and its handler at ${observation.worker} was never told to stop`,
-        [observation.task, observation.worker],
-      );
+      return this.fail(`attempt ${task}#${fence} is over and its handler at ${worker} was never told to stop`, task, worker);
     }
   }
 

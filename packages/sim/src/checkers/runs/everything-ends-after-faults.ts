@@ -11,9 +11,9 @@ export class EverythingEndsAfterFaults extends Checker {
     if (observation.kind !== "phase" || observation.phase !== "converged" || observation.isInTime !== false) return;
     const open = this.#openRuns();
     const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
-    this.reportViolation(
+    this.fail(
       `the time limit has passed and these have not ended: ${open.slice(0, 5).join("; ") || "no run, but perhaps a worker command"}`,
-      ids.slice(0, 5),
+      ...ids.slice(0, 5),
     );
   }
 
@@ -21,27 +21,23 @@ export class EverythingEndsAfterFaults extends Checker {
     if (call.at <= this.world.faultsEndedAt + startMs) return;
     this.checkedCount++;
     if (answer.status === 0)
-      this.reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered after the faults ended`, [
-        call.scheduler,
-      ]);
+      this.fail(`${call.route} of ${call.caller} on ${call.scheduler} was never answered after the faults ended`, call.scheduler);
   }
 
   override onEnd(): void {
     this.checkedCount += this.projection.runs.size;
     const [first] = this.#openRuns();
-    if (first !== undefined) this.reportViolation(`not ended at the end: ${first}`, [first.slice(0, first.indexOf(" "))]);
+    if (first !== undefined) this.fail(`not ended at the end: ${first}`, first.slice(0, first.indexOf(" ")));
   }
 
   #openRuns(): string[] {
-    const open: string[] = [];
-    for (const run of this.projection.runs.values())
-      if (run.endStatus === null) {
-        const tasks = [...run.tasks.values()].filter((task) => task.endStatus === null);
-        const states = tasks.map(
-          (task) => `${task.id} ${task.worker === null ? (task.isReady ? "ready" : "waiting") : `with ${task.worker}`}`,
-        );
-        open.push(`${run.id} (${states.join(", ") || "no open task"})`);
-      }
-    return open;
+    const open = [...this.projection.runs.values()].filter((run) => run.endStatus === null);
+    return open.map(({ id, tasks }) => {
+      const openTasks = [...tasks.values()].filter((task) => task.endStatus === null);
+      const states = openTasks.map(
+        (task) => `${task.id} ${task.worker === null ? (task.isReady ? "ready" : "waiting") : `with ${task.worker}`}`,
+      );
+      return `${id} (${states.join(", ") || "no open task"})`;
+    });
   }
 }

@@ -7,6 +7,6 @@ export class NoProcessCrashesOrSpins extends Checker {
   override onObservation(observation: Observation): void {
     if (observation.kind === "process") this.checkedCount++;
     if (observation.kind === "broken")
-      this.reportViolation(`${observation.name} at ${observation.process}: ${observation.message}`, [observation.process]);
+      this.fail(`${observation.name} at ${observation.process}: ${observation.message}`, observation.process);
   }
 }

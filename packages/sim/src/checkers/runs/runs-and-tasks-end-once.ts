@@ -2,12 +2,10 @@
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
-import type { ProjectedRun } from "../../checking/log-projection.ts";
+import { hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, taskIdOf } from "../../checking/requested-runs.ts";
 import type { Observation } from "../../observation/observation.ts";
-
-const endedWell = (end: string | null | undefined): boolean => end === "succeeded" || end === "skipped";
 
 export class RunsAndTasksEndOnce extends Checker {
   readonly #runOfKey = new Map<string, string>();
@@ -21,7 +19,7 @@ export class RunsAndTasksEndOnce extends Checker {
     const key = `${call.tenant}/${call.idempotencyKey}`;
     const first = getOrCreate(this.#runOfKey, key, () => runId);
     this.checkedCount++;
-    if (first !== runId) this.reportViolation(`key ${key} gave run ${first} and then run ${runId}`, [first, runId]);
+    if (first !== runId) this.fail(`key ${key} gave run ${first} and then run ${runId}`, first, runId);
   }
 
   override onObservation(observation: Observation): void {
@@ -36,25 +34,22 @@ export class RunsAndTasksEndOnce extends Checker {
     const run = this.projection.run(id);
     this.checkedCount++;
     if (type === "run.created") {
-      if (run !== undefined)
-        return this.reportViolation(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, [id]);
+      if (run !== undefined) return this.fail(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, id);
       const client = String(data["client"]);
       const runs = getOrCreate(this.#runsOfClient, `${tenant}/${client}`, () => new Set<string>()).add(id);
       const asks = [...runs].reduce(
         (sum, one) => sum + (this.#again.get(one) ?? 0),
         this.requestedRuns.countRunsMax(tenant, client),
       );
-      if (runs.size > asks)
-        this.reportViolation(`${asks} start requests of client ${client} became ${runs.size} runs`, [...runs]);
+      if (runs.size > asks) this.fail(`${asks} start requests of client ${client} became ${runs.size} runs`, ...runs);
       return;
     }
-    if (run === undefined)
-      return this.reportViolation(`a fact of run ${id} precedes its creation, at position ${fact.position}`, [id]);
+    if (run === undefined) return this.fail(`a fact of run ${id} precedes its creation, at position ${fact.position}`, id);
     // Audit entries, late outcomes and removed artifacts may follow the end of a run.
     if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
     if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFact(run, String(data["task"]), fact);
     if (run.endStatus !== null)
-      return this.reportViolation(`${type} at position ${fact.position}: run ${id} had ended (${run.endStatus})`, [id]);
+      return this.fail(`${type} at position ${fact.position}: run ${id} had ended (${run.endStatus})`, id);
     if (type.startsWith("task.") && type !== "task.feedback") this.#checkTask(run, String(data["task"]), fact);
     if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") this.#checkRunEnd(run, fact);
   }
@@ -63,33 +58,32 @@ export class RunsAndTasksEndOnce extends Checker {
     const task = run.tasks.get(id);
     const where = `${type} at position ${position} of ${run.tenant}`;
     if (task !== undefined && task.endStatus !== null)
-      return this.reportViolation(`${where}: ${id} had ended already (${task.endStatus})`, [id]);
+      return this.fail(`${where}: ${id} had ended already (${task.endStatus})`, id);
     if (type !== "task.granted" && type !== "task.ready" && type !== "task.hosting") return;
     const node = nodeOfTask(run.requested, id);
-    if (run.requested !== null && node === null) return this.reportViolation(`${where}: ${id} is no node of its run`, [id]);
+    if (run.requested !== null && node === null) return this.fail(`${where}: ${id} is no node of its run`, id);
     for (const before of node?.before ?? []) {
       const end = run.tasks.get(taskIdOf(run.id, parseTaskId(id).scope, before))?.endStatus;
-      if (!endedWell(end))
-        return this.reportViolation(`${where}: ${id} starts although node ${before} before it is ${end ?? "open"}`, [id]);
+      if (!hasEndedWell(end))
+        return this.fail(`${where}: ${id} starts although node ${before} before it is ${end ?? "open"}`, id);
     }
   }
 
   /** Only feedback that the result overtook may follow the end of its task. */
   #checkLateFact(run: ProjectedRun, id: string, { position }: ObservedFact): void {
     if ((run.tasks.get(id)?.endStatus ?? null) === null)
-      this.reportViolation(`position ${position}: feedback of ${id} is marked late, and the task has not ended`, [id]);
+      this.fail(`position ${position}: feedback of ${id} is marked late, and the task has not ended`, id);
   }
 
   #checkRunEnd(run: ProjectedRun, { type, position }: ObservedFact): void {
     const where = `${type} at position ${position} of ${run.tenant}`;
     for (const task of run.tasks.values())
-      if (task.endStatus === null) return this.reportViolation(`${where}: ${task.id} of run ${run.id} had not ended`, [task.id]);
+      if (task.endStatus === null) return this.fail(`${where}: ${task.id} of run ${run.id} had not ended`, task.id);
     if (type !== "run.succeeded" || run.requested === null) return;
     // Middlewares are checked with their chain.
     for (const { ordinal } of (nodesOfScope(run.requested, "") ?? []).filter(({ host }) => host === null)) {
       const end = run.tasks.get(`${run.id}.${ordinal}`)?.endStatus;
-      if (!endedWell(end))
-        return this.reportViolation(`${where}: node ${ordinal} of run ${run.id} is ${end ?? "untouched"}`, [run.id]);
+      if (!hasEndedWell(end)) return this.fail(`${where}: node ${ordinal} of run ${run.id} is ${end ?? "untouched"}`, run.id);
     }
   }
 }

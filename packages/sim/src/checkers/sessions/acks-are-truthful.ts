@@ -2,15 +2,12 @@
 // has acked appears in its list of held attempts until it ends. Whether an acked report is durable is checked by answers-are-durable.ts.
 
 import { Checker } from "../../checking/checker.ts";
-import { FrameDirections } from "../../checking/frame-directions.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
-import { dispatchesIn, heldAttemptsIn, type ObservedFrame, readAck, taskReportsIn } from "../../checking/observed-frame.ts";
+import type { ObservedAttempt, ObservedFrame } from "../../checking/observed-frame.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { Observation, TrueTime } from "../../observation/observation.ts";
 
-interface AckedAttempt {
-  readonly task: string;
-  readonly fence: number;
+interface AckedAttempt extends ObservedAttempt {
   readonly boot: string;
   /** Since when it is not listed. */
   missedAt: TrueTime;
@@ -19,9 +16,8 @@ interface AckedAttempt {
 const refusalWaitMs = 60_000;
 
 export class AcksAreTruthful extends Checker {
-  readonly #directions = new FrameDirections();
   readonly #highest = new Map<string, number>();
-  /** Dispatches in flight, by direction and number; then what was acked of them, by boot and `<task>#<fence>`. */
+  /** Dispatches in flight, by direction and number; then what was acked of them, by boot and attempt. */
   readonly #unackedDispatches = new UnackedFrames<AckedAttempt>();
   readonly #held = new Map<string, Map<string, AckedAttempt>>();
   /** Dispatches that arrived once: a repeat may arrive long after the end. */
@@ -35,94 +31,89 @@ export class AcksAreTruthful extends Checker {
   readonly #lastFrameAt = new Map<string, TrueTime>();
 
   override onObservation(observation: Observation): void {
-    if (observation.kind === "link" && observation.event === "dialled")
-      this.#directions.recordDial(observation.boot, observation.connection);
     // A stopping worker hands back what it has not started.
     if (observation.kind === "process" && observation.event === "leaves") this.#leaving.add(observation.boot);
-    if (observation.kind === "handler" && observation.event === "starts")
-      this.#started.add(`${observation.boot} ${observation.task}#${observation.fence}`);
+    if (observation.kind !== "handler") return;
+    const { event, boot, task, fence } = observation;
+    if (event === "starts") this.#started.add(`${boot} ${task}#${fence}`);
     // Stopped, by a frame or by the worker's own clock: no report is needed.
-    if (observation.kind === "handler" && (observation.event === "told" || observation.event === "gone"))
-      this.#release(observation.boot, observation.task, observation.fence);
+    if (event === "told" || event === "gone") this.#release(boot, task, fence);
   }
 
-  override onFrame(frame: ObservedFrame): void {
-    this.#directions.observeFrame(frame);
-    const { observation, seq } = frame;
-    if (observation.event === "sent") {
-      this.#checkAck(frame);
-      this.#checkAckedName(frame);
-    }
-    if (observation.toward === "scheduler" && observation.event === "delivered" && this.#directions.isFromCurrentSocket(frame))
-      this.#arrivedFrames.add(`${observation.boot} ${frame.id}`);
-    if (observation.toward === "scheduler" && observation.event === "sent") {
-      this.#checkHeldAttempts(frame);
-      for (const { of, task, fence } of taskReportsIn(frame)) if (of !== "feedback") this.#release(observation.boot, task, fence);
-    }
-    if (observation.toward !== "worker" || observation.event !== "delivered") return;
-    this.#forgetSilent(observation.boot);
-    this.#lastFrameAt.set(observation.boot, observation.at);
-    if (frame.type === "biz.exec.cancel")
-      this.#release(observation.boot, String(frame.payload["task_id"]), Number(frame.payload["fence"]));
-    for (const { task, fence } of dispatchesIn(frame)) this.#release(observation.boot, task, fence - 1);
-    if (seq === null || !this.#directions.isFromCurrentSocket(frame)) return;
-    const items = dispatchesIn(frame).filter(({ task, fence }) => !this.#known.has(`${observation.boot} ${task}#${fence}`));
-    for (const { task, fence } of items) this.#known.add(`${observation.boot} ${task}#${fence}`);
-    this.#unackedDispatches.recordSent(
-      frame,
-      items.map(({ task, fence }) => ({ task, fence, boot: observation.boot, missedAt: Number.POSITIVE_INFINITY })),
-    );
+  override onSentToScheduler(frame: ObservedFrame): void {
+    this.#checkAck(frame);
+    this.#checkHeldAttempts(frame);
+    for (const { of, task, fence } of frame.reports) if (of !== "feedback") this.#release(frame.boot, task, fence);
+  }
+
+  override onSentToWorker(frame: ObservedFrame): void {
+    this.#checkAck(frame);
+    this.#checkAckedName(frame);
+  }
+
+  override onDeliveredToScheduler(frame: ObservedFrame): void {
+    if (this.sessions.isFromCurrentSocket(frame)) this.#arrivedFrames.add(`${frame.boot} ${frame.id}`);
+  }
+
+  override onDeliveredToWorker(frame: ObservedFrame): void {
+    const { boot, dispatches, payload } = frame;
+    this.#forgetSilent(boot);
+    this.#lastFrameAt.set(boot, frame.at);
+    if (frame.type === "biz.exec.cancel") this.#release(boot, String(payload["task_id"]), Number(payload["fence"]));
+    for (const { task, fence } of dispatches) this.#release(boot, task, fence - 1);
+    if (frame.seq === null || !this.sessions.isFromCurrentSocket(frame)) return;
+    const arrived = dispatches.filter(({ attempt }) => !this.#known.has(`${boot} ${attempt}`));
+    for (const { attempt } of arrived) this.#known.add(`${boot} ${attempt}`);
+    const acked = arrived.map((one) => ({ ...one, boot, missedAt: Number.POSITIVE_INFINITY }));
+    this.#unackedDispatches.recordSent(frame, acked);
   }
 
   /** Frame ids of workers are unique; those of schedulers may repeat from socket to socket. */
-  #checkAckedName({ type, observation, payload }: ObservedFrame): void {
+  #checkAckedName({ type, boot, connection, worker, payload }: ObservedFrame): void {
     const { for: id } = payload;
-    if (type !== "control.ack" || observation.toward !== "worker" || typeof id !== "string") return;
+    if (type !== "control.ack" || typeof id !== "string") return;
     this.checkedCount++;
-    if (!this.#arrivedFrames.has(`${observation.boot} ${id}`))
-      this.reportViolation(
-        `${observation.connection}: the scheduler acked ${id} of ${observation.boot}, which has not arrived on a current socket`,
-        [observation.worker, observation.connection],
+    if (!this.#arrivedFrames.has(`${boot} ${id}`))
+      this.fail(
+        `${connection}: the scheduler acked ${id} of ${boot}, which has not arrived on a current socket`,
+        worker,
+        connection,
       );
   }
 
   #checkAck(frame: ObservedFrame): void {
-    const said = readAck(frame);
+    const { ack, toward, connection, worker } = frame;
     // The first generation numbers frames before its session is accepted, and anew after that.
-    const isLegacySender = frame.observation.toward === "worker" && this.world.isLegacyWorker(frame.workerKey);
-    if (said === null || isLegacySender) return;
-    const direction = this.#directions.directionAckedBy(frame);
-    const { upTo, beyond } = said;
-    const workerKey = `${frame.observation.connection}: the ${frame.observation.toward === "worker" ? "scheduler" : "worker"}`;
-    const about = [frame.observation.worker, frame.observation.connection];
+    if (ack === null || (toward === "worker" && this.world.isLegacyWorker(frame.workerKey))) return;
+    const direction = this.sessions.directionAckedBy(frame);
+    const { upTo, beyond } = ack;
+    const sender = `${connection}: the ${toward === "worker" ? "scheduler" : "worker"}`;
     const before = this.#highest.get(direction.name) ?? Number.NEGATIVE_INFINITY;
     this.checkedCount++;
     if (upTo < before)
-      return this.reportViolation(`${workerKey} acked up to ${upTo} of ${direction.name}, and had acked ${before}`, about);
+      return this.fail(`${sender} acked up to ${upTo} of ${direction.name}, and had acked ${before}`, worker, connection);
     this.#highest.set(direction.name, upTo);
     const top = Math.max(upTo, ...beyond);
     if (direction.itemsByNumber.size > 0 && top > direction.lastNumber)
-      return this.reportViolation(`${workerKey} acked ${top} of ${direction.name}, which was never sent`, about);
-    for (const seq of [upTo, ...beyond])
-      if (seq >= direction.firstNumber && !this.#hasArrived(direction, seq, seq === upTo))
-        return this.reportViolation(
-          `${workerKey} acked ${seq} of ${direction.name} and has it only up to ${direction.arrivedUpTo}`,
-          about,
+      return this.fail(`${sender} acked ${top} of ${direction.name}, which was never sent`, worker, connection);
+    for (const seq of [upTo, ...beyond]) {
+      const hasArrived = seq === upTo ? seq <= direction.arrivedUpTo : direction.hasArrived(seq);
+      if (seq >= direction.firstNumber && !hasArrived)
+        return this.fail(
+          `${sender} acked ${seq} of ${direction.name} and has it only up to ${direction.arrivedUpTo}`,
+          worker,
+          connection,
         );
-    if (frame.observation.toward === "scheduler") this.#recordTaken(frame);
-  }
-
-  #hasArrived(direction: ReturnType<FrameDirections["directionOf"]>, seq: number, hasNothingMissingBefore: boolean): boolean {
-    return hasNothingMissingBefore ? seq <= direction.arrivedUpTo : direction.hasArrived(seq);
+    }
+    if (toward === "scheduler") this.#recordTaken(frame);
   }
 
   /** The worker has acked these dispatches. */
   #recordTaken(frame: ObservedFrame): void {
-    const { boot } = frame.observation;
+    const { boot } = frame;
     const held = getOrCreate(this.#held, boot, () => new Map<string, AckedAttempt>());
     for (const one of this.#unackedDispatches.takeAcked(frame))
-      if (one.boot === boot && one.fence > (this.#over.get(`${boot} ${one.task}`) ?? 0))
-        held.set(`${one.task}#${one.fence}`, one);
+      if (one.boot === boot && one.fence > (this.#over.get(`${boot} ${one.task}`) ?? 0)) held.set(one.attempt, one);
   }
 
   /** A worker without contact stops what it holds by itself, and need not report it. */
@@ -131,28 +122,27 @@ export class AcksAreTruthful extends Checker {
     if (this.world.now - (this.#lastFrameAt.get(boot) ?? this.world.now) > leaseMs / 2) this.#held.delete(boot);
   }
 
-  #checkHeldAttempts(frame: ObservedFrame): void {
-    const named = heldAttemptsIn(frame);
-    if (named === null || this.#leaving.has(frame.observation.boot)) return;
-    this.#forgetSilent(frame.observation.boot);
-    const names = new Set(named.map(({ task, fence }) => `${task}#${fence}`));
-    for (const [name, one] of this.#held.get(frame.observation.boot) ?? []) {
+  #checkHeldAttempts({ heldAttempts, boot, at, worker }: ObservedFrame): void {
+    if (heldAttempts === null || this.#leaving.has(boot)) return;
+    this.#forgetSilent(boot);
+    const listed = new Set(heldAttempts.map(({ attempt }) => attempt));
+    for (const one of this.#held.get(boot)?.values() ?? []) {
       this.checkedCount++;
-      if (names.has(name)) one.missedAt = Number.POSITIVE_INFINITY;
-      else one.missedAt = Math.min(one.missedAt, frame.observation.at);
+      one.missedAt = listed.has(one.attempt) ? Number.POSITIVE_INFINITY : Math.min(one.missedAt, at);
       // The refusal of a dispatch may have to wait for the window; a started one must always be listed.
-      const patienceMs = this.#started.has(`${one.boot} ${name}`) ? 0 : refusalWaitMs;
-      if (frame.observation.at >= one.missedAt + patienceMs)
-        return this.reportViolation(
-          `${frame.observation.boot} acked the dispatch of ${name}, never ended it, and does not list it as held`,
-          [one.task, frame.observation.worker],
+      const patienceMs = this.#started.has(`${boot} ${one.attempt}`) ? 0 : refusalWaitMs;
+      if (at >= one.missedAt + patienceMs)
+        return this.fail(
+          `${boot} acked the dispatch of ${one.attempt}, never ended it, and does not list it as held`,
+          one.task,
+          worker,
         );
     }
   }
 
   #release(boot: string, task: string, upToFence: number): void {
-    const ownEntries = this.#held.get(boot);
+    const held = this.#held.get(boot);
     this.#over.set(`${boot} ${task}`, Math.max(upToFence, this.#over.get(`${boot} ${task}`) ?? 0));
-    for (const [name, one] of ownEntries ?? []) if (one.task === task && one.fence <= upToFence) ownEntries?.delete(name);
+    for (const one of held?.values() ?? []) if (one.task === task && one.fence <= upToFence) held?.delete(one.attempt);
   }
 }

@@ -3,45 +3,51 @@
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 /** Beats that may be missed before a draining worker counts as silent. */
 const missedHeartbeatsMax = 4;
 
-interface DrainingSession {
-  readonly worker: string;
-  readonly connection: string;
-  readonly scheduler: string;
-  heartbeatAt: TrueTime;
-}
-
 export class DrainingWorkerGetsNoWork extends Checker {
   /** Who was told to drain, by session, and what was sent to it after that. */
-  readonly #drainers = new Map<string, DrainingSession>();
+  readonly #drainers = new Map<string, { readonly worker: string; readonly connection: string; heartbeatAt: TrueTime }>();
   readonly #late = new Map<string, { readonly worker: string; readonly told: string }>();
   /** Draining before the turn that is being read, by worker. */
   readonly #before = new Set<string>();
 
-  override onFrame(frame: ObservedFrame): void {
-    if (frame.observation.toward === "worker") return this.#handleSchedulerFrame(frame);
-    const drainer = this.#drainers.get(frame.sessionKey);
-    if (drainer === undefined || frame.type !== "control.heartbeat" || frame.observation.event !== "sent") return;
+  override onSentToScheduler({ type, sessionKey, at }: ObservedFrame): void {
+    const drainer = this.#drainers.get(sessionKey);
+    if (drainer === undefined || type !== "control.heartbeat") return;
     this.checkedCount++;
-    drainer.heartbeatAt = frame.observation.at;
+    drainer.heartbeatAt = at;
+  }
+
+  override onDeliveredToWorker({ type, sessionKey, worker, connection, at }: ObservedFrame): void {
+    if (type === "control.drain") this.#drainers.set(sessionKey, { worker, connection, heartbeatAt: at });
+  }
+
+  override onSentToWorker({ type, sessionKey, workerKey, connection, dispatches }: ObservedFrame): void {
+    if (type === "control.undrain") this.#drainers.delete(sessionKey);
+    if (!this.#drainers.has(sessionKey)) return;
+    for (const { attempt } of dispatches) {
+      this.checkedCount++;
+      if (!this.projection.grants.has(attempt)) this.#late.set(attempt, { worker: workerKey, told: connection });
+    }
   }
 
   override onTurn(_tenant: string, facts: readonly ObservedFact[]): void {
     for (const { type, data, position } of facts) {
       if (type !== "task.granted") continue;
-      const name = `${String(data["task"])}#${Number(data["fence"])}`;
-      const sent = this.#late.get(name);
+      const attempt = `${String(data["task"])}#${Number(data["fence"])}`;
+      const sent = this.#late.get(attempt);
       if (sent === undefined) continue;
-      this.#late.delete(name);
+      this.#late.delete(attempt);
       if (this.#before.has(sent.worker) && this.projection.workers.get(sent.worker)?.isDraining === true)
-        return this.reportViolation(
-          `${name} was granted at position ${position} and sent to ${sent.worker} on ${sent.told}, which had been told to drain`,
-          [String(data["task"]), sent.worker],
+        return this.fail(
+          `${attempt} was granted at position ${position} and sent to ${sent.worker} on ${sent.told}, which had been told to drain`,
+          String(data["task"]),
+          sent.worker,
         );
     }
     for (const { worker } of facts)
@@ -53,31 +59,12 @@ export class DrainingWorkerGetsNoWork extends Checker {
 
   override onTimePassed(at: TrueTime): void {
     const { heartbeatMs: usual = 0, quietHeartbeatMs: quiet = 0 } = this.world.setup?.guarantees ?? {};
-    for (const [sessionKey, { worker, connection, heartbeatAt: beatAt }] of this.#drainers) {
+    for (const [sessionKey, { worker, connection, heartbeatAt }] of this.#drainers) {
       const heartbeatMs = this.world.isLegacyWorker(worker) ? quiet : usual;
-      const link = this.world.connections.get(connection);
-      if (link?.isOpen !== true || !this.world.isRunning(worker)) this.#drainers.delete(sessionKey);
-      else if (at - Math.max(beatAt, this.world.processes.get(worker)?.changedAt ?? 0) > missedHeartbeatsMax * heartbeatMs)
-        return this.reportViolation(`${worker} was told to drain on ${connection} and its heartbeats have stopped`, [worker]);
-    }
-  }
-
-  #handleSchedulerFrame(frame: ObservedFrame): void {
-    const { type, observation, sessionKey, workerKey } = frame;
-    if (type === "control.drain" && observation.event === "delivered")
-      this.#drainers.set(sessionKey, {
-        worker: observation.worker,
-        connection: observation.connection,
-        scheduler: observation.scheduler,
-        heartbeatAt: observation.at,
-      });
-    if (type === "control.undrain" && observation.event === "sent") this.#drainers.delete(sessionKey);
-    if (observation.event !== "sent" || !this.#drainers.has(sessionKey)) return;
-    for (const { task, fence } of dispatchesIn(frame)) {
-      this.checkedCount++;
-      const name = `${task}#${fence}`;
-      const grant = this.projection.grants.get(name);
-      if (grant === undefined) this.#late.set(name, { worker: workerKey, told: observation.connection });
+      const aliveAt = Math.max(heartbeatAt, this.world.processes.get(worker)?.changedAt ?? 0);
+      if (!this.world.isOpen(connection) || !this.world.isRunning(worker)) this.#drainers.delete(sessionKey);
+      else if (at - aliveAt > missedHeartbeatsMax * heartbeatMs)
+        return this.fail(`${worker} was told to drain on ${connection} and its heartbeats have stopped`, worker);
     }
   }
 }

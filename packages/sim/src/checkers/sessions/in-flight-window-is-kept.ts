@@ -2,81 +2,78 @@
 // ack that covers it has arrived; announcements and acks that have not arrived yet do not count.
 
 import { Checker } from "../../checking/checker.ts";
-import { type ObservedFrame, readAck } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../checking/get-or-create.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 
-interface WindowSender {
-  readonly inFlight: Set<number>;
+class WindowSender {
+  readonly inFlight = new Set<number>();
   /** The highest number it has used. */
-  highestNumber: number;
+  highestNumber = Number.NEGATIVE_INFINITY;
   /** Announced by the accept, and by the last ack. */
-  acceptedWindow: number;
-  announcedWindow: number;
+  acceptedWindow = Number.POSITIVE_INFINITY;
+  announcedWindow = Number.POSITIVE_INFINITY;
+
+  releaseUpTo(number: number): void {
+    for (const seq of this.inFlight) if (seq <= number) this.inFlight.delete(seq);
+  }
 }
 
 export class InFlightWindowIsKept extends Checker {
   readonly #senders = new Map<string, WindowSender>();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation, seq, type, payload } = frame;
-    if (type === "control.session.accept") this.#handleAccept(frame);
-    if (observation.event === "delivered" && type === "control.ack") this.#handleAck(frame);
-    // A resume request also acks.
-    if (observation.event === "delivered" && type === "control.resume" && typeof payload["last_seen_seq"] === "number")
-      this.#releaseAcked(this.#senderOf(frame.sessionKey, "worker"), payload["last_seen_seq"], []);
+  override onSentToWorker(frame: ObservedFrame): void {
+    const { send_window: window } = frame.payload;
+    if (frame.type === "control.session.accept" && typeof window === "number")
+      this.#senderOf(frame, "worker").acceptedWindow = window;
+    this.#check(frame);
+  }
+
+  override onSentToScheduler(frame: ObservedFrame): void {
     // The first generation has a fixed window and ignores announcements.
-    const isUnreachable = observation.toward === "scheduler" && this.world.isLegacyWorker(frame.workerKey);
-    if (observation.event === "sent" && seq !== null && !isUnreachable) this.#check(frame, seq);
+    if (!this.world.isLegacyWorker(frame.workerKey)) this.#check(frame);
   }
 
-  #senderOf(sessionKey: string, toward: string): WindowSender {
-    const name = `${sessionKey} ${toward}`;
-    let sender = this.#senders.get(name);
-    if (sender === undefined) {
-      const unbounded = Number.POSITIVE_INFINITY;
-      this.#senders.set(
-        name,
-        (sender = {
-          inFlight: new Set(),
-          highestNumber: Number.NEGATIVE_INFINITY,
-          acceptedWindow: unbounded,
-          announcedWindow: unbounded,
-        }),
-      );
-    }
-    return sender;
+  override onDeliveredToWorker(frame: ObservedFrame): void {
+    const { recv_window: window } = frame.payload;
+    if (frame.type === "control.session.accept" && typeof window === "number")
+      this.#senderOf(frame, "scheduler").acceptedWindow = window;
+    this.#handleAck(frame, "scheduler");
   }
 
-  #check(frame: ObservedFrame, seq: number): void {
-    const { sessionKey, observation } = frame;
-    const sender = this.#senderOf(sessionKey, observation.toward);
-    if (seq <= sender.highestNumber) return;
+  override onDeliveredToScheduler(frame: ObservedFrame): void {
+    this.#handleAck(frame, "worker");
+    const { last_seen_seq: lastSeen } = frame.payload;
+    // A resume request also acks.
+    if (frame.type === "control.resume" && typeof lastSeen === "number") this.#senderOf(frame, "worker").releaseUpTo(lastSeen);
+  }
+
+  #senderOf({ sessionKey }: ObservedFrame, toward: string): WindowSender {
+    return getOrCreate(this.#senders, `${sessionKey} ${toward}`, () => new WindowSender());
+  }
+
+  #check(frame: ObservedFrame): void {
+    const { sessionKey, toward, seq } = frame;
+    const sender = this.#senderOf(frame, toward);
+    if (seq === null || seq <= sender.highestNumber) return;
     sender.highestNumber = seq;
     sender.inFlight.add(seq);
     const limit = Math.min(sender.acceptedWindow, sender.announcedWindow);
     this.checkedCount++;
     if (sender.inFlight.size > limit)
-      this.reportViolation(
-        `${sender.inFlight.size} frames are in flight on ${sessionKey} towards the ${observation.toward}, whose window is ${limit}`,
-        [observation.worker, observation.connection],
+      this.fail(
+        `${sender.inFlight.size} frames are in flight on ${sessionKey} towards the ${toward}, whose window is ${limit}`,
+        frame.worker,
+        frame.connection,
       );
   }
 
-  #handleAccept({ payload, observation, sessionKey }: ObservedFrame): void {
-    const { send_window: down, recv_window: up } = payload;
-    if (observation.event === "sent" && typeof down === "number") this.#senderOf(sessionKey, "worker").acceptedWindow = down;
-    if (observation.event === "delivered" && typeof up === "number") this.#senderOf(sessionKey, "scheduler").acceptedWindow = up;
-  }
-
-  #handleAck(frame: ObservedFrame): void {
-    const said = readAck(frame);
-    const sender = this.#senderOf(frame.sessionKey, frame.observation.toward === "worker" ? "scheduler" : "worker");
-    const { recv_window: peer } = frame.payload;
-    if (typeof peer === "number") sender.announcedWindow = Math.max(1, peer);
-    if (said !== null) this.#releaseAcked(sender, said.upTo, said.beyond);
-  }
-
-  #releaseAcked({ inFlight }: WindowSender, upTo: number, beyond: readonly number[]): void {
-    for (const seq of inFlight) if (seq <= upTo) inFlight.delete(seq);
-    for (const seq of beyond) inFlight.delete(seq);
+  #handleAck(frame: ObservedFrame, toward: string): void {
+    if (frame.type !== "control.ack") return;
+    const sender = this.#senderOf(frame, toward);
+    const { recv_window: window } = frame.payload;
+    if (typeof window === "number") sender.announcedWindow = Math.max(1, window);
+    if (frame.ack === null) return;
+    sender.releaseUpTo(frame.ack.upTo);
+    for (const seq of frame.ack.beyond) sender.inFlight.delete(seq);
   }
 }

@@ -5,87 +5,71 @@ import { Checker } from "../../checking/checker.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-interface ResumeRequest {
-  readonly session: string;
-  readonly worker: string;
-  readonly scheduler: string;
-  readonly at: TrueTime;
-}
-
 /** The answer waits for one turn of the engine. */
 const resumeAnswerMs = 15_000;
 
 export class ResumeRequestsAreAnswered extends Checker {
-  /** Resumes without an answer, by connection. */
-  readonly #waiting = new Map<string, ResumeRequest>();
+  /** By connection: resume requests without an answer, and the session that was asked for last. */
+  readonly #waiting = new Map<string, ObservedFrame>();
   readonly #asked = new Map<string, string>();
   /** Sessions that ended by a reset, and where. */
   readonly #ended = new Map<string, string>();
   readonly #isKnown = new Set<string>();
   readonly #isBound = new Map<string, string>();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation, type, payload } = frame;
-    if (observation.toward === "worker") {
-      if (observation.event === "sent") this.#handleSchedulerFrame(frame);
-      return;
-    }
-    if (observation.event !== "delivered") return;
+  override onDeliveredToScheduler(frame: ObservedFrame): void {
+    const { type, connection, payload } = frame;
     // One that gives up waiting may begin anew on the same socket.
     if (type === "control.handshake") {
-      this.#asked.delete(observation.connection);
-      this.#waiting.delete(observation.connection);
+      this.#asked.delete(connection);
+      this.#waiting.delete(connection);
     }
     if (type !== "control.resume") return;
-    const session = String(payload["session_id"]);
-    this.#asked.set(observation.connection, session);
-    this.#waiting.set(observation.connection, {
-      session,
-      worker: observation.worker,
-      scheduler: observation.scheduler,
-      at: observation.at,
-    });
+    this.#asked.set(connection, String(payload["session_id"]));
+    this.#waiting.set(connection, frame);
   }
 
   override onTimePassed(at: TrueTime): void {
-    for (const [connection, { session, worker, scheduler, at: since }] of this.#waiting) {
-      if (this.world.connections.get(connection)?.isOpen !== true) this.#waiting.delete(connection);
+    for (const [connection, { payload, worker, scheduler, at: since }] of this.#waiting) {
+      if (!this.world.isOpen(connection)) this.#waiting.delete(connection);
       else if (this.world.isRunning(scheduler) && at > Math.max(since, this.world.disturbedAt) + resumeAnswerMs)
-        return this.reportViolation(`${worker} asked on ${connection} to resume ${session} and was never answered`, [
+        return this.fail(
+          `${worker} asked on ${connection} to resume ${String(payload["session_id"])} and was never answered`,
           worker,
           connection,
-        ]);
+        );
     }
   }
 
-  #handleSchedulerFrame({ type, observation, sessionKey, payload, seq }: ObservedFrame): void {
-    const about = [observation.worker, observation.connection];
-    const where = `on ${observation.connection} ${observation.worker}`;
-    if (type === "control.session.accept") {
-      const session = String(payload["session_id"]);
-      const wanted = this.#asked.get(observation.connection);
-      this.checkedCount++;
-      this.#waiting.delete(observation.connection);
-      if (this.#ended.has(session))
-        return this.reportViolation(`${where} was let into ${session}, which was reset on ${this.#ended.get(session)}`, about);
-      if (wanted !== undefined && (session !== wanted || payload["resumed"] !== true))
-        return this.reportViolation(`${where} asked to resume ${wanted} and was let into ${session} without a reset`, about);
-      if (wanted === undefined && payload["resumed"] === true && !this.#isKnown.has(session))
-        return this.reportViolation(`${where} was let into ${session} as resumed and had not asked`, about);
-      this.#isKnown.add(session);
-    }
+  override onSentToWorker(frame: ObservedFrame): void {
+    const { type, worker, connection, sessionKey, seq } = frame;
+    if (type === "control.session.accept") this.#checkAccept(frame);
     if (type === "control.reset") {
       this.checkedCount++;
-      this.#waiting.delete(observation.connection);
-      this.#asked.delete(observation.connection);
+      this.#waiting.delete(connection);
+      this.#asked.delete(connection);
       // Refusing a resume ends no session that another socket may hold.
-      if (this.#isBound.get(observation.connection) === sessionKey) this.#ended.set(sessionKey, observation.connection);
+      if (this.#isBound.get(connection) === sessionKey) this.#ended.set(sessionKey, connection);
     }
-    if (type === "control.session.accept") this.#isBound.set(observation.connection, sessionKey);
-    if (seq !== null && this.#ended.has(sessionKey))
-      this.reportViolation(
-        `${type} ${seq} was sent to ${observation.worker} in ${sessionKey}, which was reset on ${this.#ended.get(sessionKey)}`,
-        about,
-      );
+    const reset = this.#ended.get(sessionKey);
+    if (seq !== null && reset !== undefined)
+      this.fail(`${type} ${seq} was sent to ${worker} in ${sessionKey}, which was reset on ${reset}`, worker, connection);
+  }
+
+  #checkAccept({ worker, connection, payload, sessionKey }: ObservedFrame): void {
+    const where = `on ${connection} ${worker}`;
+    const session = String(payload["session_id"]);
+    const wanted = this.#asked.get(connection);
+    this.checkedCount++;
+    this.#waiting.delete(connection);
+    this.#isBound.set(connection, sessionKey);
+    const reset = this.#ended.get(session);
+    if (reset !== undefined)
+      return this.fail(`${where} was let into ${session}, which was reset on ${reset}`, worker, connection);
+    if (wanted !== undefined && (session !== wanted || payload["resumed"] !== true))
+      return this.fail(`${where} asked to resume ${wanted} and was let into ${session} without a reset`, worker, connection);
+    if (wanted === undefined && payload["resumed"] === true && !this.#isKnown.has(session))
+      return this.fail(`${where} was let into ${session} as resumed and had not asked`, worker, connection);
+    this.#isKnown.add(session);
   }
 }

@@ -3,10 +3,10 @@
 // is missing; and stored feedback was delivered, and is stored once however often it was delivered.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { type FrameDirection, FrameDirections } from "../../checking/frame-directions.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { describeItems, dispatchesIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import { describeItems, type ObservedFrame } from "../../checking/observed-frame.ts";
+import type { FrameDirection } from "../../checking/observed-sessions.ts";
 import type { Observation, OutputChunkPage } from "../../observation/observation.ts";
 
 interface FramePosition {
@@ -18,7 +18,6 @@ interface FramePosition {
 const resultByFact: Readonly<Record<string, string>> = { "task.succeeded": "SUCCEEDED", "task.skipped": "SKIPPED" };
 
 export class SessionFramesActInOrder extends Checker {
-  readonly #directions = new FrameDirections();
   /** Where a dispatch arrived, by boot and `<task>#<fence>`; where a result did, by `<status> <task>#<fence>`. */
   readonly #arrived = new Map<string, FramePosition[]>();
   /** Output chunks that were delivered, as `<task>#<fence> "<text>"`. */
@@ -29,26 +28,20 @@ export class SessionFramesActInOrder extends Checker {
   readonly #workersSkippingNumbers = new Set<string>();
 
   override onObservation(observation: Observation): void {
-    if (observation.kind === "link" && observation.event === "dialled")
-      this.#directions.recordDial(observation.boot, observation.connection);
     if (observation.kind !== "handler" || observation.event !== "starts") return;
-    const grant = `${observation.task}#${observation.fence}`;
-    this.#checkCause(`${observation.boot} ${grant}`, `${observation.worker} started ${grant}`, [
-      observation.task,
-      observation.worker,
-    ]);
+    const { boot, worker, task, fence } = observation;
+    this.#checkCause(`${boot} ${task}#${fence}`, `${worker} started ${task}#${fence}`, task, worker);
   }
 
   override onFrame(frame: ObservedFrame): void {
-    const { observation, seq, type, payload } = frame;
-    if (type === "control.handshake" && payload["protocol"] === 1) this.#workersSkippingNumbers.add(observation.instance);
-    if (seq !== null && observation.event === "sent") {
-      if (observation.toward === "scheduler" && this.#workersSkippingNumbers.has(observation.instance))
-        this.#workersSkippingNumbers.add(this.#directions.directionOf(frame).name);
+    const { type, instance, toward, event, seq, payload } = frame;
+    if (type === "control.handshake" && payload["protocol"] === 1) this.#workersSkippingNumbers.add(instance);
+    if (seq !== null && event === "sent") {
+      if (toward === "scheduler" && this.#workersSkippingNumbers.has(instance))
+        this.#workersSkippingNumbers.add(this.sessions.directionOf(frame).name);
       this.#checkNumber(frame, seq);
     }
-    this.#directions.observeFrame(frame);
-    if (observation.event === "delivered" && this.#directions.isFromCurrentSocket(frame)) this.#handleArrival(frame, seq);
+    if (event === "delivered" && this.sessions.isFromCurrentSocket(frame)) this.#handleArrival(frame);
   }
 
   override onExchange({ call, answer }: ApiExchange): void {
@@ -64,77 +57,69 @@ export class SessionFramesActInOrder extends Checker {
     const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
     // Without fences the result may be of an earlier dispatch of the same task.
     if (this.world.isLegacyWorker(String(data["worker"]))) return;
-    this.#checkCause(name, `position ${position} of ${tenant} records ${name}`, [String(data["task"])]);
+    this.#checkCause(name, `position ${position} of ${tenant} records ${name}`, String(data["task"]));
   }
 
   #checkNumber(frame: ObservedFrame, seq: number): void {
-    const direction = this.#directions.directionOf(frame);
-    const about = [frame.observation.worker, frame.observation.connection];
-    const items = describeItems(frame);
-    const before = direction.itemsByNumber.get(seq);
+    const { name, itemsByNumber, lastNumber } = this.sessions.directionOf(frame);
+    const { worker, connection } = frame;
+    const before = itemsByNumber.get(seq);
     this.checkedCount++;
+    if (this.#workersSkippingNumbers.has(name)) return;
     if (before === undefined) {
-      if (
-        direction.itemsByNumber.size > 0 &&
-        seq !== direction.lastNumber + 1 &&
-        !this.#workersSkippingNumbers.has(direction.name)
-      )
-        this.reportViolation(`${direction.name}: ${seq} was sent after ${direction.lastNumber}`, about);
+      if (itemsByNumber.size > 0 && seq !== lastNumber + 1)
+        this.fail(`${name}: ${seq} was sent after ${lastNumber}`, worker, connection);
       return;
     }
     // Withdrawn dispatches are missing in a repeat; nothing is ever added.
-    const added = items.find((item) => !before.includes(item));
-    if (added !== undefined && !this.#workersSkippingNumbers.has(direction.name))
-      this.reportViolation(`${direction.name}: ${seq} was ${before.join(", ") || "empty"} and is now ${added}`, [
-        ...about,
-        ...taskIdsIn(before),
-      ]);
+    const added = describeItems(frame).find((item) => !before.includes(item));
+    const was = before.join(", ") || "empty";
+    if (added !== undefined)
+      this.fail(`${name}: ${seq} was ${was} and is now ${added}`, worker, connection, ...taskIdsIn(before));
   }
 
-  #record(name: string, place: FramePosition): void {
-    getOrCreate(this.#arrived, name, () => []).push(place);
-  }
-
-  #handleArrival(frame: ObservedFrame, seq: number | null): void {
-    const { observation, sessionKey } = frame;
-    const place = { direction: this.#directions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
-    for (const { task, fence } of dispatchesIn(frame)) this.#record(`${observation.boot} ${task}#${fence}`, place);
-    for (const { of, outcome, task, fence } of taskReportsIn(frame))
-      if (of === "result") this.#record(`${outcome} ${task}#${fence}`, place);
-    for (const chunk of feedbackChunksIn(frame)) this.#deliveredChunks.add(chunk);
-    for (const { of, task, fence } of taskReportsIn(frame))
+  #handleArrival(frame: ObservedFrame): void {
+    const { boot, seq, sessionKey, type, payload } = frame;
+    const place = { direction: this.sessions.directionOf(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
+    const record = (name: string): void => void getOrCreate(this.#arrived, name, () => []).push(place);
+    for (const { attempt } of frame.dispatches) record(`${boot} ${attempt}`);
+    for (const { of, outcome, task, fence, attempt } of frame.reports) {
+      if (of === "result") record(`${outcome} ${attempt}`);
       if (of === "feedback")
-        this.#feedbackCountOf(task, fence).frames.add(seq === null ? `frame ${observation.frame}` : `${sessionKey} ${seq}`);
+        this.#feedbackOf(task, fence).frames.add(seq === null ? `frame ${frame.frame}` : `${sessionKey} ${seq}`);
+    }
+    if (type !== "biz.exec.feedback") return;
+    for (const chunk of describeChunks(String(payload["task_id"]), payload["fence"], payload["chunks"]))
+      this.#deliveredChunks.add(chunk);
   }
 
-  #feedbackCountOf(task: string, fence: unknown): { readonly frames: Set<string>; told: number } {
-    const name = `${task}#${String(fence)}`;
-    const one = getOrCreate(this.#feedbackCounts, name, () => ({ frames: new Set<string>(), told: 0 }));
-    return one;
+  #feedbackOf(task: string, fence: unknown): { readonly frames: Set<string>; told: number } {
+    return getOrCreate(this.#feedbackCounts, `${task}#${String(fence)}`, () => ({ frames: new Set<string>(), told: 0 }));
   }
 
   #checkFeedbackFact({ data, position, tenant }: ObservedFact): void {
     const task = String(data["task"]);
     if (this.world.isLegacyWorker(this.projection.task(task)?.worker ?? "")) return;
-    const one = this.#feedbackCountOf(task, data["fence"]);
+    const one = this.#feedbackOf(task, data["fence"]);
     this.checkedCount++;
     if (++one.told > one.frames.size)
-      this.reportViolation(
+      this.fail(
         `position ${position} of ${tenant} is the ${one.told}. word of feedback of ${task}#${String(data["fence"])}, of which ` +
           `${one.frames.size} came`,
-        [task],
+        task,
       );
   }
 
-  #checkCause(name: string, what: string, about: readonly string[]): void {
+  #checkCause(name: string, what: string, ...about: readonly string[]): void {
     const places = this.#arrived.get(name) ?? [];
+    const [first] = places;
     this.checkedCount++;
-    if (places.length === 0) return this.reportViolation(`${what}, and no such frame has arrived`, about);
+    if (first === undefined) return this.fail(`${what}, and no such frame has arrived`, ...about);
     if (places.some(({ direction, seq }) => seq <= direction.arrivedUpTo)) return;
-    const [{ direction, seq } = { direction: null, seq: 0 }] = places;
-    this.reportViolation(
-      `${what} in frame ${seq} of ${direction?.name}, which arrived without gaps only up to ${direction?.arrivedUpTo}`,
-      about,
+    const { direction, seq } = first;
+    this.fail(
+      `${what} in frame ${seq} of ${direction.name}, which arrived without gaps only up to ${direction.arrivedUpTo}`,
+      ...about,
     );
   }
 
@@ -144,19 +129,14 @@ export class SessionFramesActInOrder extends Checker {
     const shown = new Set<string>();
     for (const chunk of items.flatMap(({ chunks }) => describeChunks(task, fence, chunks))) {
       this.checkedCount++;
-      if (!this.#deliveredChunks.has(chunk))
-        return this.reportViolation(`feedback is stored that was never delivered: ${chunk}`, [task]);
-      if (shown.has(chunk)) return this.reportViolation(`feedback is stored twice: ${chunk}`, [task]);
+      if (!this.#deliveredChunks.has(chunk)) return this.fail(`feedback is stored that was never delivered: ${chunk}`, task);
+      if (shown.has(chunk)) return this.fail(`feedback is stored twice: ${chunk}`, task);
       shown.add(chunk);
     }
   }
 }
 
 const taskIdsIn = (items: readonly string[]): string[] => items.map((item) => item.split(" ").at(-1)?.split("#")[0] ?? "");
-
-function feedbackChunksIn({ type, payload }: ObservedFrame): string[] {
-  return type === "biz.exec.feedback" ? describeChunks(String(payload["task_id"]), payload["fence"], payload["chunks"]) : [];
-}
 
 function describeChunks(task: string, fence: unknown, chunks: unknown): string[] {
   if (!Array.isArray(chunks)) return [];

@@ -2,72 +2,35 @@
 // is on a disk. A kill between finish and ack therefore leads to sending the result again, not to running the task again.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
-import { dispatchesIn, heldAttemptsIn, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
-import { UnackedFrames } from "../../checking/unacked-frames.ts";
-
-interface UnackedResult {
-  readonly task: string;
-  readonly fence: number;
-  /** The process that sent it last. */
-  boot: string;
-}
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { UnackedResults } from "../../checking/unacked-frames.ts";
 
 export class UnackedResultsAreKept extends Checker {
-  /** By machine and `<task>#<fence>`: results that were sent and not acked. */
-  readonly #unacked = new Map<string, Map<string, UnackedResult>>();
-  /** Names of the results in each unacked frame. */
-  readonly #unackedNames = new UnackedFrames<string>();
-  /** The newest fence that came of each task, by machine. */
-  readonly #newest = new Map<string, number>();
+  readonly #unacked = new UnackedResults();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    const { worker } = observation;
-    if (observation.toward === "scheduler" && observation.event === "sent") {
-      if (frame.type === "control.register") this.#check(frame, worker);
-      this.#handleResults(frame, worker);
-    }
-    if (observation.toward !== "worker" || observation.event !== "delivered") return;
-    if (frame.type === "control.ack") this.#handleAck(frame, worker);
+  override onSentToScheduler(frame: ObservedFrame): void {
+    if (frame.type === "control.register") this.#check(frame);
+    this.#unacked.recordSent(frame);
+  }
+
+  override onDeliveredToWorker(frame: ObservedFrame): void {
+    this.#unacked.recordAck(frame);
     // Of several attempts of one task a worker keeps only the last.
-    for (const { task, fence } of dispatchesIn(frame)) {
-      this.#newest.set(`${worker} ${task}`, Math.max(fence, this.#newest.get(`${worker} ${task}`) ?? 0));
-      for (const [name, one] of this.#unacked.get(worker) ?? [])
-        if (one.task === task && one.fence < fence) this.#unacked.get(worker)?.delete(name);
-    }
+    for (const { task, fence } of frame.dispatches) this.#unacked.dropUpTo(frame.worker, task, fence - 1);
   }
 
-  #handleResults(frame: ObservedFrame, worker: string): void {
-    const results = taskReportsIn(frame).filter(({ of }) => of === "result");
-    if (results.length === 0 || frame.seq === null) return;
-    const { boot } = frame.observation;
-    const ownEntries = getOrCreate(this.#unacked, worker, () => new Map<string, UnackedResult>());
-    this.#unackedNames.recordSent(
-      frame,
-      results.map(({ task, fence }) => `${task}#${fence}`),
-    );
-    // A result sent after a newer attempt of its task arrived need not be kept.
-    for (const { task, fence } of results)
-      if (fence >= (this.#newest.get(`${worker} ${task}`) ?? 0)) ownEntries.set(`${task}#${fence}`, { task, fence, boot });
-  }
-
-  #handleAck(frame: ObservedFrame, worker: string): void {
-    for (const name of this.#unackedNames.takeAcked(frame)) this.#unacked.get(worker)?.delete(name);
-  }
-
-  #check(frame: ObservedFrame, worker: string): void {
-    const held = heldAttemptsIn(frame);
-    if (held === null) return;
-    const named = new Set(held.map(({ task, fence }) => `${task}#${fence}`));
-    const hasDisk = this.world.setup?.workers.find((one) => one.worker === worker)?.hasDisk === true;
-    for (const [name, { task, boot }] of this.#unacked.get(worker) ?? []) {
-      if (!hasDisk && boot !== frame.observation.boot) continue;
+  #check({ heldAttempts, worker, boot }: ObservedFrame): void {
+    if (heldAttempts === null) return;
+    const listed = new Set(heldAttempts.map(({ attempt }) => attempt));
+    const hasDisk = this.world.hasDisk(worker);
+    for (const { attempt, task, boot: sender } of this.#unacked.of(worker)) {
+      if (!hasDisk && sender !== boot) continue;
       this.checkedCount++;
-      if (!named.has(name))
-        return this.reportViolation(
-          `${worker} (boot ${frame.observation.boot}) comes back without ${name}, whose result it sent and never received an ack for`,
-          [task, worker],
+      if (!listed.has(attempt))
+        return this.fail(
+          `${worker} (boot ${boot}) comes back without ${attempt}, whose result it sent and never received an ack for`,
+          task,
+          worker,
         );
     }
   }

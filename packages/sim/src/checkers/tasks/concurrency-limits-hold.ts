@@ -42,7 +42,7 @@ export class ConcurrencyLimitsHold extends Checker {
     this.checkedCount++;
     // A worker that cannot report its state runs a repeated dispatch again.
     if (first !== undefined && !this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
-      this.reportViolation(`${grant} was started twice: at ${first} and at ${where}`, [observation.task, observation.worker]);
+      this.fail(`${grant} was started twice: at ${first} and at ${where}`, observation.task, observation.worker);
   }
 
   /** Which grants of it have ended without a verdict because its holder was taken for lost. */
@@ -59,10 +59,11 @@ export class ConcurrencyLimitsHold extends Checker {
       !this.#isAwake(handler.worker, readAt)
     )
       return;
-    this.reportViolation(
+    this.fail(
       `${task.id} was requeued at position ${position} of ${tenant} because ${handler.worker} was lost, ` +
         `and its handler under fence ${task.fence} still runs there, not told to stop`,
-      [task.id, handler.worker],
+      task.id,
+      handler.worker,
     );
   }
 
@@ -75,17 +76,17 @@ export class ConcurrencyLimitsHold extends Checker {
     for (const run of this.projection.runs.values()) {
       if (run.tenant !== tenant || run.endStatus !== null) continue;
       for (const task of run.tasks.values()) {
-        const key = task.worker === null ? null : (task.node?.key ?? null);
+        const key = task.worker === null ? null : (task.node?.policy.concurrency?.key ?? null);
         if (key === null) continue;
         getOrCreate(held, key, () => []).push(task);
       }
     }
     for (const [key, tasks] of held) {
       this.checkedCount++;
-      const limit = Math.max(...tasks.map((task) => task.node?.keyLimit ?? 1));
+      const limit = Math.max(...tasks.map((task) => task.node?.policy.concurrency?.limit ?? 1));
       const ids = tasks.map((task) => task.id);
       if (tasks.length > limit)
-        return this.reportViolation(`${ids.join(" and ")} are held at once under key ${key}, whose limit is ${limit}`, ids);
+        return this.fail(`${ids.join(" and ")} are held at once under key ${key}, whose limit is ${limit}`, ...ids);
     }
   }
 }

@@ -42,13 +42,9 @@ export class DeadlinesFireOnTime extends Checker {
     this.#checkEarly(fact.data["task"], task, fact);
   }
 
-  override onFrame({ observation, type, workerKey }: ObservedFrame): void {
-    if (
-      observation.toward === "scheduler" &&
-      observation.event === "delivered" &&
-      (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
-    )
-      this.#renewedAt.set(workerKey, observation.at);
+  override onDeliveredToScheduler({ type, workerKey, at }: ObservedFrame): void {
+    if (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
+      this.#renewedAt.set(workerKey, at);
   }
 
   override onTimePassed(): void {
@@ -66,16 +62,18 @@ export class DeadlinesFireOnTime extends Checker {
       error.code === "E.TIMEOUT" && String(error.message).startsWith("attempt ") && !isRunByOtherTasks(task?.node ?? null, id);
     if (isOurs && (type === "task.failed" || type === "task.retrying") && task?.node) {
       this.checkedCount++;
-      if (task.node.timeoutMs === null || since < task.node.timeoutMs)
-        return this.reportViolation(`${where}: ${id} was ended after ${since} ms, its limit is ${task.node.timeoutMs}`, [id]);
+      const { timeoutMs } = task.node.policy;
+      if (timeoutMs === undefined || since < timeoutMs)
+        return this.fail(`${where}: ${id} was ended after ${since} ms, its limit is ${timeoutMs ?? "none"}`, id);
     }
     const waited = error.details?.["waitedMs"];
     if (type === "task.failed" && typeof waited === "number" && task?.node) {
       this.checkedCount++;
-      if (task.node.queueTimeoutMs === null || waited < task.node.queueTimeoutMs)
-        return this.reportViolation(
-          `${where}: ${id} was given up after ${waited} ms in queue, its limit is ${task.node.queueTimeoutMs}`,
-          [id],
+      const { queueTimeoutMs } = task.node.policy;
+      if (queueTimeoutMs === undefined || waited < queueTimeoutMs)
+        return this.fail(
+          `${where}: ${id} was given up after ${waited} ms in queue, its limit is ${queueTimeoutMs ?? "none"}`,
+          id,
         );
     }
     if (type === "task.retrying") this.#notBefore.set(id, at + Number(data["delayMs"] ?? 0));
@@ -84,22 +82,22 @@ export class DeadlinesFireOnTime extends Checker {
     if (type === "task.granted") {
       const due = this.#notBefore.get(id) ?? 0;
       this.#notBefore.delete(id);
-      if (at < due) this.reportViolation(`${where}: ${id} was granted ${due - at} ms before its pause was over`, [id]);
+      if (at < due) this.fail(`${where}: ${id} was granted ${due - at} ms before its pause was over`, id);
     }
   }
 
   #checkPause(id: string, task: ProjectedTask | undefined, { data, position }: ObservedFact): void {
     const failed = this.#failures.get(id) ?? 0;
     this.#failures.set(id, failed + 1);
-    const first = task?.node?.backoffMs ?? null;
-    if (first === null) return;
+    const first = task?.node?.policy.retry?.backoffMs;
+    if (first === undefined) return;
     const pause = Math.min(backoffMsMax, first * backoffFactor ** failed);
     const delayMs = Number(data["delayMs"]);
     this.checkedCount++;
     if (Math.abs(delayMs - pause) > pause * backoffSpread + 1)
-      this.reportViolation(
+      this.fail(
         `task.retrying at position ${position}: ${id} pauses for ${delayMs} ms after failure ${failed + 1}, not about ${pause}`,
-        [id],
+        id,
       );
   }
 
@@ -107,11 +105,11 @@ export class DeadlinesFireOnTime extends Checker {
     const error = (data["error"] ?? {}) as FactError;
     if (error.code !== "E.TIMEOUT" || error.details?.["task"] !== undefined || run.requested === null) return;
     this.checkedCount++;
-    const limit = run.requested.timeoutMs;
-    if (limit === null || at - run.createdAt < limit)
-      this.reportViolation(
-        `run.failed at position ${position}: run ${run.id} was ended after ${at - run.createdAt} ms, its limit is ${limit}`,
-        [run.id],
+    const limit = run.requested.body.timeoutMs;
+    if (limit === undefined || at - run.createdAt < limit)
+      this.fail(
+        `run.failed at position ${position}: run ${run.id} was ended after ${at - run.createdAt} ms, its limit is ${limit ?? "none"}`,
+        run.id,
       );
   }
 
@@ -120,19 +118,17 @@ export class DeadlinesFireOnTime extends Checker {
   }
 
   #checkLateFact(at: TrueTime, run: ProjectedRun): void {
-    const limit = run.requested?.timeoutMs ?? null;
-    if (limit !== null && this.#isLate(at, run.readAt, limit))
-      return this.reportViolation(`run ${run.id} has a limit of ${limit} ms and has not ended`, [run.id]);
+    const limit = run.requested?.body.timeoutMs;
+    if (limit !== undefined && this.#isLate(at, run.readAt, limit))
+      return this.fail(`run ${run.id} has a limit of ${limit} ms and has not ended`, run.id);
     for (const task of run.tasks.values()) {
       if (task.endStatus !== null || task.node === null || run.isEndingEarly) continue;
       const granted = this.projection.grants.get(`${task.id}#${task.fence}`)?.fact.readAt ?? at;
-      const { timeoutMs, queueTimeoutMs } = task.node;
-      if (task.worker !== null && timeoutMs !== null && this.#isLate(at, granted, timeoutMs))
-        return this.reportViolation(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and has not ended`, [
-          task.id,
-        ]);
-      if (task.isReady && queueTimeoutMs !== null && this.#isLate(at, task.readAt, queueTimeoutMs))
-        return this.reportViolation(`${task.id} may wait ${queueTimeoutMs} ms and still waits`, [task.id]);
+      const { timeoutMs, queueTimeoutMs } = task.node.policy;
+      if (task.worker !== null && timeoutMs !== undefined && this.#isLate(at, granted, timeoutMs))
+        return this.fail(`attempt ${task.id}#${task.fence} has a limit of ${timeoutMs} ms and has not ended`, task.id);
+      if (task.isReady && queueTimeoutMs !== undefined && this.#isLate(at, task.readAt, queueTimeoutMs))
+        return this.fail(`${task.id} may wait ${queueTimeoutMs} ms and still waits`, task.id);
     }
   }
 
@@ -145,10 +141,7 @@ export class DeadlinesFireOnTime extends Checker {
       // After a disturbance no lease ends before a whole period has passed.
       const due = Math.max((this.#renewedAt.get(worker) ?? 0) + leaseMs, disturbedAt + 2 * leaseMs);
       if (held.size > 0 && at > due + firesWithinMs)
-        return this.reportViolation(`${worker} no longer renews its lease and still holds ${[...held].join(", ")}`, [
-          worker,
-          ...held,
-        ]);
+        return this.fail(`${worker} no longer renews its lease and still holds ${[...held].join(", ")}`, worker, ...held);
     }
   }
 }

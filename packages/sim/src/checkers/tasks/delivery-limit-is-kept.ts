@@ -21,7 +21,7 @@ export class DeliveryLimitIsKept extends Checker {
   #limitOf(id: string, run: string): number {
     const node = nodeOfTask(this.projection.run(run)?.requested ?? null, id);
     if (node === null) return Number.POSITIVE_INFINITY;
-    return node.maxDeliveries ?? this.world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
+    return node.policy.maxDeliveries ?? this.world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
   }
 
   #check(id: string, run: string, { type, data, position, tenant }: ObservedFact): void {
@@ -34,14 +34,14 @@ export class DeliveryLimitIsKept extends Checker {
       count.most++;
       const before = this.projection.task(id)?.attempt ?? 0;
       if (data["attempt"] !== before + 1)
-        return this.reportViolation(`${where}: attempt ${String(data["attempt"])} of ${id} follows attempt ${before}`, [id]);
+        return this.fail(`${where}: attempt ${String(data["attempt"])} of ${id} follows attempt ${before}`, id);
       if (count.least > limit)
-        return this.reportViolation(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, [id]);
+        return this.fail(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, id);
     }
     if (type === "task.requeued") {
       if (data["code"] === "E.RUNNER.CANCELLED") count.least = Math.max(0, count.least - 1);
       if (count.least >= limit)
-        return this.reportViolation(`${where}: ${id} is queued again after ${count.least} grants, ${limit} allowed`, [id]);
+        return this.fail(`${where}: ${id} is queued again after ${count.least} grants, ${limit} allowed`, id);
     }
     if (type === "task.retrying") this.#counts.delete(id);
     if (type === "task.failed") {
@@ -50,10 +50,7 @@ export class DeliveryLimitIsKept extends Checker {
       if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(this.projection.run(run)?.requested ?? null, id), id)) return;
       this.checkedCount++;
       if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))
-        this.reportViolation(
-          `${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`,
-          [id],
-        );
+        this.fail(`${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`, id);
     }
   }
 }

@@ -15,8 +15,7 @@ export class FailedTasksBecomeDeadLetters extends Checker {
     if (fact.type === "task.dead") {
       const all = this.#deadOf(fact.tenant);
       const task = String(fact.data["task"]);
-      if (all.has(task))
-        return this.reportViolation(`position ${fact.position} of ${fact.tenant} records task.dead of ${task} again`, [task]);
+      if (all.has(task)) return this.fail(`position ${fact.position} of ${fact.tenant} records task.dead of ${task} again`, task);
       all.add(task);
     }
     if (fact.type === "task.failed") this.#checkFailed(fact);
@@ -33,15 +32,14 @@ export class FailedTasksBecomeDeadLetters extends Checker {
       const expected = this.#deadOf(tenant);
       for (const task of new Set([...all, ...expected])) {
         this.checkedCount++;
-        if (!all.has(task)) return this.reportViolation(`${task} is dead and has no dead letter`, [task]);
-        if (!expected.has(task)) return this.reportViolation(`there is a dead letter of ${task}, which is not dead`, [task]);
+        if (!all.has(task)) return this.fail(`${task} is dead and has no dead letter`, task);
+        if (!expected.has(task)) return this.fail(`there is a dead letter of ${task}, which is not dead`, task);
       }
     }
   }
 
   #deadOf(tenant: string): Set<string> {
-    const all = getOrCreate(this.#dead, tenant, () => new Set<string>());
-    return all;
+    return getOrCreate(this.#dead, tenant, () => new Set<string>());
   }
 
   #checkFailed({ run: id, data, tenant, position }: ObservedFact): void {
@@ -58,9 +56,9 @@ export class FailedTasksBecomeDeadLetters extends Checker {
       (isFromInside && isNeverRetried(requested, cause));
     this.checkedCount++;
     if (this.#deadOf(tenant).has(task) === isAnsweredFor)
-      this.reportViolation(
+      this.fail(
         `position ${position} of ${tenant}: ${task} failed permanently ${isAnsweredFor ? "with" : "without"} a task.dead fact`,
-        [task],
+        task,
       );
   }
 }

@@ -4,7 +4,7 @@
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 
 /** How long a message between schedulers may take, beside a few polls of an idle engine. */
 const replicaMessageMsMax = 5_000;
@@ -23,25 +23,21 @@ export class GrantsGoToEligibleWorkers extends Checker {
     }
   }
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
+  override onDeliveredToScheduler({ type, workerKey, connection }: ObservedFrame): void {
     // The oldest dialect has no accept: a registered worker may get work.
-    const isOldest = this.world.workerSpecOf(frame.workerKey)?.dialect === "v1";
-    if (isOldest && frame.type === "control.register" && observation.event === "delivered")
-      this.#accepted.add(observation.connection);
-    if (observation.toward !== "worker" || observation.event !== "sent") return;
-    if (frame.type === "control.session.accept") this.#accepted.add(observation.connection);
-    if (frame.type === "control.reset") this.#reset.add(observation.connection);
-    for (const { task, run } of dispatchesIn(frame)) {
+    if (type === "control.register" && this.world.workerSpecOf(workerKey)?.dialect === "v1") this.#accepted.add(connection);
+  }
+
+  override onSentToWorker({ type, connection, worker, tenant, dispatches }: ObservedFrame): void {
+    if (type === "control.session.accept") this.#accepted.add(connection);
+    if (type === "control.reset") this.#reset.add(connection);
+    for (const { task, run } of dispatches) {
       this.checkedCount++;
-      const where = `${task} was sent to ${observation.worker} on ${observation.connection}`;
-      if (!this.#accepted.has(observation.connection))
-        return this.reportViolation(`${where} before its session was accepted`, [task, observation.worker]);
-      if (this.#reset.has(observation.connection))
-        return this.reportViolation(`${where} after its session was reset`, [task, observation.worker]);
-      const owner = this.projection.run(run)?.tenant ?? observation.tenant;
-      if (owner !== observation.tenant)
-        return this.reportViolation(`${where}, and the run is of tenant ${owner}`, [task, observation.worker]);
+      const where = `${task} was sent to ${worker} on ${connection}`;
+      if (!this.#accepted.has(connection)) return this.fail(`${where} before its session was accepted`, task, worker);
+      if (this.#reset.has(connection)) return this.fail(`${where} after its session was reset`, task, worker);
+      const owner = this.projection.run(run)?.tenant ?? tenant;
+      if (owner !== tenant) return this.fail(`${where}, and the run is of tenant ${owner}`, task, worker);
     }
   }
 
@@ -52,25 +48,25 @@ export class GrantsGoToEligibleWorkers extends Checker {
     const where = `${id} was granted at position ${position} of ${tenant} to ${worker}`;
     this.checkedCount++;
     if (now === undefined || !worker.startsWith(`${tenant}/`))
-      return this.reportViolation(`${where}, which is not a worker of this tenant`, [id, worker]);
+      return this.fail(`${where}, which is not a worker of this tenant`, id, worker);
     const then = this.#before.get(worker) ?? { isOnline: false, isDraining: false };
-    if (!then.isOnline && now.presence !== "online")
-      return this.reportViolation(`${where}, which is ${now.presence}`, [id, worker]);
-    if (then.isDraining && now.isDraining) return this.reportViolation(`${where}, which is draining`, [id, worker]);
+    if (!then.isOnline && now.presence !== "online") return this.fail(`${where}, which is ${now.presence}`, id, worker);
+    if (then.isDraining && now.isDraining) return this.fail(`${where}, which is draining`, id, worker);
     // The granting scheduler may not know yet that a middleware was answered elsewhere and takes its slot again.
     const answeredSince = at - replicaMessageMsMax - 4 * (this.world.setup?.guarantees.idleMs ?? 0);
     const held = this.projection.countBusySlots(worker, { answeredSince });
-    if (held > now.slots)
-      return this.reportViolation(`${where}, which holds ${held} attempts and has ${now.slots} slots`, [id, worker]);
+    if (held > now.slots) return this.fail(`${where}, which holds ${held} attempts and has ${now.slots} slots`, id, worker);
     const node = this.projection.task(id)?.node;
     const spec = this.world.workerSpecOf(worker);
     if (node === undefined || node === null || spec === undefined) return;
-    if (node.pool !== null && node.pool !== spec.pool)
-      return this.reportViolation(`${where}, which is in pool ${spec.pool}, not ${node.pool}`, [id, worker]);
+    const { pool } = node.policy;
+    if (pool !== undefined && pool !== spec.pool)
+      return this.fail(`${where}, which is in pool ${spec.pool}, not ${pool}`, id, worker);
     const limit = spec.perNodeLimits?.[node.type] ?? now.slots;
     if (this.projection.countBusySlots(worker, { nodeType: node.type, answeredSince }) > limit)
-      return this.reportViolation(`${where}, which takes ${limit} of ${node.type} at once`, [id, worker]);
-    if (node.packageName !== spec.packageName || node.packageVersion !== spec.packageVersion)
-      this.reportViolation(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);
+      return this.fail(`${where}, which takes ${limit} of ${node.type} at once`, id, worker);
+    const { name, version } = node.package;
+    if (name !== spec.packageName || version !== spec.packageVersion)
+      this.fail(`${where}, which does not have ${name} ${version}`, id, worker);
   }
 }

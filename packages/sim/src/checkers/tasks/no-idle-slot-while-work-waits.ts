@@ -11,41 +11,31 @@ import type { TrueTime } from "../../observation/observation.ts";
 const slackMs = 2_000;
 
 interface AcceptedSession {
-  connection: string;
-  acceptedAt: TrueTime;
+  readonly connection: string;
+  readonly acceptedAt: TrueTime;
   heardAt: TrueTime;
   isHealthy: boolean;
   healthAt: TrueTime;
 }
 
 export class NoIdleSlotWhileWorkWaits extends Checker {
-  readonly #acceptedSessions = new Map<string, AcceptedSession>();
+  readonly #accepted = new Map<string, AcceptedSession>();
   /** When the log last told something about what a worker holds. */
   readonly #movedAt = new Map<string, TrueTime>();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    const worker = frame.workerKey;
-    const acceptedSession = this.#acceptedSessions.get(worker);
-    if (frame.type === "control.session.accept" && observation.event === "sent")
-      this.#acceptedSessions.set(worker, {
-        connection: observation.connection,
-        acceptedAt: observation.at,
-        heardAt: observation.at,
-        isHealthy: true,
-        healthAt: observation.at,
-      });
-    if (
-      acceptedSession?.connection !== observation.connection ||
-      observation.toward !== "scheduler" ||
-      observation.event !== "delivered"
-    )
-      return;
-    acceptedSession.heardAt = observation.at;
-    const { healthy } = frame.payload;
-    if (frame.type !== "control.heartbeat" || healthy === acceptedSession.isHealthy) return;
-    acceptedSession.isHealthy = healthy === true;
-    acceptedSession.healthAt = observation.at;
+  override onSentToWorker({ type, workerKey, connection, at }: ObservedFrame): void {
+    if (type === "control.session.accept")
+      this.#accepted.set(workerKey, { connection, acceptedAt: at, heardAt: at, isHealthy: true, healthAt: at });
+  }
+
+  override onDeliveredToScheduler({ type, workerKey, connection, at, payload }: ObservedFrame): void {
+    const session = this.#accepted.get(workerKey);
+    if (session?.connection !== connection) return;
+    session.heardAt = at;
+    const { healthy } = payload;
+    if (type !== "control.heartbeat" || healthy === session.isHealthy) return;
+    session.isHealthy = healthy === true;
+    session.healthAt = at;
   }
 
   override onFact({ type, data, readAt, run }: ObservedFact): void {
@@ -63,7 +53,7 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
       const at = this.projection.completeReadAt.get(run.tenant) ?? 0;
       for (const task of run.tasks.values()) {
         // A task that may run at only one worker waits for that one.
-        const isAimed = run.isRebound || task.node?.isPinned === true || (task.node?.affinity ?? null) !== null;
+        const isAimed = run.isRebound || task.node?.isPinned === true || task.node?.policy.affinity !== undefined;
         if (!task.isReady || task.endStatus !== null || isAimed) continue;
         this.checkedCount++;
         for (const worker of this.projection.workers.keys()) {
@@ -74,9 +64,10 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
             this.#slotFreeSince(at, worker, task),
           );
           if (at - since > momentMs)
-            return this.reportViolation(
+            return this.fail(
               `${task.id} is ready and ${worker} has had a free slot for ${Math.round(at - since)} ms`,
-              [task.id, worker],
+              task.id,
+              worker,
             );
         }
       }
@@ -87,34 +78,22 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
   #slotFreeSince(at: TrueTime, worker: string, task: ProjectedTask): TrueTime {
     const never = Number.POSITIVE_INFINITY;
     const projected = this.projection.workers.get(worker);
-    const acceptedSession = this.#acceptedSessions.get(worker);
+    const session = this.#accepted.get(worker);
     const spec = this.world.workerSpecOf(worker);
     const { heartbeatMs = 0 } = this.world.setup?.guarantees ?? {};
-    if (
-      projected?.presence !== "online" ||
-      projected.isDraining ||
-      !acceptedSession?.isHealthy ||
-      spec === undefined ||
-      task.node === null
-    )
-      return never;
-    if (
-      this.world.connections.get(acceptedSession.connection)?.isOpen !== true ||
-      at - acceptedSession.heardAt > 1.5 * heartbeatMs
-    )
-      return never;
-    const { pool, packageName, packageVersion, tags } = task.node;
+    if (projected?.presence !== "online" || projected.isDraining || spec === undefined || task.node === null) return never;
+    if (!session?.isHealthy || !this.world.isOpen(session.connection) || at - session.heardAt > 1.5 * heartbeatMs) return never;
+    const { type, policy } = task.node;
     const fits =
       task.run.tenant === spec.tenant &&
-      (pool === null || pool === spec.pool) &&
-      packageName === spec.packageName &&
-      packageVersion === spec.packageVersion &&
-      Object.keys(tags).length === 0;
-    const limit = spec.perNodeLimits?.[task.node.type] ?? projected.slots;
+      (policy.pool === undefined || policy.pool === spec.pool) &&
+      task.node.package.name === spec.packageName &&
+      task.node.package.version === spec.packageVersion &&
+      Object.keys(policy.tags ?? {}).length === 0;
     const isFull =
       this.projection.countBusySlots(worker) >= projected.slots ||
-      this.projection.countBusySlots(worker, { nodeType: task.node.type }) >= limit;
+      this.projection.countBusySlots(worker, { nodeType: type }) >= (spec.perNodeLimits?.[type] ?? projected.slots);
     if (!fits || isFull) return never;
-    return Math.max(projected.readAt, this.#movedAt.get(worker) ?? 0, acceptedSession.acceptedAt, acceptedSession.healthAt);
+    return Math.max(projected.readAt, this.#movedAt.get(worker) ?? 0, session.acceptedAt, session.healthAt);
   }
 }

@@ -4,7 +4,7 @@
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { dispatchesIn, type ObservedFrame } from "../../checking/observed-frame.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 
 export class OneLeasePerTask extends Checker {
   readonly #sentTo = new Map<string, string>();
@@ -17,28 +17,21 @@ export class OneLeasePerTask extends Checker {
     const where = `at position ${position} of ${tenant}`;
     this.checkedCount++;
     if (!(fence > (task?.fence ?? 0)))
-      return this.reportViolation(`the fence of ${id} did not rise with ${type} ${where}: ${task?.fence}, then ${fence}`, [id]);
+      return this.fail(`the fence of ${id} did not rise with ${type} ${where}: ${task?.fence}, then ${fence}`, id);
     if (type === "task.granted" && task !== undefined && task.worker !== null)
-      return this.reportViolation(`${id} was granted to ${String(data["worker"])} while ${task.worker} still held it, ${where}`, [
-        id,
-      ]);
+      return this.fail(`${id} was granted to ${String(data["worker"])} while ${task.worker} still held it, ${where}`, id);
     if (type === "task.requeued" && task?.worker !== data["from"])
-      this.reportViolation(
-        `${id} was taken back from ${String(data["from"])} while ${task?.worker ?? "nobody"} held it, ${where}`,
-        [id],
-      );
+      this.fail(`${id} was taken back from ${String(data["from"])} while ${task?.worker ?? "nobody"} held it, ${where}`, id);
   }
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    if (observation.toward !== "worker" || observation.event !== "sent") return;
-    for (const { task, fence } of dispatchesIn(frame)) {
-      const to = `${frame.workerKey} (boot ${observation.boot})`;
-      const first = getOrCreate(this.#sentTo, `${task}#${fence}`, () => to);
+  override onSentToWorker({ workerKey, boot, dispatches }: ObservedFrame): void {
+    const to = `${workerKey} (boot ${boot})`;
+    for (const { task, fence, attempt } of dispatches) {
+      const first = getOrCreate(this.#sentTo, attempt, () => to);
       this.checkedCount++;
       // A process without a boot id is recognized by its first frame; if that was lost, the next process looks like the last one.
-      if (first !== to && !this.world.isLegacyWorker(frame.workerKey))
-        return this.reportViolation(`${task} was sent under fence ${fence} to ${first} and to ${to}`, [task]);
+      if (first !== to && !this.world.isLegacyWorker(workerKey))
+        return this.fail(`${task} was sent under fence ${fence} to ${first} and to ${to}`, task);
     }
   }
 }

@@ -4,16 +4,15 @@
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { NewestSessions } from "../../checking/newest-sessions.ts";
-import { ackCovers, type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import { ackCovers, type ObservedFrame } from "../../checking/observed-frame.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
-/** Facts that only a worker's report can cause, and those reports. */
-const reportsByFact: Readonly<Record<string, readonly string[]>> = {
-  "task.succeeded": ["SUCCEEDED"],
-  "task.skipped": ["SKIPPED"],
-  "task.feedback": ["feedback"],
+/** Facts that only a worker's report can cause, and that report. */
+const reportByFact: Readonly<Record<string, string>> = {
+  "task.succeeded": "SUCCEEDED",
+  "task.skipped": "SKIPPED",
+  "task.feedback": "feedback",
 };
 
 /** How long after its ack a stale report may wait for the cancel frame. */
@@ -21,8 +20,7 @@ const staleAnswerMs = 3_000;
 
 interface StaleReport {
   readonly task: string;
-  readonly fence: number;
-  /** By which it came, and when: the session is its stream. */
+  readonly attempt: string;
   readonly frame: ObservedFrame;
   readonly seq: number;
   ackedAt: TrueTime;
@@ -31,43 +29,33 @@ interface StaleReport {
 export class StaleReportsChangeNothing extends Checker {
   /** Reports that were delivered to a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
   readonly #said = new Map<string, Set<string>>();
-  readonly #newestSessions = new NewestSessions();
   readonly #announced = new Set<string>();
   readonly #stopped = new Set<string>();
   #staleReports: StaleReport[] = [];
 
   override onFact(fact: ObservedFact): void {
-    if (reportsByFact[fact.type] !== undefined) this.#checkReportedFact(fact);
+    if (reportByFact[fact.type] !== undefined) this.#checkReportedFact(fact);
   }
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    this.#newestSessions.observeFrame(frame);
-    if (observation.toward === "scheduler" && observation.event === "delivered") this.#handleWorkerFrame(frame);
-    if (observation.toward !== "worker" || observation.event !== "sent") return;
-    if (frame.type === "biz.exec.cancel")
-      this.#stopped.add(`${frame.sessionKey} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
-    if (frame.type === "control.ack")
-      for (const one of this.#staleReports)
-        if (one.frame.sessionKey === frame.sessionKey && ackCovers(frame, one.seq))
-          one.ackedAt = Math.min(one.ackedAt, observation.at);
+  override onSentToWorker(frame: ObservedFrame): void {
+    const { type, sessionKey, payload } = frame;
+    if (type === "biz.exec.cancel") this.#stopped.add(`${sessionKey} ${String(payload["task_id"])}#${Number(payload["fence"])}`);
+    for (const one of this.#staleReports)
+      if (one.frame.sessionKey === sessionKey && ackCovers(frame, one.seq)) one.ackedAt = Math.min(one.ackedAt, frame.at);
   }
 
   override onTimePassed(at: TrueTime): void {
     const waiting: StaleReport[] = [];
     for (const one of this.#staleReports) {
-      const { sessionKey, observation } = one.frame;
-      const link = this.world.connections.get(observation.connection);
+      const { sessionKey, connection, scheduler } = one.frame;
       const isUnreachable =
-        link?.isOpen !== true ||
-        !this.world.isRunning(link.scheduler) ||
-        !this.#announced.has(this.#newestSessions.firstConnectionOf(sessionKey));
-      if (isUnreachable || this.#stopped.has(`${sessionKey} ${one.task}#${one.fence}`)) continue;
+        !this.world.isOpen(connection) ||
+        !this.world.isRunning(scheduler) ||
+        !this.#announced.has(this.sessions.firstConnectionOf(sessionKey));
+      if (isUnreachable || this.#stopped.has(`${sessionKey} ${one.attempt}`)) continue;
       if (at <= one.ackedAt + staleAnswerMs) waiting.push(one);
-      else if (this.#newestSessions.isNewest(one.frame) && this.world.disturbedAt < one.ackedAt)
-        return this.reportViolation(`a stale report about ${one.task}#${one.fence} was acked and not answered as stale`, [
-          one.task,
-        ]);
+      else if (this.sessions.isNewest(one.frame) && this.world.disturbedAt < one.ackedAt)
+        return this.fail(`a stale report about ${one.attempt} was acked and not answered as stale`, one.task);
     }
     this.#staleReports = waiting;
   }
@@ -80,52 +68,43 @@ export class StaleReportsChangeNothing extends Checker {
     this.checkedCount++;
     const where = `${type} at position ${position} of ${fact.tenant}`;
     if (data["isLate"] === true) return this.#checkLateFact(where, id, fence);
+    const node = nodeOfTask(this.projection.run(fact.run ?? "")?.requested ?? null, id);
     // Pinned, skipped by an operator, or carried out by other tasks: no worker reports it.
-    if (
-      data["worker"] === null &&
-      (data["why"] !== undefined || isRunByOtherTasks(nodeOfTask(this.projection.run(runIdOf(fact))?.requested ?? null, id), id))
-    )
-      return;
+    if (data["worker"] === null && (data["why"] !== undefined || isRunByOtherTasks(node, id))) return;
     if (type === "task.skipped" && data["why"] !== undefined) return;
-    if (task === undefined || task.worker === null) return this.reportViolation(`${where}: no worker held ${id}`, [id]);
-    if (task.fence !== fence) return this.reportViolation(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
+    if (task === undefined || task.worker === null) return this.fail(`${where}: no worker held ${id}`, id);
+    if (task.fence !== fence) return this.fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, id);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
-      return this.reportViolation(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, [id]);
+      return this.fail(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, id);
     const reports = this.#said.get(`${id}#${fence}`) ?? new Set();
+    const report = `${reportByFact[type]} ${task.worker}`;
     const granted = this.projection.grants.get(`${id}#${fence}`)?.boot;
-    const isReported = (reportsByFact[type] ?? []).some(
-      (what) => reports.has(`${what} ${task.worker} ${task.boot}`) || reports.has(`${what} ${task.worker} ${granted}`),
-    );
+    const isReported = reports.has(`${report} ${task.boot}`) || reports.has(`${report} ${granted}`);
     // A dialect without fences names the dispatch it answers, which may be an earlier one of the same task.
-    const isReportedForAnyFence =
-      this.world.isLegacyWorker(task.worker) &&
-      (reportsByFact[type] ?? []).some((what) => this.#said.get(id)?.has(`${what} ${task.worker}`));
+    const isReportedForAnyFence = this.world.isLegacyWorker(task.worker) && this.#said.get(id)?.has(report) === true;
     if (!isReported && !isReportedForAnyFence)
-      this.reportViolation(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${id}#${fence}`, [id]);
+      this.fail(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${id}#${fence}`, id);
   }
 
   /** The result overtook it: the task has no holder any more, but the attempt that ended it must have reported this. */
   #checkLateFact(where: string, id: string, fence: number): void {
     const last = this.projection.task(id)?.fence;
-    if (last !== fence) return this.reportViolation(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, [id]);
+    if (last !== fence) return this.fail(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, id);
     const isReported = [...(this.#said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
-    if (!isReported) this.reportViolation(`${where}: no worker ever reported that for attempt ${id}#${fence}`, [id]);
+    if (!isReported) this.fail(`${where}: no worker ever reported that for attempt ${id}#${fence}`, id);
   }
 
-  #handleWorkerFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    const worker = frame.workerKey;
+  override onDeliveredToScheduler(frame: ObservedFrame): void {
+    const { workerKey: worker, seq } = frame;
     if (frame.type === "control.register" && JSON.stringify(frame.payload).includes('"cancel"'))
-      this.#announced.add(observation.connection);
-    for (const { of, task, fence, outcome } of taskReportsIn(frame)) {
-      getOrCreate(this.#said, `${task}#${fence}`, () => new Set<string>()).add(`${outcome} ${worker} ${observation.boot}`);
+      this.#announced.add(frame.connection);
+    for (const { of, task, fence, attempt, outcome } of frame.reports) {
+      getOrCreate(this.#said, attempt, () => new Set<string>()).add(`${outcome} ${worker} ${frame.boot}`);
       if (this.world.isLegacyWorker(worker)) getOrCreate(this.#said, task, () => new Set<string>()).add(`${outcome} ${worker}`);
       // The log may lag behind, so what is stale there is stale for certain. A process that was replaced gets no answer.
       const isStale = (this.projection.task(task)?.fence ?? 0) > fence;
-      if (isStale && of !== "feedback" && frame.seq !== null && this.#newestSessions.isNewest(frame))
-        this.#staleReports.push({ task, fence, frame, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
+      if (isStale && of !== "feedback" && seq !== null && this.sessions.isNewest(frame))
+        this.#staleReports.push({ task, attempt, frame, seq, ackedAt: Number.POSITIVE_INFINITY });
     }
   }
 }
-
-const runIdOf = ({ run }: ObservedFact): string => run ?? "";

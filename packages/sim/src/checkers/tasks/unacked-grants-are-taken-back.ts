@@ -4,13 +4,7 @@
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import {
-  dispatchesIn,
-  heldAttemptsIn,
-  type ObservedDispatch,
-  type ObservedFrame,
-  taskReportsIn,
-} from "../../checking/observed-frame.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
@@ -19,23 +13,17 @@ const slackMs = 1_000;
 const leaseSlackMs = 15_000;
 
 export class UnackedGrantsAreTakenBack extends Checker {
-  /** Grants without a report, by `<task>#<fence>`. */
-  readonly #unreportedGrants = new Map<
-    string,
-    { readonly tenant: string; readonly task: string; readonly fence: number; readonly since: TrueTime }
-  >();
+  /** Grants without a report, by attempt. */
+  readonly #unreportedGrants = new Map<string, { readonly tenant: string; readonly task: string; readonly since: TrueTime }>();
   readonly #reportedGrants = new Set<string>();
-  readonly #unackedDispatches = new UnackedFrames<ObservedDispatch>();
-  /** The last session of each worker that was accepted, and when. */
-  readonly #acceptedSessions = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
+  readonly #unackedDispatches = new UnackedFrames<string>();
 
   override onFact({ type, data, readAt, tenant }: ObservedFact): void {
     const task = String(data["task"]);
     if (type === "task.granted") {
-      const fence = Number(data["fence"]);
+      const attempt = `${task}#${Number(data["fence"])}`;
       this.checkedCount++;
-      if (!this.#reportedGrants.has(`${task}#${fence}`))
-        this.#unreportedGrants.set(`${task}#${fence}`, { tenant, task, fence, since: readAt });
+      if (!this.#reportedGrants.has(attempt)) this.#unreportedGrants.set(attempt, { tenant, task, since: readAt });
       return;
     }
     const before = this.projection.task(task);
@@ -43,51 +31,43 @@ export class UnackedGrantsAreTakenBack extends Checker {
       this.#unreportedGrants.delete(`${task}#${before.fence}`);
   }
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    if (observation.toward === "worker" && observation.event === "sent") {
-      const workerKey = frame.workerKey;
-      // A renewed token is not a new session.
-      if (frame.type === "control.session.accept" && this.#acceptedSessions.get(workerKey)?.connection !== observation.connection)
-        this.#acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
-      this.#unackedDispatches.recordSent(frame, dispatchesIn(frame));
-    } else if (observation.toward === "scheduler" && observation.event === "delivered") {
-      if (frame.type === "control.ack") this.#handleAck(frame);
-      for (const { task, fence } of [...taskReportsIn(frame), ...(heldAttemptsIn(frame) ?? [])]) this.#recordReport(task, fence);
-    }
+  override onSentToWorker(frame: ObservedFrame): void {
+    this.#unackedDispatches.recordSent(
+      frame,
+      frame.dispatches.map(({ attempt }) => attempt),
+    );
+  }
+
+  override onDeliveredToScheduler(frame: ObservedFrame): void {
+    const { reports, heldAttempts, type, payload, worker } = frame;
+    for (const { attempt } of [...reports, ...(heldAttempts ?? [])]) this.#recordReport(attempt);
+    for (const attempt of this.#unackedDispatches.takeAcked(frame)) this.#recordReport(attempt);
+    // The oldest dialect acks by frame id, and the id of a dispatch names the task and the fence.
+    const [task, fence] = String(payload["for"]).split("#");
+    if (type === "control.ack" && fence !== undefined && this.world.isLegacyWorker(worker))
+      this.#recordReport(`${task}#${Number(fence)}`);
   }
 
   override onTimePassed(): void {
     const { disturbedAt } = this.world;
-    for (const { tenant, task, fence, since } of this.#unreportedGrants.values()) {
+    for (const [attempt, { tenant, task, since }] of this.#unreportedGrants) {
       const at = this.projection.completeReadAt.get(tenant) ?? 0;
       const holder = this.projection.task(task)?.worker ?? "nobody";
       if (at <= Math.max(since, disturbedAt) + this.#boundFor(holder, since)) continue;
-      return this.reportViolation(`grant ${task}#${fence} to ${holder} was never acked and never taken back`, [task, holder]);
+      return this.fail(`grant ${attempt} to ${holder} was never acked and never taken back`, task, holder);
     }
   }
 
-  #recordReport(task: string, fence: number): void {
-    this.#reportedGrants.add(`${task}#${fence}`);
-    this.#unreportedGrants.delete(`${task}#${fence}`);
-  }
-
-  #handleAck(frame: ObservedFrame): void {
-    // The oldest dialect acks by frame id, and the id of a dispatch names the task and the fence.
-    const [task, fence] = String(frame.payload["for"]).split("#");
-    if (task !== undefined && fence !== undefined && this.world.isLegacyWorker(frame.observation.worker))
-      this.#recordReport(task, Number(fence));
-    for (const { task, fence } of this.#unackedDispatches.takeAcked(frame)) this.#recordReport(task, fence);
+  #recordReport(attempt: string): void {
+    this.#reportedGrants.add(attempt);
+    this.#unreportedGrants.delete(attempt);
   }
 
   #boundFor(holder: string, since: TrueTime): number {
     const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = this.world.setup?.guarantees ?? {};
-    const acceptedSession = this.#acceptedSessions.get(holder);
+    const accept = this.sessions.lastAccepts.get(holder);
     // A worker that joined after the grant has settled it with its register; the log is only read later.
-    const hasSession =
-      acceptedSession !== undefined &&
-      acceptedSession.at < since &&
-      this.world.connections.get(acceptedSession.connection)?.isOpen === true;
+    const hasSession = accept !== undefined && accept.at < since && this.world.isOpen(accept.connection);
     return hasSession ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
   }
 }

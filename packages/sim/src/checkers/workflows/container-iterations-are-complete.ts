@@ -4,7 +4,7 @@
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
-import { changesTaskPhase, type ProjectedRun, type ProjectedTask } from "../../checking/log-projection.ts";
+import { changesTaskPhase, hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
 
@@ -12,8 +12,6 @@ interface ObservedIteration {
   readonly index: number;
   status: string | null;
 }
-
-const endedWell = (end: string | null | undefined): boolean => end === "succeeded" || end === "skipped";
 
 export class ContainerIterationsAreComplete extends Checker {
   /** By container, in the order of their numbers. */
@@ -40,30 +38,22 @@ export class ContainerIterationsAreComplete extends Checker {
     const projected = run.tasks.get(container);
     this.checkedCount++;
     if (projected?.isHosting !== true)
-      return this.reportViolation(`${where}, and its container is ${projected?.endStatus ?? "not under way"}`, [container]);
-    if (number !== all.length) return this.reportViolation(`${where} follows ${all.length} iterations`, [container]);
+      return this.fail(`${where}, and its container is ${projected?.endStatus ?? "not under way"}`, container);
+    if (number !== all.length) return this.fail(`${where} follows ${all.length} iterations`, container);
     const again = all.filter((one) => one.index === index);
     if (again.some(({ status }) => status === null || status === "succeeded"))
-      return this.reportViolation(`${where} is another try of iteration ${index}, which has not failed`, [container]);
-    const requestedContainer = nodeOfTask(run.requested, frame)?.container ?? null;
-    if (requestedContainer !== null && again.length >= requestedContainer.maxAttempts)
-      return this.reportViolation(
-        `${where} is try ${again.length + 1} of iteration ${index}, ${requestedContainer.maxAttempts} allowed`,
-        [container],
-      );
+      return this.fail(`${where} is another try of iteration ${index}, which has not failed`, container);
     all.push({ index, status: null });
+    const requested = nodeOfTask(run.requested, frame)?.container ?? null;
+    if (requested === null) return;
+    const { maxAttempts, parallelism, mode } = requested;
+    if (again.length >= maxAttempts)
+      return this.fail(`${where} is try ${again.length + 1} of iteration ${index}, ${maxAttempts} allowed`, container);
     const unended = all.filter(({ status }) => status === null).length;
-    if (requestedContainer !== null && unended > requestedContainer.parallelism)
-      return this.reportViolation(`${where} makes ${unended} open iterations, ${requestedContainer.parallelism} allowed`, [
-        container,
-      ]);
+    if (unended > parallelism) return this.fail(`${where} makes ${unended} open iterations, ${parallelism} allowed`, container);
     const isInTurn = index === 0 || all.some((one) => one.index === index - 1 && one.status === "succeeded");
-    if (
-      requestedContainer !== null &&
-      (requestedContainer.mode === "forEach" || requestedContainer.mode === "while") &&
-      !isInTurn
-    )
-      this.reportViolation(`${where} is iteration ${index}, and the one before it has not succeeded`, [container]);
+    if ((mode === "forEach" || mode === "while") && !isInTurn)
+      this.fail(`${where} is iteration ${index}, and the one before it has not succeeded`, container);
   }
 
   #end(run: ProjectedRun, frame: string, { data, position }: ObservedFact): void {
@@ -72,24 +62,19 @@ export class ContainerIterationsAreComplete extends Checker {
     const where = `frame.ended at position ${position}: ${frame}`;
     const status = String(data["status"]);
     this.checkedCount++;
-    if (one === undefined || one.status !== null)
-      return this.reportViolation(`${where} was ${one?.status ?? "never opened"}`, [frame]);
+    if (one === undefined || one.status !== null) return this.fail(`${where} was ${one?.status ?? "never opened"}`, frame);
     if (one.index !== data["index"])
-      return this.reportViolation(`${where} was iteration ${one.index} and is ${String(data["index"])}`, [frame]);
+      return this.fail(`${where} was iteration ${one.index} and is ${String(data["index"])}`, frame);
     one.status = status;
     // A cancelled run is swept from the outside in.
-    const left = status === "cancelled" ? undefined : this.#tasksInside(run, `${frame}/`).find((task) => task.endStatus === null);
-    if (left !== undefined)
-      return this.reportViolation(`${where} ends as ${status} while ${left.id} inside is open`, [frame, left.id]);
+    const left = [...run.tasks.values()].find(({ id, endStatus }) => id.startsWith(`${frame}/`) && endStatus === null);
+    if (left !== undefined && status !== "cancelled")
+      return this.fail(`${where} ends as ${status} while ${left.id} inside is open`, frame, left.id);
     if (status !== "succeeded" || run.requested === null) return;
     const slot = frame.slice(run.id.length + 1);
     for (const node of nodesOfScope(run.requested, slot) ?? [])
-      if (node.host === null && !endedWell(run.tasks.get(taskIdOf(run.id, slot, node.ordinal))?.endStatus))
-        return this.reportViolation(`${where} succeeded, and node ${node.ordinal} inside has not`, [frame]);
-  }
-
-  #tasksInside(run: ProjectedRun, prefix: string): ProjectedTask[] {
-    return [...run.tasks.values()].filter(({ id }) => id.startsWith(prefix));
+      if (node.host === null && !hasEndedWell(run.tasks.get(taskIdOf(run.id, slot, node.ordinal))?.endStatus))
+        return this.fail(`${where} succeeded, and node ${node.ordinal} inside has not`, frame);
   }
 
   /** A task changes: all iterations and containers around it must be open. */
@@ -101,9 +86,9 @@ export class ContainerIterationsAreComplete extends Checker {
     const projected = run.tasks.get(frame);
     // A cancelled iteration is swept a few tasks a turn; until then its workers may still report.
     if (projected === undefined || (projected.endStatus !== null && projected.endStatus !== "cancelled"))
-      this.reportViolation(
+      this.fail(
         `${type} at position ${position}: ${task} changes, and ${frame} around it is ${projected?.endStatus ?? "not opened"}`,
-        [task],
+        task,
       );
   }
 
@@ -111,14 +96,13 @@ export class ContainerIterationsAreComplete extends Checker {
     const all = this.#iterationsOf.get(container) ?? [];
     const where = `${type} at position ${position}: ${container}`;
     this.checkedCount++;
-    if (all.some(({ status }) => status === null))
-      return this.reportViolation(`${where} ends while an iteration of it is open`, [container]);
+    if (all.some(({ status }) => status === null)) return this.fail(`${where} ends while an iteration of it is open`, container);
     if (type !== "task.succeeded" || node.container === null || run.tasks.get(container)?.isHosting !== true) return;
     const good = all.filter(({ status }) => status === "succeeded").map(({ index }) => index);
     const ordered = good.toSorted((a, b) => a - b);
     if (ordered.some((index, at) => index !== at))
-      return this.reportViolation(`${where} succeeded for iterations ${ordered.join()}`, [container]);
+      return this.fail(`${where} succeeded for iterations ${ordered.join()}`, container);
     if (node.container.count !== null && good.length !== node.container.count)
-      this.reportViolation(`${where} succeeded for ${good.length} iterations of ${node.container.count}`, [container]);
+      this.fail(`${where} succeeded for ${good.length} iterations of ${node.container.count}`, container);
   }
 }

@@ -4,16 +4,16 @@
 
 import { Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
-import { endStatusOf, type ProjectedRun } from "../../checking/log-projection.ts";
+import { endStatusOf, hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
 
-interface NextRequestTraffic {
+class NextRequestTraffic {
   /** Numbers under which the request arrived and its answers left, by session. */
-  readonly asked: Map<string, Set<string>>;
-  readonly answered: Map<string, Set<string>>;
-  result: string | null;
+  readonly asked = new Map<string, Set<number>>();
+  readonly answered = new Map<string, Set<number>>();
+  result: string | null = null;
 }
 
 export class MiddlewareCallsAreAnsweredOnce extends Checker {
@@ -27,22 +27,20 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
   /** By boot and request. */
   readonly #nextRequests = new Map<string, NextRequestTraffic>();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation, sessionKey, seq, payload } = frame;
-    const isAccept = frame.type === "control.session.accept" && payload["resumed"] === true;
-    if (isAccept && observation.event === "sent") this.#resumed.add(String(payload["session_id"]));
-    const isAsking = frame.type === "biz.exec.next.request";
-    if (seq === null || (!isAsking && frame.type !== "biz.exec.next.response")) return;
-    if (observation.event !== (isAsking ? "delivered" : "sent")) return;
-    const name = `${observation.boot} ${String(payload["requestId"])}`;
-    const nextRequest = getOrCreate(this.#nextRequests, name, () => ({
-      asked: new Map<string, Set<string>>(),
-      answered: new Map<string, Set<string>>(),
-      result: null,
-    }));
-    const list = isAsking ? nextRequest.asked : nextRequest.answered;
-    getOrCreate(list, sessionKey, () => new Set<string>()).add(String(seq));
-    if (!isAsking) this.#checkAnswer(frame, nextRequest, name);
+  override onDeliveredToScheduler({ type, boot, sessionKey, seq, payload }: ObservedFrame): void {
+    if (type !== "biz.exec.next.request" || seq === null) return;
+    const { asked } = this.#trafficOf(`${boot} ${String(payload["requestId"])}`);
+    getOrCreate(asked, sessionKey, () => new Set<number>()).add(seq);
+  }
+
+  override onSentToWorker(frame: ObservedFrame): void {
+    const { type, payload } = frame;
+    if (type === "control.session.accept" && payload["resumed"] === true) this.#resumed.add(String(payload["session_id"]));
+    if (type === "biz.exec.next.response" && frame.seq !== null) this.#checkAnswer(frame, frame.seq);
+  }
+
+  #trafficOf(name: string): NextRequestTraffic {
+    return getOrCreate(this.#nextRequests, name, () => new NextRequestTraffic());
   }
 
   override onFact(fact: ObservedFact): void {
@@ -76,21 +74,20 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     const about = [caller, target];
     this.checkedCount++;
     if (projected === undefined || projected.worker === null || projected.endStatus !== null)
-      return this.reportViolation(`${where}, and no worker holds it`, about);
+      return this.fail(`${where}, and no worker holds it`, ...about);
     const name = `${caller}#${projected.fence} ${request}`;
-    if (this.#asked.has(name)) return this.reportViolation(`${where} twice by request ${request}`, about);
+    if (this.#asked.has(name)) return this.fail(`${where} twice by request ${request}`, ...about);
     this.#asked.add(name);
     this.#open.set(name, { caller, target });
     const logical = target.slice(0, target.lastIndexOf("~"));
     const number = (this.#calls.get(logical) ?? 0) + 1;
     this.#calls.set(logical, number);
-    if (target !== `${logical}~${number}`) return this.reportViolation(`${where} as call ${number} of it`, about);
+    if (target !== `${logical}~${number}`) return this.fail(`${where} as call ${number} of it`, ...about);
     const [node, next] = [nodeOfTask(run.requested, caller), nodeOfTask(run.requested, target)];
     if (node === null || next === null || run.requested === null) return;
     const host = nodesOfScope(run.requested, parseTaskId(caller).scope)?.[node.host ?? -1];
     const wanted = host?.chain[(node.chainIndex ?? 0) + 1] ?? host?.ordinal;
-    if (node.host === null || wanted !== next.ordinal)
-      this.reportViolation(`${where}, which is not the next of its chain`, about);
+    if (node.host === null || wanted !== next.ordinal) this.fail(`${where}, which is not the next of its chain`, ...about);
   }
 
   #checkAnswered(run: ProjectedRun, { data, position }: ObservedFact): void {
@@ -99,22 +96,22 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     const name = [...this.#open.keys()].find((one) => one.startsWith(`${caller}#`) && one.endsWith(` ${request}`));
     this.checkedCount++;
     if (name === undefined || this.#open.get(name)?.target !== target)
-      return this.reportViolation(`${where}, and no such request ${request} was open`, [caller, target]);
+      return this.fail(`${where}, and no such request ${request} was open`, caller, target);
     this.#open.delete(name);
     const end = run.tasks.get(target)?.endStatus ?? null;
     if ((data["code"] === null) !== (end === "succeeded"))
-      return this.reportViolation(`${where} with ${String(data["code"])}, and it is ${end ?? "open"}`, [caller, target]);
+      return this.fail(`${where} with ${String(data["code"])}, and it is ${end ?? "open"}`, caller, target);
     if (data["code"] !== "next_timeout" && data["code"] !== "next_cancelled" && end === null)
-      this.reportViolation(`${where} before it has ended`, [caller, target]);
+      this.fail(`${where} before it has ended`, caller, target);
   }
 
   /** The attempt or task of a caller has ended: none of its requests is open any more. */
   #checkNoOpenRequests(task: string, { type, position }: ObservedFact): void {
     for (const [name, { caller, target }] of this.#open)
       if (caller === task)
-        return this.reportViolation(
+        return this.fail(
           `${type} at position ${position}: ${task} goes on while its request ${name} for ${target} is open`,
-          [task],
+          task,
         );
   }
 
@@ -128,44 +125,41 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
     if (data["why"] !== undefined || run.tasks.get(task) === undefined) return;
     const outermost = endIn(host.chain[0] ?? -1);
     if (end === "succeeded" || end === "skipped" || end === "failed") {
-      if (outermost === null) return this.reportViolation(`${where} ends before its outermost middleware`, [task]);
-      const isFitting = end === "failed" ? outermost === "failed" : endedWell(outermost);
-      if (!isFitting) return this.reportViolation(`${where} ends, and its outermost middleware is ${outermost}`, [task]);
+      if (outermost === null) return this.fail(`${where} ends before its outermost middleware`, task);
+      const isFitting = end === "failed" ? outermost === "failed" : hasEndedWell(outermost);
+      if (!isFitting) return this.fail(`${where} ends, and its outermost middleware is ${outermost}`, task);
       for (const ordinal of host.chain.slice(1)) {
         const inner = endIn(ordinal);
         const called = this.#calls.get(taskIdOf(run.id, scope, ordinal)) ?? 0;
-        if (inner === null) return this.reportViolation(`${where} ends, and its middleware ${ordinal} has not ended`, [task]);
+        if (inner === null) return this.fail(`${where} ends, and its middleware ${ordinal} has not ended`, task);
         if (called === 0 && inner !== "skipped")
-          return this.reportViolation(`${where}: middleware ${ordinal} was never called and is ${inner}`, [task]);
+          return this.fail(`${where}: middleware ${ordinal} was never called and is ${inner}`, task);
       }
     }
-    if (end === "succeeded" && (this.#calls.get(task) ?? 0) === 0)
-      this.reportViolation(`${where} succeeded and was never called`, [task]);
+    if (end === "succeeded" && (this.#calls.get(task) ?? 0) === 0) this.fail(`${where} succeeded and was never called`, task);
   }
 
-  #checkAnswer({ observation, sessionKey, payload }: ObservedFrame, nextRequest: NextRequestTraffic, name: string): void {
-    const times = nextRequest.answered.get(sessionKey)?.size ?? 0;
-    const asks = nextRequest.asked.get(sessionKey)?.size ?? 0;
+  #checkAnswer({ boot, worker, connection, sessionKey, payload }: ObservedFrame, seq: number): void {
+    const name = `${boot} ${String(payload["requestId"])}`;
+    const traffic = this.#trafficOf(name);
+    const times = getOrCreate(traffic.answered, sessionKey, () => new Set<number>()).add(seq).size;
+    const asks = traffic.asked.get(sessionKey)?.size ?? 0;
     // A request of an earlier session may be answered once in this one.
-    const isOlder = [...nextRequest.asked.keys()].some((one) => one !== sessionKey);
+    const isOlder = [...traffic.asked.keys()].some((one) => one !== sessionKey);
     // An answer that came through another scheduler is kept until the worker is back: it may be sent once more then.
     const isRetold = this.#resumed.has(sessionKey) && (this.world.setup?.schedulers.length ?? 0) > 1;
     this.checkedCount++;
     if (times > asks + (isOlder ? 1 : 0) + (isRetold ? 1 : 0))
-      return this.reportViolation(`request ${name} was asked ${asks} times in ${sessionKey} and answered ${times} times`, [
-        observation.worker,
-        observation.connection,
-      ]);
+      return this.fail(
+        `request ${name} was asked ${asks} times in ${sessionKey} and answered ${times} times`,
+        worker,
+        connection,
+      );
     const { result, runId } = payload;
     if (result === undefined) return;
     const text = JSON.stringify(result);
-    nextRequest.result ??= text;
-    if (nextRequest.result !== text)
-      this.reportViolation(`request ${name} was answered ${nextRequest.result} and then ${text}`, [
-        observation.worker,
-        String(runId),
-      ]);
+    traffic.result ??= text;
+    if (traffic.result !== text)
+      this.fail(`request ${name} was answered ${traffic.result} and then ${text}`, worker, String(runId));
   }
 }
-
-const endedWell = (end: string | null): boolean => end === "succeeded" || end === "skipped";

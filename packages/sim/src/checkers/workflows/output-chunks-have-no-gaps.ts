@@ -4,21 +4,18 @@
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { type ObservedFrame, taskReportsIn } from "../../checking/observed-frame.ts";
+import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import type { OutputChunkPage } from "../../observation/observation.ts";
 
 export class OutputChunksHaveNoGaps extends Checker {
   /** By `<task>#<fence>`: the next number, and all the log has pointed to. */
   readonly #told = new Map<string, { next: number; readonly numbers: Set<number> }>();
   /** By `<task>#<fence>`: the sessions in which it spoke. */
-  readonly #sessions = new Map<string, Set<string>>();
+  readonly #feedbackSessions = new Map<string, Set<string>>();
 
-  override onFrame(frame: ObservedFrame): void {
-    if (frame.type !== "biz.exec.feedback" || frame.observation.event !== "sent") return;
-    for (const { task, fence } of taskReportsIn(frame)) {
-      const name = `${task}#${fence}`;
-      getOrCreate(this.#sessions, name, () => new Set<string>()).add(frame.sessionKey);
-    }
+  override onSentToScheduler({ reports, sessionKey }: ObservedFrame): void {
+    for (const { of, attempt } of reports)
+      if (of === "feedback") getOrCreate(this.#feedbackSessions, attempt, () => new Set<string>()).add(sessionKey);
   }
 
   override onFact(fact: ObservedFact): void {
@@ -39,9 +36,9 @@ export class OutputChunksHaveNoGaps extends Checker {
     const one = getOrCreate(this.#told, name, () => ({ next: 0, numbers: new Set<number>() }));
     const where = `position ${position} of ${tenant}: ${name} prints ${chunks.first} and ${chunks.count - 1} more`;
     this.checkedCount++;
-    if (chunks.first < one.next) return this.reportViolation(`${where} after ${one.next - 1}`, [task]);
-    if (chunks.first > one.next && (this.#sessions.get(name)?.size ?? 0) < 2)
-      return this.reportViolation(`${where} after ${one.next - 1}, and its worker used only one session`, [task]);
+    if (chunks.first < one.next) return this.fail(`${where} after ${one.next - 1}`, task);
+    if (chunks.first > one.next && (this.#feedbackSessions.get(name)?.size ?? 0) < 2)
+      return this.fail(`${where} after ${one.next - 1}, and its worker used only one session`, task);
     for (let at = 0; at < chunks.count; at++) one.numbers.add(chunks.first + at);
     one.next = chunks.first + chunks.count;
   }
@@ -51,20 +48,17 @@ export class OutputChunksHaveNoGaps extends Checker {
     const rows = new Set<number>();
     for (const { first, count, chunks } of items) {
       this.checkedCount++;
-      if (chunks.length !== count)
-        return this.reportViolation(`a row of ${name} says ${count} chunks and holds ${chunks.length}`, [task]);
+      if (chunks.length !== count) return this.fail(`a row of ${name} says ${count} chunks and holds ${chunks.length}`, task);
       for (let at = 0; at < count; at++) {
-        if (rows.has(first + at)) return this.reportViolation(`chunk ${first + at} of ${name} is stored twice`, [task]);
+        if (rows.has(first + at)) return this.fail(`chunk ${first + at} of ${name} is stored twice`, task);
         rows.add(first + at);
       }
     }
     const numbers = this.#told.get(name)?.numbers;
     if (numbers === undefined) return;
     const gone = [...numbers].find((number) => !rows.has(number));
-    if (gone !== undefined)
-      return this.reportViolation(`the log points to chunk ${gone} of ${name}, and it is not stored`, [task]);
+    if (gone !== undefined) return this.fail(`the log points to chunk ${gone} of ${name}, and it is not stored`, task);
     const stray = [...rows].find((number) => !numbers.has(number));
-    if (stray !== undefined)
-      this.reportViolation(`chunk ${stray} of ${name} is stored, and the log does not point to it`, [task]);
+    if (stray !== undefined) this.fail(`chunk ${stray} of ${name} is stored, and the log does not point to it`, task);
   }
 }

@@ -4,7 +4,7 @@
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { dispatchesIn, type JsonPayload, type ObservedFrame } from "../../checking/observed-frame.ts";
+import type { JsonPayload, ObservedDispatch, ObservedFrame } from "../../checking/observed-frame.ts";
 
 export class PinnedWorkRunsAtItsWorker extends Checker {
   /** Who has each resource, by tenant and name. */
@@ -12,34 +12,19 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
   /** Who has each sticky key, by tenant and key. */
   readonly #keys = new Map<string, string>();
   /** Dispatches with a resource; checked once the log shows where the resource is. */
-  readonly #sent: {
-    readonly tenant: string;
-    readonly worker: string;
-    readonly task: string;
-    readonly fence: number;
-    readonly resource: string;
-  }[] = [];
+  readonly #sent: (ObservedDispatch & { readonly tenant: string; readonly worker: string; readonly resource: string })[] = [];
   /** From which position on a worker's report says that a resource is gone, until one of that name is stored again. */
   readonly #gone = new Map<string, { readonly from: number; to: number }[]>();
-  /** Positions of grants, by `<task>#<fence>`. */
+  /** Positions of grants, by attempt. */
   readonly #grants = new Map<string, number>();
   /** Keys that an operator may have moved: a run that was rebound takes its keys along. */
   readonly #wasRebound = new Set<string>();
 
-  override onFrame(frame: ObservedFrame): void {
-    const { observation } = frame;
-    if (observation.toward !== "worker" || observation.event !== "sent") return;
-    const items =
-      frame.type === "biz.exec.dispatch" ? [frame.payload] : ((frame.payload["items"] ?? []) as readonly JsonPayload[]);
-    for (const [at, { task, fence }] of dispatchesIn(frame).entries())
+  override onSentToWorker({ type, payload, dispatches, workerKey, tenant }: ObservedFrame): void {
+    const items = type === "biz.exec.dispatch" ? [payload] : ((payload["items"] ?? []) as readonly JsonPayload[]);
+    for (const [at, dispatch] of dispatches.entries())
       for (const resource of resourceIdsIn(items[at]?.["parameters"]))
-        this.#sent.push({
-          tenant: observation.tenant,
-          worker: frame.workerKey,
-          task,
-          fence,
-          resource,
-        });
+        this.#sent.push({ ...dispatch, tenant, worker: workerKey, resource });
   }
 
   override onFact(fact: ObservedFact): void {
@@ -66,30 +51,29 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
   }
 
   override onEnd(): void {
-    for (const { tenant, worker, task, fence, resource } of this.#sent) {
+    for (const { tenant, worker, task, attempt, resource } of this.#sent) {
       const owner = this.#ownerOfResource.get(`${tenant}/${resource}`);
       this.checkedCount++;
       if (owner !== worker)
-        return this.reportViolation(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, [
-          task,
-          worker,
-        ]);
-      const granted = this.#grants.get(`${task}#${fence}`) ?? Number.NaN;
+        return this.fail(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, task, worker);
+      const granted = this.#grants.get(attempt) ?? Number.NaN;
       const told = this.#gone.get(`${tenant}/${resource}`)?.find(({ from, to }) => from < granted && granted < to);
       if (told !== undefined)
-        return this.reportViolation(
+        return this.fail(
           `position ${granted} grants ${task}, and position ${told.from} says that ${resource} is gone`,
-          [task, worker],
+          task,
+          worker,
         );
     }
   }
 
   #checkKey({ data, tenant, position }: ObservedFact): void {
     const task = this.projection.task(String(data["task"]));
-    const affinity = task?.node?.affinity;
-    if (task === undefined || affinity === undefined || affinity === null) return;
+    const affinity = task?.node?.policy.affinity;
+    if (task === undefined || affinity === undefined) return;
+    const { key, mode = "sticky" } = affinity;
     const worker = String(data["worker"]);
-    const name = `${tenant}/${affinity.key}`;
+    const name = `${tenant}/${key}`;
     const owner = this.#keys.get(name) ?? worker;
     // What it refers to comes before its key.
     if (task.node?.isPinned === true) {
@@ -102,12 +86,13 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
       task.run.isRebound ||
       this.#wasRebound.has(name);
     this.checkedCount++;
-    if (affinity.mode === "sticky" && !isFree)
-      return this.reportViolation(
-        `position ${position} of ${tenant} grants ${task.id} to ${worker}, and key ${affinity.key} is with ${owner}`,
-        [task.id, worker],
+    if (mode === "sticky" && !isFree)
+      return this.fail(
+        `position ${position} of ${tenant} grants ${task.id} to ${worker}, and key ${key} is with ${owner}`,
+        task.id,
+        worker,
       );
-    if (affinity.mode === "sticky" || owner === worker || isFree) this.#keys.set(name, worker);
+    if (mode === "sticky" || isFree) this.#keys.set(name, worker);
   }
 }
 

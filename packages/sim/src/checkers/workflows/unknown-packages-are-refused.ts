@@ -4,7 +4,8 @@
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { StartRunBody } from "../../checking/requested-runs.ts";
-import type { ApiAnswerObservation, ApiCallObservation, Observation, TrueTime } from "../../observation/observation.ts";
+import { isFinalAnswer } from "../../checking/run-view.ts";
+import type { Observation, TrueTime } from "../../observation/observation.ts";
 
 interface StartRequest {
   readonly client: string;
@@ -24,7 +25,7 @@ export class UnknownPackagesAreRefused extends Checker {
   readonly #waiting = new Map<string, { run: string | null; isRefused: boolean }>();
 
   override onObservation(observation: Observation): void {
-    if (observation.kind === "call") this.#read(observation, observation.at);
+    if (observation.kind === "call") this.#recordStart(observation);
   }
 
   override onExchange({ call, answer }: ApiExchange): void {
@@ -41,21 +42,20 @@ export class UnknownPackagesAreRefused extends Checker {
     }
     if (type !== "task.granted") return;
     const one = [...this.#waiting].find(([, { run: waits }]) => waits === run);
-    if (one !== undefined) this.reportViolation(`${one[0]} waits for a package that nobody brings and was given away`, [one[0]]);
+    if (one !== undefined) this.fail(`${one[0]} waits for a package that nobody brings and was given away`, one[0]);
   }
 
   override onEnd(): void {
     for (const [name, { run, isRefused }] of this.#waiting) {
       if (run === null) continue;
       this.checkedCount++;
-      if (isRefused) return this.reportViolation(`${name} was refused, and run ${run} exists`, [run]);
+      if (isRefused) return this.fail(`${name} was refused, and run ${run} exists`, run);
       const end = this.projection.run(run)?.endStatus ?? null;
-      if (end !== null && end !== "cancelled")
-        return this.reportViolation(`${name} is ${end}, and nobody could carry it out`, [run]);
+      if (end !== null && end !== "cancelled") return this.fail(`${name} is ${end}, and nobody could carry it out`, run);
     }
   }
 
-  #read(call: ApiCallObservation, at: TrueTime): void {
+  #recordStart(call: ApiExchange["call"]): void {
     if (call.route !== "startRun" || call.body === null) return;
     const body = JSON.parse(call.body) as StartRunBody & { readonly allowUnknown?: boolean };
     const brought = new Set(this.world.setup?.workers.map(({ packageName }) => packageName));
@@ -64,24 +64,24 @@ export class UnknownPackagesAreRefused extends Checker {
     this.#asks.set(call.call, {
       client,
       isAllowed: allowUnknown,
-      isCatalogueFilled: at - (this.#catalogueFilledAt.get(call.tenant) ?? at) > catalogueRefreshMs,
+      isCatalogueFilled: call.at - (this.#catalogueFilledAt.get(call.tenant) ?? call.at) > catalogueRefreshMs,
     });
     const name = `${call.tenant} ${client}`;
     if (!this.#waiting.has(name)) this.#waiting.set(name, { run: null, isRefused: true });
   }
 
-  #check({ client, isAllowed, isCatalogueFilled }: StartRequest, { status, body, tenant }: ApiAnswerObservation): void {
+  #check({ client, isAllowed, isCatalogueFilled }: StartRequest, answer: ApiExchange["answer"]): void {
+    const { status, body, tenant } = answer;
     const one = this.#waiting.get(`${tenant} ${client}`);
     const { error, details } = (body ?? {}) as { error?: string; details?: { path?: string } };
     if (one !== undefined && status !== 400) one.isRefused = false;
-    if (status === 0 || status === 429 || status >= 500) return;
+    if (!isFinalAnswer(answer)) return;
     this.checkedCount++;
     const where = `${client} of ${tenant}, with a package that nobody brings,`;
-    if (status === 202 && isCatalogueFilled && !isAllowed) return this.reportViolation(`${where} was accepted`, [client]);
-    if (status !== 202 && isAllowed)
-      return this.reportViolation(`${where} allows that and was answered with ${status} ${error}`, [client]);
+    if (status === 202 && isCatalogueFilled && !isAllowed) return this.fail(`${where} was accepted`, client);
+    if (status !== 202 && isAllowed) return this.fail(`${where} allows that and was answered with ${status} ${error}`, client);
     if (status === 202) return;
     if (status !== 400 || error !== "E.WORKFLOW.INVALID" || details?.path?.endsWith("/package/name") !== true)
-      this.reportViolation(`${where} was answered with ${status} ${error} at ${details?.path}`, [client]);
+      this.fail(`${where} was answered with ${status} ${error} at ${details?.path}`, client);
   }
 }

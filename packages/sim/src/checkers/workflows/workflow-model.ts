@@ -8,7 +8,7 @@ import {
   type StartRunGraph,
   type StartRunNode,
 } from "../../checking/requested-runs.ts";
-import type { HandlerBehaviour, HandlerScript } from "../../plan/handler-script.ts";
+import { behaviourOfAttempt, type HandlerScript } from "../../plan/handler-script.ts";
 import { expectedNodeValue } from "../../plan/node-value.ts";
 
 export interface ExpectedOutcome {
@@ -69,14 +69,12 @@ function predictNode(node: StartRunNode, params: JsonRecord, subgraphs: Subgraph
       if (end.status === "succeeded") [host, isSkipped] = [end.results, false];
       return end.status;
     }
-    const { wrap: middlewareScript, name = "" } = handlerScriptOf(middleware);
+    const { wrap, name = "" } = handlerScriptOf(middleware) ?? {};
+    const { calls = 0, mark = null, isForgiving = false } = wrap ?? {};
     const end = predictAttempts(middleware, () => {
-      for (let number = 1; number <= (middlewareScript?.calls ?? 0); number++) {
-        const status = call(
-          at + 1,
-          middlewareScript?.mark === null || middlewareScript === undefined ? {} : { [middlewareScript.mark]: number },
-        );
-        if (status !== "succeeded" && middlewareScript?.isForgiving !== true) return false;
+      for (let number = 1; number <= calls; number++) {
+        const status = call(at + 1, mark === null ? {} : { [mark]: number });
+        if (status !== "succeeded" && !isForgiving) return false;
       }
       return true;
     });
@@ -92,13 +90,14 @@ function predictNode(node: StartRunNode, params: JsonRecord, subgraphs: Subgraph
   return { status: end === "skipped" || isSkipped || !isCalled ? "skipped" : "succeeded", results };
 }
 
-const handlerScriptOf = ({ parameters }: StartRunNode): HandlerScript => parameters?.["sim"] as HandlerScript;
+/** Containers have none. */
+export const handlerScriptOf = ({ parameters }: StartRunNode): HandlerScript | undefined =>
+  parameters?.["sim"] as HandlerScript | undefined;
 
 /** Tries as often as the node may be tried. `work`: what a good mood does; false fails the attempt. */
 function predictAttempts(node: StartRunNode, work: () => boolean): ExpectedOutcome["status"] {
-  const { moods: behaviours } = handlerScriptOf(node);
   for (let number = 1; number <= (node.policy?.retry?.maxAttempts ?? 1); number++) {
-    const { kind } = behaviours[Math.min(number, behaviours.length) - 1] as HandlerBehaviour;
+    const { kind } = behaviourOfAttempt(handlerScriptOf(node) as HandlerScript, number);
     if (kind === "skipping") return "skipped";
     if (kind !== "throwing" && kind !== "failing" && work()) return "succeeded";
   }
@@ -106,34 +105,28 @@ function predictAttempts(node: StartRunNode, work: () => boolean): ExpectedOutco
 }
 
 function predictNodeWithoutMiddlewares(node: StartRunNode, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
-  const requestedContainer = containerParameterOf(node);
-  if (requestedContainer !== null) return predictContainer(requestedContainer, params, subgraphs);
+  const container = containerParameterOf(node);
+  if (container !== null) return predictContainer(container, params, subgraphs);
   const status = predictAttempts(node, () => true);
   if (status !== "succeeded") return { status, results: {} };
   const index = typeof params["index"] === "number" ? params["index"] : 0;
-  return { status, results: { out: expectedNodeValue(handlerScriptOf(node).name ?? "", params), n: index + 1 } };
+  return { status, results: { out: expectedNodeValue(handlerScriptOf(node)?.name ?? "", params), n: index + 1 } };
 }
 
 /** Of a while loop that names no bound. */
 const iterationsMax = 100;
 
-function predictContainer(requestedContainer: StartRunContainer, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
-  const { loop } = requestedContainer;
+function predictContainer(container: StartRunContainer, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
+  const { loop } = container;
   const items = typeof loop?.items === "string" ? (params["list"] as readonly unknown[]) : (loop?.items ?? []);
   const all: JsonRecord[] = [];
-  for (
-    let index = 0;
-    loop === undefined || loop.mode === "while" ? index === 0 || continuesLoop(requestedContainer, all) : index < items.length;
-    index++
-  ) {
+  const continues = (index: number): boolean =>
+    loop === undefined || loop.mode === "while" ? index === 0 || continuesLoop(container, all) : index < items.length;
+  for (let index = 0; continues(index); index++) {
     // A condition that stays true ends the container by its bound.
     if (loop?.mode === "while" && index >= (loop.maxIterations ?? iterationsMax)) return failedOutcome;
-    const outputs = predictIteration(requestedContainer, subgraphs, {
-      parameters: params,
-      item: items[index],
-      index,
-      last: loop?.mode === "map" ? {} : (all.at(-1) ?? {}),
-    });
+    const last = loop?.mode === "map" ? {} : (all.at(-1) ?? {});
+    const outputs = predictIteration(container, subgraphs, { parameters: params, item: items[index], index, last });
     if (outputs === null) return failedOutcome;
     all.push(outputs);
   }
@@ -148,12 +141,12 @@ const continuesLoop = ({ loop }: StartRunContainer, all: readonly JsonRecord[]):
 };
 
 /** The outputs of one iteration; null where it fails. A try again comes to the same: nothing that is drawn depends on it. */
-function predictIteration(requestedContainer: StartRunContainer, subgraphs: Subgraphs, frame: JsonRecord): JsonRecord | null {
-  const body = subgraphs.find(({ id }) => id === requestedContainer.subgraphId)?.definition;
+function predictIteration(container: StartRunContainer, subgraphs: Subgraphs, frame: JsonRecord): JsonRecord | null {
+  const body = subgraphs.find(({ id }) => id === container.subgraphId)?.definition;
   if (body === undefined) return null;
   const given = (node: StartRunNode): JsonRecord => {
     const values: Record<string, unknown> = {};
-    for (const { from, node: id, to } of requestedContainer.inputs ?? []) {
+    for (const { from, node: id, to } of container.inputs ?? []) {
       const value =
         id === node.id ? from.split(".").reduce<unknown>((at, step) => (at as JsonRecord | undefined)?.[step], frame) : undefined;
       if (value !== undefined) values[to.slice("parameters.".length)] = value;
@@ -163,7 +156,7 @@ function predictIteration(requestedContainer: StartRunContainer, subgraphs: Subg
   const ends = predictGraph(body, subgraphs, given, {});
   if ([...ends.values()].some((end) => end === null || end.status === "failed")) return null;
   const outputs: Record<string, unknown> = {};
-  for (const { node, from, to } of requestedContainer.outputs ?? []) {
+  for (const { node, from, to } of container.outputs ?? []) {
     const value = ends.get(node)?.results[from.slice("results.".length)];
     if (value !== undefined) outputs[to.slice("results.".length)] = value;
   }
