@@ -18,279 +18,140 @@ export interface FaultDefinition {
   readonly group: FaultGroup;
   /** How often, beside the others that are switched on. */
   readonly weight: number;
-  draw(random: SeededRandom, targets: FaultTargets): FaultParameters;
+  /** Drawn one after the other: the order is part of the meaning of a seed. */
+  readonly parameters: readonly DrawParameter[];
 }
 
-const pickWorker = (random: SeededRandom, { workers }: FaultTargets): string => random.pick(workers);
-const pickScheduler = (random: SeededRandom, { schedulers }: FaultTargets): string => random.pick(schedulers);
-const pickPath = (random: SeededRandom, targets: FaultTargets): string =>
-  `${pickWorker(random, targets)}-${pickScheduler(random, targets)}`;
-const pickShortMs = (random: SeededRandom): number => Math.round(random.logUniform(20, 3_000));
+type DrawParameter = (random: SeededRandom, targets: FaultTargets) => Partial<FaultParameters>;
+
+const onWorker: DrawParameter = (random, { workers }) => ({ target: random.pick(workers) });
+const onScheduler: DrawParameter = (random, { schedulers }) => ({ target: random.pick(schedulers) });
+const onPath: DrawParameter = (random, { workers, schedulers }) => ({
+  target: `${random.pick(workers)}-${random.pick(schedulers)}`,
+});
+const onProcess: DrawParameter = (random, { schedulers, workers }) => ({ target: random.pick([...schedulers, ...workers]) });
+const onClock: DrawParameter = (random, { schedulers, workers }) => ({
+  target: random.pick([...schedulers, ...workers, "store"]),
+});
+const onStore: DrawParameter = () => ({ target: "store" });
+const onApi: DrawParameter = () => ({ target: "api" });
+
 /** On the scale of the lease, so that faults end before, around and after its end. */
-const pickLeaseScaleMs = (random: SeededRandom, { leaseMs }: FaultTargets): number =>
+const leaseScaleMs = (random: SeededRandom, { leaseMs }: FaultTargets): number =>
   Math.round(random.logUniform(leaseMs / 60, leaseMs * 2.5));
-const pickSecondScaleMs = (random: SeededRandom): number => Math.round(random.logUniform(100, 4_000));
-const pickDirection = (random: SeededRandom): string => random.pick(["up", "down"]);
+const secondScaleMs = (random: SeededRandom): number => Math.round(random.logUniform(100, 4_000));
+
+const shortTime: DrawParameter = (random) => ({ ms: Math.round(random.logUniform(20, 3_000)) });
+const leaseTime: DrawParameter = (random, targets) => ({ ms: leaseScaleMs(random, targets) });
+const secondsTime: DrawParameter = (random) => ({ ms: secondScaleMs(random) });
+const leaseAmount: DrawParameter = (random, targets) => ({ amount: leaseScaleMs(random, targets) });
+const secondsAmount: DrawParameter = (random) => ({ amount: secondScaleMs(random) });
+const amountBetween =
+  (least: number, most: number): DrawParameter =>
+  (random) => ({ amount: Math.round(random.logUniform(least, most)) });
+const shareBetween =
+  (least: number, most: number): DrawParameter =>
+  (random) => ({ rate: random.logUniform(least, most) });
+const oneOf =
+  (...details: readonly string[]): DrawParameter =>
+  (random) => ({ detail: random.pick(details) });
+const direction = oneOf("up", "down");
 
 export const faultTable = {
   /** Both ends see the end; what is on its way arrives first, or is lost. */
-  cut: { group: "network", weight: 4, draw: (random, t) => ({ target: pickWorker(random, t) }) },
-  reset: { group: "network", weight: 4, draw: (random, t) => ({ target: pickWorker(random, t) }) },
+  cut: { group: "network", weight: 4, parameters: [onWorker] },
+  reset: { group: "network", weight: 4, parameters: [onWorker] },
   /** One end sees the end, the other never hears. `detail` is the end that knows. */
-  "half-open": {
-    group: "network",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: random.pick(["worker", "scheduler"]) }),
-  },
+  "half-open": { group: "network", weight: 3, parameters: [onWorker, oneOf("worker", "scheduler")] },
   /** One direction is silent for ever, as behind a NAT that has forgotten the connection. */
-  "one-way-loss": {
-    group: "network",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: pickDirection(random) }),
-  },
+  "one-way-loss": { group: "network", weight: 3, parameters: [onWorker, direction] },
   /** Nothing moves on one path; then everything does, in order. */
-  clog: { group: "network", weight: 3, draw: (random, t) => ({ target: pickPath(random, t), ms: pickLeaseScaleMs(random, t) }) },
+  clog: { group: "network", weight: 3, parameters: [onPath, leaseTime] },
   /** A scheduler and some workers do not reach each other. `detail` names the workers. */
   partition: {
     group: "network",
     weight: 2,
-    draw: (random, t) => ({
-      target: pickScheduler(random, t),
-      ms: pickLeaseScaleMs(random, t),
-      detail: t.workers.filter(() => random.chance(0.6)).join(",") || pickWorker(random, t),
-    }),
+    parameters: [
+      onScheduler,
+      leaseTime,
+      (random, { workers }) => ({ detail: workers.filter(() => random.chance(0.6)).join(",") || random.pick(workers) }),
+    ],
   },
-  slow: {
-    group: "network",
-    weight: 2,
-    draw: (random, t) => ({ target: pickPath(random, t), ms: pickLeaseScaleMs(random, t), amount: pickSecondScaleMs(random) }),
-  },
-  refuse: {
-    group: "network",
-    weight: 2,
-    draw: (random, t) => ({ target: pickPath(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
+  slow: { group: "network", weight: 2, parameters: [onPath, leaseTime, secondsAmount] },
+  refuse: { group: "network", weight: 2, parameters: [onPath, leaseTime] },
   /** Ten cuts a second. */
-  flap: { group: "network", weight: 1, draw: (random, t) => ({ target: pickWorker(random, t), ms: pickSecondScaleMs(random) }) },
+  flap: { group: "network", weight: 1, parameters: [onWorker, secondsTime] },
   /** A single message vanishes, is doubled or is overtaken on a living connection. One that vanishes ends in a cut after `ms`. */
-  "frame-lost": {
-    group: "network",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: pickDirection(random), ms: pickShortMs(random) }),
-  },
-  "frame-doubled": {
-    group: "network",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: pickDirection(random), ms: pickShortMs(random) }),
-  },
-  "frame-overtaken": {
-    group: "network",
-    weight: 1,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: pickDirection(random), ms: pickShortMs(random) }),
-  },
+  "frame-lost": { group: "network", weight: 2, parameters: [onWorker, direction, shortTime] },
+  "frame-doubled": { group: "network", weight: 2, parameters: [onWorker, direction, shortTime] },
+  "frame-overtaken": { group: "network", weight: 1, parameters: [onWorker, direction, shortTime] },
   /** The worker believes its connection gone and dials again; what it had sent arrives `ms` later, on the old one. */
-  lingering: { group: "network", weight: 2, draw: (random, t) => ({ target: pickWorker(random, t), ms: pickShortMs(random) }) },
+  lingering: { group: "network", weight: 2, parameters: [onWorker, shortTime] },
   /** Paths clog one after the other and come free in another order; `amount` is the seed of both orders. */
   swizzle: {
     group: "network",
     weight: 1,
-    draw: (random, t) => ({ target: "*", ms: pickLeaseScaleMs(random, t), amount: random.integerBelow(1_000_000) }),
+    parameters: [() => ({ target: "*" }), leaseTime, (random) => ({ amount: random.integerBelow(1_000_000) })],
   },
   /** The worker goes to another scheduler, while the old one may still count on it. */
-  move: {
-    group: "network",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), detail: pickScheduler(random, t) }),
-  },
+  move: { group: "network", weight: 2, parameters: [onWorker, (random, t) => ({ detail: random.pick(t.schedulers) })] },
 
-  "scheduler-killed": {
-    group: "processes",
-    weight: 3,
-    draw: (random, t) => ({ target: pickScheduler(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
+  "scheduler-killed": { group: "processes", weight: 3, parameters: [onScheduler, leaseTime] },
   /** At the next passing of a named point of a turn. */
-  "scheduler-killed-at": {
-    group: "processes",
-    weight: 4,
-    draw: (random, t) => ({
-      target: pickScheduler(random, t),
-      detail: random.pick(engineFailpoints),
-      ms: pickLeaseScaleMs(random, t),
-    }),
-  },
-  "scheduler-paused": {
-    group: "processes",
-    weight: 3,
-    draw: (random, t) => ({ target: pickScheduler(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
-  "scheduler-restarted": {
-    group: "processes",
-    weight: 2,
-    draw: (random, t) => ({ target: pickScheduler(random, t), ms: pickSecondScaleMs(random) }),
-  },
-  "worker-killed": {
-    group: "processes",
-    weight: 4,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
+  "scheduler-killed-at": { group: "processes", weight: 4, parameters: [onScheduler, oneOf(...engineFailpoints), leaseTime] },
+  "scheduler-paused": { group: "processes", weight: 3, parameters: [onScheduler, leaseTime] },
+  "scheduler-restarted": { group: "processes", weight: 2, parameters: [onScheduler, secondsTime] },
+  "worker-killed": { group: "processes", weight: 4, parameters: [onWorker, leaseTime] },
   /** The whole machine: the kernel says no goodbye, and what the disk was not made to keep is gone. */
-  "worker-power-lost": {
-    group: "processes",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
-  "worker-paused": {
-    group: "processes",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
-  "worker-restarted": {
-    group: "processes",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickSecondScaleMs(random), amount: pickLeaseScaleMs(random, t) }),
-  },
+  "worker-power-lost": { group: "processes", weight: 2, parameters: [onWorker, leaseTime] },
+  "worker-paused": { group: "processes", weight: 3, parameters: [onWorker, leaseTime] },
+  "worker-restarted": { group: "processes", weight: 2, parameters: [onWorker, secondsTime, leaseAmount] },
 
   /** Shares of roots called busy, of commits that fail or whose answer is lost. */
-  "store-busy": {
-    group: "store",
-    weight: 3,
-    draw: (random, t) => ({ target: "store", ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.02, 0.5) }),
-  },
-  "store-fails": {
-    group: "store",
-    weight: 3,
-    draw: (random, t) => ({ target: "store", ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.02, 0.5) }),
-  },
-  "store-unknown": {
-    group: "store",
-    weight: 3,
-    draw: (random, t) => ({ target: "store", ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.02, 0.5) }),
-  },
-  "store-slow": {
-    group: "store",
-    weight: 2,
-    draw: (random, t) => ({ target: "store", ms: pickLeaseScaleMs(random, t), amount: Math.round(random.logUniform(5, 500)) }),
-  },
-  "store-stalled": { group: "store", weight: 1, draw: (random, t) => ({ target: "store", ms: pickLeaseScaleMs(random, t) }) },
+  "store-busy": { group: "store", weight: 3, parameters: [onStore, leaseTime, shareBetween(0.02, 0.5)] },
+  "store-fails": { group: "store", weight: 3, parameters: [onStore, leaseTime, shareBetween(0.02, 0.5)] },
+  "store-unknown": { group: "store", weight: 3, parameters: [onStore, leaseTime, shareBetween(0.02, 0.5)] },
+  "store-slow": { group: "store", weight: 2, parameters: [onStore, leaseTime, amountBetween(5, 500)] },
+  "store-stalled": { group: "store", weight: 1, parameters: [onStore, leaseTime] },
 
   /** One scheduler's requests to the store and its answers wait; to its workers it is as alive as ever. */
-  "store-unreachable": {
-    group: "store",
-    weight: 2,
-    draw: (random, t) => ({ target: pickScheduler(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
+  "store-unreachable": { group: "store", weight: 2, parameters: [onScheduler, leaseTime] },
   /** What is open there and not committed is gone. */
-  "store-connection-lost": { group: "store", weight: 2, draw: (random, t) => ({ target: pickScheduler(random, t) }) },
+  "store-connection-lost": { group: "store", weight: 2, parameters: [onScheduler] },
 
   "wall-jumps": {
     group: "clocks",
     weight: 3,
-    draw: (random, t) => ({
-      target: random.pick([...t.schedulers, ...t.workers, "store"]),
-      amount: random.pick([-1, 1]) * Math.round(random.logUniform(100, 86_400_000)),
-    }),
+    parameters: [onClock, (random) => ({ amount: random.pick([-1, 1]) * Math.round(random.logUniform(100, 86_400_000)) })],
   },
   "clock-drifts": {
     group: "clocks",
     weight: 2,
-    draw: (random, t) => ({
-      target: random.pick([...t.schedulers, ...t.workers, "store"]),
-      amount: random.integerBetween(-500, 500),
-    }),
+    parameters: [onClock, (random) => ({ amount: random.integerBetween(-500, 500) })],
   },
   /** The machine is suspended: its monotonic clock stands still, so the process cannot know. */
-  suspended: {
-    group: "clocks",
-    weight: 2,
-    draw: (random, t) => ({ target: random.pick([...t.schedulers, ...t.workers]), ms: pickLeaseScaleMs(random, t) }),
-  },
+  suspended: { group: "clocks", weight: 2, parameters: [onProcess, leaseTime] },
 
-  "disk-full": {
-    group: "disk",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
-  "disk-append-fails": {
-    group: "disk",
-    weight: 2,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickSecondScaleMs(random) }),
-  },
-  "disk-sync-fails": {
-    group: "disk",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickSecondScaleMs(random) }),
-  },
-  "disk-slow": {
-    group: "disk",
-    weight: 2,
-    draw: (random, t) => ({
-      target: pickWorker(random, t),
-      ms: pickLeaseScaleMs(random, t),
-      amount: Math.round(random.logUniform(20, 6_000)),
-    }),
-  },
+  "disk-full": { group: "disk", weight: 3, parameters: [onWorker, leaseTime] },
+  "disk-append-fails": { group: "disk", weight: 2, parameters: [onWorker, secondsTime] },
+  "disk-sync-fails": { group: "disk", weight: 3, parameters: [onWorker, secondsTime] },
+  "disk-slow": { group: "disk", weight: 2, parameters: [onWorker, leaseTime, amountBetween(20, 6_000)] },
 
   /** Shares of calls whose request or answer is lost on the way. */
-  "request-lost": {
-    group: "api",
-    weight: 1,
-    draw: (random, t) => ({ target: "api", ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.1, 0.9) }),
-  },
-  "answer-lost": {
-    group: "api",
-    weight: 2,
-    draw: (random, t) => ({ target: "api", ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.1, 0.9) }),
-  },
+  "request-lost": { group: "api", weight: 1, parameters: [onApi, leaseTime, shareBetween(0.1, 0.9)] },
+  "answer-lost": { group: "api", weight: 2, parameters: [onApi, leaseTime, shareBetween(0.1, 0.9)] },
 
   /** Sockets that live for moments: every `amount` ms the newest ends, each time in another of the ways in which sockets end. */
-  churn: {
-    group: "session",
-    weight: 4,
-    draw: (random, t) => ({
-      target: pickWorker(random, t),
-      ms: pickLeaseScaleMs(random, t),
-      amount: Math.round(random.logUniform(30, 3_000)),
-    }),
-  },
+  churn: { group: "session", weight: 4, parameters: [onWorker, leaseTime, amountBetween(30, 3_000)] },
   /** What the worker says is held up for `amount` ms; then it dials again, while the first socket looks open and all that arrives there `ms` later. */
-  "taken-over": {
-    group: "session",
-    weight: 3,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickShortMs(random), amount: pickSecondScaleMs(random) }),
-  },
+  "taken-over": { group: "session", weight: 3, parameters: [onWorker, shortTime, secondsAmount] },
   /** A second process with the same name and token, as from a copied disk image; it has an empty disk of its own. */
-  cloned: {
-    group: "session",
-    weight: 1,
-    draw: (random, t) => ({ target: pickWorker(random, t), ms: pickLeaseScaleMs(random, t) }),
-  },
+  cloned: { group: "session", weight: 1, parameters: [onWorker, leaseTime] },
 
   /** Shares of messages on living connections; only where the network is no TCP. Doubles and stragglers come by up to `amount` ms later. */
-  "wire-loses": {
-    group: "wire",
-    weight: 4,
-    draw: (random, t) => ({ target: pickPath(random, t), ms: pickLeaseScaleMs(random, t), rate: random.logUniform(0.02, 0.6) }),
-  },
-  "wire-doubles": {
-    group: "wire",
-    weight: 3,
-    draw: (random, t) => ({
-      target: pickPath(random, t),
-      ms: pickLeaseScaleMs(random, t),
-      rate: random.logUniform(0.05, 0.9),
-      amount: pickSecondScaleMs(random),
-    }),
-  },
-  "wire-shuffles": {
-    group: "wire",
-    weight: 3,
-    draw: (random, t) => ({
-      target: pickPath(random, t),
-      ms: pickLeaseScaleMs(random, t),
-      rate: random.logUniform(0.05, 0.9),
-      amount: pickSecondScaleMs(random),
-    }),
-  },
+  "wire-loses": { group: "wire", weight: 4, parameters: [onPath, leaseTime, shareBetween(0.02, 0.6)] },
+  "wire-doubles": { group: "wire", weight: 3, parameters: [onPath, leaseTime, shareBetween(0.05, 0.9), secondsAmount] },
+  "wire-shuffles": { group: "wire", weight: 3, parameters: [onPath, leaseTime, shareBetween(0.05, 0.9), secondsAmount] },
 } as const satisfies Record<string, FaultDefinition>;
 
 export type FaultKind = keyof typeof faultTable;
@@ -347,28 +208,23 @@ export function generateFaultSchedule(
   return events.sort((a, b) => a.at - b.at);
 }
 
-interface FaultBatchOptions {
-  readonly targets: FaultTargets;
-  readonly faultPhaseMs: number;
-  readonly countMax: number;
-}
-
 function generateFaultsOfKinds(
   random: SeededRandom,
   possible: readonly FaultKind[],
-  { targets, faultPhaseMs, countMax }: FaultBatchOptions,
+  { targets, faultPhaseMs, countMax }: { targets: FaultTargets; faultPhaseMs: number; countMax: number },
 ): ScheduledFault[] {
   if (possible.length === 0) return [];
-  // Each seed has its own weather: with everything on in every seed, no two faults would ever meet often.
+  // Each seed enables only some kinds; with all of them, no pair would coincide often.
   const share = random.pick([0.15, 0.4, 0.8]);
   const chosen = possible.filter(() => random.chance(share));
   const kinds = chosen.length > 0 ? chosen : [random.pick(possible)];
   const weights = Object.fromEntries(kinds.map((kind) => [kind, faultTable[kind].weight])) as Record<FaultKind, number>;
   const count = Math.round(random.logUniform(1, countMax));
-  const events: ScheduledFault[] = [];
-  for (let n = 0; n < count; n++) {
+  const faults = Array.from({ length: count }, (): ScheduledFault => {
     const kind = random.pickWeighted(weights);
-    events.push({ at: Math.round(random.random() * faultPhaseMs * 0.95), kind, ...faultTable[kind].draw(random, targets) });
-  }
-  return events.sort((a, b) => a.at - b.at);
+    const at = Math.round(random.random() * faultPhaseMs * 0.95);
+    const { parameters } = faultTable[kind] as FaultDefinition;
+    return Object.assign({ at, kind, target: "" }, ...parameters.map((draw) => draw(random, targets)));
+  });
+  return faults.sort((a, b) => a.at - b.at);
 }
