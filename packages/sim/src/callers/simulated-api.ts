@@ -29,12 +29,10 @@ export class SimulatedApi {
   readonly #trace: ObservationTrace;
   readonly #random: SeededRandom;
   readonly #findScheduler: (scheduler: string) => SchedulerProcess | null;
-  #requestLost = 0;
-  #answerLost = 0;
-  readonly requestLost = new FaultIntensity((share) => void (this.#requestLost = share));
-  readonly answerLost = new FaultIntensity((share) => void (this.#answerLost = share));
+  /** Shares of requests and of answers that are lost. */
+  readonly requestLost = new FaultIntensity();
+  readonly answerLost = new FaultIntensity();
   #callCount = 0;
-  #openCalls = 0;
 
   constructor(
     timeline: Timeline,
@@ -48,35 +46,31 @@ export class SimulatedApi {
     this.#findScheduler = find;
   }
 
-  /** Calls whose caller still waits. */
-  get openCalls(): number {
-    return this.#openCalls;
-  }
-
   call(apiCall: ApiCall): Promise<ApiCallAnswer> {
     const call = ++this.#callCount;
     const { caller, scheduler, tenant, route } = apiCall;
     const { params = {}, query = {}, idempotencyKey = null, body = null } = apiCall;
     this.#trace.record({ kind: "call", call, caller, scheduler, tenant, route, params, query, idempotencyKey, body });
-    this.#openCalls++;
     return new Promise((resolve) => {
       let isOver = false;
       const handleAnswer = (answer: ApiCallAnswer): void => {
         if (isOver) return;
         isOver = true;
         stopWaiting();
-        this.#openCalls--;
         this.#trace.record({ kind: "answer", call, caller, scheduler, tenant, route, ...answer });
         resolve(answer);
       };
       const stopWaiting = this.#timeline.after(callTimeoutMs, () => handleAnswer(noAnswer));
-      if (this.#isLost(this.#requestLost, caller)) return;
+      if (this.#isLost(this.requestLost, caller)) return;
       this.#afterLatency(() => {
         const process = this.#findScheduler(scheduler);
         if (process === null) return this.#afterLatency(() => handleAnswer(noAnswer));
-        process.eventLoop.deliver(
-          () => void this.#serve(process, apiCall).then((answer) => this.#deliverAnswer(process, answer, caller, handleAnswer)),
-        );
+        const respond = (answer: ApiCallAnswer): void => {
+          // A dead process has said nothing: what its last microtasks make up never leaves it.
+          if (process.eventLoop.hasEnded || this.#isLost(this.answerLost, caller)) return;
+          this.#afterLatency(() => handleAnswer(answer));
+        };
+        process.eventLoop.deliver(() => void this.#serve(process, apiCall).then(respond));
       });
     });
   }
@@ -92,20 +86,9 @@ export class SimulatedApi {
     return { status: answer.status, body: JSON.parse(answer.body) as unknown };
   }
 
-  #deliverAnswer(
-    process: SchedulerProcess,
-    answer: ApiCallAnswer,
-    caller: string,
-    handleAnswer: (answer: ApiCallAnswer) => void,
-  ): void {
-    // A dead process has said nothing: what its last microtasks make up never leaves it.
-    if (process.eventLoop.hasEnded || this.#isLost(this.#answerLost, caller)) return;
-    this.#afterLatency(() => handleAnswer(answer));
-  }
-
   /** Calls that follow the log are never lost: the checkers need facts when they happen. */
-  #isLost(share: number, caller: string): boolean {
-    return this.#random.chance(share) && caller !== "tail";
+  #isLost({ level }: FaultIntensity, caller: string): boolean {
+    return this.#random.chance(level) && caller !== "tail";
   }
 
   #afterLatency(arrive: () => void): void {

@@ -2,26 +2,15 @@
 // checkers evaluate the answers.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
-import type { Timeline } from "../kernel/timeline.ts";
 import type { SimulatedWorkerSpec, TenantLogPage } from "../observation/observation.ts";
 import type { PlannedCall } from "../plan/planned-calls.ts";
-import type { ApiCall, ApiCallAnswer, SimulatedApi } from "./simulated-api.ts";
+import { ApiClient, type ApiClientOptions, itemsOf, type UnroutedApiCall } from "./api-client.ts";
+import type { ApiCallAnswer } from "./simulated-api.ts";
 import { SimulatedOperator } from "./simulated-operator.ts";
-
-export interface CallersOptions {
-  readonly timeline: Timeline;
-  readonly api: SimulatedApi;
-  readonly random: SeededRandom;
-  readonly schedulers: readonly string[];
-  readonly tenants: readonly string[];
-  readonly workers: readonly SimulatedWorkerSpec[];
-}
 
 /** A caller that gets no answer asks so often. */
 const triesMax = 12;
 const pageMax = 200;
-
-type SteeringCall = Extract<PlannedCall, { readonly name: string; readonly node: unknown }>;
 
 export interface AcceptedRun {
   readonly run: string;
@@ -29,9 +18,7 @@ export interface AcceptedRun {
   readonly nodes: number;
 }
 
-export class SimulatedCallers {
-  readonly #options: CallersOptions;
-  readonly #random: SeededRandom;
+export class SimulatedCallers extends ApiClient {
   readonly #operator: SimulatedOperator;
   readonly #runByCallName = new Map<string, AcceptedRun>();
   readonly #acceptedRuns: AcceptedRun[] = [];
@@ -41,16 +28,9 @@ export class SimulatedCallers {
   #isFaultPhaseOver = false;
   #isStopped = false;
 
-  constructor(options: CallersOptions) {
-    this.#options = options;
-    this.#random = options.random;
-    this.#operator = new SimulatedOperator({
-      random: options.random.fork("clerk"),
-      schedulers: options.schedulers,
-      workers: options.workers,
-      callApi: (call) => options.api.call(call),
-      sleep: (ms) => this.#sleep(ms),
-    });
+  constructor(options: ApiClientOptions) {
+    super(options);
+    this.#operator = new SimulatedOperator({ ...options, random: options.random.fork("clerk") });
   }
 
   get acceptedRuns(): readonly AcceptedRun[] {
@@ -69,12 +49,12 @@ export class SimulatedCallers {
 
   /** Readers and followers of the log; they go on until told otherwise. */
   startReaders(): void {
-    const { schedulers, tenants } = this.#options;
+    const { schedulers, tenants } = this.options;
     for (const tenant of tenants) {
-      void this.#readContinuously(tenant, this.#random.fork(`reader ${tenant}`));
-      void this.#rereadSnapshots(tenant, this.#random.fork(`looking back ${tenant}`));
+      void this.#readContinuously(tenant, this.random.fork(`reader ${tenant}`));
+      void this.#rereadSnapshots(tenant, this.random.fork(`looking back ${tenant}`));
       for (const scheduler of schedulers)
-        void this.#followLog(tenant, scheduler, this.#random.fork(`tail ${tenant} ${scheduler}`));
+        void this.#followLog(tenant, scheduler, this.random.fork(`tail ${tenant} ${scheduler}`));
     }
   }
 
@@ -85,29 +65,29 @@ export class SimulatedCallers {
   /** The fault phase is over: whoever wanted a worker drained gives up, and every worker gets work again. Asks until none is shown draining. */
   async undrainAllWorkers(): Promise<void> {
     this.#isFaultPhaseOver = true;
-    let left: readonly SimulatedWorkerSpec[] = this.#options.workers;
+    let left: readonly SimulatedWorkerSpec[] = this.options.workers;
     while (left.length > 0) {
-      while (this.#openDrainCalls > 0) await this.#sleep(100);
+      while (this.#openDrainCalls > 0) await this.sleep(100);
       for (const worker of left) await this.#setDraining(worker, "undrainWorker", 3);
       const draining = new Set<string>();
-      for (const tenant of this.#options.tenants) {
-        const answer = await this.#callApi({ caller: "operator", tenant, route: "listWorkers" });
+      for (const tenant of this.options.tenants) {
+        const answer = await this.callApi({ caller: "operator", tenant, route: "listWorkers" });
         if (answer.status !== 200) draining.add(`of ${tenant}`);
         else
           for (const { instanceId, draining: isDraining } of itemsOf(answer))
             if (isDraining === true) draining.add(String(instanceId));
       }
-      left = this.#options.workers.filter(({ instance, tenant }) => draining.has(instance) || draining.has(`of ${tenant}`));
-      if (left.length > 0) await this.#sleep(300);
+      left = this.options.workers.filter(({ instance, tenant }) => draining.has(instance) || draining.has(`of ${tenant}`));
+      if (left.length > 0) await this.sleep(300);
     }
   }
 
   /** True when no tenant has a run that goes on, and every order about a worker has ended. */
   async hasEverythingEnded(): Promise<boolean> {
-    for (const tenant of this.#options.tenants) if (!(await this.#operator.haveCommandsEnded(tenant))) return false;
-    for (const tenant of this.#options.tenants)
+    for (const tenant of this.options.tenants) if (!(await this.#operator.haveCommandsEnded(tenant))) return false;
+    for (const tenant of this.options.tenants)
       for (const status of ["queued", "running"]) {
-        const answer = await this.#callApi({ caller: "poller", tenant, route: "listRuns", query: { status, limit: "1" } });
+        const answer = await this.callApi({ caller: "poller", tenant, route: "listRuns", query: { status, limit: "1" } });
         if (answer.status !== 200 || itemsOf(answer).length > 0) return false;
       }
     return true;
@@ -115,7 +95,7 @@ export class SimulatedCallers {
 
   /** The last reads: everything, at every scheduler for what is read as a whole. */
   async readEverything(): Promise<void> {
-    const { tenants, schedulers } = this.#options;
+    const { tenants, schedulers } = this.options;
     for (const tenant of tenants) {
       const runs = new Set<string>();
       const printed = new Map<string, { readonly task: string; readonly fence: string }>();
@@ -125,35 +105,29 @@ export class SimulatedCallers {
         await this.#readWholeLog(tenant, scheduler, printed);
       }
       for (const attempt of printed.values())
-        await this.#callApi({ caller: "auditor", tenant, route: "readChunks", params: attempt });
-      for await (const _ of this.#readPages({ tenant, scheduler: this.#random.pick(schedulers), route: "listDeadLetters" }))
+        await this.callApi({ caller: "auditor", tenant, route: "readChunks", params: attempt });
+      for await (const _ of this.#readPages({ tenant, scheduler: this.random.pick(schedulers), route: "listDeadLetters" }))
         continue;
       for (const { run } of this.#acceptedRuns.filter((one) => one.tenant === tenant)) runs.add(run);
       for (const runId of runs) {
-        const scheduler = this.#random.pick(schedulers);
-        await this.#callApi({ caller: "auditor", tenant, scheduler, route: "getRun", params: { runId } });
+        const scheduler = this.random.pick(schedulers);
+        await this.callApi({ caller: "auditor", tenant, scheduler, route: "getRun", params: { runId } });
         for await (const _ of this.#readPages({ tenant, scheduler, route: "listRunEvents", params: { runId } })) continue;
       }
-      await this.#callApi({ caller: "auditor", tenant, route: "listWorkers" });
+      await this.callApi({ caller: "auditor", tenant, route: "listWorkers" });
       await this.#operator.readEverything(tenant, runs);
       // Read the log again for facts committed during the reads above.
-      await this.#readWholeLog(tenant, this.#random.pick(schedulers), printed);
+      await this.#readWholeLog(tenant, this.random.pick(schedulers), printed);
     }
   }
 
   async #performCall(call: PlannedCall): Promise<void> {
     if (call.what === "start") return await this.#startRun(call);
-    if (call.what === "cancel") {
-      const accepted = this.#runByCallName.get(call.name);
-      if (accepted === undefined) return;
-      const { run: runId, tenant } = accepted;
-      await this.#callWithRetries({ caller: "canceller", tenant, route: "cancelRun", params: { runId } }, 4);
-      return;
-    }
-    if ("node" in call) return await this.#steerRun(call);
-    if (call.what === "errand") return this.#isFaultPhaseOver ? undefined : await this.#operator.sendWorkerCommand(call);
-    const worker = this.#options.workers.find((one) => one.worker === call.worker);
-    if (worker === undefined || this.#isFaultPhaseOver) return;
+    if (call.what === "cancel" || "node" in call) return await this.#steerRun(call);
+    if (this.#isFaultPhaseOver) return;
+    if (call.what === "errand") return await this.#operator.sendWorkerCommand(call);
+    const worker = this.findWorker(call.worker);
+    if (worker === undefined) return;
     this.#openDrainCalls++;
     await this.#setDraining(worker, call.what === "drain" ? "drainWorker" : "undrainWorker", 3);
     this.#openDrainCalls--;
@@ -163,12 +137,11 @@ export class SimulatedCallers {
     const { tenant, name, body, hasKey, isDoubled, nodes } = call;
     const idempotencyKey = hasKey ? name : null;
     const ask = { caller: "starter", tenant, route: "startRun", idempotencyKey, body } as const;
-    const doubled = isDoubled ? this.#callApi(ask) : null;
-    const answer = await this.#callWithRetries(ask, hasKey ? triesMax : 1);
-    const heard = [answer, ...(doubled === null ? [] : [await doubled])];
-    for (const { status, body: said } of heard) {
-      if (status !== 202) continue;
-      const run = String((said as { runId: unknown }).runId);
+    const doubled = isDoubled ? this.callApi(ask) : null;
+    const answers = [await this.callWithRetries(ask, hasKey ? triesMax : 1), ...(doubled === null ? [] : [await doubled])];
+    for (const answer of answers) {
+      if (answer.status !== 202) continue;
+      const run = String((answer.body as { runId: unknown }).runId);
       if (this.#runByCallName.get(name)?.run === run) continue;
       const accepted = { run, tenant, nodes };
       this.#runByCallName.set(name, accepted);
@@ -176,21 +149,22 @@ export class SimulatedCallers {
     }
   }
 
-  async #steerRun(order: SteeringCall): Promise<void> {
-    const accepted = this.#runByCallName.get(order.name);
+  async #steerRun(call: Exclude<PlannedCall, { what: "start" | "drain" | "undrain" | "errand" }>): Promise<void> {
+    const accepted = this.#runByCallName.get(call.name);
     if (accepted === undefined) return;
     const { run: runId, tenant } = accepted;
-    const asked = { caller: "operator", tenant } as const;
-    if (order.what === "rebind") {
-      const { mode, node } = order;
-      const worker = this.#options.workers.find((one) => one.worker === order.worker)?.instance;
+    const asked = { caller: "operator", tenant, params: { runId } } as const;
+    if (call.what === "cancel") await this.callWithRetries({ ...asked, caller: "canceller", route: "cancelRun" }, 4);
+    else if (call.what === "rebind") {
+      const { mode, node } = call;
+      const worker = this.findWorker(call.worker)?.instance;
       const body = JSON.stringify({ mode, ...(node !== null && { node }), ...(worker !== undefined && { worker }) });
-      await this.#callWithRetries({ ...asked, route: "rebindRun", params: { runId }, body }, 2);
-      return;
+      await this.callWithRetries({ ...asked, route: "rebindRun", body }, 2);
+    } else {
+      const route = call.what === "skip" ? "skipNode" : "retryNode";
+      const body = JSON.stringify({ reason: `wanted by ${call.name}` });
+      await this.callWithRetries({ ...asked, route, params: { runId, nodeId: call.node }, body }, 2);
     }
-    const route = order.what === "skip" ? "skipNode" : "retryNode";
-    const body = JSON.stringify({ reason: `wanted by ${order.name}` });
-    await this.#callWithRetries({ ...asked, route, params: { runId, nodeId: order.node }, body }, 2);
   }
 
   async #setDraining(
@@ -200,42 +174,36 @@ export class SimulatedCallers {
   ): Promise<void> {
     this.#operator.recordCommandAnswer(
       tenant,
-      await this.#callWithRetries({ caller: "operator", tenant, route, params: { workerId: instance } }, tries),
+      await this.callWithRetries({ caller: "operator", tenant, route, params: { workerId: instance } }, tries),
     );
   }
 
-  /** Asks again, somewhere else, while the answer says that this may help. */
-  async #callWithRetries(apiCall: Omit<ApiCall, "scheduler">, tries: number): Promise<ApiCallAnswer> {
-    for (let trial = 1; ; trial++) {
-      const answer = await this.#callApi(apiCall);
-      const mayHelp = answer.status === 0 || answer.status === 429 || answer.status >= 500;
-      if (!mayHelp || trial >= tries || (apiCall.route === "drainWorker" && this.#isFaultPhaseOver)) return answer;
-      await this.#sleep(this.#random.logUniform(50, 1_500));
-    }
+  protected override isGivenUp({ route }: UnroutedApiCall): boolean {
+    return route === "drainWorker" && this.#isFaultPhaseOver;
   }
 
   async #readContinuously(tenant: string, random: SeededRandom): Promise<void> {
     while (!this.#isStopped) {
-      await this.#sleep(random.logUniform(200, 2_500));
+      await this.sleep(random.logUniform(200, 2_500));
       const runs = this.#acceptedRuns.filter((one) => one.tenant === tenant);
       const what = random.pickWeighted({ run: 5, runs: 2, byStatus: 1, workers: 1 });
       const limit = String(random.pick([1, 5, pageMax]));
       if (what === "run" && runs.length > 0)
         this.#operator.rememberRunRead(
           tenant,
-          await this.#callApi({ caller: "reader", tenant, route: "getRun", params: { runId: random.pick(runs).run } }),
+          await this.callApi({ caller: "reader", tenant, route: "getRun", params: { runId: random.pick(runs).run } }),
         );
-      else if (what === "workers") await this.#callApi({ caller: "reader", tenant, route: "listWorkers" });
+      else if (what === "workers") await this.callApi({ caller: "reader", tenant, route: "listWorkers" });
       else if (what === "byStatus") {
         const status = random.pick(["queued", "running", "succeeded", "failed", "cancelled"]);
-        await this.#callApi({ caller: "reader", tenant, route: "listRuns", query: { status, limit } });
-      } else await this.#callApi({ caller: "reader", tenant, route: "listRuns", query: { limit } });
+        await this.callApi({ caller: "reader", tenant, route: "listRuns", query: { status, limit } });
+      } else await this.callApi({ caller: "reader", tenant, route: "listRuns", query: { limit } });
     }
   }
 
   async #rereadSnapshots(tenant: string, random: SeededRandom): Promise<void> {
     while (!this.#isStopped) {
-      await this.#sleep(random.logUniform(1_000, 8_000));
+      await this.sleep(random.logUniform(1_000, 8_000));
       await this.#operator.rereadSnapshot(tenant);
     }
   }
@@ -244,9 +212,9 @@ export class SimulatedCallers {
   async #followLog(tenant: string, scheduler: string, random: SeededRandom): Promise<void> {
     let after = 0;
     while (!this.#isStopped) {
-      await this.#sleep(random.logUniform(80, 800));
+      await this.sleep(random.logUniform(80, 800));
       const query = { after: String(after), limit: String(random.pick([1, 3, pageMax, pageMax])) };
-      const { status, body } = await this.#callApi({ caller: "tail", tenant, scheduler, route: "tailLog", query });
+      const { status, body } = await this.callApi({ caller: "tail", tenant, scheduler, route: "tailLog", query });
       if (status === 200) after = (body as { next: number }).next;
     }
   }
@@ -255,7 +223,7 @@ export class SimulatedCallers {
   async #readWholeLog(tenant: string, scheduler: string, printed: Map<string, { task: string; fence: string }>): Promise<void> {
     for (let after = 0; ; ) {
       const query = { after: String(after), limit: "1000" };
-      const { status, body } = await this.#callApi({ caller: "auditor", tenant, scheduler, route: "tailLog", query });
+      const { status, body } = await this.callApi({ caller: "auditor", tenant, scheduler, route: "tailLog", query });
       if (status !== 200) return;
       const { next, items } = body as TenantLogPage;
       for (const { type, data } of items)
@@ -268,11 +236,11 @@ export class SimulatedCallers {
     }
   }
 
-  async *#readPages(apiCall: Omit<ApiCall, "caller">): AsyncGenerator<ApiCallAnswer> {
+  async *#readPages(apiCall: Omit<UnroutedApiCall, "caller">): AsyncGenerator<ApiCallAnswer> {
     let cursor: string | null = null;
     for (;;) {
       const query = { limit: String(pageMax), ...(cursor !== null && { cursor }) };
-      const answer: ApiCallAnswer = await this.#callApi({ ...apiCall, caller: "auditor", query });
+      const answer: ApiCallAnswer = await this.callApi({ ...apiCall, caller: "auditor", query });
       if (answer.status !== 200) return;
       yield answer;
       const { nextCursor } = answer.body as { nextCursor: string | null };
@@ -281,16 +249,4 @@ export class SimulatedCallers {
       cursor = nextCursor;
     }
   }
-
-  #callApi(apiCall: Omit<ApiCall, "scheduler"> & { readonly scheduler?: string }): Promise<ApiCallAnswer> {
-    const { api, schedulers } = this.#options;
-    return api.call({ ...apiCall, scheduler: apiCall.scheduler ?? this.#random.pick(schedulers) });
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#options.timeline.after(ms, resolve));
-  }
 }
-
-const itemsOf = ({ body }: ApiCallAnswer): readonly Record<string, unknown>[] =>
-  (body as { items: readonly Record<string, unknown>[] }).items;
