@@ -2,13 +2,13 @@
 // observations into the inputs of checkers, and keeps the first violation of each.
 
 import type { ApiExchange, Checker, CheckerContext, Violation } from "../checking/checker.ts";
-import { getOrCreate } from "../checking/get-or-create.ts";
 import { LogProjection } from "../checking/log-projection.ts";
 import { MergedLog, type ObservedFact } from "../checking/merged-log.ts";
 import { FrameReader } from "../checking/observed-frame.ts";
 import { ObservedSessions } from "../checking/observed-sessions.ts";
 import { ObservedWorld } from "../checking/observed-world.ts";
 import { RequestedRuns } from "../checking/requested-runs.ts";
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { FrameObservation, Observation, ObservationStamp, TenantLogPage, TrueTime } from "../observation/observation.ts";
 import { type CheckerName, checkers } from "./checker-table.ts";
 

@@ -1,7 +1,7 @@
 // A checker of what must be in the log once it was answered or sent: for every complete read of the log that begins later.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import { Checker, type CompleteLogRead } from "./checker.ts";
-import { getOrCreate } from "./get-or-create.ts";
 
 interface LogExpectation {
   /** The observation from which on it must be in the log. */

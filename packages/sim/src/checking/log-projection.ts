@@ -1,7 +1,7 @@
 // The state of runs, tasks and workers, computed from the facts of the logs. It only records.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { TrueTime } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 import type { ObservedFact } from "./merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedNode, type RequestedRun, type RequestedRuns } from "./requested-runs.ts";
 

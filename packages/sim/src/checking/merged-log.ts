@@ -1,8 +1,8 @@
 // The tenants' logs, merged from the pages of several readers: every fact once, in commit order. log-has-no-gaps.ts checks that the readers agree;
 // here the first page that shows a position counts.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { TenantLogPage, TrueTime } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 
 type TenantLogItem = TenantLogPage["items"][number];
 

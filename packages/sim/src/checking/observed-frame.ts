@@ -1,8 +1,8 @@
 // Frames as checkers read them: each text is parsed once, and the fields that checkers need are extracted. The protocol's own parser is not used:
 // sharing it would hide its bugs.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { FrameObservation, ObservationStamp } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 
 export type JsonPayload = Readonly<Record<string, unknown>>;
 

@@ -1,8 +1,8 @@
 // The sessions as seen on the wire: which items were sent under which number, which numbers arrived on the current socket, which sockets a session
 // has had, and which session of a worker is the newest. It only records.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { Observation } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 import { describeItems, type ObservedFrame } from "./observed-frame.ts";
 
 /** One direction of one session. */

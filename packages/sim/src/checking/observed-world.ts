@@ -1,5 +1,6 @@
 // The state of the simulated world: its set-up, its phase, which processes run, which connections are open. It only records.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type {
   ConnectionObservation,
   Observation,
@@ -7,7 +8,6 @@ import type {
   TrueTime,
   WorldSetupObservation,
 } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 
 interface ObservedProcess {
   isAlive: boolean;

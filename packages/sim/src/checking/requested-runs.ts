@@ -1,8 +1,8 @@
 // What the callers requested: the graphs of the runs, read from the bodies of the start requests. A run is found by its client id, which its first
 // fact contains, so that runs whose answers were lost are known as well. The place of a task in the graph is read from its id.
 
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { ApiCallObservation } from "../observation/observation.ts";
-import { getOrCreate } from "./get-or-create.ts";
 
 export interface RequestedNode extends Pick<StartRunNode, "id" | "type" | "package">, Required<Pick<StartRunNode, "policy">> {
   readonly ordinal: number;

@@ -1,6 +1,6 @@
 // What was sent in numbered frames and not acked yet.
 
-import { getOrCreate } from "./get-or-create.ts";
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import { ackCovers, type ObservedFrame } from "./observed-frame.ts";
 
 /** Numbered frames that were sent in a session, each with the items that a checker stores for it. */

@@ -2,25 +2,27 @@
 // in which nothing works proves nothing.
 
 export class FaultIntensity {
+  level = 0;
   readonly #activeLevels: number[] = [];
   readonly #onChange: (level: number) => void;
 
-  constructor(changed: (level: number) => void) {
-    this.#onChange = changed;
+  constructor(onChange: (level: number) => void = () => undefined) {
+    this.#onChange = onChange;
   }
 
   /** The answer ends it. */
   raise(share: number): () => void {
     this.#activeLevels.push(share);
-    this.#notify();
+    this.#update();
     return () => {
       const at = this.#activeLevels.indexOf(share);
       if (at >= 0) this.#activeLevels.splice(at, 1);
-      this.#notify();
+      this.#update();
     };
   }
 
-  #notify(): void {
-    this.#onChange(Math.max(0, ...this.#activeLevels));
+  #update(): void {
+    this.level = Math.max(0, ...this.#activeLevels);
+    this.#onChange(this.level);
   }
 }

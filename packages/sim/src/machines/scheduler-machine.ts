@@ -3,14 +3,12 @@
 import type { EngineFailpoint } from "@astraflow/engine";
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
-import { SchedulerProcess, type SchedulerProcessOptions } from "../scheduler/scheduler-process.ts";
+import type { WorldPlan } from "../plan/world-plan.ts";
+import { SchedulerProcess, type SchedulerSettings } from "../scheduler/scheduler-process.ts";
 import { idleTransactionMs, StoreConnection } from "../store/store-connection.ts";
 import { type MachineContext, SimulatedMachine } from "./simulated-machine.ts";
 
-export interface SchedulerMachineOptions
-  extends Pick<SchedulerProcessOptions, "settings" | "limits" | "tenants" | "tokenMs" | "mutant"> {
-  readonly hintsLostShare: number;
-}
+export type SchedulerMachineOptions = SchedulerSettings & Pick<WorldPlan, "hintsLostShare">;
 
 export class SchedulerMachine extends SimulatedMachine {
   readonly #options: SchedulerMachineOptions;
@@ -42,20 +40,10 @@ export class SchedulerMachine extends SimulatedMachine {
 
   /** In good order, as on SIGTERM; comes back after so long. */
   stopGracefully(backInMs: number): void {
-    const { eventLoop } = this;
     const process = this.listeningProcess;
-    if (eventLoop === null || process === null) return;
+    if (process === null) return;
     process.isUp = false;
-    this.record("stops");
-    eventLoop.deliver(() => {
-      void process.stop().then(() => {
-        if (this.eventLoop !== eventLoop) return;
-        this.record("stopped");
-        this.context.countEvent("a scheduler stopped in good order");
-        this.#endProcess(eventLoop);
-        this.startAfter(backInMs);
-      });
-    });
+    this.stopProcess(() => process.stop(), backInMs);
   }
 
   protected startProcess(eventLoop: ProcessEventLoop): void {
@@ -108,12 +96,5 @@ export class SchedulerMachine extends SimulatedMachine {
     this.killAtFailpoint = null;
     this.context.countEvent(`killed at ${point}`);
     this.kill(backInMs, `killed at ${point}`);
-  }
-
-  #endProcess(eventLoop: ProcessEventLoop): void {
-    eventLoop.end();
-    this.eventLoop = null;
-    for (const connection of this.context.network.connectionsOf(this.name)) connection.handleProcessEnd("scheduler", false);
-    this.cleanUpAfterProcess();
   }
 }

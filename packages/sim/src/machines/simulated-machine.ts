@@ -73,12 +73,30 @@ export abstract class SimulatedMachine {
   /** kill -9, or the whole machine loses power. Comes back after so long. */
   kill(backInMs: number, why: string, isPowerLoss = false): void {
     if (this.eventLoop === null) return;
-    this.eventLoop.end();
-    this.eventLoop = null;
     this.record("crashes", why);
+    this.#endProcess(this.eventLoop, backInMs, isPowerLoss);
+  }
+
+  /** Lets the process end by itself. Comes back after so long. */
+  protected stopProcess(stop: () => Promise<void>, backInMs: number): void {
+    const { eventLoop, role } = this;
+    if (eventLoop === null) return;
+    this.record(role === "worker" ? "leaves" : "stops");
+    const handleStopped = (): void => {
+      if (this.eventLoop !== eventLoop) return;
+      this.record(role === "worker" ? "left" : "stopped");
+      this.context.countEvent(role === "worker" ? "a worker left in good order" : "a scheduler stopped in good order");
+      this.#endProcess(eventLoop, backInMs, false);
+    };
+    eventLoop.deliver(() => void stop().then(handleStopped));
+  }
+
+  #endProcess(eventLoop: ProcessEventLoop, backInMs: number, isPowerLoss: boolean): void {
+    eventLoop.end();
+    this.eventLoop = null;
     for (const connection of this.context.network.connectionsOf(this.name)) connection.handleProcessEnd(this.role, isPowerLoss);
     this.cleanUpAfterProcess(isPowerLoss);
-    this.startAfter(backInMs);
+    this.#startAfter(backInMs);
   }
 
   /** Killed, and nobody starts it again before they are told to. */
@@ -88,7 +106,7 @@ export abstract class SimulatedMachine {
     this.kill(0, "retired");
   }
 
-  protected startAfter(ms: number): void {
+  #startAfter(ms: number): void {
     if (this.#isRestartScheduled || this.#isRetired) return;
     this.#isRestartScheduled = true;
     this.context.timeline.after(ms, () => {
@@ -121,11 +139,8 @@ export abstract class SimulatedMachine {
   }
 
   #handleUncaughtError(problem: unknown): void {
-    this.context.reportDefect(
-      "crash",
-      this.bootName,
-      problem instanceof Error ? (problem.stack ?? problem.message) : String(problem),
-    );
+    const message = problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
+    this.context.reportDefect("crash", this.bootName, message);
     this.kill(1_000, "it threw");
   }
 }

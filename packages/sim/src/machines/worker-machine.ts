@@ -1,21 +1,17 @@
 // A machine that runs a worker process: its disk, the scheduler it dials, graceful stops. Its spec says which kind of worker it runs.
 
-import type { LinkSettings } from "@astraflow/runtime";
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec } from "../observation/observation.ts";
+import type { WorldPlan } from "../plan/world-plan.ts";
 import { LegacyWorker } from "../worker/legacy/legacy-worker.ts";
 import { SimulatedOutboxDisk } from "../worker/simulated-outbox-disk.ts";
 import { WorkerProcess } from "../worker/worker-process.ts";
 import { type MachineContext, SimulatedMachine } from "./simulated-machine.ts";
 
-export interface WorkerMachineOptions {
+export interface WorkerMachineOptions extends Pick<WorldPlan, "schedulers" | "linkSettings" | "engineSettings"> {
   readonly spec: SimulatedWorkerSpec;
-  readonly schedulers: readonly string[];
-  readonly settings: Partial<LinkSettings>;
-  /** How often a worker of an older dialect beats. */
-  readonly legacyHeartbeatMs: number;
 }
 
 export class WorkerMachine extends SimulatedMachine {
@@ -66,26 +62,12 @@ export class WorkerMachine extends SimulatedMachine {
 
   /** Finishes what it holds within its grace and goes; a new process comes after so long. */
   stopGracefully(graceMs: number, backInMs: number): void {
-    const { eventLoop } = this;
     const process = this.#process;
-    if (eventLoop === null || process === null) return;
-    this.record("leaves");
-    eventLoop.deliver(() => {
-      void process.stopGracefully(graceMs).then(() => {
-        if (this.eventLoop !== eventLoop) return;
-        this.record("left");
-        this.context.countEvent("a worker left in good order");
-        eventLoop.end();
-        this.eventLoop = null;
-        for (const connection of this.context.network.connectionsOf(this.name)) connection.handleProcessEnd("worker", false);
-        this.cleanUpAfterProcess(false);
-        this.startAfter(backInMs);
-      });
-    });
+    if (process !== null) this.stopProcess(() => process.stopGracefully(graceMs), backInMs);
   }
 
   protected startProcess(eventLoop: ProcessEventLoop): void {
-    const { spec, settings, legacyHeartbeatMs } = this.#options;
+    const { spec, linkSettings: settings, engineSettings } = this.#options;
     const { timeline, trace, network } = this.context;
     const { worker, instance, tenant } = spec;
     const broken = (message: string): void => this.context.reportDefect("report", this.bootName, message);
@@ -104,7 +86,7 @@ export class WorkerMachine extends SimulatedMachine {
     };
     this.#process =
       spec.dialect !== undefined
-        ? new LegacyWorker({ ...common, heartbeatMs: legacyHeartbeatMs, onUnreadableFrame: broken })
+        ? new LegacyWorker({ ...common, heartbeatMs: engineSettings.quietHeartbeatMs, onUnreadableFrame: broken })
         : new WorkerProcess({ ...common, timeline, settings, outboxDisk: this.outboxDisk, onOutboxDamaged: broken });
     this.#process.start();
     this.record("is up");

@@ -1,6 +1,7 @@
 // One direction of a connection: delivers whole messages in order, each after its latency; holds them while the path is clogged or the reader is paused;
 // delivers nothing once it is dead. The two ends are in simulated-connection.ts.
 
+import type { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
 
@@ -23,7 +24,7 @@ export interface NetworkPath {
   /** Faults under way that refuse new connections. */
   refusalCount: number;
   /** Shares of messages that vanish, come a second time, or are overtaken on living connections; the last two by up to `ms`. */
-  readonly frameFaults: { lost: number; doubled: number; overtaken: number; ms: number };
+  readonly frameFaults: Readonly<Record<"lost" | "doubled" | "overtaken", FaultIntensity>> & { ms: number };
 }
 
 /** What a message in front of which others may pass is to suffer; used up by the next text. */
@@ -96,11 +97,11 @@ export class OneWayChannel {
 
   #pickFrameFault(): FrameFault | null {
     const { lost, doubled, overtaken, ms } = this.#path.frameFaults;
-    if (lost + doubled + overtaken === 0) return null;
+    if (lost.level + doubled.level + overtaken.level === 0) return null;
     const random = this.#faultRandom;
-    if (random.chance(lost)) return { kind: "drop", ms: 0 };
-    if (random.chance(doubled)) return { kind: "double", ms: random.logUniform(0.1, ms) };
-    return random.chance(overtaken) ? { kind: "overtake", ms: random.logUniform(0.1, ms) } : null;
+    if (random.chance(lost.level)) return { kind: "drop", ms: 0 };
+    if (random.chance(doubled.level)) return { kind: "double", ms: random.logUniform(0.1, ms) };
+    return random.chance(overtaken.level) ? { kind: "overtake", ms: random.logUniform(0.1, ms) } : null;
   }
 
   /** From here on nothing gets through, and nobody is told. */

@@ -2,6 +2,7 @@
 // simulated-connection.ts applies them to a connection.
 
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -23,7 +24,6 @@ export class SimulatedNetwork {
   readonly #random: SeededRandom;
   readonly #findListener: (scheduler: string) => NetworkListener | null;
   readonly #paths = new Map<string, NetworkPath>();
-  readonly #faultIntensities = new Map<string, FaultIntensity>();
   readonly #connections = new Set<SimulatedConnection>();
   #connectionCount = 0;
   #frameCount = 0;
@@ -42,13 +42,13 @@ export class SimulatedNetwork {
 
   path(worker: string, scheduler: string): NetworkPath {
     const name = `${worker}-${scheduler}`;
-    const existing = this.#paths.get(name);
-    if (existing !== undefined) return existing;
-    const latencyMs = this.#random.fork(`path ${name}`).logUniform(0.2, 20);
-    const frameFaults = { lost: 0, doubled: 0, overtaken: 0, ms: 1 };
-    const path: NetworkPath = { latencyMs, blockCount: 0, addedLatencyMs: 0, refusalCount: 0, frameFaults };
-    this.#paths.set(name, path);
-    return path;
+    return getOrCreate(this.#paths, name, () => ({
+      latencyMs: this.#random.fork(`path ${name}`).logUniform(0.2, 20),
+      blockCount: 0,
+      addedLatencyMs: 0,
+      refusalCount: 0,
+      frameFaults: { lost: new FaultIntensity(), doubled: new FaultIntensity(), overtaken: new FaultIntensity(), ms: 1 },
+    }));
   }
 
   /** The worker hears `opened`, or `closed` where nobody lets it in; nothing at all where the path is clogged. */
@@ -134,15 +134,8 @@ export class SimulatedNetwork {
     ms: number,
   ): () => void {
     const { frameFaults } = this.path(worker, scheduler);
-    const name = `${worker}-${scheduler} ${kind}`;
-    const level =
-      this.#faultIntensities.get(name) ??
-      new FaultIntensity((now) => {
-        frameFaults[kind] = now;
-      });
-    this.#faultIntensities.set(name, level);
     frameFaults.ms = Math.max(1, ms);
-    return level.raise(share);
+    return frameFaults[kind].raise(share);
   }
 
   /** The next text of this worker's newest connection in that direction suffers it. */

@@ -7,7 +7,6 @@ import {
   type DoorEnvironment,
   RestApi,
   type RestResponse,
-  type SessionLimits,
   SessionServer,
   type WorkerSocket,
   type WorkerSocketEvents,
@@ -17,7 +16,6 @@ import {
   type Engine,
   type EngineFailpoint,
   type EngineProblem,
-  type EngineSettings,
   type EventPage,
   type World,
 } from "@astraflow/engine";
@@ -30,6 +28,7 @@ import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "../
 import type { NetworkListener } from "../network/simulated-network.ts";
 import { createTokenAuthenticator, tokenOfTenant } from "../network/tenant-tokens.ts";
 import type { OutputChunkPage } from "../observation/observation.ts";
+import type { WorldPlan } from "../plan/world-plan.ts";
 import type { StoreConnection } from "../store/store-connection.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { type Mutant, mutantIn } from "./mutants.ts";
@@ -37,16 +36,15 @@ import { SessionMutator } from "./session-mutants.ts";
 import { createSimulatedAuthenticator } from "./simulated-authenticator.ts";
 import { mutateApiCall, mutateEffects, mutateStore } from "./workflow-mutants.ts";
 
-export interface SchedulerProcessOptions {
+export interface SchedulerSettings extends Pick<WorldPlan, "engineSettings" | "sessionLimits" | "tokenMs" | "tenants"> {
+  readonly mutant: Mutant | null;
+}
+
+export interface SchedulerProcessOptions extends SchedulerSettings {
   readonly replica: string;
   readonly eventLoop: ProcessEventLoop;
   readonly storeConnection: StoreConnection;
   readonly random: SeededRandom;
-  readonly settings: EngineSettings;
-  readonly limits: Partial<SessionLimits>;
-  readonly tokenMs: number;
-  readonly mutant: Mutant | null;
-  readonly tenants: readonly string[];
   /** The engine passes a named point; true kills the process there. */
   readonly onFailpoint: (name: EngineFailpoint) => void;
   /** Problems that no caller gets as an answer. */
@@ -66,7 +64,7 @@ export class SchedulerProcess implements NetworkListener {
   isUp = false;
 
   constructor(options: SchedulerProcessOptions) {
-    const { eventLoop, storeConnection, random, settings, mutant } = options;
+    const { eventLoop, storeConnection, random, engineSettings: settings, mutant } = options;
     const engineMutant = mutantIn("engine", mutant);
     const sessionMutant = mutantIn("session", mutant);
     const workflowMutant = mutantIn("workflow", mutant);
@@ -128,7 +126,7 @@ export class SchedulerProcess implements NetworkListener {
         now: () => eventLoop.clock.wall(),
         nextId: () => ids.next(),
       }),
-      limits: options.limits,
+      limits: options.sessionLimits,
       recordManifests: manifestRecorder.recordManifests,
       findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
     });

@@ -26,15 +26,7 @@ export type WorkflowMutant = keyof typeof workflowMutants;
 export function mutateStore(store: Store, mutant: WorkflowMutant | null): Store {
   const mutation = mutant === null ? undefined : changeSetMutations[mutant];
   if (mutation === undefined) return store;
-  return {
-    open: (me) => store.open(me),
-    begin: async (want) => mutateTransaction(await store.begin(want), mutation),
-    settle: (turn) => store.settle(turn),
-    events: (query) => store.events(query),
-    page: (query) => store.page(query),
-    onHint: (hear) => store.onHint(hear),
-    close: () => store.close(),
-  };
+  return { ...store, begin: async (want) => mutateTransaction(await store.begin(want), mutation) };
 }
 
 /** What becomes of a unit before it is written. */
@@ -61,19 +53,7 @@ function repeatFacts(
 }
 
 function mutateTransaction(tx: TurnTransaction, mutation: ChangeSetMutation): TurnTransaction {
-  return {
-    now: tx.now,
-    nextDue: tx.nextDue,
-    claimed: tx.claimed,
-    due: tx.due,
-    mail: tx.mail,
-    row: (kind, id) => tx.row(kind, id),
-    tasks: (list) => tx.tasks(list),
-    peekWorker: (worker) => tx.peekWorker(worker),
-    loadMore: (rows, lists, addresses) => tx.loadMore(rows, lists, addresses),
-    commit: (turn, units) => tx.commit(turn, units.map(mutation)),
-    abort: () => tx.abort(),
-  };
+  return { ...tx, commit: (turn, units) => tx.commit(turn, units.map(mutation)) };
 }
 
 function miscountContainerNodes(changeSet: ChangeSet): ChangeSet {

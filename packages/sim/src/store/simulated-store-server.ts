@@ -20,11 +20,11 @@ export interface SimulatedStoreOptions {
 export class SimulatedStoreServer {
   readonly cluster: MemoryCluster;
   readonly #rates = { busy: 0, fail: 0, unknown: 0 };
-  #slowMs = 0;
   readonly busy = new FaultIntensity((share) => void (this.#rates.busy = share));
   readonly fail = new FaultIntensity((share) => void (this.#rates.fail = share));
   readonly unknown = new FaultIntensity((share) => void (this.#rates.unknown = share));
-  readonly slow = new FaultIntensity((ms) => void (this.#slowMs = ms));
+  /** Added to every step, up to so many milliseconds. */
+  readonly slow = new FaultIntensity();
   /** Faults under way during which nothing goes on. */
   #stallCount = 0;
   #waitingForStallEnd: (() => void)[] = [];
@@ -64,16 +64,16 @@ export class SimulatedStoreServer {
     if (step === "begin") this.#onTurnBegin(replica);
     return new Promise((resolve) => {
       if (this.#stallCount > 0) this.#waitingForStallEnd.push(resolve);
-      // A commit whose answer was lost may stay open for a while: longer than most, shorter than calm takes to come.
-      else
-        this.#timeline.after(
-          this.#delayMs() + (step === "late" ? this.#latencyMs * this.#random.logUniform(1, 200) : 0),
-          resolve,
-        );
+      else this.#timeline.after(this.#delayMs() + (step === "late" ? this.#lateCommitMs() : 0), resolve);
     });
   }
 
+  /** A commit whose answer was lost may stay open for a while: longer than most, shorter than calm takes to come. */
+  #lateCommitMs(): number {
+    return this.#latencyMs * this.#random.logUniform(1, 200);
+  }
+
   #delayMs(): number {
-    return this.#latencyMs * this.#random.logUniform(0.3, 3) + this.#slowMs * this.#random.random();
+    return this.#latencyMs * this.#random.logUniform(0.3, 3) + this.slow.level * this.#random.random();
   }
 }

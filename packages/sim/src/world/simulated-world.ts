@@ -3,20 +3,20 @@
 
 import { SimulatedApi } from "../callers/simulated-api.ts";
 import { SimulatedCallers } from "../callers/simulated-callers.ts";
+import { getOrCreate } from "../kernel/get-or-create.ts";
 import { MachineClock } from "../kernel/machine-clock.ts";
 import { ObservationTrace } from "../kernel/observation-trace.ts";
 import { SeededRandom } from "../kernel/seeded-random.ts";
 import { drainMicrotasks, Timeline } from "../kernel/timeline.ts";
 import { SchedulerMachine } from "../machines/scheduler-machine.ts";
 import type { MachineContext } from "../machines/simulated-machine.ts";
-import { WorkerMachine, type WorkerMachineOptions } from "../machines/worker-machine.ts";
+import { WorkerMachine } from "../machines/worker-machine.ts";
 import { SimulatedNetwork } from "../network/simulated-network.ts";
 import type {
   DefectObservation,
   ObservationListener,
   PhaseObservation,
   ScheduledFault,
-  SimulatedWorkerSpec,
   WorldReport,
 } from "../observation/observation.ts";
 import { type FaultKind, faultTable } from "../plan/fault-table.ts";
@@ -83,59 +83,24 @@ export class SimulatedWorld {
       reportDefect: (name, process, message) => this.#reportDefect(name, process, message),
       hasClones: () => clones.size > 0,
     };
-    const { engineSettings: settings, sessionLimits: limits, tenants, hintsLostShare, tokenMs } = plan;
     for (const name of plan.schedulers)
-      schedulers.set(
-        name,
-        new SchedulerMachine(name, clockOf(name), context, {
-          settings,
-          limits,
-          tenants,
-          hintsLostShare,
-          tokenMs,
-          mutant,
-        }),
-      );
-    const setUpOf = (spec: SimulatedWorkerSpec): WorkerMachineOptions => ({
-      spec,
-      schedulers: plan.schedulers,
-      settings: plan.linkSettings,
-      legacyHeartbeatMs: settings.quietHeartbeatMs,
-    });
+      schedulers.set(name, new SchedulerMachine(name, clockOf(name), context, { ...plan, mutant }));
     for (const spec of plan.workers)
-      workers.set(spec.worker, new WorkerMachine(spec.worker, clockOf(spec.worker), context, setUpOf(spec)));
+      workers.set(spec.worker, new WorkerMachine(spec.worker, clockOf(spec.worker), context, { ...plan, spec }));
     const cloneOf = (worker: string): WorkerMachine | undefined => {
       const spec = plan.workers.find((one) => one.worker === worker);
       // Of two processes without boot ids nobody can tell which is which.
       if (spec === undefined || spec.dialect !== undefined) return undefined;
-      let clone = clones.get(worker);
-      if (clone === undefined) {
+      return getOrCreate(clones, worker, () => {
         const name = `${worker}b`;
         const copy = { ...spec, worker: name, hasDisk: false };
-        clones.set(worker, (clone = new WorkerMachine(name, clockOf(worker), context, setUpOf(copy))));
-      }
-      return clone;
+        return new WorkerMachine(name, clockOf(worker), context, { ...plan, spec: copy });
+      });
     };
     const api = new SimulatedApi(timeline, trace, random.fork("api"), find);
-    this.#callers = new SimulatedCallers({
-      timeline,
-      api,
-      random: random.fork("callers"),
-      schedulers: plan.schedulers,
-      tenants,
-      workers: plan.workers,
-    });
-    this.#faultable = {
-      timeline,
-      network,
-      store,
-      storeClock,
-      api,
-      schedulers,
-      workers,
-      cloneOf,
-      isNetworkLossy: plan.isNetworkLossy,
-    };
+    this.#callers = new SimulatedCallers({ ...plan, timeline, api, random: random.fork("callers") });
+    const { isNetworkLossy } = plan;
+    this.#faultable = { timeline, network, store, storeClock, api, schedulers, workers, cloneOf, isNetworkLossy };
   }
 
   async run(): Promise<WorldReport> {

@@ -2,8 +2,8 @@
 // can count in the log, every handler that started is in them, and the ledgers of parts of the log add up to the ledger of the whole.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation } from "../../observation/observation.ts";
 
 interface LedgerFigures {

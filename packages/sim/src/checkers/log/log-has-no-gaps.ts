@@ -2,7 +2,7 @@
 // ever appears at or below a cursor that a reader has passed. The facts of a single run are the same as in the whole log.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { TenantLogPage } from "../../observation/observation.ts";
 
 interface RunFactsPage {

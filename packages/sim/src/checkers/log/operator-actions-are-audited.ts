@@ -2,10 +2,10 @@
 // answered, also where the request was refused; and there are no more entries than requests.
 
 import type { ApiExchange } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import { LogExpectationChecker } from "../../checking/log-expectation-checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isFinalAnswer } from "../../checking/run-view.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { ApiCallObservation, Observation } from "../../observation/observation.ts";
 
 /** Routes whose deeds are audited, and what the audit calls them. */

@@ -2,8 +2,8 @@
 // Idempotency-Key stands for one command.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 const commandRoutes = new Set(["drainWorker", "undrainWorker", "kickWorker", "commandWorker"]);
 

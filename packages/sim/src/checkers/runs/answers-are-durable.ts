@@ -2,10 +2,10 @@
 // answers before its commit is caught when somebody reads in between, or when the commit then fails.
 
 import type { ApiExchange } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import { LogExpectationChecker } from "../../checking/log-expectation-checker.ts";
 import type { ObservedFrame, ObservedTaskReport } from "../../checking/observed-frame.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation } from "../../observation/observation.ts";
 
 export class AnswersAreDurable extends LogExpectationChecker {

@@ -1,10 +1,10 @@
 // I5: a task and a run end once; successors of an ended task start once and in order; and an Idempotency-Key stands for one run.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import { hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, taskIdOf } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation } from "../../observation/observation.ts";
 
 export class RunsAndTasksEndOnce extends Checker {

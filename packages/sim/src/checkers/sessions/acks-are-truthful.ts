@@ -2,9 +2,9 @@
 // has acked appears in its list of held attempts until it ends. Whether an acked report is durable is checked by answers-are-durable.ts.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedAttempt, ObservedFrame } from "../../checking/observed-frame.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation, TrueTime } from "../../observation/observation.ts";
 
 interface AckedAttempt extends ObservedAttempt {

@@ -2,8 +2,8 @@
 // ack that covers it has arrived; announcements and acks that have not arrived yet do not count.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 class WindowSender {
   readonly inFlight = new Set<number>();

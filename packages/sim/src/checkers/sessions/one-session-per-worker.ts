@@ -2,9 +2,9 @@
 // one; and of two processes with the same instance id the replaced one does not take over again while the other is alive.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 /** A session that was just accepted may not be known to all schedulers yet. */

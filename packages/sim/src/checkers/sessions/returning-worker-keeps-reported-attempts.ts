@@ -2,9 +2,9 @@
 // listed under the current fence is taken away because it came back. A worker that resumes its session keeps everything sent to it there.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 /** A register that was not answered by then has no effect any more. */

@@ -3,10 +3,10 @@
 // is missing; and stored feedback was delivered, and is stored once however often it was delivered.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { describeItems, type ObservedFrame } from "../../checking/observed-frame.ts";
 import type { FrameDirection } from "../../checking/observed-sessions.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation, OutputChunkPage } from "../../observation/observation.ts";
 
 interface FramePosition {

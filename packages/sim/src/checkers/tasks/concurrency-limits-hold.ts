@@ -2,9 +2,9 @@
 // has declared a worker lost and requeued its attempt, the handler there must have stopped by itself.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { HandlerObservation, Observation, TrueTime } from "../../observation/observation.ts";
 
 /** A process that has just resumed may do its late work first. */

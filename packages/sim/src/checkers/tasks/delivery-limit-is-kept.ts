@@ -1,9 +1,9 @@
 // I12: a task is granted at most `maxDeliveries` times in a row without a result; then it fails, and not before. Its attempts are numbered without gaps.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 /** The range of the count: a task handed back counts only where the worker was not stopping, which is not always visible. */
 interface DeliveryCountRange {

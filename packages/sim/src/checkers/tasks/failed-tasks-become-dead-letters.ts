@@ -2,9 +2,9 @@
 // retrying container handles its failure. At the end there is one dead letter for each such task, and no other.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, parseTaskId, type RequestedRun } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 export class FailedTasksBecomeDeadLetters extends Checker {
   /** Dead tasks by tenant. */

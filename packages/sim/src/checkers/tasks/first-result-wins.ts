@@ -2,10 +2,10 @@
 // never changes afterwards.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import { isRunByOtherTasks } from "../../checking/requested-runs.ts";
 import type { ShownNode } from "../../checking/run-view.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 export class FirstResultWins extends Checker {
   /** Texts of the results that reached a scheduler, by `<task>#<fence>`. */

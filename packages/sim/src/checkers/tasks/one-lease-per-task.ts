@@ -2,9 +2,9 @@
 // fence of a task is sent to one process of one worker.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 export class OneLeasePerTask extends Checker {
   readonly #sentTo = new Map<string, string>();

@@ -2,10 +2,10 @@
 // with the stale code on the connection it came by.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { ackCovers, type ObservedFrame } from "../../checking/observed-frame.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { TrueTime } from "../../observation/observation.ts";
 
 /** Facts that only a worker's report can cause, and that report. */

@@ -3,10 +3,10 @@
 // succeeds only when everything inside has, and its container only with one succeeded attempt for each iteration.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import { changesTaskPhase, hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 interface ObservedIteration {
   readonly index: number;

@@ -3,11 +3,11 @@
 // a node that was never called is skipped, and a host ends as its outermost middleware does.
 
 import { Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import { endStatusOf, hasEndedWell, type ProjectedRun } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
 import { nodeOfTask, nodesOfScope, parseTaskId, type RequestedNode, taskIdOf } from "../../checking/requested-runs.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 class NextRequestTraffic {
   /** Numbers under which the request arrived and its answers left, by session. */

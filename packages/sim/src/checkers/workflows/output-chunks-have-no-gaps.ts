@@ -2,9 +2,9 @@
 // exactly those. A gap is allowed only where feedback was lost together with a session.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-import { getOrCreate } from "../../checking/get-or-create.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { OutputChunkPage } from "../../observation/observation.ts";
 
 export class OutputChunksHaveNoGaps extends Checker {
