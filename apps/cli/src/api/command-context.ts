@@ -1,5 +1,5 @@
-// What every command gets besides its flags and arguments: the client, the terminal and the form of output. Lists are printed here, so that
-// all of them look alike.
+// What every command gets besides its arguments and flags: the client, the terminal and the form of output. Items and lists are printed
+// here, so that all of them look alike.
 
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
@@ -17,8 +17,19 @@ export interface CommandContext {
   readonly output?: OutputForm;
   /** Throws unless the user confirms; see confirmation.ts. */
   readonly confirm: ConfirmAction;
+  /** Aborted when the command is to stop. */
+  readonly signal: AbortSignal;
   now(): number;
 }
+
+/** Arguments and flags with text values, by name. */
+export type TextInput<Required extends string, Optional extends string = never> = Readonly<
+  Record<Required, string> & Partial<Record<Optional, string | undefined>>
+>;
+
+/** For a request: fields that are undefined are left out. */
+export const definedOnly = <T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: never };
 
 export interface TableColumn<T> {
   readonly header: string;
@@ -30,21 +41,21 @@ export interface TableColumn<T> {
   readonly color?: (item: T) => keyof Colors | null;
 }
 
-export interface ListOutput<T> {
-  readonly items: readonly T[];
-  /** What --json prints: the API's own body. */
-  readonly jsonBody: unknown;
+export interface ListView<T> {
   readonly id: (item: T) => string;
   readonly columns: readonly TableColumn<T>[];
   /** Printed when the list is empty, with what to do. */
   readonly emptyMessage: string;
 }
 
+/** `page` is the API's own body, which --json prints. */
 export function printList<T>(
-  { items, jsonBody, id, columns, emptyMessage }: ListOutput<T>,
   { terminal, json, output }: CommandContext,
+  page: { readonly items: readonly T[]; readonly nextCursor?: string | null; readonly asOf?: number },
+  { id, columns, emptyMessage }: ListView<T>,
 ): CliExitCode {
-  if (json) terminal.print(JSON.stringify(jsonBody));
+  const { items } = page;
+  if (json) terminal.print(JSON.stringify(page));
   else if (items.length === 0) terminal.info(emptyMessage);
   else if (output === "id") for (const item of items) terminal.print(stripControlCharacters(id(item)));
   else {
@@ -68,27 +79,38 @@ function colorRow<T>(row: readonly string[], item: T, columns: readonly TableCol
   });
 }
 
-/** Tells that a list is longer than what was printed. */
-export function printMoreHint(
-  page: { readonly nextCursor: string | null },
+/** Prints a list of at most `limit` items, and tells if there are more. */
+export function printPage<T>(
+  context: CommandContext,
+  page: { readonly items: readonly T[]; readonly nextCursor: string | null },
   limit: number,
-  { terminal, json }: CommandContext,
-): void {
-  if (page.nextCursor === null || json) return;
-  terminal.info(
-    limit >= 200
-      ? "More items exist. Narrow the list with --filter."
-      : `More items exist. Show them with --limit ${Math.min(200, limit * 2)}.`,
-  );
+  view: ListView<T>,
+): CliExitCode {
+  printList(context, page, view);
+  if (page.nextCursor !== null && !context.json)
+    context.terminal.info(
+      limit >= 200
+        ? "More items exist. Narrow the list with --filter."
+        : `More items exist. Show them with --limit ${Math.min(200, limit * 2)}.`,
+    );
+  return exitCodes.ok;
 }
 
-/** Prints one item as JSON or as lines; the lines are made only where they are printed. */
+/**
+ * Prints one item as JSON or as lines, which are made only where they are printed; then, unless as JSON, a hint on stderr. Both may hold
+ * foreign text.
+ */
 export function printItem(
-  jsonBody: unknown,
-  lines: readonly string[] | (() => readonly string[]),
   { terminal, json }: CommandContext,
+  jsonBody: unknown,
+  lines: string | readonly string[] | (() => readonly string[]),
+  hint?: string | false,
 ): CliExitCode {
   if (json) terminal.print(JSON.stringify(jsonBody));
-  else for (const line of typeof lines === "function" ? lines() : lines) terminal.print(line);
+  else {
+    const shown = typeof lines === "function" ? lines() : lines;
+    for (const line of typeof shown === "string" ? [shown] : shown) terminal.print(stripControlCharacters(line));
+    if (hint) terminal.info(stripControlCharacters(hint));
+  }
   return exitCodes.ok;
 }

@@ -1,7 +1,8 @@
-// Reading the files that a command line names.
+// Reading the values that a command line holds or names: files, JSON, pairs.
 
 import { readFileSync } from "node:fs";
 import { errorMessage, usageFailure } from "../output/cli-failure.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 
 /** The text of a file; descriptor 0 is stdin. */
 export function readTextFile(file: string | 0, name: string = String(file)): string {
@@ -24,4 +25,11 @@ export function parseJson(text: string, source: string): unknown {
   } catch (cause) {
     throw usageFailure(`${source} is not JSON (${errorMessage(cause)}).`);
   }
+}
+
+/** `name=value`. */
+export function parsePair(text: string, flag: string): [string, string] {
+  const at = text.indexOf("=");
+  if (at < 1) throw usageFailure(`${flag} takes name=value; "${stripControlCharacters(text)}" has no name or no =.`);
+  return [text.slice(0, at), text.slice(at + 1)];
 }

@@ -43,11 +43,11 @@ it("[L53] a logout forgets the kept token also where the scheduler does not take
   saveToken("http://s", { token: "old", username: "ada", until: Number.MAX_SAFE_INTEGER }, env);
 
   const away = refusing(exitCodes.unreachable, "E.UNREACHABLE");
-  await expect(logOut(env, away.context)).rejects.toMatchObject({ exitCode: 5 });
+  await expect(logOut(away.context, env)).rejects.toMatchObject({ exitCode: 5 });
   expect(findSavedToken("http://s", env)).toBe("old");
 
   const stale = refusing(exitCodes.notAllowed, "E.AUTH.INVALID_TOKEN");
-  expect(await logOut(env, stale.context)).toBe(0);
+  expect(await logOut(stale.context, env)).toBe(0);
   expect(stale.stdout()).toBe("You were not signed in at http://s\n");
   expect(findSavedToken("http://s", env)).toBeUndefined();
 });

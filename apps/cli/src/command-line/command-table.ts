@@ -4,10 +4,11 @@ import { resolveInstant } from "@astraflow/protocol";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { createCliClient } from "../api/api-client.ts";
 import { resolveApiEndpoint } from "../api/api-endpoint.ts";
-import { type CommandContext, type OutputForm, outputForms } from "../api/command-context.ts";
+import { type CommandContext, type OutputForm, outputForms, type TextInput } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
 import { type FilterKeys, setCompletionHints } from "../completion/completion-hints.ts";
-import { createTerminal, type ListenForKeys, type OutputStream, type Terminal } from "../output/terminal.ts";
+import { exitCodes } from "../output/cli-failure.ts";
+import { type ListenForKeys, type OutputStream, Terminal } from "../output/terminal.ts";
 import { setExamples } from "./help.ts";
 
 export interface CliEnvironment {
@@ -24,17 +25,11 @@ export interface CliEnvironment {
   readonly openBrowser?: (url: string) => Promise<boolean>;
 }
 
-export interface CommonFlags {
-  readonly json?: boolean;
-  readonly quiet?: boolean;
-  readonly verbose?: boolean;
+export interface CommonFlags
+  extends TextInput<never, "url" | "token" | "ca">,
+    Readonly<Partial<Record<"json" | "quiet" | "verbose" | "yes" | "dryRun", boolean>>> {
   readonly color: boolean;
-  readonly url?: string;
-  readonly token?: string;
-  readonly ca?: string;
   readonly output?: OutputForm;
-  readonly yes?: boolean;
-  readonly dryRun?: boolean;
 }
 
 /** Help of a flag or argument, with how its value is read. */
@@ -48,12 +43,8 @@ type ValueRow =
       readonly isRequired?: true;
     };
 
-export type ApiCommandContext = CommandContext & { readonly signal: AbortSignal; readonly environment: CliEnvironment };
-export type LocalCommandContext = CliEnvironment & {
-  readonly program: Command;
-  readonly terminal: Terminal;
-  readonly json: boolean;
-};
+type ApiCommandContext = CommandContext & { readonly environment: CliEnvironment };
+export type LocalCommandContext = CliEnvironment & Pick<CommandContext, "terminal" | "json"> & { readonly program: Command };
 
 interface CommandRow {
   readonly help: string;
@@ -73,10 +64,10 @@ interface CommandRow {
   readonly isDefault?: true;
   readonly isHidden?: true;
   readonly allowsUnknownFlags?: true;
-  /** Talks to a scheduler. Gets its flags and its arguments. */
-  run?(context: ApiCommandContext, flags: never, ...args: never[]): Promise<number>;
+  /** Talks to a scheduler. The input is its arguments and flags, by their names. */
+  run?(context: ApiCommandContext, input: never): Promise<number>;
   /** Works on this machine. A row without either function is a group of commands. */
-  runLocally?(context: LocalCommandContext, flags: never, ...args: never[]): Promise<number>;
+  runLocally?(context: LocalCommandContext, input: never): Promise<number>;
   /** Without the flags about a scheduler. */
   readonly isOffline?: true;
 }
@@ -94,21 +85,16 @@ export function addCommands(
     const names = path.split(" ");
     const name = names.pop() ?? "";
     const parent = names.reduce((above, one) => above.commands.find((command) => command.name() === one) ?? above, program);
-    const { run, runLocally } = row;
     const command = addCommand(parent, name, row);
-    if (run === undefined && runLocally === undefined) continue;
+    if (row.run === undefined && row.runLocally === undefined) continue;
     command.action(async (...all: unknown[]) => {
       const flags = all.at(-2) as CommonFlags;
-      const rest = all.slice(0, -2) as never[];
-      setExitCode(
-        run === undefined
-          ? await (runLocally as NonNullable<typeof runLocally>)(
-              createLocalContext(program, flags, environment),
-              flags as never,
-              ...rest,
-            )
-          : await run(createCommandContext(flags, environment, row.kind), flags as never, ...rest),
-      );
+      const args = command.registeredArguments.map((argument, at) => [argument.name(), all[at]]);
+      const input = { ...flags, ...Object.fromEntries(args) } as never;
+      const code =
+        (await row.run?.(createCommandContext(flags, environment, row.kind), input)) ??
+        (await row.runLocally?.(createLocalContext(program, flags, environment), input));
+      setExitCode(code ?? exitCodes.ok);
     });
   }
 }
@@ -167,7 +153,7 @@ function commonOptions({ run, runLocally, isOffline, kind, list, filter }: Comma
 }
 
 export function createCommandTerminal(flags: CommonFlags, environment: CliEnvironment): Terminal {
-  return createTerminal({ ...environment, isQuiet: flags.quiet ?? false, wantsColor: flags.color });
+  return new Terminal({ ...environment, isQuiet: flags.quiet ?? false, wantsColor: flags.color });
 }
 
 const createLocalContext = (program: Command, flags: CommonFlags, environment: CliEnvironment): LocalCommandContext => ({

@@ -43,11 +43,11 @@ describe("steering", () => {
       replayRun: ref,
     });
 
-    await skipNode("aa3f763", "fall", "late", fixture.context);
-    await retryRun(runId, "Fall over", undefined, fixture.context);
-    await rebindRun(runId, { worker: "w-2", mode: "switch" }, fixture.context);
-    await retryRun(runId, undefined, "again", fixture.context);
-    await replayRun(runId, { from: "Fall over", version: "3" }, fixture.context);
+    await skipNode(fixture.context, { run: "aa3f763", node: "fall", reason: "late" });
+    await retryRun(fixture.context, { run: runId, node: "Fall over" });
+    await rebindRun(fixture.context, { run: runId, worker: "w-2", mode: "switch" });
+    await retryRun(fixture.context, { run: runId, reason: "again" });
+    await replayRun(fixture.context, { run: runId, from: "Fall over", version: "3" });
 
     expect(fixture.calls.filter(([name]) => !/^list|^get/.test(name))).toEqual([
       ["skipNode", { runId, nodeId, body: { reason: "late" } }],
@@ -58,7 +58,7 @@ describe("steering", () => {
     ]);
     expect(fixture.stdout()).toMatch(/TASK +STATUS +FROM +TO +SENT\n.*\.0 +ready +w-1 +w-2 +stop\n/);
     expect(fixture.stderr()).toContain("No task was open; nothing was changed.");
-    await expect(replayRun(runId, { version: "newest" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
+    await expect(replayRun(fixture.context, { run: runId, version: "newest" })).rejects.toMatchObject({ exitCode: 2 });
   });
 
   it("[L18] many runs are changed only after somebody said yes, and never without a filter", async () => {
@@ -78,20 +78,20 @@ describe("steering", () => {
       { confirm: createConfirmation({ isConfirmed: false, promptUser: null }) },
     );
 
-    await expect(runBulkChange("cancel", {}, fixture.context)).rejects.toThrow(/Choose runs with --filter/);
-    await expect(runBulkChange("cancel", { status: ["failed"] }, fixture.context)).rejects.toThrow(
+    await expect(runBulkChange(fixture.context, { action: "cancel" })).rejects.toThrow(/Choose runs with --filter/);
+    await expect(runBulkChange(fixture.context, { action: "cancel", status: ["failed"] })).rejects.toThrow(
       /would cancel 3 runs\. Repeat with --yes/,
     );
-    expect(await runBulkChange("cancel", { status: ["failed"], dryRun: true }, fixture.context)).toBe(0);
+    expect(await runBulkChange(fixture.context, { action: "cancel", status: ["failed"], dryRun: true })).toBe(0);
     expect(fixture.calls.every(([, input]) => (input as { body: { dryRun?: boolean } }).body.dryRun)).toBe(true);
-    expect(await runBulkChange("cancel", { status: ["failed"], yes: true }, fixture.context)).toBe(1);
+    expect(await runBulkChange(fixture.context, { action: "cancel", status: ["failed"], yes: true })).toBe(1);
     expect(fixture.stdout()).toMatch(/2 changed, 0 unchanged, 1 refused\nrefused 01a1.* E\.X: m\n$/);
   });
 
   it("[L9] a cancel that came too late says so", async () => {
     const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
 
-    expect(await cancelRun(runId, fixture.context)).toBe(0);
+    expect(await cancelRun(fixture.context, { run: runId })).toBe(0);
     expect(fixture.stderr()).toContain("had already ended");
   });
 });
@@ -101,7 +101,7 @@ describe("looking", () => {
     const page = { items: [run({ name: "Doom\u001b[2Jed", startedBy: "ada" })], nextCursor: "n", asOf: 4 };
     const print = async (more: Parameters<typeof createCommandFixture>[1]) => {
       const fixture = createCommandFixture({ listRuns: page }, more);
-      await listRuns({ limit: 1, status: "running" }, fixture.context);
+      await listRuns(fixture.context, { limit: 1, status: "running" });
       return fixture.stdout();
     };
 
@@ -129,7 +129,7 @@ describe("looking", () => {
       getPlacement: placement,
     });
 
-    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
+    expect(await explainRun(fixture.context, { run: runId })).toBe(0);
 
     expect(fixture.calls.filter(([name]) => name === "getPlacement")).toHaveLength(1);
     expect(fixture.stdout()).toMatch(/^Fall over \(queued\): Fall over waits for Fall over\n {2}queued {2}in line for 0\.0 s\n/);
@@ -143,7 +143,7 @@ describe("looking", () => {
       getRun: run({ status: "failed", error, nodes: [{ ...queued, status: "failed", error }] }),
     });
 
-    expect(await explainRun(runId, undefined, fixture.context)).toBe(0);
+    expect(await explainRun(fixture.context, { run: runId })).toBe(0);
     expect(fixture.stdout()).toBe(`run ${runId} failed: E.X: bad\n  Fall over: E.X: bad\n`);
   });
 
@@ -158,7 +158,7 @@ describe("looking", () => {
     };
     const fixture = createCommandFixture({ listQueues: { items: [queue], asOf: 1 } });
 
-    await listQueues({}, fixture.context);
+    await listQueues(fixture.context, {});
 
     expect(fixture.stdout()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
   });
@@ -179,8 +179,8 @@ describe("looking", () => {
           : { items: [line("b")], nextCursor: null, asOf: 2 },
     });
 
-    await showLogs(runId, undefined, {}, fixture.context);
-    await diffRuns(runId, ref.runId, fixture.context);
+    await showLogs(fixture.context, { run: runId });
+    await diffRuns(fixture.context, { first: runId, second: ref.runId });
 
     expect(fixture.stdout()).toMatch(/^Fall over: a\nFall over: b\n/);
     expect(fixture.stdout()).toMatch(/Fall over +status +succeeded +failed\n$/);
@@ -208,9 +208,9 @@ describe("the ledger", () => {
       dismissDeadLetter: { ...letter, status: "dismissed" },
     });
 
-    await listDeadLetters({ limit: 10 }, fixture.context);
-    await requeueDeadLetter("fall", "fixed", fixture.context);
-    await dismissDeadLetter(`${runId}.0`, undefined, fixture.context);
+    await listDeadLetters(fixture.context, { limit: 10 });
+    await requeueDeadLetter(fixture.context, { task: "fall", reason: "fixed" });
+    await dismissDeadLetter(fixture.context, { task: `${runId}.0` });
 
     expect(fixture.calls.slice(2)).toEqual([
       ["requeueDeadLetter", { taskId: letter.taskId, body: { reason: "fixed" } }],

@@ -1,17 +1,8 @@
 // The commands about dead letters, the audit, events and saved views, and `top` and `open`.
 
 import { type QueryableList, queryKeys } from "@astraflow/protocol";
-import {
-  type AuditListFlags,
-  type DeadLetterListFlags,
-  dismissDeadLetter,
-  type EventFlags,
-  listAudit,
-  listDeadLetters,
-  requeueDeadLetter,
-  streamEvents,
-} from "../history/history-commands.ts";
-import { listViews, removeView, type SaveViewFlags, saveView, showView, type ViewListFlags } from "../history/view-commands.ts";
+import { dismissDeadLetter, listAudit, listDeadLetters, requeueDeadLetter, streamEvents } from "../history/history-commands.ts";
+import { listViews, removeView, saveView, showView } from "../history/view-commands.ts";
 import { openPage } from "../local/open-command.ts";
 import { refreshMsMin, showTop } from "../workers/top-command.ts";
 import { type CommandTable, instantOption, parseInteger } from "./command-table.ts";
@@ -46,7 +37,7 @@ export const historyCommands: CommandTable = {
       "--status <status>": { help: "with this status (default: open)", choices: ["open", "requeued", "dismissed"] },
       "--search <text>": "search workflow, node, code and message",
     },
-    run: (context, flags: DeadLetterListFlags) => listDeadLetters(flags, context),
+    run: listDeadLetters,
   },
   "letters requeue": {
     kind: "change",
@@ -54,7 +45,7 @@ export const historyCommands: CommandTable = {
     examples: letterExamples("requeue"),
     arguments: { "<task>": taskHelp },
     options: { "--reason <text>": reasonHelp },
-    run: (context, flags: { reason?: string }, task: string) => requeueDeadLetter(task, flags.reason, context),
+    run: requeueDeadLetter,
   },
   "letters dismiss": {
     kind: "delete",
@@ -63,7 +54,7 @@ export const historyCommands: CommandTable = {
     examples: letterExamples("dismiss"),
     arguments: { "<task>": taskHelp },
     options: { "--reason <text>": reasonHelp },
-    run: (context, flags: { reason?: string }, task: string) => dismissDeadLetter(task, flags.reason, context),
+    run: dismissDeadLetter,
   },
   audit: {
     help: "show who changed what",
@@ -86,7 +77,7 @@ export const historyCommands: CommandTable = {
       "--run <run>": `about this run and its tasks, ${runFilterHelp}`,
       "--since <instant>": instantOption("not older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
     },
-    run: (context, flags: AuditListFlags) => listAudit(flags, context),
+    run: listAudit,
   },
   events: {
     help: "print events, one per line",
@@ -104,7 +95,7 @@ export const historyCommands: CommandTable = {
       "--worker <worker>": "only of this worker, by name",
       "--frame-type <type>": "with the topic wire: only frames whose type is, or begins with, this",
     },
-    run: (context, flags: EventFlags) => streamEvents(flags, context),
+    run: streamEvents,
   },
   views: {
     help: "manage saved filters",
@@ -120,13 +111,13 @@ export const historyCommands: CommandTable = {
     examples: ["astra views list", "astra views list --page runs", "astra views list --json"],
     list: {},
     options: { "--page <page>": { help: "only views of this list", choices: pages } },
-    run: (context, flags: ViewListFlags) => listViews(flags, context),
+    run: listViews,
   },
   "views show": {
     help: "show a view",
     examples: ['astra views show "late ones"', "astra views show 7c1e", 'astra views show "late ones" --json'],
     arguments: { "<view>": viewHelp },
-    run: (context, _flags, nameOrId: string) => showView(nameOrId, context),
+    run: showView,
   },
   "views save": {
     kind: "change",
@@ -144,7 +135,7 @@ export const historyCommands: CommandTable = {
       "--no-shared": "visible only to its owner",
     },
     completesFilter: (args) => queryKeys[pages.find((page) => args[args.indexOf(page) - 1] === "--page") ?? "runs"],
-    run: (context, flags: SaveViewFlags, name: string) => saveView(name, flags, context),
+    run: saveView,
   },
   "views remove": {
     kind: "delete",
@@ -152,7 +143,7 @@ export const historyCommands: CommandTable = {
     help: "delete a view",
     examples: ['astra views remove "late ones"', "astra views rm 7c1e --yes", 'astra views remove "late ones" --dry-run'],
     arguments: { "<view>": viewHelp },
-    run: (context, _flags, nameOrId: string) => removeView(nameOrId, context),
+    run: removeView,
   },
   top: {
     help: "show workers and open runs live; q quits",
@@ -161,18 +152,15 @@ export const historyCommands: CommandTable = {
       "--once": "print the current state as rows and exit",
       "--every <ms>": { help: "refresh interval", parse: parseInteger(refreshMsMin, 3_600_000), default: 1_000 },
     },
-    run: (context, flags: { once?: boolean; every: number }) => {
-      const { listenForKeys: listenKeys } = context.environment;
-      const options = { once: flags.once ?? false, everyMs: flags.every };
-      return showTop(options, { ...context, ...(listenKeys && { listenKeys }) });
-    },
+    run: (context, input: { once?: boolean; every: number }) =>
+      showTop({ ...context, listenKeys: context.environment.listenForKeys }, input),
   },
   open: {
     help: "open the page of a run, a worker or a workflow in the browser; without an id, the start page",
     examples: ["astra open", "astra open 7c1e", "astra open demo-worker --json"],
     arguments: { "[id]": "of a run, a worker or a workflow, or its unique beginning or end" },
-    run: (context, _flags, nameOrId?: string) =>
-      openPage(nameOrId, { ...context, openBrowser: context.environment.openBrowser ?? (async () => false), hasPage }),
+    run: (context, input: { id?: string }) =>
+      openPage({ ...context, openBrowser: context.environment.openBrowser ?? (async () => false), hasPage }, input),
   },
 };
 

@@ -12,11 +12,11 @@ import {
 } from "../completion/completion.ts";
 import { isAppName, loadAppCommand } from "../local/app-loader.ts";
 import { runBench } from "../local/bench-command.ts";
-import { runDoctor } from "../local/doctor-command.ts";
-import { runSimulation, type SimulationFlags } from "../local/sim-command.ts";
-import { startInstallation, type UpFlags } from "../local/up-command.ts";
+import { type DoctorFlags, runDoctor } from "../local/doctor-command.ts";
+import { runSimulation } from "../local/sim-command.ts";
+import { startInstallation } from "../local/up-command.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
-import { type CommandTable, type CommonFlags, type LocalCommandContext, parseInteger } from "./command-table.ts";
+import { type CommandTable, type LocalCommandContext, parseInteger } from "./command-table.ts";
 
 export const startCommands: CommandTable = {
   up: {
@@ -29,7 +29,7 @@ export const startCommands: CommandTable = {
       "--log-level <level>": { help: "what the scheduler and the worker log to stderr", default: "warn" },
     },
     suggestions: { "log-level": ["trace", "debug", "info", "warn", "error", "fatal", "silent"] },
-    runLocally: (context, flags: UpFlags) => startInstallation(flags, context),
+    runLocally: startInstallation,
   },
 };
 
@@ -46,10 +46,8 @@ export const toolCommands: CommandTable = {
       "--store <url>": "the scheduler's store, if it is PostgreSQL (ASTRA_SCHEDULER_STORE)",
       "--failpoints": "list the failpoints instead",
     },
-    runLocally: ({ env, terminal, json }, flags: { dataDir: string; listen: string; store?: string; failpoints?: boolean }) => {
-      const { dataDir, listen, store = env["ASTRA_SCHEDULER_STORE"], failpoints = false } = flags;
-      return runDoctor({ dataDir, listen, store, failpoints, json }, terminal);
-    },
+    runLocally: (context, flags: DoctorFlags) =>
+      runDoctor(context, { ...flags, store: flags.store ?? context.env["ASTRA_SCHEDULER_STORE"] }),
   },
   sim: {
     isOffline: true,
@@ -68,7 +66,7 @@ export const toolCommands: CommandTable = {
       "--plant <name>": "enable a known bug (mutant) and expect the checkers to catch it",
     },
     suggestions: { profile: simulatorProfiles },
-    runLocally: ({ terminal, stopSignal }, flags: SimulationFlags) => runSimulation(flags, { terminal, stopSignal }),
+    runLocally: runSimulation,
   },
   bench: {
     isOffline: true,
@@ -77,14 +75,14 @@ export const toolCommands: CommandTable = {
     arguments: { "[args...]": "its name and its own flags" },
     suggestions: { args: benchNames },
     allowsUnknownFlags: true,
-    runLocally: ({ terminal, json }, { quiet = false }: CommonFlags, args: string[]) => runBench(args, { terminal, json, quiet }),
+    runLocally: runBench,
   },
   completion: {
     isOffline: true,
     help: "print the script with which a shell completes commands, flags, and the ids of runs, workers and workflows",
     examples: ['eval "$(astra completion bash)"', "astra completion zsh > ~/.zfunc/_astra", "astra completion fish | source"],
     arguments: { "<shell>": { help: "the shell", choices: shells } },
-    async runLocally({ terminal, json }, _flags, shell: Shell) {
+    async runLocally({ terminal, json }, { shell }: { shell: Shell }) {
       const script = completionScript(shell);
       terminal.print(json ? JSON.stringify({ shell, script }) : script.trimEnd());
       return exitCodes.ok;
@@ -96,14 +94,17 @@ export const toolCommands: CommandTable = {
     help: "complete the last of these arguments; called by the completion scripts",
     examples: ['astra complete-words -- runs show ""', "astra complete-words -- ru", "astra complete-words -- runs list --st"],
     arguments: { "[args...]": "all arguments so far" },
-    runLocally: (context, _flags, args: string[]) => printCompletions(args, context),
+    runLocally: printCompletions,
   },
 };
 
 /** A shell waits for the completion, so it must not take long. */
 const completionTimeoutMs = 1_500;
 
-async function printCompletions(args: readonly string[], { program, env, terminal, json }: LocalCommandContext): Promise<number> {
+async function printCompletions(
+  { program, env, terminal, json }: LocalCommandContext,
+  { args }: { readonly args: readonly string[] },
+): Promise<number> {
   const valueOf = (flag: string): string | undefined => (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
   const sources: CompletionSources = {
     async listNames(kind) {

@@ -16,7 +16,7 @@ describe("looking back", () => {
       getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
     });
 
-    await showRun(runId, { at: 7 }, fixture.context);
+    await showRun(fixture.context, { run: runId, at: 7 });
 
     expect(fixture.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
     expect(fixture.stderr()).toContain("State at log position 7; current state: astra runs show");
@@ -33,8 +33,8 @@ describe("looking back", () => {
       getRunLedger: { runId, figures, from: 1, to: 9, asOf: 9 },
     });
 
-    expect(await showLedger(runId, fixture.context)).toBe(0);
-    expect(await showLedger(undefined, fixture.context)).toBe(1);
+    expect(await showLedger(fixture.context, { run: runId })).toBe(0);
+    expect(await showLedger(fixture.context, {})).toBe(1);
 
     expect(fixture.calls.slice(1)).toEqual([
       ["getLedger", { after: undefined }],
@@ -107,13 +107,13 @@ describe("one thing", () => {
     };
     const fixture = createCommandFixture({ listQueues: { items: [blocked], asOf: 1 } });
 
-    await showQueue("demo.t", fixture.context);
+    await showQueue(fixture.context, { queue: "demo.t" });
 
     expect(fixture.stdout()).toMatch(
       /node type +demo\.text\n[\s\S]*could take it +0 workers\ncannot take it now:\n +draining +2\n$/,
     );
     expect(fixture.stderr()).toContain("astra workers list --filter package:p");
-    await expect(showQueue("demo.txet", fixture.context)).rejects.toMatchObject({
+    await expect(showQueue(fixture.context, { queue: "demo.txet" })).rejects.toMatchObject({
       exitCode: 3,
       message: expect.stringContaining('Did you mean "demo.text"?'),
     });
@@ -132,15 +132,15 @@ describe("one thing", () => {
       hasPage: async () => isThere,
     });
 
-    await openPage("1aa3f763", context(true));
-    await openPage("w-1", context(true));
-    await openPage("welcome", context(false));
+    await openPage(context(true), { id: "1aa3f763" });
+    await openPage(context(true), { id: "w-1" });
+    await openPage(context(false), { id: "welcome" });
 
     expect(opened).toEqual([`http://s/runs/${runId}`, "http://s/workers/i-1", "http://s/"]);
     expect(fixture.stdout()).toBe(`${opened.join("\n")}\n`);
     expect(fixture.stderr()).toContain(`no page at http://s/workflows/${other}`);
-    await expect(openPage("nothing", context(true))).rejects.toMatchObject({ exitCode: 3 });
-    await expect(openPage("w", context(true))).rejects.toMatchObject({ exitCode: 2 });
+    await expect(openPage(context(true), { id: "nothing" })).rejects.toMatchObject({ exitCode: 3 });
+    await expect(openPage(context(true), { id: "w" })).rejects.toMatchObject({ exitCode: 2 });
   });
 
   it("[L23] a bench is one document: its figures where it gives data, its lines where it gives words", () => {

@@ -1,20 +1,10 @@
 // The commands about runs: `run`, `runs`, `why`, `bulk`.
 
-import { queryKeys, type RunStatus } from "@astraflow/protocol";
-import { type BulkFlags, cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
+import { type BulkRequest, queryKeys, type RunStatus } from "@astraflow/protocol";
+import { cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
 import { diffRuns } from "../runs/diff-command.ts";
-import {
-  exportRun,
-  type LogFlags,
-  listRuns,
-  type RunListFlags,
-  type ShowRunFlags,
-  showLedger,
-  showLogs,
-  showRun,
-  watchRunToEnd,
-} from "../runs/inspect-commands.ts";
-import { type StartRunFlags, startRun } from "../runs/start-command.ts";
+import { exportRun, listRuns, showLedger, showLogs, showRun, watchRunToEnd } from "../runs/inspect-commands.ts";
+import { startRun } from "../runs/start-command.ts";
 import { explainRun } from "../runs/why-command.ts";
 import { type CommandTable, confirmationHelp, instantOption, parseInteger, repeatedOption } from "./command-table.ts";
 
@@ -23,10 +13,6 @@ const runHelp = "run id, or its unique beginning or end";
 const nodeHelp = "label, id, or position such as 4*2/7";
 const reasonHelp = "reason, for the log and the audit";
 const versionHelp = "same, latest, draft or a number (default: same)";
-
-interface ReasonFlags {
-  readonly reason?: string;
-}
 
 export const runCommands: CommandTable = {
   run: {
@@ -55,7 +41,7 @@ export const runCommands: CommandTable = {
       "--timeout <ms>": { help: "fail the run after this time", parse: parseInteger(1, Number.MAX_SAFE_INTEGER) },
       "--key <key>": "Idempotency-Key: the same key and file give the same run",
     },
-    run: (context, flags: StartRunFlags, fileOrName: string) => startRun(fileOrName, flags, context),
+    run: startRun,
   },
   runs: {
     help: "list, inspect, change and export runs",
@@ -79,7 +65,7 @@ export const runCommands: CommandTable = {
       "--until <instant>": instantOption("created before"),
       "--search <text>": "search name, labels, client, id and error",
     },
-    run: (context, flags: RunListFlags) => listRuns(flags, context),
+    run: listRuns,
   },
   "runs show": {
     help: "show a run with its nodes",
@@ -91,25 +77,25 @@ export const runCommands: CommandTable = {
         parse: parseInteger(0, Number.MAX_SAFE_INTEGER),
       },
     },
-    run: (context, flags: ShowRunFlags, id: string) => showRun(id, flags, context),
+    run: showRun,
   },
   "runs ledger": {
     help: "count dispatched, finished, repeated, lost and duplicated tasks",
     examples: ["astra runs ledger 7c1e", "astra runs ledger", "astra runs ledger 7c1e --json"],
     arguments: { "[run]": `${runHelp} (default: the whole log)` },
-    run: (context, _flags, id?: string) => showLedger(id, context),
+    run: showLedger,
   },
   "runs watch": {
     help: "follow a run to its end",
     examples: ["astra runs watch 7c1e", "astra runs watch 0199a2c4-… --json", "astra runs watch 7c1e > run.jsonl"],
     arguments: { "<run>": runHelp },
-    run: (context, _flags, id: string) => watchRunToEnd(id, context),
+    run: watchRunToEnd,
   },
   "runs export": {
     help: "print the whole history as JSON lines: definition, facts, final state",
     examples: ["astra runs export 7c1e", "astra runs export 0199a2c4-… --json", "astra runs export 7c1e > run.jsonl"],
     arguments: { "<run>": runHelp },
-    run: (context, _flags, id: string) => exportRun(id, context),
+    run: exportRun,
   },
   "runs logs": {
     help: "print the output of the nodes",
@@ -120,13 +106,13 @@ export const runCommands: CommandTable = {
       "--channel <name>": "only this channel",
       "--search <text>": "only lines that contain this text",
     },
-    run: (context, flags: LogFlags, id: string, node?: string) => showLogs(id, node, flags, context),
+    run: showLogs,
   },
   "runs diff": {
     help: "compare two runs: their workflows, and the status, result, attempts and duration of each node",
     examples: ["astra runs diff 7c1e 9a0b", "astra runs diff 7c1e 9a0b --json", "astra runs diff 7c1e 9a0b --no-color | less"],
     arguments: { "<first>": runHelp, "<second>": runHelp },
-    run: (context, _flags, first: string, second: string) => diffRuns(first, second, context),
+    run: diffRuns,
   },
   "runs cancel": {
     kind: "delete",
@@ -134,7 +120,7 @@ export const runCommands: CommandTable = {
     help: "cancel a run",
     examples: ["astra runs cancel 7c1e", "astra runs cancel 7c1e --yes", "astra runs cancel 7c1e --dry-run"],
     arguments: { "<run>": runHelp },
-    run: (context, _flags, id: string) => cancelRun(id, context),
+    run: cancelRun,
   },
   "runs retry": {
     kind: "change",
@@ -146,7 +132,7 @@ export const runCommands: CommandTable = {
     ],
     arguments: { "<run>": runHelp, "[node]": nodeHelp },
     options: { "--reason <text>": reasonHelp },
-    run: (context, flags: ReasonFlags, id: string, node?: string) => retryRun(id, node, flags.reason, context),
+    run: retryRun,
   },
   "runs replay": {
     kind: "change",
@@ -163,8 +149,7 @@ export const runCommands: CommandTable = {
       "--version <version>": versionHelp,
       "--allow-unknown": "start although no worker offers a required package; its nodes wait",
     },
-    run: (context, flags: { from?: string; version?: string; allowUnknown?: boolean }, id: string) =>
-      replayRun(id, flags, context),
+    run: replayRun,
   },
   "runs rebind": {
     kind: "change",
@@ -184,8 +169,7 @@ export const runCommands: CommandTable = {
         default: "switch",
       },
     },
-    run: (context, flags: { node?: string; worker?: string; mode: "switch" | "drain" }, id: string) =>
-      rebindRun(id, flags, context),
+    run: rebindRun,
   },
   "runs skip": {
     kind: "change",
@@ -197,13 +181,13 @@ export const runCommands: CommandTable = {
     ],
     arguments: { "<run>": runHelp, "<node>": nodeHelp },
     options: { "--reason <text>": reasonHelp },
-    run: (context, flags: ReasonFlags, id: string, node: string) => skipNode(id, node, flags.reason, context),
+    run: skipNode,
   },
   why: {
     help: "explain why a run, or one of its nodes, waits or failed",
     examples: ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"],
     arguments: { "<run>": runHelp, "[node]": nodeHelp },
-    run: (context, _flags, run: string, node?: string) => explainRun(run, node, context),
+    run: explainRun,
   },
   bulk: {
     help: "change many runs at once",
@@ -222,13 +206,13 @@ export const runCommands: CommandTable = {
   "bulk dismiss": bulkRow("dismiss", "dismiss the dead letters of every matching run"),
 };
 
-function bulkRow(verb: string, help: string, more: Readonly<Record<string, string>> = {}): CommandTable[string] {
+function bulkRow(action: BulkRequest["action"], help: string, more: Readonly<Record<string, string>> = {}): CommandTable[string] {
   return {
     help,
     examples: [
-      `astra bulk ${verb} --status failed --dry-run`,
-      `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
-      `astra bulk ${verb} --filter "worker:w-2 since:1h"`,
+      `astra bulk ${action} --status failed --dry-run`,
+      `astra bulk ${action} --search "E.TIMEOUT" --yes`,
+      `astra bulk ${action} --filter "worker:w-2 since:1h"`,
     ],
     filter: queryKeys.runs,
     options: {
@@ -243,6 +227,6 @@ function bulkRow(verb: string, help: string, more: Readonly<Record<string, strin
       "--dry-run": "only count the matching runs",
       "-y, --yes": confirmationHelp,
     },
-    run: (context, flags: BulkFlags) => runBulkChange(verb, flags, context),
+    run: (context, flags: object) => runBulkChange(context, { ...flags, action }),
   };
 }

@@ -2,17 +2,15 @@
 
 import { queryKeys } from "@astraflow/protocol";
 import { logIn, logOut } from "../local/login-command.ts";
-import type { FilterFlags } from "../lookup/list-filters.ts";
 import { listQueues, showQueue } from "../workers/queue-commands.ts";
 import {
   diagnoseWorker,
-  type EnrolFlags,
+  drainWorker,
   enrolWorker,
   kickWorker,
   listWorkers,
-  setDraining,
   showWorker,
-  type WorkerListFlags,
+  undrainWorker,
 } from "../workers/worker-commands.ts";
 import { type CommandTable, parseInteger, repeatedOption } from "./command-table.ts";
 
@@ -38,33 +36,33 @@ export const workerCommands: CommandTable = {
     ],
     list: { limit: 200, max: 10_000 },
     filter: queryKeys.workers,
-    run: (context, flags: WorkerListFlags) => listWorkers(flags, context),
+    run: listWorkers,
   },
   "workers show": {
     help: "show state, capabilities and last metrics of a worker",
     examples: workerExamples("show", "0199a2c4"),
     arguments: { "<worker>": workerHelp },
-    run: (context, _flags, nameOrId: string) => showWorker(nameOrId, context),
+    run: showWorker,
   },
   "workers diagnose": {
     help: "show session, lease, held tasks, handlers and outbox of a worker",
     examples: workerExamples("diagnose", "0199a2c4"),
     arguments: { "<worker>": workerHelp },
-    run: (context, _flags, nameOrId: string) => diagnoseWorker(nameOrId, context),
+    run: diagnoseWorker,
   },
   "workers drain": {
     kind: "change",
     help: "let a worker finish its tasks and give it no new ones",
     examples: workerExamples("drain", "demo-worker --dry-run"),
     arguments: { "<worker>": workerHelp },
-    run: (context, _flags, nameOrId: string) => setDraining(nameOrId, true, context),
+    run: drainWorker,
   },
   "workers undrain": {
     kind: "change",
     help: "give a worker new tasks again",
     examples: workerExamples("undrain", "demo-worker --dry-run"),
     arguments: { "<worker>": workerHelp },
-    run: (context, _flags, nameOrId: string) => setDraining(nameOrId, false, context),
+    run: undrainWorker,
   },
   "workers kick": {
     kind: "delete",
@@ -76,7 +74,7 @@ export const workerCommands: CommandTable = {
     ],
     arguments: { "<worker>": workerHelp },
     options: { "--reason <text>": "reason, for the worker and the log" },
-    run: (context, flags: { reason?: string }, nameOrId: string) => kickWorker(nameOrId, flags.reason, context),
+    run: kickWorker,
   },
   "workers enrol": {
     kind: "change",
@@ -93,7 +91,7 @@ export const workerCommands: CommandTable = {
       "--tag <name=value>": repeatedOption("a tag that nodes can require"),
       "--slots <n>": { help: "how many tasks it runs at once", parse: parseInteger(1, 10_000) },
     },
-    run: (context, flags: EnrolFlags, name: string) => enrolWorker(name, flags, context),
+    run: enrolWorker,
   },
   queues: {
     help: "show waiting tasks by what they need, and which workers could take them",
@@ -106,24 +104,24 @@ export const workerCommands: CommandTable = {
     examples: ["astra queues list", "astra queues list --filter package:demo", "astra queues list --output wide"],
     list: {},
     filter: queryKeys.queues,
-    run: (context, flags: FilterFlags & { limit: number }) => listQueues(flags, context),
+    run: listQueues,
   },
   "queues show": {
     help: "show a queue: what its tasks need, and why workers cannot take them",
     examples: ["astra queues show demo.text", "astra queues show 7c1e", "astra queues show demo.text --json"],
     arguments: { "<queue>": "node type or id, or its unique beginning" },
-    run: (context, _flags, nameOrId: string) => showQueue(nameOrId, context),
+    run: showQueue,
   },
   login: {
     help: "sign in with a name and a password, and save the token for the next commands",
     examples: ["astra login ada", "astra login ada < password-file", "astra login ada --tenant north"],
     arguments: { "<username>": "the password is read from stdin or ASTRA_PASSWORD, never from a flag" },
     options: { "--tenant <tenant>": "the tenant of the user" },
-    run: (context, flags: { tenant?: string }, username: string) => logIn(username, flags, context.environment.env, context),
+    run: (context, input: { username: string; tenant?: string }) => logIn(context, input, context.environment.env),
   },
   logout: {
     help: "sign out and delete the saved token",
     examples: ["astra logout", "astra logout --url https://astra.example", "astra logout --json"],
-    run: (context) => logOut(context.environment.env, context),
+    run: (context) => logOut(context, context.environment.env),
   },
 };

@@ -1,11 +1,9 @@
 // The commands about stored workflows: `workflows`.
 
 import { queryKeys } from "@astraflow/protocol";
-import type { FilterFlags } from "../lookup/list-filters.ts";
 import {
   diffWorkflow,
   listWorkflows,
-  type PushFlags,
   publishWorkflow,
   pullWorkflow,
   pushWorkflow,
@@ -32,13 +30,13 @@ export const workflowCommands: CommandTable = {
     list: {},
     filter: queryKeys.workflows,
     options: { "--search <text>": "search name, description, tags, owner and id" },
-    run: (context, flags: FilterFlags & { search?: string; limit: number }) => listWorkflows(flags, context),
+    run: listWorkflows,
   },
   "workflows show": {
     help: "show a workflow: its draft, nodes, versions and problems",
     examples: ['astra workflows show "Welcome journey"', "astra workflows show 2b1f", "astra workflows show welcome --json"],
     arguments: { "<workflow>": workflowHelp },
-    run: (context, _flags, nameOrId: string) => showWorkflow(nameOrId, context),
+    run: showWorkflow,
   },
   "workflows pull": {
     help: "save the draft, or a version, as a file",
@@ -52,7 +50,7 @@ export const workflowCommands: CommandTable = {
       "--version <n>": { help: "a published version", parse: parseVersionNumber },
       "--to <file>": "the file to write (default: stdout)",
     },
-    run: (context, flags: { version?: number; to?: string }, nameOrId: string) => pullWorkflow(nameOrId, flags, context),
+    run: pullWorkflow,
   },
   "workflows push": {
     help: "store a file as the draft of the workflow with its id",
@@ -67,7 +65,7 @@ export const workflowCommands: CommandTable = {
       "--dry-run": "only check the file",
       "--allow-unknown": allowUnknownHelp,
     },
-    run: (context, flags: PushFlags, file: string) => pushWorkflow(file, flags, context),
+    run: pushWorkflow,
   },
   "workflows validate": {
     help: "check a file; exit code 1 if it cannot run",
@@ -78,7 +76,7 @@ export const workflowCommands: CommandTable = {
     ],
     arguments: { "<file>": fileHelp },
     options: { "--local": "check offline, without package schemas" },
-    run: (context, flags: { local?: boolean }, file: string) => validateWorkflow(file, flags, context),
+    run: validateWorkflow,
   },
   "workflows diff": {
     help: "show changes between versions, up to the draft, or from the draft to a file",
@@ -93,8 +91,7 @@ export const workflowCommands: CommandTable = {
       "--to <version>": "a number or draft (default: the draft)",
       "--file <file>": "compare the draft with this file",
     },
-    run: (context, flags: { from?: string; to?: string; file?: string }, nameOrId: string) =>
-      diffWorkflow(nameOrId, flags, context),
+    run: diffWorkflow,
   },
   "workflows publish": {
     kind: "change",
@@ -110,8 +107,7 @@ export const workflowCommands: CommandTable = {
       "--revision <n>": { help: "only if the draft is still at this revision", parse: parseVersionNumber },
       "--allow-unknown": allowUnknownHelp,
     },
-    run: (context, flags: { note?: string; revision?: number; allowUnknown?: boolean }, nameOrId: string) =>
-      publishWorkflow(nameOrId, flags, context),
+    run: publishWorkflow,
   },
   "workflows rollback": {
     kind: "change",
@@ -122,6 +118,6 @@ export const workflowCommands: CommandTable = {
       "astra workflows rollback welcome 3 --json",
     ],
     arguments: { "<workflow>": workflowHelp, "<version>": { help: "its number", parse: parseVersionNumber } },
-    run: (context, _flags, nameOrId: string, version: number) => rollbackWorkflow(nameOrId, version, context),
+    run: rollbackWorkflow,
   },
 };

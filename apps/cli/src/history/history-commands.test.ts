@@ -29,8 +29,8 @@ describe("what has happened", () => {
       getOwnUser: users[0],
     });
 
-    await listAudit({ limit: 9, actor: "Ada" }, admin.context);
-    await listAudit({ limit: 9, actor: "ops" }, viewer.context);
+    await listAudit(admin.context, { limit: 9, actor: "Ada" });
+    await listAudit(viewer.context, { limit: 9, actor: "ops" });
 
     const who = (out: string) =>
       out
@@ -60,7 +60,7 @@ describe("what has happened", () => {
         },
       });
 
-      await streamEvents({ follow: true, topics }, fixture.context);
+      await streamEvents(fixture.context, { follow: true, topics });
 
       expect(fixture.stderr()).toBe(`the scheduler at http://s does not answer; reconnecting, ${lost}\nReconnected; ${back}.\n`);
     },
@@ -83,7 +83,7 @@ describe("what has happened", () => {
       { output: "id" },
     );
 
-    await listAudit({ limit: 2 }, fixture.context);
+    await listAudit(fixture.context, { limit: 2 });
 
     expect(fixture.stdout()).toBe("1\n2\n");
     expect(fixture.stderr()).toBe("More items exist. Show them with --limit 4.\n");
@@ -106,11 +106,11 @@ describe("what has happened", () => {
       },
     });
 
-    await expect(streamEvents({ follow: true }, never.context)).rejects.toBe(away);
-    await expect(streamEvents({ since: "0" }, never.context)).rejects.toBe(away);
-    await expect(streamEvents({ since: "0" }, broken.context)).rejects.toBe(away);
+    await expect(streamEvents(never.context, { follow: true })).rejects.toBe(away);
+    await expect(streamEvents(never.context, { since: "0" })).rejects.toBe(away);
+    await expect(streamEvents(broken.context, { since: "0" })).rejects.toBe(away);
 
-    expect(await streamEvents({ follow: true }, broken.context)).toBe(0);
+    expect(await streamEvents(broken.context, { follow: true })).toBe(0);
     expect(broken.stderr()).toContain("reconnecting, no stored event is lost");
   });
 
@@ -129,7 +129,7 @@ describe("what has happened", () => {
     const fixture = createCommandFixture({ events }, { json: true });
 
     expect(formatEvent(event)).toBe(`7 2026-01-01T00:00:00Z node.status ${runId} nodeId=${nodeId} status=queued`);
-    expect(await streamEvents({ follow: true, since: "6", topics: "node" }, fixture.context)).toBe(0);
+    expect(await streamEvents(fixture.context, { follow: true, since: "6", topics: "node" })).toBe(0);
     expect(JSON.parse(fixture.stdout())).toEqual({ cursor: "7", ...event });
     expect(fixture.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
   });
@@ -146,10 +146,12 @@ describe("what has happened", () => {
     }
     const fixture = createCommandFixture({ events, listRuns: { items: [{ runId }], nextCursor: null } }, { json: true });
 
-    await streamEvents(
-      { follow: true, since: "6", filter: "topic:worker,wire run:aa3f763 worker:w-1", frameType: "biz" },
-      fixture.context,
-    );
+    await streamEvents(fixture.context, {
+      follow: true,
+      since: "6",
+      filter: "topic:worker,wire run:aa3f763 worker:w-1",
+      frameType: "biz",
+    });
 
     const lines = fixture.stdout().trim().split("\n");
     expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["6", "8", "8"]);

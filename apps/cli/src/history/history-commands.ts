@@ -1,9 +1,9 @@
 // `astra letters`, `astra audit` and `astra events`: dead letters, audit entries and the live stream of events.
 
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
-import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
-import { type FilterFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
-import { findByNameOrId, findRunId, searchedItemsMax } from "../lookup/name-lookup.ts";
+import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
+import { type FilterFlags, type ListFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
+import { findByNameOrId, findRunIdIfGiven, searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
 import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
@@ -11,41 +11,31 @@ import { formatInstant } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { printNewRun } from "../runs/change-commands.ts";
 
-export interface DeadLetterListFlags extends FilterFlags {
-  readonly status?: DeadLetter["status"];
-  readonly search?: string;
-  readonly limit: number;
-}
-
-export async function listDeadLetters(flags: DeadLetterListFlags, context: CommandContext): Promise<CliExitCode> {
+export async function listDeadLetters(
+  context: CommandContext,
+  flags: ListFlags & TextInput<never, "search"> & { readonly status?: DeadLetter["status"] },
+): Promise<CliExitCode> {
   const line = await resolveFilter(flags, "letters", context);
   const page = await context.client.listDeadLetters({
     limit: flags.limit,
     status: flags.status ?? (line.status as DeadLetter["status"] | undefined),
     q: flags.search ?? line.text,
-    runId: line.run === undefined ? undefined : await findRunId(line.run, context.client),
+    runId: await findRunIdIfGiven(line.run, context.client),
   });
-  printList(
-    {
-      items: page.items,
-      jsonBody: page,
-      id: ({ taskId }) => taskId,
-      columns: [
-        { header: "TASK", value: ({ taskId }) => taskId, kind: "id" },
-        { header: "NODE", value: ({ label }) => label },
-        { header: "CODE", value: ({ code }) => code },
-        { header: "ATTEMPTS", value: ({ attempts }) => String(attempts) },
-        { header: "AT", value: ({ at }) => formatInstant(at), kind: "when" },
-        { header: "STATUS", value: ({ status }) => status, isWide: true },
-        { header: "WORKER", value: ({ workerName }) => workerName ?? "", isWide: true },
-        { header: "MESSAGE", value: ({ message }) => message, kind: "text" },
-      ],
-      emptyMessage: "No dead letters.",
-    },
-    context,
-  );
-  printMoreHint(page, flags.limit, context);
-  return exitCodes.ok;
+  return printPage(context, page, flags.limit, {
+    id: ({ taskId }) => taskId,
+    columns: [
+      { header: "TASK", value: ({ taskId }) => taskId, kind: "id" },
+      { header: "NODE", value: ({ label }) => label },
+      { header: "CODE", value: ({ code }) => code },
+      { header: "ATTEMPTS", value: ({ attempts }) => String(attempts) },
+      { header: "AT", value: ({ at }) => formatInstant(at), kind: "when" },
+      { header: "STATUS", value: ({ status }) => status, isWide: true },
+      { header: "WORKER", value: ({ workerName }) => workerName ?? "", isWide: true },
+      { header: "MESSAGE", value: ({ message }) => message, kind: "text" },
+    ],
+    emptyMessage: "No dead letters.",
+  });
 }
 
 async function findDeadLetterId(nameOrId: string, { client }: CommandContext): Promise<string> {
@@ -55,41 +45,25 @@ async function findDeadLetterId(nameOrId: string, { client }: CommandContext): P
   return findByNameOrId(nameOrId, named, "dead letter", "astra letters list").id;
 }
 
-export async function requeueDeadLetter(
-  nameOrId: string,
-  reason: string | undefined,
-  context: CommandContext,
-): Promise<CliExitCode> {
-  const taskId = await findDeadLetterId(nameOrId, context);
-  return printNewRun(
-    await context.client.requeueDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } }),
-    context,
-  );
+type DeadLetterInput = TextInput<"task", "reason">;
+
+export async function requeueDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(task, context);
+  return printNewRun(context, await context.client.requeueDeadLetter({ taskId, body: definedOnly({ reason }) }));
 }
 
-export async function dismissDeadLetter(
-  nameOrId: string,
-  reason: string | undefined,
-  context: CommandContext,
-): Promise<CliExitCode> {
-  const taskId = await findDeadLetterId(nameOrId, context);
+export async function dismissDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<CliExitCode> {
+  const taskId = await findDeadLetterId(task, context);
   await context.confirm(`dismiss dead letter ${taskId}`);
-  const letter = await context.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
-  return printItem(letter, [`${letter.taskId} ${letter.status}`], context);
+  const letter = await context.client.dismissDeadLetter({ taskId, body: definedOnly({ reason }) });
+  return printItem(context, letter, `${letter.taskId} ${letter.status}`);
 }
 
-export interface AuditListFlags extends FilterFlags {
-  readonly action?: string;
-  readonly actor?: string;
-  readonly target?: string;
-  readonly run?: string;
-  readonly since?: string;
-  readonly limit: number;
-}
-
-export async function listAudit(flags: AuditListFlags, context: CommandContext): Promise<CliExitCode> {
+export async function listAudit(
+  context: CommandContext,
+  flags: ListFlags & TextInput<never, "action" | "actor" | "target" | "run" | "since">,
+): Promise<CliExitCode> {
   const line = await resolveFilter(flags, "audit", context);
-  const run = flags.run ?? line.run;
   const actor = flags.actor ?? line.actor;
   const isTable = !context.json && context.output !== "id";
   const names = isTable || actor !== undefined ? await loadUserNames(context.client) : new Map<string, string>();
@@ -97,57 +71,39 @@ export async function listAudit(flags: AuditListFlags, context: CommandContext):
     action: flags.action ?? line.action,
     actorId: actor === undefined ? undefined : resolveActorId(actor, names),
     targetId: flags.target ?? line.target,
-    runId: run === undefined ? undefined : await findRunId(run, context.client),
-    since: flags.since ?? (line.since === undefined ? undefined : toIsoInstant(line.since, context.now())),
+    runId: await findRunIdIfGiven(flags.run ?? line.run, context.client),
+    since: flags.since ?? toIsoInstant(line.since, context.now()),
   };
   const page = await readPages((cursor) => context.client.listAudit({ ...query, limit: flags.limit, cursor }), flags.limit);
-  printList(
-    {
-      items: page.items,
-      jsonBody: page,
-      id: ({ eventId }) => eventId,
-      columns: [
-        { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
-        {
-          header: "WHO",
-          value: ({ actorId }) => (actorId === undefined ? "scheduler" : stripControlCharacters(names.get(actorId) ?? actorId)),
-        },
-        { header: "ACTION", value: ({ action }) => action },
-        { header: "ON", value: ({ targetType }) => targetType },
-        { header: "TARGET", value: ({ targetId }) => targetId ?? "", kind: "id" },
-        { header: "OUTCOME", value: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
-        { header: "ACTOR", value: ({ actorId }) => actorId ?? "", isWide: true },
-        { header: "EVENT", value: ({ eventId }) => eventId, isWide: true },
-        { header: "METADATA", value: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
-      ],
-      emptyMessage: "No audit entries match.",
-    },
-    context,
-  );
-  printMoreHint(page, flags.limit, context);
-  return exitCodes.ok;
+  return printPage(context, page, flags.limit, {
+    id: ({ eventId }) => eventId,
+    columns: [
+      { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },
+      { header: "WHO", value: ({ actorId }) => (actorId === undefined ? "scheduler" : (names.get(actorId) ?? actorId)) },
+      { header: "ACTION", value: ({ action }) => action },
+      { header: "ON", value: ({ targetType }) => targetType },
+      { header: "TARGET", value: ({ targetId }) => targetId ?? "", kind: "id" },
+      { header: "OUTCOME", value: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
+      { header: "ACTOR", value: ({ actorId }) => actorId ?? "", isWide: true },
+      { header: "EVENT", value: ({ eventId }) => eventId, isWide: true },
+      { header: "METADATA", value: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
+    ],
+    emptyMessage: "No audit entries match.",
+  });
 }
-
-export interface EventFlags extends FilterFlags {
-  readonly follow?: boolean;
-  readonly since?: string;
-  readonly topics?: string;
-  readonly run?: string;
-  readonly worker?: string;
-  readonly frameType?: string;
-}
+type EventFlags = FilterFlags &
+  TextInput<never, "since" | "topics" | "run" | "worker" | "frameType"> & { readonly follow?: boolean };
 
 /** Without --follow, a stream that is silent for this long has sent all past events. */
 const idleEndMs = 1_000;
 
 async function buildEventQuery(flags: EventFlags, context: CommandContext) {
   const line = await resolveFilter(flags, "events", context);
-  const run = flags.run ?? line.run;
   return {
     after: flags.since,
     topics: flags.topics ?? line.topic,
     frameType: flags.frameType,
-    runId: run === undefined ? undefined : await findRunId(run, context.client),
+    runId: await findRunIdIfGiven(flags.run ?? line.run, context.client),
     nodeId: line.node,
     workerName: flags.worker ?? line.worker,
     clientSessionId: line.client,
@@ -155,7 +111,7 @@ async function buildEventQuery(flags: EventFlags, context: CommandContext) {
 }
 
 /** Prints one line per event. Without --follow it ends after all past events; a lost connection before that is a failure. */
-export async function streamEvents(flags: EventFlags, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
+export async function streamEvents(context: CommandContext, flags: EventFlags): Promise<CliExitCode> {
   const { client, terminal, json, signal } = context;
   const stop = new AbortController();
   const query = await buildEventQuery(flags, context);
@@ -207,23 +163,14 @@ const volatileTopics: readonly string[] = ["wire", "wire.frame", "worker.heartbe
 const mixedTopics: readonly string[] = [...volatileTopics, "worker"];
 
 /** What is guaranteed after a lost connection: only stored events are sent again. */
-function describeReplayGuarantee({
-  topics,
-  runId,
-  nodeId,
-}: {
-  topics: string | undefined;
-  runId: string | undefined;
-  nodeId: string | undefined;
-}) {
+function describeReplayGuarantee({ topics, runId, nodeId }: TextInput<never, "topics" | "runId" | "nodeId">) {
   const named = topics === undefined || topics === "" || topics === "*" ? null : topics.split(",");
   // Without a topic everything but frames is sent; heartbeats belong to no run.
   const isMixed = named === null ? runId === undefined && nodeId === undefined : named.some((one) => mixedTopics.includes(one));
-  if (named?.every((one) => volatileTopics.includes(one)) === true)
-    return {
-      lost: `events of ${named.join(", ")} are not stored; those sent meanwhile are lost`,
-      back: "events sent meanwhile are lost",
-    };
+  if (named?.every((one) => volatileTopics.includes(one)) === true) {
+    const lost = `events of ${named.join(", ")} are not stored; those sent meanwhile are lost`;
+    return { lost, back: "events sent meanwhile are lost" };
+  }
   if (isMixed)
     return { lost: "no stored event is lost", back: "no stored event was lost (heartbeats and frames are not stored)" };
   return { lost: "no event is lost", back: "no event was lost" };

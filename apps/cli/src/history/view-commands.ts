@@ -1,86 +1,67 @@
 // `astra views list|show|save|rm`: filters that are saved on the scheduler under a name, private or shared.
 
 import { allItems } from "@astraflow/client";
-import { Fault, parseQuery, type QueryableList } from "@astraflow/protocol";
-import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
-import { findView, viewQueryLine } from "../lookup/list-filters.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import type { QueryableList } from "@astraflow/protocol";
+import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
+import { findView, parseQueryLine, viewQueryLine } from "../lookup/list-filters.ts";
+import type { CliExitCode } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
-import { formatTable } from "../output/table.ts";
+import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
-export interface ViewListFlags {
-  readonly page?: QueryableList;
-  readonly limit: number;
+export async function listViews(
+  context: CommandContext,
+  { page: list, limit }: { readonly page?: QueryableList; readonly limit: number },
+): Promise<CliExitCode> {
+  return printPage(context, await context.client.listViews({ limit, page: list }), limit, {
+    id: ({ viewId }) => viewId,
+    columns: [
+      { header: "NAME", value: ({ name }) => name },
+      { header: "PAGE", value: (view) => view.page },
+      { header: "FILTER", value: viewQueryLine, kind: "text" },
+      { header: "SHARED", value: ({ shared }) => (shared ? "yes" : "no") },
+      { header: "OWNER", value: ({ ownerId }) => ownerId },
+      { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), isWide: true },
+      { header: "VIEW", value: ({ viewId }) => viewId, isWide: true },
+    ],
+    emptyMessage: 'No saved views. Save one: astra views save "late ones" --filter status:failed',
+  });
 }
 
-export async function listViews(flags: ViewListFlags, context: CommandContext): Promise<CliExitCode> {
-  const page = await context.client.listViews({ limit: flags.limit, page: flags.page });
-  printList(
-    {
-      items: page.items,
-      jsonBody: page,
-      id: ({ viewId }) => viewId,
-      columns: [
-        { header: "NAME", value: ({ name }) => name },
-        { header: "PAGE", value: (view) => view.page },
-        { header: "FILTER", value: viewQueryLine, kind: "text" },
-        { header: "SHARED", value: ({ shared }) => (shared ? "yes" : "no") },
-        { header: "OWNER", value: ({ ownerId }) => ownerId },
-        { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), isWide: true },
-        { header: "VIEW", value: ({ viewId }) => viewId, isWide: true },
-      ],
-      emptyMessage: 'No saved views. Save one: astra views save "late ones" --filter status:failed',
-    },
-    context,
-  );
-  printMoreHint(page, flags.limit, context);
-  return exitCodes.ok;
-}
-
-export async function showView(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+export async function showView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<CliExitCode> {
   const { viewId } = await findView(nameOrId, undefined, context.client);
   const view = await context.client.getView({ viewId });
   const rows = [
     ["view", view.viewId],
-    ["name", stripControlCharacters(view.name)],
+    ["name", view.name],
     ["page", view.page],
-    ["filter", stripControlCharacters(viewQueryLine(view)) || "-"],
-    ["columns", view.columns?.map(stripControlCharacters).join(", ") ?? "-"],
+    ["filter", viewQueryLine(view) || "-"],
+    ["columns", view.columns?.join(", ") ?? "-"],
     ["shared", view.shared ? "yes" : "no"],
-    ["owner", stripControlCharacters(view.ownerId)],
+    ["owner", view.ownerId],
     ["changed", `${formatInstant(view.updatedAt)}, revision ${view.revision}`],
   ];
-  return printItem(view, formatTable(rows), context);
-}
-
-export interface SaveViewFlags {
-  readonly filter: string;
-  readonly page: QueryableList;
-  readonly shared?: boolean;
+  return printItem(context, view, formatTextTable(rows));
 }
 
 /** Replaces the caller's view with this name and page, if there is one; what the flags do not set stays. */
-export async function saveView(name: string, flags: SaveViewFlags, context: CommandContext): Promise<CliExitCode> {
-  const { client, terminal } = context;
-  const read = parseQuery(flags.filter, flags.page);
-  if (read instanceof Fault)
-    throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
-  const body = { name, page: flags.page, query: flags.filter, ...(flags.shared !== undefined && { shared: flags.shared }) };
-  const old = await findOwnView(name, flags.page, context);
+export async function saveView(
+  context: CommandContext,
+  { name, filter, page, shared }: TextInput<"name" | "filter"> & { readonly page: QueryableList; readonly shared?: boolean },
+): Promise<CliExitCode> {
+  const { client } = context;
+  parseQueryLine(filter, page);
+  const body = { name, page, query: filter, ...definedOnly({ shared }) };
+  const old = await findOwnView(name, page, context);
   const view =
     old === null
       ? await client.createView({ body })
       : await client.replaceView(
-          {
-            viewId: old.viewId,
-            body: { shared: old.shared, ...(old.columns !== undefined && { columns: old.columns }), ...body },
-          },
+          { viewId: old.viewId, body: { shared: old.shared, ...definedOnly({ columns: old.columns }), ...body } },
           { headers: { "if-match": `"r${old.revision}"` } },
         );
-  printItem(view, [`${view.viewId} revision ${view.revision}`], context);
-  if (!context.json && view.page === "runs") terminal.info(`next: astra runs list --view "${stripControlCharacters(name)}"`);
-  return exitCodes.ok;
+  const hint = view.page === "runs" && `next: astra runs list --view "${name}"`;
+  return printItem(context, view, `${view.viewId} revision ${view.revision}`, hint);
 }
 
 async function findOwnView(name: string, page: QueryableList, { client }: CommandContext) {
@@ -90,11 +71,10 @@ async function findOwnView(name: string, page: QueryableList, { client }: Comman
   return null;
 }
 
-export async function removeView(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
-  const view = await findView(nameOrId, undefined, context.client);
-  await context.confirm(
-    `remove the view "${stripControlCharacters(view.name)}" of ${view.page}${view.shared ? ", which others see too" : ""}`,
-  );
-  await context.client.deleteView({ viewId: view.viewId });
-  return printItem({ viewId: view.viewId, removed: true }, [`${view.viewId} removed`], context);
+export async function removeView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<CliExitCode> {
+  const { viewId, name, page, shared } = await findView(nameOrId, undefined, context.client);
+  const warning = shared ? ", which others see too" : "";
+  await context.confirm(`remove the view "${stripControlCharacters(name)}" of ${page}${warning}`);
+  await context.client.deleteView({ viewId });
+  return printItem(context, { viewId, removed: true }, `${viewId} removed`);
 }

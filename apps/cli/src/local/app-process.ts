@@ -11,40 +11,46 @@ export interface AppProcessExit {
   readonly signal: NodeJS.Signals | null;
 }
 
-export interface AppProcess {
+export class AppProcess {
   readonly name: string;
-  readonly pid: number;
   /** Its ready line, as it wrote it; rejects if it ends before. */
   readonly ready: Promise<string>;
   readonly exited: Promise<AppProcessExit>;
-  kill(signal: NodeJS.Signals): void;
-}
+  readonly #child: ChildProcess;
 
-export function startAppProcess(name: string, args: readonly string[], env: NodeJS.ProcessEnv): AppProcess {
-  const child: ChildProcess = spawn(process.execPath, [astraProgram, ...args], {
-    // The IPC channel closes when this process dies, and then the child exits too.
-    stdio: ["ignore", "pipe", "inherit", "ipc"],
-    env: { ...env, ASTRA_TETHERED: "1" },
-    // In its own process group, or Ctrl-C in a terminal would reach it twice: directly and through us.
-    detached: true,
-  });
-  const ready = Promise.withResolvers<string>();
-  const ended = Promise.withResolvers<AppProcessExit>();
-  if (child.stdout)
-    createInterface({ input: child.stdout }).on("line", (line) => line.includes(`"ready":true`) && ready.resolve(line));
-  child.on("error", (cause) => {
-    ready.reject(new Error(`the ${name} could not be started: ${cause.message}`));
-    ended.resolve({ code: 1, signal: null });
-  });
-  child.on("exit", (code, signal) => {
-    ready.reject(new Error(`the ${name} ended before it was ready`));
-    ended.resolve({ code, signal });
-  });
-  ready.promise.catch(() => undefined); // callers that wait get the error; a stop before anyone waits is not unhandled
-  return { name, pid: child.pid ?? -1, ready: ready.promise, exited: ended.promise, kill: (signal) => void child.kill(signal) };
-}
+  constructor(name: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+    const child = spawn(process.execPath, [astraProgram, ...args], {
+      // The IPC channel closes when this process dies, and then the child exits too.
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+      env: { ...env, ASTRA_TETHERED: "1" },
+      // In its own process group, or Ctrl-C in a terminal would reach it twice: directly and through us.
+      detached: true,
+    });
+    const ready = Promise.withResolvers<string>();
+    const ended = Promise.withResolvers<AppProcessExit>();
+    if (child.stdout)
+      createInterface({ input: child.stdout }).on("line", (line) => line.includes(`"ready":true`) && ready.resolve(line));
+    child.on("error", (cause) => {
+      ready.reject(new Error(`the ${name} could not be started: ${cause.message}`));
+      ended.resolve({ code: 1, signal: null });
+    });
+    child.on("exit", (code, signal) => {
+      ready.reject(new Error(`the ${name} ended before it was ready`));
+      ended.resolve({ code, signal });
+    });
+    ready.promise.catch(() => undefined); // callers that wait get the error; a stop before anyone waits is not unhandled
+    this.name = name;
+    this.ready = ready.promise;
+    this.exited = ended.promise;
+    this.#child = child;
+  }
 
-export function describeExit(child: Pick<AppProcess, "name" | "pid">, end: AppProcessExit): string {
-  const how = end.signal ? `was ended by ${end.signal}` : `ended with code ${end.code}`;
-  return `the ${child.name} (pid ${child.pid}) ${how}`;
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  describeExit(end: AppProcessExit): string {
+    const how = end.signal ? `was ended by ${end.signal}` : `ended with code ${end.code}`;
+    return `the ${this.name} (pid ${this.#child.pid ?? -1}) ${how}`;
+  }
 }

@@ -6,7 +6,7 @@ it("[L63] a bench that is asked for data gives the figures of its lines by name,
   const fixture = createCommandFixture({});
   const args = ["chain", "--part", "list", "--runs-stored", "50", "--pages", "1"];
 
-  expect(await runBench(args, { terminal: fixture.context.terminal, json: true, quiet: true })).toBe(0);
+  expect(await runBench({ terminal: fixture.context.terminal, json: true }, { args, quiet: true })).toBe(0);
 
   const document = JSON.parse(fixture.stdout()) as { figures: { pages: object[] }; lines: string[] };
   expect(document).toMatchObject({ bench: "chain", exitCode: 0 });

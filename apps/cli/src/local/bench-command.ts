@@ -1,22 +1,20 @@
 // `astra bench …`: runs a benchmark of the repository; an installation has none.
 
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import type { CommandContext } from "../api/command-context.ts";
 import { usageFailure } from "../output/cli-failure.ts";
-import type { Terminal } from "../output/terminal.ts";
 
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
 
-export interface BenchContext {
-  readonly terminal: Terminal;
-  readonly json: boolean;
-  readonly quiet: boolean;
-}
-
-export async function runBench(args: readonly string[], { terminal, json, quiet }: BenchContext): Promise<number> {
+export async function runBench(
+  { terminal, json }: Pick<CommandContext, "terminal" | "json">,
+  { args, quiet }: { readonly args: readonly string[]; readonly quiet?: boolean },
+): Promise<number> {
   const program = join(repositoryRoot, "bench", "main.ts");
   if (!existsSync(program)) throw usageFailure(`${program} does not exist; benchmarks run only inside the repository.`);
   const startedAt = performance.now();
@@ -26,22 +24,13 @@ export async function runBench(args: readonly string[], { terminal, json, quiet 
     stdio: ["inherit", json ? "pipe" : "inherit", quiet ? "ignore" : "inherit"],
   });
   const lines: string[] = [];
-  const reading = child.stdout === null ? null : collectLines(child.stdout, lines);
+  if (child.stdout) createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.kill(signal));
-  const code = await new Promise<number>((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (end) => resolve(end ?? 1));
-  });
-  await reading;
-  if (json)
-    terminal.print(
-      JSON.stringify(formatBenchResult(args, lines, { exitCode: code, tookMs: Math.round(performance.now() - startedAt) })),
-    );
-  return code;
-}
-
-async function collectLines(stream: NodeJS.ReadableStream, lines: string[]): Promise<void> {
-  for await (const line of createInterface({ input: stream })) lines.push(line);
+  // Also after its output has ended; rejects if it cannot be started.
+  const [end] = (await once(child, "close")) as [number | null];
+  const result = { exitCode: end ?? 1, tookMs: Math.round(performance.now() - startedAt) };
+  if (json) terminal.print(JSON.stringify(formatBenchResult(args, lines, result)));
+  return result.exitCode;
 }
 
 /** What --json prints: the figures, if the benchmark prints them as JSON, and its other lines. */

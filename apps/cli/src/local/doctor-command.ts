@@ -5,9 +5,9 @@ import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } fro
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { CommandContext } from "../api/command-context.ts";
 import { type CliExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
-import type { Terminal } from "../output/terminal.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
 /** Older versions have bugs in their write-ahead log that lose commits. */
@@ -21,30 +21,31 @@ export interface DoctorFlags {
   readonly dataDir: string;
   readonly listen: string;
   /** As --store of the scheduler; undefined: only this machine is checked. */
-  readonly store: string | undefined;
-  readonly failpoints: boolean;
-  readonly json: boolean;
+  readonly store?: string | undefined;
+  readonly failpoints?: boolean;
 }
 
-export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise<CliExitCode> {
-  if (flags.failpoints) return listFailpoints(flags.json, terminal);
+type DoctorContext = Pick<CommandContext, "terminal" | "json">;
+
+export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Promise<CliExitCode> {
+  if (flags.failpoints) return listFailpoints(context);
+  const { terminal, json } = context;
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
   if (flags.store) checks.push(...(await (await loadScheduler()).checkStore(flags.store)));
   const isGood = checks.every((check) => check.isGood);
-  if (flags.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
-  else {
+  const { green, red } = terminal.colors;
+  if (json) terminal.print(JSON.stringify({ ok: isGood, checks }));
+  else
     for (const check of checks) {
-      terminal.print(
-        `${check.isGood ? terminal.colors.green("✓") : terminal.colors.red("✕")} ${check.name}: ${check.found}${check.advice ? `. ${check.advice}` : ""}`,
-      );
+      const advice = check.advice ? `. ${check.advice}` : "";
+      terminal.print(`${check.isGood ? green("✓") : red("✕")} ${check.name}: ${check.found}${advice}`);
     }
-  }
   return isGood ? exitCodes.ok : exitCodes.failed;
 }
 
-async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<CliExitCode> {
+async function listFailpoints({ terminal, json }: DoctorContext): Promise<CliExitCode> {
   const { failpointNames: names, failpointActions: actions } = await loadScheduler();
-  if (isJson) terminal.print(JSON.stringify({ failpoints: names, actions }));
+  if (json) terminal.print(JSON.stringify({ failpoints: names, actions }));
   else {
     for (const name of names) terminal.print(name);
     terminal.info("Set an action for the n-th time a failpoint is reached: ASTRA_FAILPOINTS=name=action@n,…");
@@ -54,23 +55,19 @@ async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<CliE
   return exitCodes.ok;
 }
 
-function checkNode(version: string): DoctorCheck {
-  const isGood = isAtLeast(version, nodeMin);
-  return { name: "node", isGood, found: version, ...(!isGood && { advice: `Node ${nodeMin.join(".")} or newer is needed` }) };
-}
+const pass = (name: string, found: string): DoctorCheck => ({ name, isGood: true, found });
+const fail = (name: string, found: string, advice: string): DoctorCheck => ({ name, isGood: false, found, advice });
+
+const checkNode = (version: string): DoctorCheck =>
+  isAtLeast(version, nodeMin) ? pass("node", version) : fail("node", version, `Node ${nodeMin.join(".")} or newer is needed`);
 
 function checkSqlite(): DoctorCheck {
   const database = new DatabaseSync(":memory:");
   const row = database.prepare("SELECT sqlite_version() AS version").get();
   database.close();
   const version = String(row?.["version"]);
-  const isGood = isAtLeast(version, sqliteMin);
-  return {
-    name: "sqlite",
-    isGood,
-    found: version,
-    ...(!isGood && { advice: `${sqliteMin.join(".")} or newer is needed; use a newer Node` }),
-  };
+  const advice = `${sqliteMin.join(".")} or newer is needed; use a newer Node`;
+  return isAtLeast(version, sqliteMin) ? pass("sqlite", version) : fail("sqlite", version, advice);
 }
 
 function isAtLeast(version: string, least: readonly number[]): boolean {
@@ -89,16 +86,11 @@ function checkDisk(dataDir: string): DoctorCheck {
   try {
     const times = measureFsync(file).sort((a, b) => a - b);
     const p50 = times[Math.floor(times.length / 2)] ?? 0;
-    const isGood = p50 <= fsyncMsMax;
     const found = `${folder}: ${p50.toFixed(2)} ms per fsync (slowest ${(times.at(-1) ?? 0).toFixed(2)} ms)`;
-    return {
-      name: "disk",
-      isGood,
-      found,
-      ...(!isGood && { advice: "Every commit waits this long; choose a faster disk with --data-dir" }),
-    };
+    if (p50 <= fsyncMsMax) return pass("disk", found);
+    return fail("disk", found, "Every commit waits this long; choose a faster disk with --data-dir");
   } catch (cause) {
-    return { name: "disk", isGood: false, found: errorMessage(cause), advice: "Choose a writable folder with --data-dir" };
+    return fail("disk", errorMessage(cause), "Choose a writable folder with --data-dir");
   }
 }
 
@@ -120,23 +112,16 @@ function measureFsync(file: string): number[] {
 
 async function checkPort(listen: string): Promise<DoctorCheck> {
   const match = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
-  if (!match)
-    return { name: "port", isGood: false, found: `"${listen}" is not HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+  if (!match) return fail("port", `"${listen}" is not HOST:PORT`, "Write it like 127.0.0.1:8080");
   const problem = await tryListen(match[1] ?? "", Number(match[2]));
-  if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
-  if (problem !== "EADDRINUSE")
-    return {
-      name: "port",
-      isGood: false,
-      found: `${listen} cannot be used (${problem})`,
-      advice: "Choose another with --listen",
-    };
+  if (problem === null) return pass("port", `${listen} is free`);
+  if (problem !== "EADDRINUSE") return fail("port", `${listen} cannot be used (${problem})`, "Choose another with --listen");
   const isOurs = await fetch(`http://${listen}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
     (response) => response.ok,
     () => false,
   );
-  if (isOurs) return { name: "port", isGood: true, found: `${listen} is used by a running scheduler` };
-  return { name: "port", isGood: false, found: `${listen} is used by another program`, advice: "Choose another with --listen" };
+  if (isOurs) return pass("port", `${listen} is used by a running scheduler`);
+  return fail("port", `${listen} is used by another program`, "Choose another with --listen");
 }
 
 /** Listens on the address for a moment: null, or the code of the error. */

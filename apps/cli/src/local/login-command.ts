@@ -3,35 +3,31 @@
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { type CommandContext, printItem } from "../api/command-context.ts";
+import { Writable } from "node:stream";
+import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
 import { saveToken, tokensFilePath } from "../api/saved-tokens.ts";
 import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { stripControlCharacters } from "../output/terminal.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 export async function logIn(
-  username: string,
-  flags: { tenant?: string },
-  env: Env,
   context: CommandContext,
+  { username, tenant }: TextInput<"username", "tenant">,
+  env: Env,
 ): Promise<CliExitCode> {
   const { client, terminal } = context;
   if (tokensFilePath(env) === null) throw usageFailure("HOME is not set, so no token can be saved; set ASTRA_TOKEN instead.");
-  const password = env["ASTRA_PASSWORD"] ?? (await readPassword(terminal.error));
-  const { tenant } = flags;
-  const answer = await client.login({ body: { username, password, ...(tenant !== undefined && { tenant }) } });
-  const until = Date.now() + answer.expiresIn * 1_000;
-  const file = saveToken(new URL(client.url).origin, { token: answer.accessToken, username, until }, env);
-  const { user, expiresIn } = answer;
+  const password = env["ASTRA_PASSWORD"] ?? (await readPassword((text) => terminal.error(text)));
+  const { user, expiresIn, accessToken } = await client.login({ body: { username, password, ...definedOnly({ tenant }) } });
+  const until = Date.now() + expiresIn * 1_000;
+  const file = saveToken(new URL(client.url).origin, { token: accessToken, username, until }, env);
   // The token itself is not printed: terminals are recorded and scrolled back.
-  printItem(
-    { user, expiresIn, keptIn: file },
-    [`signed in as ${stripControlCharacters(user.displayName)} (${user.roles.join(", ") || "no role"})`],
+  return printItem(
     context,
+    { user, expiresIn, keptIn: file },
+    `signed in as ${user.displayName} (${user.roles.join(", ") || "no role"})`,
+    `token saved in ${file} until ${new Date(until).toISOString()}; next: astra runs list`,
   );
-  if (!context.json) terminal.info(`token saved in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
-  return exitCodes.ok;
 }
 
 /** Reads the first line of a pipe, or a line of the terminal without echoing it. */
@@ -42,15 +38,8 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
     return line;
   }
   prompt("password: ");
-  const silent = {
-    write: () => true,
-    on: () => silent,
-    once: () => silent,
-    emit: () => true,
-    removeListener: () => silent,
-    end: () => silent,
-  };
-  const reader = createInterface({ input: process.stdin, output: silent as unknown as NodeJS.WritableStream, terminal: true });
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const reader = createInterface({ input: process.stdin, output: silent, terminal: true });
   try {
     return await new Promise<string>((resolve, reject) => {
       reader.once("line", resolve);
@@ -66,7 +55,7 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   }
 }
 
-export async function logOut(env: Env, context: CommandContext): Promise<CliExitCode> {
+export async function logOut(context: CommandContext, env: Env): Promise<CliExitCode> {
   const { client } = context;
   const wasGood = await client.logout().then(
     () => true,
@@ -77,5 +66,5 @@ export async function logOut(env: Env, context: CommandContext): Promise<CliExit
     },
   );
   saveToken(new URL(client.url).origin, null, env);
-  return printItem({ ok: true }, [wasGood ? "signed out" : `You were not signed in at ${client.url}`], context);
+  return printItem(context, { ok: true }, wasGood ? "signed out" : `You were not signed in at ${client.url}`);
 }

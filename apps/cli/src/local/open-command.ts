@@ -1,9 +1,9 @@
 // `astra open [ID]`: opens the page of a run, a worker or a workflow in the browser. The URL is always printed, with or without a browser.
 
-import { type CommandContext, printItem } from "../api/command-context.ts";
+import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, exitCodes, notFoundFailure, usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
 type PageKind = "run" | "worker" | "workflow";
@@ -14,7 +14,7 @@ export interface OpenPageContext extends CommandContext {
   readonly hasPage: (url: string) => Promise<boolean>;
 }
 
-export async function openPage(nameOrId: string | undefined, context: OpenPageContext): Promise<CliExitCode> {
+export async function openPage(context: OpenPageContext, { id: nameOrId }: TextInput<never, "id">): Promise<CliExitCode> {
   const { client, terminal } = context;
   const root = `${client.url}/`;
   const path = nameOrId === undefined ? "" : await findPagePath(nameOrId, context);
@@ -22,7 +22,7 @@ export async function openPage(nameOrId: string | undefined, context: OpenPageCo
   const isThere = path === "" || (await context.hasPage(wanted));
   const url = isThere ? wanted : root;
   const opened = await context.openBrowser(url);
-  printItem({ url, opened }, [url], context);
+  printItem(context, { url, opened }, url);
   if (!isThere) terminal.info(`This scheduler has no page at ${wanted}; its start page is opened instead.`);
   if (!opened && !context.json) terminal.info("No browser was found (BROWSER, xdg-open); open the URL yourself.");
   return exitCodes.ok;
@@ -34,14 +34,12 @@ async function findPagePath(nameOrId: string, context: CommandContext): Promise<
     id.startsWith(lowerCase) || id.endsWith(lowerCase) || (name !== "" && name.toLowerCase().startsWith(lowerCase));
   const found = (await listPageTargets(context)).filter(({ id, name }) => fits(id, name));
   const [match] = found;
-  if (match === undefined) {
-    const message = `No run, worker or workflow "${stripControlCharacters(nameOrId)}" found.`;
-    throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra runs list");
-  }
+  if (match === undefined) throw notFoundFailure("run, worker or workflow", nameOrId, null, "astra runs list");
   if (found.length > 1) {
     const shown = found.slice(0, 5).map(({ kind, id }) => `${kind} ${stripControlCharacters(id)}`);
-    const message = `"${stripControlCharacters(nameOrId)}" matches ${found.length} items: ${shown.join(", ")}. Use a longer prefix.`;
-    throw new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message });
+    throw usageFailure(
+      `"${stripControlCharacters(nameOrId)}" matches ${found.length} items: ${shown.join(", ")}. Use a longer prefix.`,
+    );
   }
   return `${match.kind}s/${encodeURIComponent(match.id)}`;
 }

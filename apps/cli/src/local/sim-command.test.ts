@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { runProgram } from "../command-line/program.ts";
-import { createTerminal } from "../output/terminal.ts";
-import { formatCampaignProgress } from "./sim-progress.ts";
+import { Terminal } from "../output/terminal.ts";
+import { formatCampaignProgress } from "./sim-command.ts";
 
 async function runSimCommand(...argv: string[]) {
   const said = { out: "", err: "" };
@@ -83,7 +83,7 @@ describe("astra sim", () => {
     const count = { seeds: 50, total: 200, violations: 1, simulatedMs: 7_200_000, events: 9 };
     const open = (isTTY: boolean) => {
       const output = { write: () => true, isTTY };
-      return createTerminal({ stdout: output, stderr: output, env: { NO_COLOR: "1" }, isQuiet: false, wantsColor: false });
+      return new Terminal({ stdout: output, stderr: output, env: { NO_COLOR: "1" }, isQuiet: false, wantsColor: false });
     };
     const words = "50 of 200 seeds · 10.0 a second · 15 s left · 2.0 simulated hours · 1 violations";
 

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { TextInput } from "../api/command-context.ts";
 import { type CliExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import {
@@ -12,13 +13,9 @@ import {
   type SimulationReport,
   type SimulatorModule,
 } from "./app-loader.ts";
-import { type CampaignProgress, createCampaignProgressDisplay } from "./sim-progress.ts";
 
-export interface SimulationFlags {
-  readonly seeds?: string;
+interface SimulationFlags extends TextInput<"profile", "seeds" | "plant"> {
   readonly seed?: number;
-  readonly profile: string;
-  readonly plant?: string;
   readonly jobs: number;
   readonly story?: boolean;
   readonly shrink?: boolean;
@@ -34,9 +31,12 @@ interface SimulationContext {
 }
 
 const seedsDefault = "1..200";
+const barCells = 24;
+const redrawMs = 100;
+const logEveryMs = 10_000;
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
 
-export async function runSimulation(flags: SimulationFlags, context: SimulationContext): Promise<CliExitCode> {
+export async function runSimulation(context: SimulationContext, flags: SimulationFlags): Promise<CliExitCode> {
   const range = parseSeedRange(flags);
   const sim = await loadSimulator();
   requireKnownName("profile", flags.profile, sim.profiles);
@@ -45,10 +45,7 @@ export async function runSimulation(flags: SimulationFlags, context: SimulationC
   return flags.story ? await printStory(flags, range, sim, context) : await runCampaign(flags, range, sim, context);
 }
 
-interface SeedRange {
-  readonly from: number;
-  readonly to: number;
-}
+type SeedRange = Readonly<Record<"from" | "to", number>>;
 
 function parseSeedRange({ seeds, seed, story }: SimulationFlags): SeedRange {
   if (seed !== undefined && seeds !== undefined) throw usageFailure("Use either --seed or --seeds.");
@@ -86,16 +83,22 @@ async function runCampaign(
 ): Promise<CliExitCode> {
   const { plant, json } = flags;
   const startedAt = performance.now();
-  const count: CampaignProgress = { seeds: 0, total: to - from + 1, violations: 0, simulatedMs: 0, events: 0 };
-  const progress = createCampaignProgressDisplay(terminal, () => performance.now() - startedAt);
-  const onSeed = (outcome: SimulatedSeed): void => {
-    const { report, violations, differs } = outcome;
+  const count = { seeds: 0, total: to - from + 1, violations: 0, simulatedMs: 0 };
+  let shownAt = 0;
+  const showProgress = (everyMs: number): void => {
+    const ms = performance.now() - startedAt;
+    if (ms - shownAt < everyMs) return;
+    shownAt = ms;
+    const line = formatCampaignProgress(count, ms, terminal);
+    if (terminal.isInteractive) terminal.draw([line]);
+    else terminal.info(line);
+  };
+  const onSeed = ({ report, violations, differs }: SimulatedSeed): void => {
     count.seeds++;
     count.violations += violations.length;
     count.simulatedMs += report.simulatedMs;
-    count.events += report.events;
     if (json) terminal.print(JSON.stringify({ seed: report.seed, traceHash: report.traceHash, differs, violations }));
-    else progress.show(count);
+    else showProgress(terminal.isInteractive ? redrawMs : logEveryMs);
   };
   const report = await sim.runCampaign({
     from,
@@ -110,7 +113,8 @@ async function runCampaign(
     stopping: stopSignal,
     onSeed,
   });
-  progress.end();
+  if (terminal.isInteractive && !json && count.seeds > 0) showProgress(0);
+  terminal.finishDrawing();
   const ms = performance.now() - startedAt;
   if (json) terminal.print(JSON.stringify({ summary: true, ms: Math.round(ms), profile: flags.profile, ...report }));
   else {
@@ -144,4 +148,26 @@ function saveRegressions(found: readonly FoundViolation[], sim: SimulatorModule,
     writeFileSync(file, text);
     terminal.info(`saved ${relative(process.cwd(), file)}`);
   }
+}
+
+interface CampaignProgress {
+  readonly seeds: number;
+  readonly total: number;
+  readonly violations: number;
+  readonly simulatedMs: number;
+}
+
+/** A bar on a terminal, a line now and then in a pipe. */
+export function formatCampaignProgress(
+  { seeds, total, violations, simulatedMs }: CampaignProgress,
+  ms: number,
+  { isInteractive: isLive, colors }: Terminal,
+): string {
+  const rate = seeds / Math.max(0.001, ms / 1_000);
+  const left = Math.ceil((total - seeds) / Math.max(0.001, rate));
+  const full = Math.round((seeds / total) * barCells);
+  const bar = isLive ? `${colors.blue("━".repeat(full))}${colors.dim("─".repeat(barCells - full))} ` : "";
+  const broken = violations === 0 ? "no violations" : colors.red(`${violations} violations`);
+  const hours = (simulatedMs / 3_600_000).toFixed(1);
+  return `${bar}${seeds} of ${total} seeds · ${rate.toFixed(1)} a second · ${left} s left · ${hours} simulated hours · ${broken}`;
 }

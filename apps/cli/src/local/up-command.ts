@@ -6,11 +6,12 @@ import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createCliClient } from "../api/api-client.ts";
+import type { TextInput } from "../api/command-context.ts";
 import { type CliExitCode, CliFailure, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
-import { type AppProcess, type AppProcessExit, describeExit, startAppProcess } from "./app-process.ts";
+import { AppProcess } from "./app-process.ts";
 import { tryListen } from "./doctor-command.ts";
 
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
@@ -23,43 +24,36 @@ const restartMsMax = 30_000;
 /** After a worker has run this long, the restart delay begins at its minimum again. */
 const stableMs = 60_000;
 
-export interface UpFlags {
-  readonly listen?: string;
-  readonly dataDir: string;
+interface UpFlags extends TextInput<"dataDir" | "logLevel", "listen"> {
   readonly demo: boolean;
-  readonly logLevel: string;
 }
 
-export interface UpContext {
+interface UpContext {
   readonly terminal: Terminal;
   readonly env: NodeJS.ProcessEnv;
-  /** Aborted by the first signal to stop. */
+  /** Aborted by the first signal to stop, and by the second. */
   readonly stopSignal: AbortSignal;
-  /** Aborted by the second. */
   readonly forceStopSignal: AbortSignal;
 }
 
-export async function startInstallation(flags: UpFlags, context: UpContext): Promise<CliExitCode> {
+export async function startInstallation(context: UpContext, flags: UpFlags): Promise<CliExitCode> {
   const { terminal, env, stopSignal } = context;
+  const { logLevel } = flags;
   const listen = flags.listen ?? (await chooseListenAddress(terminal));
   const dataDir = resolve(flags.dataDir);
-  const scheduler = startAppProcess(
-    "scheduler",
-    ["scheduler", "--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", flags.logLevel],
-    env,
-  );
-  const supervisor = createProcessSupervisor(context);
+  const schedulerFlags = ["--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", logLevel];
+  const scheduler = new AppProcess("scheduler", ["scheduler", ...schedulerFlags], env);
+  const supervisor = new ProcessSupervisor(context);
   supervisor.add(scheduler);
   try {
-    const readyLine = await Promise.race([scheduler.ready, supervisor.stopRequested.then(() => null)]);
+    const readyLine = await supervisor.waitUnlessStopped(scheduler.ready);
     if (readyLine === null) return await supervisor.stopAll();
     const { http, ws } = JSON.parse(readyLine) as { http: string; ws: string };
-    const worker = superviseWorker({ ws, dataDir, logLevel: flags.logLevel }, { ...context, ward: supervisor });
-    if ((await Promise.race([worker.ready, supervisor.stopRequested.then(() => null)])) === null)
-      return await supervisor.stopAll();
+    const worker = superviseWorker({ ws, dataDir, logLevel }, context, supervisor);
+    if ((await supervisor.waitUnlessStopped(worker.ready)) === null) return await supervisor.stopAll();
     terminal.print(readyLine);
     printWelcome(http, terminal);
-    if (flags.demo) await runDemo(createCliClient({ url: http, token: "dev-token" }), { terminal, stopping: stopSignal });
+    if (flags.demo) await runDemo(createCliClient({ url: http, token: "dev-token" }), terminal, stopSignal);
     await supervisor.stopRequested;
     return await supervisor.stopAll();
   } catch (cause) {
@@ -99,54 +93,62 @@ function printWelcome(http: string, terminal: Terminal): void {
 const workerStopMs = 3_000;
 
 /** All child processes, when to stop them, and with which exit code. */
-interface ProcessSupervisor {
-  add(child: AppProcess): void;
-  remove(child: AppProcess): void;
+class ProcessSupervisor {
   /** Resolves when the user wants to stop, or the scheduler has exited. */
   readonly stopRequested: Promise<void>;
-  stopAll(): Promise<CliExitCode>;
-}
+  readonly #requestStop: () => void;
+  readonly #children = new Set<AppProcess>();
+  readonly #context: UpContext;
+  #code: CliExitCode = exitCodes.ok;
 
-function createProcessSupervisor({ terminal, stopSignal, forceStopSignal }: UpContext): ProcessSupervisor {
-  const children = new Set<AppProcess>();
-  const stopped = Promise.withResolvers<void>();
-  let code: CliExitCode = exitCodes.ok;
-  stopSignal.addEventListener("abort", () => stopped.resolve());
-  if (stopSignal.aborted) stopped.resolve();
-  return {
-    add(child) {
-      children.add(child);
-      void child.exited.then((end) => {
-        children.delete(child);
-        if (stopSignal.aborted || child.name !== "scheduler") return;
-        if (end.code !== exitCodes.usage) terminal.error(`${describeExit(child, end)}; shutting down\n`);
-        code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
-        stopped.resolve();
-      });
-    },
-    remove: (child) => void children.delete(child),
-    stopRequested: stopped.promise,
-    async stopAll() {
-      stopped.resolve();
-      const stopNow = () => [...children].forEach((child) => child.kill("SIGTERM"));
-      forceStopSignal.addEventListener("abort", stopNow);
-      if (forceStopSignal.aborted) stopNow();
-      // Workers first, while there is a scheduler to return their tasks to; a second signal ends a worker that takes too long.
-      const workers = [...children].filter((child) => child.name !== "scheduler");
-      for (const worker of workers) worker.kill("SIGTERM");
-      await Promise.race([Promise.all(workers.map((worker) => worker.exited)), pause(workerStopMs, undefined, { ref: false })]);
-      const ends = [...children].map((child) => child.exited);
-      stopNow();
-      await Promise.all(ends);
-      return code;
-    },
-  };
+  constructor(context: UpContext) {
+    const { promise, resolve: requestStop } = Promise.withResolvers<void>();
+    this.stopRequested = promise;
+    this.#requestStop = requestStop;
+    this.#context = context;
+    context.stopSignal.addEventListener("abort", () => requestStop());
+    if (context.stopSignal.aborted) requestStop();
+  }
+
+  add(child: AppProcess): void {
+    const { stopSignal, terminal } = this.#context;
+    this.#children.add(child);
+    void child.exited.then((end) => {
+      this.#children.delete(child);
+      if (stopSignal.aborted || child.name !== "scheduler") return;
+      if (end.code !== exitCodes.usage) terminal.error(`${child.describeExit(end)}; shutting down\n`);
+      this.#code = end.code === exitCodes.usage ? exitCodes.usage : exitCodes.failed;
+      this.#requestStop();
+    });
+  }
+
+  /** Null if it is to stop before. */
+  waitUnlessStopped<T>(promise: Promise<T>): Promise<T | null> {
+    return Promise.race([promise, this.stopRequested.then(() => null)]);
+  }
+
+  async stopAll(): Promise<CliExitCode> {
+    const { forceStopSignal } = this.#context;
+    this.#requestStop();
+    const stopNow = () => this.#children.forEach((child) => child.kill("SIGTERM"));
+    forceStopSignal.addEventListener("abort", stopNow);
+    if (forceStopSignal.aborted) stopNow();
+    // Workers first, while there is a scheduler to return their tasks to; a second signal ends a worker that takes too long.
+    const workers = [...this.#children].filter((child) => child.name !== "scheduler");
+    for (const worker of workers) worker.kill("SIGTERM");
+    await Promise.race([Promise.all(workers.map((worker) => worker.exited)), pause(workerStopMs, undefined, { ref: false })]);
+    const ends = [...this.#children].map((child) => child.exited);
+    stopNow();
+    await Promise.all(ends);
+    return this.#code;
+  }
 }
 
 /** Runs a worker and restarts it with growing delays. `ready` resolves when it has connected for the first time. */
 function superviseWorker(
-  flags: { ws: string; dataDir: string; logLevel: string },
-  context: UpContext & { ward: ProcessSupervisor },
+  flags: TextInput<"ws" | "dataDir" | "logLevel">,
+  context: UpContext,
+  supervisor: ProcessSupervisor,
 ): { ready: Promise<string> } {
   const ready = Promise.withResolvers<string>();
   const env = {
@@ -162,8 +164,8 @@ function superviseWorker(
   let hasJoined = false;
   const runUntilStopped = async (waitMs: number): Promise<void> => {
     const startedAt = performance.now();
-    const child = startAppProcess("worker", ["worker"], env);
-    context.ward.add(child);
+    const child = new AppProcess("worker", ["worker"], env);
+    supervisor.add(child);
     child.ready.then(
       (line) => {
         hasJoined = true;
@@ -171,14 +173,14 @@ function superviseWorker(
       },
       () => undefined, // its exit is handled below
     );
-    const end: AppProcessExit = await child.exited;
+    const end = await child.exited;
     if (context.stopSignal.aborted) return;
     // A restart does not fix wrong settings.
     if (end.code === exitCodes.usage && !hasJoined)
-      return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: describeExit(child, end) }));
+      return ready.reject(new CliFailure(exitCodes.usage, { error: "E.CONFIG.INVALID", message: child.describeExit(end) }));
     const nextMs = performance.now() - startedAt > stableMs ? restartMsMin : waitMs;
-    context.terminal.error(`${describeExit(child, end)}; starting it again in ${nextMs / 1_000} s\n`);
-    const isStopped = await Promise.race([pause(nextMs, false, { ref: false }), context.ward.stopRequested.then(() => true)]);
+    context.terminal.error(`${child.describeExit(end)}; starting it again in ${nextMs / 1_000} s\n`);
+    const isStopped = (await supervisor.waitUnlessStopped(pause(nextMs, true, { ref: false }))) === null;
     if (!isStopped) await runUntilStopped(Math.min(restartMsMax, nextMs * 2));
   };
   runUntilStopped(restartMsMin).catch(ready.reject);
@@ -186,16 +188,11 @@ function superviseWorker(
 }
 
 /** Reports a demo that fails; the installation keeps running, so that the user can look into it. */
-async function runDemo(
-  client: Client,
-  { terminal, stopping: stopSignal }: { terminal: Terminal; stopping: AbortSignal },
-): Promise<void> {
+async function runDemo(client: Client, terminal: Terminal, stopSignal: AbortSignal): Promise<void> {
   if (!existsSync(demoWorkflow)) return terminal.info("this installation has no demo workflow");
   try {
-    const ref = await submitRun(client, readRunRequestFile(demoWorkflow), {
-      key: `demo-${Date.now()}`,
-      log: (line) => terminal.info(line),
-    });
+    const log = (line: string) => terminal.info(line);
+    const ref = await submitRun(client, readRunRequestFile(demoWorkflow), { key: `demo-${Date.now()}`, log });
     const run = await followRun(ref.runId, { client, terminal, view: "picture", signal: stopSignal, now: Date.now });
     terminal.info(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlFlagFor(client.url)}`);
   } catch (cause) {

@@ -15,7 +15,7 @@ describe("filters", () => {
       { now: () => Date.parse("2026-01-31T12:00:00Z") },
     );
 
-    await listRuns({ limit: 9, filter: 'status:failed,queued workflow:"smoke test" since:1h timed out' }, fixture.context);
+    await listRuns(fixture.context, { limit: 9, filter: 'status:failed,queued workflow:"smoke test" since:1h timed out' });
 
     expect(fixture.calls.at(-1)).toEqual([
       "listRuns",
@@ -46,15 +46,15 @@ describe("filters", () => {
       { output: "id" },
     );
 
-    await listRuns({ limit: 9, filter: "worker:w-2" }, fixture.context);
-    await runBulkChange("cancel", { filter: "status:running worker:w-2", yes: true }, fixture.context);
+    await listRuns(fixture.context, { limit: 9, filter: "worker:w-2" });
+    await runBulkChange(fixture.context, { action: "cancel", filter: "status:running worker:w-2", yes: true });
 
     expect(fixture.stdout()).toMatch(new RegExp(`^${other}\\n1 changed`));
     expect(fixture.calls.at(-1)).toEqual([
       "changeRuns",
       { body: { action: "cancel", filter: { status: ["running"], runIds: [other] } } },
     ]);
-    await expect(runBulkChange("cancel", { filter: "worker:w-9", yes: true }, fixture.context)).rejects.toThrow(
+    await expect(runBulkChange(fixture.context, { action: "cancel", filter: "worker:w-9", yes: true })).rejects.toThrow(
       /No run of worker w-9 matches/,
     );
   });
@@ -76,14 +76,16 @@ describe("filters", () => {
       replaceView: { ...view, revision: 4 },
     });
 
-    await listRuns({ limit: 9, view: "v", filter: "status:cancelled" }, fixture.context);
-    await saveView("late ones", { filter: "status:failed", page: "runs" }, fixture.context);
+    await listRuns(fixture.context, { limit: 9, view: "v", filter: "status:cancelled" });
+    await saveView(fixture.context, { name: "late ones", filter: "status:failed", page: "runs" });
 
     expect(fixture.calls.find(([name]) => name === "listRuns")?.[1]).toMatchObject({ status: "cancelled", q: "a b" });
     expect(fixture.calls.at(-1)).toEqual([
       "replaceView",
       { viewId: "v", body: { name: "late ones", page: "runs", query: "status:failed", shared: true } },
     ]);
-    await expect(saveView("x", { filter: "stauts:x", page: "runs" }, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
+    await expect(saveView(fixture.context, { name: "x", filter: "stauts:x", page: "runs" })).rejects.toMatchObject({
+      exitCode: 2,
+    });
   });
 });

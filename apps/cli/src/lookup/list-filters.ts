@@ -12,16 +12,14 @@ import {
   type SavedView,
 } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import type { CommandContext } from "../api/command-context.ts";
-import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { type CommandContext, definedOnly, type TextInput } from "../api/command-context.ts";
+import { faultFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { findByNameOrId, findWorkflow } from "./name-lookup.ts";
 import { readPages } from "./pages.ts";
 
-export interface FilterFlags {
-  readonly filter?: string | undefined;
-  readonly view?: string | undefined;
-}
+export type FilterFlags = TextInput<never, "filter" | "view">;
+export type ListFlags = FilterFlags & { readonly limit: number };
 
 type FilterValues<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
 
@@ -36,10 +34,9 @@ export async function resolveFilter<P extends QueryableList>(
   return { ...view, ...parseQueryLine(flags.filter ?? "", page) };
 }
 
-function parseQueryLine<P extends QueryableList>(line: string, page: P): FilterValues<P> {
+export function parseQueryLine<P extends QueryableList>(line: string, page: P): FilterValues<P> {
   const read = parseQuery(line, page);
-  if (read instanceof Fault)
-    throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
+  if (read instanceof Fault) throw faultFailure(read);
   return read.values;
 }
 
@@ -53,26 +50,25 @@ export async function findView(nameOrId: string, page: QueryableList | undefined
   return findByNameOrId(nameOrId, named, "saved view", "astra views list").view;
 }
 
+/** Whether a text contains all the words of a search, in any order. */
+export function matchesEveryWord(search: string | undefined, text: string): boolean {
+  const lowerCase = text.toLowerCase();
+  return (search ?? "")
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => lowerCase.includes(word));
+}
+
 /** An instant, or how long ago, as the API takes it; the query line was validated when it was parsed. */
-export const toIsoInstant = (value: string, now: number): string => new Date(resolveInstant(value, now) ?? now).toISOString();
+export const toIsoInstant = (value: string | undefined, now: number): string | undefined =>
+  value === undefined ? undefined : new Date(resolveInstant(value, now) ?? now).toISOString();
 
-export interface RunFilterFlags extends FilterFlags {
-  readonly status?: string | readonly string[] | undefined;
-  readonly client?: string | undefined;
-  readonly workflow?: string | undefined;
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
-  readonly search?: string | undefined;
-}
+export type RunFilterFlags = FilterFlags &
+  TextInput<never, "client" | "workflow" | "since" | "until" | "search"> & {
+    readonly status?: string | readonly string[] | undefined;
+  };
 
-export interface RunQueryFilter {
-  readonly status?: string | undefined;
-  readonly clientId?: string | undefined;
-  readonly workflowId?: string | undefined;
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
-  readonly q?: string | undefined;
-}
+export type RunQueryFilter = TextInput<never, "status" | "clientId" | "workflowId" | "since" | "until" | "q">;
 
 /** Single flags win over the filter. `worker` is separate: a bulk change does not take it. */
 export async function buildRunListQuery(
@@ -81,20 +77,16 @@ export async function buildRunListQuery(
 ): Promise<{ query: RunQueryFilter; worker: string | undefined }> {
   const line = await resolveFilter(flags, "runs", context);
   const now = context.now();
-  const time = (flag: string | undefined, value: string | undefined): string | undefined =>
-    flag ?? (value === undefined ? undefined : toIsoInstant(value, now));
   const workflow = flags.workflow ?? line.workflow;
-  const status = typeof flags.status === "string" ? flags.status : flags.status?.join(",");
-  const query = {
-    status: status ?? line.status,
+  const query = definedOnly({
+    status: (typeof flags.status === "object" ? flags.status.join(",") : flags.status) ?? line.status,
     clientId: flags.client ?? line.client,
     workflowId: workflow === undefined ? undefined : (await findWorkflow(workflow, context.client)).id,
-    since: time(flags.since, line.since),
-    until: time(flags.until, line.until),
+    since: flags.since ?? toIsoInstant(line.since, now),
+    until: flags.until ?? toIsoInstant(line.until, now),
     q: flags.search ?? line.text,
-  };
-  const asked = Object.entries(query).filter(([, value]) => value !== undefined);
-  return { query: Object.fromEntries(asked), worker: line.worker };
+  });
+  return { query, worker: line.worker };
 }
 
 /** Pages read for the runs of one worker; a page may have fewer items than its limit. */
@@ -108,20 +100,20 @@ export async function listRunsOfWorker(
   { client, terminal }: CommandContext,
 ): Promise<{ items: Run[]; nextCursor: null; asOf: number }> {
   const items: Run[] = [];
+  const shownName = stripControlCharacters(worker);
   let cursor: string | undefined;
   let asOf = 0;
-  for (let pages = 0; pages < pagesMax; pages += 1) {
+  for (let pages = 0; pages < pagesMax && items.length < limit; pages += 1) {
     const page = await client.listRuns({ ...query, worker, limit: Math.min(200, limit - items.length), cursor });
     asOf = page.asOf ?? asOf;
     items.push(...page.items);
     if (page.nextCursor === null) return { items, nextCursor: null, asOf };
     cursor = page.nextCursor;
-    if (items.length < limit) continue;
-    terminal.info(`More runs of worker ${stripControlCharacters(worker)} may exist. Raise --limit to see them.`);
-    return { items, nextCursor: null, asOf };
   }
   terminal.info(
-    `Older runs were not searched for worker ${stripControlCharacters(worker)}. Narrow the time with since: and until:.`,
+    items.length < limit
+      ? `Older runs were not searched for worker ${shownName}. Narrow the time with since: and until:.`
+      : `More runs of worker ${shownName} may exist. Raise --limit to see them.`,
   );
   return { items, nextCursor: null, asOf };
 }

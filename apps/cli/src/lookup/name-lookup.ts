@@ -4,7 +4,7 @@
 import { compilePlan, type Plan } from "@astraflow/graph";
 import { closestMatch, type Workflow } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { notFoundFailure, usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { readPages } from "./pages.ts";
 
@@ -36,16 +36,8 @@ export function findByNameOrId<T extends NamedItem>(nameOrId: string, items: rea
       next,
     );
   }
-  const suggestion = closestMatch(
-    nameOrId,
-    items.flatMap(({ id, name }) => (name === "" ? [id] : [name])),
-  );
-  const hint = suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`;
-  throw new CliFailure(
-    exitCodes.notFound,
-    { error: "E.NOT_FOUND", message: `No ${what} "${stripControlCharacters(nameOrId)}" found.${hint}` },
-    next,
-  );
+  const names = items.map(({ id, name }) => name || id);
+  throw notFoundFailure(what, nameOrId, closestMatch(nameOrId, names), next);
 }
 
 /** Both ends of an id are accepted: its beginning is the time, its end tells ids of one moment apart. */
@@ -60,12 +52,26 @@ export async function findRunId(nameOrId: string, client: Client): Promise<strin
   return findByNameOrId(nameOrId, named, "run", "astra runs list").id;
 }
 
+export const findRunIdIfGiven = async (nameOrId: string | undefined, client: Client): Promise<string | undefined> =>
+  nameOrId === undefined ? undefined : findRunId(nameOrId, client);
+
 /** A stored workflow by id, shortened id or name. */
 export async function findWorkflow(nameOrId: string, client: Client): Promise<NamedItem> {
   if (uuidPattern.test(nameOrId)) return { id: nameOrId, name: "" };
   const { items } = await readPages((cursor) => client.listWorkflows({ limit: 200, cursor }), searchedItemsMax);
   const named = items.map(({ id, metadata }) => ({ id, name: metadata.name }));
   return findByNameOrId(nameOrId, named, "workflow", "astra workflows list");
+}
+
+/** The draft of a stored workflow, or one of its versions; the latest is the draft while there is none. */
+export async function loadDefinition(
+  workflowId: string,
+  version: number | "draft" | "latest",
+  client: Client,
+): Promise<Workflow> {
+  if (typeof version === "number") return (await client.getVersion({ workflowId, version })).workflow;
+  const { workflow, latestVersion } = await client.getDraft({ workflowId });
+  return version === "latest" && typeof latestVersion === "number" ? loadDefinition(workflowId, latestVersion, client) : workflow;
 }
 
 /** A node by id, shortened id or label; a slot such as `4*2/7` names one task of a node and is returned as it is. */

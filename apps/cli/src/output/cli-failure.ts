@@ -1,6 +1,7 @@
 // Failures of the CLI: one error class, its exit code and its text on stderr. The exit codes are a contract with scripts.
 
-import { type ExitCode, exitCodes, formatFault } from "@astraflow/protocol";
+import { type ExitCode, exitCodes, type Fault, formatFault } from "@astraflow/protocol";
+import { stripControlCharacters } from "./terminal.ts";
 
 export { exitCodes };
 export type CliExitCode = ExitCode;
@@ -27,9 +28,25 @@ export class CliFailure extends Error {
   }
 }
 
-export function usageFailure(message: string, next: string | null = null): CliFailure {
-  return new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message }, next);
-}
+export const usageFailure = (message: string, next: string | null = null): CliFailure =>
+  new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message }, next);
+
+/** Input that a reader of the protocol has refused. */
+export const faultFailure = ({ code, message, details }: Fault, source?: string): CliFailure =>
+  source === undefined
+    ? new CliFailure(exitCodes.usage, { error: code, message, details })
+    : new CliFailure(exitCodes.usage, { error: code, message: `${source}: ${message}` });
+
+/** With the closest name, if there is one. */
+export const notFoundFailure = (what: string, name: string, suggestion: string | null, next: string): CliFailure => {
+  const hint = suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`;
+  const message = `No ${what} "${stripControlCharacters(name)}" found.${hint}`;
+  return new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, next);
+};
+
+/** Something that cannot happen unless a program is broken. */
+export const internalFailure = (message: string): CliFailure =>
+  new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message });
 
 export const errorMessage = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 

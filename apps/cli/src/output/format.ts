@@ -14,15 +14,18 @@ export const formatRunDuration = ({ startedAt, finishedAt }: Pick<Run, "startedA
 export function formatTimeSpan(ms: number): string {
   if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
   const minutes = Math.floor(ms / 60_000);
-  return minutes < 120
-    ? `${minutes} min`
-    : minutes < 2_880
-      ? `${Math.floor(minutes / 60)} h`
-      : `${Math.floor(minutes / 1_440)} d`;
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 2_880 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 1_440)} d`;
 }
 
 export const formatPairs = (facts: JsonObject): string =>
   Object.entries(facts)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => stripControlCharacters(`${name}=${typeof value === "string" ? value || "-" : JSON.stringify(value)}`))
+    .join(" ");
+
+/** `name=value` pairs of plain values. */
+export const formatValues = (values: Readonly<Record<string, unknown>>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${name}=${String(value)}`)
     .join(" ");

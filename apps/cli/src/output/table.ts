@@ -2,11 +2,14 @@
 
 import { stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
+import { stripControlCharacters } from "./terminal.ts";
 
 const segmenter = new Intl.Segmenter();
 
+export type TableCells = readonly (readonly string[])[];
+
 /** Pads columns to their widest cell as it is seen: colours have no width, Hangul and emoji are two columns wide. */
-export function formatTable(rows: readonly (readonly string[])[]): string[] {
+export function formatTable(rows: TableCells): string[] {
   const widths: number[] = [];
   for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, stringWidth(cell))));
   return rows.map((row) =>
@@ -17,6 +20,9 @@ export function formatTable(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** A table of foreign texts, without colours. */
+export const formatTextTable = (rows: TableCells): string[] => formatTable(rows.map((row) => row.map(stripControlCharacters)));
+
 /** How a cell is shortened: an id to its end, an instant to day and minute, a text to its beginning. */
 export type CellKind = "id" | "when" | "text";
 
@@ -24,8 +30,6 @@ const columnGap = 2;
 const idCharsMin = 8;
 /** Texts are cut first, and not below this width; then the widest column. */
 const cellCharsMin = { text: 16, any: 8 } as const;
-
-type TableCells = readonly (readonly string[])[];
 
 /** The rows cut to a width: ids to their ends while these are unique, instants to the minute, then texts, then the widest columns. */
 export function fitTableToWidth(rows: TableCells, columns: readonly { readonly kind?: CellKind }[], width: number): TableCells {
@@ -38,10 +42,8 @@ export function fitTableToWidth(rows: TableCells, columns: readonly { readonly k
     });
   }
   const widths = columnWidths(cells);
-  const isText = (at: number): boolean => columns[at]?.kind === "text";
-  const isFree = (at: number): boolean => columns[at]?.kind !== "id" && columns[at]?.kind !== "when";
-  shrinkColumns(widths, width, { may: isText, least: cellCharsMin.text });
-  shrinkColumns(widths, width, { may: isFree, least: cellCharsMin.any });
+  shrinkColumns(widths, width, cellCharsMin.text, (at) => columns[at]?.kind === "text");
+  shrinkColumns(widths, width, cellCharsMin.any, (at) => columns[at]?.kind !== "id" && columns[at]?.kind !== "when");
   return cells.map((row) => row.map((cell, at) => truncate(cell, widths[at] ?? 0)));
 }
 
@@ -51,11 +53,7 @@ const tableWidth = (widths: readonly number[]): number =>
   widths.reduce((sum, one) => sum + one, 0) + columnGap * (widths.length - 1);
 
 /** Narrows the widest of some columns by one, again and again, until the table fits or no column may become narrower. */
-function shrinkColumns(
-  widths: number[],
-  width: number,
-  { may: mayShrink, least: minWidth }: { may: (at: number) => boolean; least: number },
-): void {
+function shrinkColumns(widths: number[], width: number, minWidth: number, mayShrink: (at: number) => boolean): void {
   for (let over = tableWidth(widths) - width; over > 0; over -= 1) {
     const shrinkable = widths.map((one, at) => (mayShrink(at) && one > minWidth ? one : 0));
     const widest = shrinkable.indexOf(Math.max(...shrinkable));
@@ -78,29 +76,27 @@ function shortenIds(rows: TableCells, at: number): TableCells {
 }
 
 /** Cuts a text to a width; a wide character that does not fit is dropped as a whole. */
-export function truncate(text: string, width: number): string {
-  if (stringWidth(text) <= width) return text;
-  let cut = "";
-  let used = 1; // for the ellipsis
-  for (const { segment } of segmenter.segment(text)) {
-    used += stringWidth(segment);
-    if (used > width) break;
-    cut += segment;
-  }
-  return `${cut}…`;
-}
+export const truncate = (text: string, width: number): string =>
+  stringWidth(text) <= width ? text : `${takeSegments(splitSegments(text), width - 1).join("")}…`;
 
 /** Keeps the end of a text, cut to a width. */
-export function truncateStart(text: string, width: number): string {
-  if (stringWidth(text) <= width) return text;
-  let cut = "";
-  let used = 1;
-  for (const { segment } of [...segmenter.segment(text)].reverse()) {
+export const truncateStart = (text: string, width: number): string =>
+  stringWidth(text) <= width
+    ? text
+    : `…${takeSegments(splitSegments(text).reverse(), width - 1)
+        .reverse()
+        .join("")}`;
+
+const splitSegments = (text: string): string[] => Array.from(segmenter.segment(text), ({ segment }) => segment);
+
+/** The first segments that fit into a width. */
+function takeSegments(segments: readonly string[], width: number): string[] {
+  let used = 0;
+  const end = segments.findIndex((segment) => {
     used += stringWidth(segment);
-    if (used > width) break;
-    cut = segment + cut;
-  }
-  return `…${cut}`;
+    return used > width;
+  });
+  return segments.slice(0, end < 0 ? undefined : end);
 }
 
 /** A line longer than the screen would wrap and break the display; a line that is cut loses its colours. */

@@ -1,11 +1,11 @@
 import stringWidth from "string-width";
 import { expect, it } from "vitest";
 import { fitTableToWidth, formatTable, truncate, truncateLine, truncateStart } from "./table.ts";
-import { createTerminal, stripControlCharacters } from "./terminal.ts";
+import { stripControlCharacters, Terminal } from "./terminal.ts";
 
 function openTerminalFixture(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, string> } = {}) {
   const written = { out: "", err: "" };
-  const terminal = createTerminal({
+  const terminal = new Terminal({
     stdout: { write: (text) => (written.out += text), isTTY },
     stderr: { write: (text) => (written.err += text), isTTY, columns: 80, rows: 24 },
     env: more.env ?? {},

@@ -2,142 +2,121 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { Bulk, BulkFilter, BulkRequest, RunPlan, RunRef, Steered } from "@astraflow/protocol";
-import { type CommandContext, printItem } from "../api/command-context.ts";
+import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatTable } from "../output/table.ts";
+import { type CliExitCode, exitCodes, internalFailure, usageFailure } from "../output/cli-failure.ts";
+import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded, parseVersion } from "./run-status.ts";
 
-export async function cancelRun(id: string, context: CommandContext): Promise<CliExitCode> {
+export async function cancelRun(context: CommandContext, input: TextInput<"run">): Promise<CliExitCode> {
   const { client, terminal, confirm } = context;
-  const runId = await findRunId(id, client);
+  const runId = await findRunId(input.run, client);
   const before = await client.getRun({ runId });
-  if (!isRunEnded(before))
-    await confirm(
-      `cancel run ${runId}${before.name === undefined ? "" : ` of "${stripControlCharacters(before.name)}"`}, which is ${before.status}`,
-    );
+  const name = before.name === undefined ? "" : ` of "${stripControlCharacters(before.name)}"`;
+  if (!isRunEnded(before)) await confirm(`cancel run ${runId}${name}, which is ${before.status}`);
   const ref = await client.cancelRun({ runId });
+  printItem(context, ref, `${ref.runId} ${ref.status}`);
   // The run may also have ended between the two calls; its status says so.
   const isTooLate = isRunEnded(before) || ref.status === "succeeded" || ref.status === "failed";
-  printItem(ref, [`${ref.runId} ${ref.status}`], context);
   if (isTooLate) terminal.info("The run had already ended; nothing was changed.");
   return exitCodes.ok;
 }
 
 /** Retries the whole run, or one node of it. */
-export async function retryRun(
-  id: string,
-  node: string | undefined,
-  reason: string | undefined,
-  context: CommandContext,
-): Promise<CliExitCode> {
+export async function retryRun(context: CommandContext, input: TextInput<"run", "node" | "reason">): Promise<CliExitCode> {
   const { client } = context;
-  const runId = await findRunId(id, client);
-  const body = { ...(reason !== undefined && { reason }) };
-  if (node === undefined) return printNewRun(await client.retryRun({ runId, body }), context);
+  const { node, reason } = input;
+  const runId = await findRunId(input.run, client);
+  const body = definedOnly({ reason });
+  if (node === undefined) return printNewRun(context, await client.retryRun({ runId, body }));
   const nodeId = await findNodeOrTaskId(node, runId, client);
-  return printChangedTasks(await client.retryNode({ runId, nodeId, body }), context);
+  return printChangedTasks(context, await client.retryNode({ runId, nodeId, body }));
 }
 
 export async function replayRun(
-  id: string,
-  flags: { from?: string; version?: string; allowUnknown?: boolean },
   context: CommandContext,
+  { run, from, version, allowUnknown }: TextInput<"run", "from" | "version"> & { readonly allowUnknown?: boolean },
 ): Promise<CliExitCode> {
   const { client } = context;
-  const runId = await findRunId(id, client);
+  const runId = await findRunId(run, client);
   const body = {
-    ...(flags.from !== undefined && { from: await findNodeOrTaskId(flags.from, runId, client) }),
-    ...(flags.version !== undefined && { version: parseReplayVersion(flags.version) }),
-    ...(flags.allowUnknown === true && { allowUnknown: true }),
+    ...(from !== undefined && { from: await findNodeOrTaskId(from, runId, client) }),
+    ...(version !== undefined && { version: parseReplayVersion(version) }),
+    ...(allowUnknown === true && { allowUnknown: true }),
   };
-  return printNewRun(await client.replayRun({ runId, body }), context);
+  return printNewRun(context, await client.replayRun({ runId, body }));
 }
 
 const parseReplayVersion = (text: string) => parseVersion(text, ["same", "latest", "draft"]);
 
 export async function rebindRun(
-  id: string,
-  flags: { node?: string; worker?: string; mode: "switch" | "drain" },
   context: CommandContext,
+  { run, node, worker, mode }: TextInput<"run", "node" | "worker"> & { readonly mode: "switch" | "drain" },
 ): Promise<CliExitCode> {
   const { client } = context;
-  const runId = await findRunId(id, client);
+  const runId = await findRunId(run, client);
   const body = {
-    mode: flags.mode,
-    ...(flags.node !== undefined && { node: await findNodeOrTaskId(flags.node, runId, client) }),
-    ...(flags.worker !== undefined && { worker: flags.worker }),
+    mode,
+    ...(node !== undefined && { node: await findNodeOrTaskId(node, runId, client) }),
+    ...definedOnly({ worker }),
   };
-  return printChangedTasks(await client.rebindRun({ runId, body }), context);
+  return printChangedTasks(context, await client.rebindRun({ runId, body }));
 }
 
-export async function skipNode(
-  id: string,
-  node: string,
-  reason: string | undefined,
-  context: CommandContext,
-): Promise<CliExitCode> {
+export async function skipNode(context: CommandContext, input: TextInput<"run" | "node", "reason">): Promise<CliExitCode> {
   const { client } = context;
-  const runId = await findRunId(id, client);
-  const nodeId = await findNodeOrTaskId(node, runId, client);
-  return printChangedTasks(await client.skipNode({ runId, nodeId, body: { ...(reason !== undefined && { reason }) } }), context);
+  const runId = await findRunId(input.run, client);
+  const nodeId = await findNodeOrTaskId(input.node, runId, client);
+  const body = definedOnly({ reason: input.reason });
+  return printChangedTasks(context, await client.skipNode({ runId, nodeId, body }));
 }
 
-export function printNewRun(ref: RunRef | RunPlan, context: CommandContext): CliExitCode {
-  if ("dryRun" in ref)
-    throw new CliFailure(exitCodes.failed, {
-      error: "E.INTERNAL",
-      message: "The scheduler answered a start with a dry run.",
-    });
-  printItem(ref, [ref.runId], context);
-  if (!context.json) context.terminal.info(`New run started; next: astra runs watch ${ref.runId}`);
-  return exitCodes.ok;
+const newRunHint = (runId: string): string => `New run started; next: astra runs watch ${runId}`;
+
+export function printNewRun(context: CommandContext, ref: RunRef | RunPlan): CliExitCode {
+  const { runId } = requireRunRef(ref);
+  return printItem(context, ref, runId, newRunHint(runId));
 }
 
-function printChangedTasks(steered: Steered, context: CommandContext): CliExitCode {
+/** Only a dry run is answered with a plan. */
+export function requireRunRef(answer: RunRef | RunPlan): RunRef {
+  if ("runId" in answer) return answer;
+  throw internalFailure("The scheduler answered a start with a dry run.");
+}
+
+function printChangedTasks(context: CommandContext, steered: Steered): CliExitCode {
   const rows = steered.tasks.map((task) => [task.taskId, task.status, task.from ?? "-", task.to ?? "-", task.sent]);
   const { newRun } = steered;
-  const lines = [
-    ...(rows.length > 0
-      ? formatTable([["TASK", "STATUS", "FROM", "TO", "SENT"], ...rows.map((row) => row.map(stripControlCharacters))])
-      : []),
-    ...(newRun === undefined ? [] : [newRun.runId]),
-  ];
-  printItem(steered, lines, context);
-  if (!context.json && newRun !== undefined) context.terminal.info(`New run started; next: astra runs watch ${newRun.runId}`);
-  else if (!context.json && rows.length === 0) context.terminal.info("No task was open; nothing was changed.");
-  return exitCodes.ok;
+  const table = rows.length > 0 ? formatTextTable([["TASK", "STATUS", "FROM", "TO", "SENT"], ...rows]) : [];
+  if (newRun !== undefined) return printItem(context, steered, [...table, newRun.runId], newRunHint(newRun.runId));
+  return printItem(context, steered, table, rows.length === 0 && "No task was open; nothing was changed.");
 }
 
-export interface BulkFlags extends RunFilterFlags {
-  readonly from?: string;
-  readonly version?: string;
-  readonly reason?: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type BulkFlags = RunFilterFlags &
+  TextInput<never, "from" | "version" | "reason"> & { readonly dryRun?: boolean; readonly yes?: boolean };
 
 const bulkPollMs = 500;
 
 /** Changes many runs at once: counts them first, and asks for confirmation with that number. */
-export async function runBulkChange(action: string, flags: BulkFlags, context: CommandContext): Promise<CliExitCode> {
+export async function runBulkChange(
+  context: CommandContext,
+  { action, ...flags }: BulkFlags & { readonly action: BulkRequest["action"] },
+): Promise<CliExitCode> {
   const { client, terminal } = context;
+  const { from, version, reason, dryRun, yes } = flags;
   const request: BulkRequest = {
-    action: action as BulkRequest["action"],
+    action,
     filter: await buildBulkFilter(flags, context),
-    ...(flags.from !== undefined && { from: flags.from }),
-    ...(flags.version !== undefined && { version: parseReplayVersion(flags.version) }),
-    ...(flags.reason !== undefined && { reason: flags.reason }),
+    ...definedOnly({ from, version: version === undefined ? undefined : parseReplayVersion(version), reason }),
   };
-  if (flags.dryRun === true || flags.yes !== true) {
+  if (dryRun === true || yes !== true) {
     const plan = await client.changeRuns({ body: { ...request, dryRun: true } });
     const isOne = plan.matched === 1 && plan.isPartial !== true;
     const count = `${plan.matched}${plan.isPartial === true ? " or more" : ""} ${isOne ? "run" : "runs"}`;
     const idle = plan.unchanged === 0 ? "" : `, ${plan.unchanged} of them would not change`;
-    if (flags.dryRun === true)
-      return printItem(plan, [`${count} ${isOne ? "matches" : "match"}${idle}; nothing was changed`], context);
+    if (dryRun === true) return printItem(context, plan, `${count} ${isOne ? "matches" : "match"}${idle}; nothing was changed`);
     await context.confirm(`${action} ${count}${idle}`);
   }
   let bulk: Bulk = await client.changeRuns({ body: request });
@@ -147,12 +126,10 @@ export async function runBulkChange(action: string, flags: BulkFlags, context: C
     bulk = await client.getBulk({ bulkId: bulk.bulkId });
   }
   terminal.finishDrawing();
-  const refusals = bulk.refusals.map(
-    ({ runId, code, message }) => `refused ${runId} ${code}: ${stripControlCharacters(message)}`,
-  );
+  const refusals = bulk.refusals.map(({ runId, code, message }) => `refused ${runId} ${code}: ${message}`);
   const started = (bulk.started ?? []).map(({ runId, newRun }) => `${runId} runs again as ${newRun}`);
   const counts = `${bulk.changed} changed, ${bulk.unchanged} unchanged, ${bulk.refused} refused`;
-  printItem(bulk, [counts, ...started, ...refusals], context);
+  printItem(context, bulk, [counts, ...started, ...refusals]);
   return bulk.refused > 0 ? exitCodes.failed : exitCodes.ok;
 }
 
@@ -161,11 +138,7 @@ const runIdsMax = 1_000;
 
 async function buildBulkFilter(flags: BulkFlags, context: CommandContext): Promise<BulkFilter> {
   const { query, worker } = await buildRunListQuery(flags, context);
-  const { status, ...rest } = query;
-  const filter: BulkFilter = {
-    ...rest,
-    ...(status !== undefined && { status: status.split(",") as NonNullable<BulkFilter["status"]> }),
-  } as BulkFilter;
+  const filter = definedOnly({ ...query, status: query.status?.split(",") }) as BulkFilter;
   // Without a filter the change would apply to every run.
   if (Object.keys(filter).length === 0 && worker === undefined)
     throw usageFailure("Choose runs with --filter, --status, --workflow, --client, --since, --until or --search.");

@@ -2,88 +2,64 @@
 
 import { allItems } from "@astraflow/client";
 import type { Ledger, Run } from "@astraflow/protocol";
-import { type CommandContext, printItem, printList, printMoreHint } from "../api/command-context.ts";
+import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant, formatRunDuration } from "../output/format.ts";
-import { formatTable } from "../output/table.ts";
-import { type Colors, stripControlCharacters } from "../output/terminal.ts";
+import { formatTextTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
-import { isRunEnded } from "./run-status.ts";
+import { isRunEnded, statusColor } from "./run-status.ts";
 import { renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
-export interface RunListFlags extends RunFilterFlags {
-  readonly limit: number;
-}
-
-const statusColors: Readonly<Record<string, keyof Colors>> = {
-  running: "blue",
-  succeeded: "green",
-  failed: "red",
-  cancelled: "dim",
-  queued: "dim",
-};
-
-export async function listRuns(flags: RunListFlags, context: CommandContext): Promise<CliExitCode> {
+export async function listRuns(
+  context: CommandContext,
+  flags: RunFilterFlags & { readonly limit: number },
+): Promise<CliExitCode> {
   const { query, worker } = await buildRunListQuery(flags, context);
   const page =
     worker === undefined
       ? await context.client.listRuns({ ...query, limit: flags.limit })
       : await listRunsOfWorker(worker, query, flags.limit, context);
-  printList(
-    {
-      items: page.items,
-      jsonBody: page,
-      id: (run) => run.runId,
-      columns: [
-        { header: "RUN", value: (run) => run.runId, kind: "id" },
-        { header: "STATUS", value: (run) => run.status, color: ({ status }) => statusColors[status] ?? null },
-        { header: "WORKFLOW", value: (run) => run.name ?? "", kind: "text" },
-        { header: "CREATED", value: (run) => formatInstant(run.createdAt ?? run.startedAt), kind: "when" },
-        { header: "TOOK", value: formatRunDuration },
-        { header: "VERSION", value: (run) => String(run.version ?? ""), isWide: true },
-        { header: "BY", value: (run) => run.startedBy ?? "", isWide: true },
-        { header: "CLIENT", value: (run) => run.clientId },
-        { header: "OPEN", value: (run) => String(run.openTasks ?? ""), isWide: true },
-        { header: "ERROR", value: (run) => run.error?.code ?? "", isWide: true },
-      ],
-      emptyMessage:
-        Object.keys(query).length > 0 || worker !== undefined
-          ? "No run matches the filter. Show all with: astra runs list"
-          : "No runs yet. Start one with: astra run examples/workflows/welcome.json",
-    },
-    context,
-  );
-  printMoreHint(page, flags.limit, context);
-  return exitCodes.ok;
+  return printPage<Run>(context, page, flags.limit, {
+    id: (run) => run.runId,
+    columns: [
+      { header: "RUN", value: (run) => run.runId, kind: "id" },
+      { header: "STATUS", value: (run) => run.status, color: ({ status }) => statusColor(status) },
+      { header: "WORKFLOW", value: (run) => run.name ?? "", kind: "text" },
+      { header: "CREATED", value: (run) => formatInstant(run.createdAt ?? run.startedAt), kind: "when" },
+      { header: "TOOK", value: formatRunDuration },
+      { header: "VERSION", value: (run) => String(run.version ?? ""), isWide: true },
+      { header: "BY", value: (run) => run.startedBy ?? "", isWide: true },
+      { header: "CLIENT", value: (run) => run.clientId },
+      { header: "OPEN", value: (run) => String(run.openTasks ?? ""), isWide: true },
+      { header: "ERROR", value: (run) => run.error?.code ?? "", isWide: true },
+    ],
+    emptyMessage:
+      Object.keys(query).length > 0 || worker !== undefined
+        ? "No run matches the filter. Show all with: astra runs list"
+        : "No runs yet. Start one with: astra run examples/workflows/welcome.json",
+  });
 }
 
-export interface ShowRunFlags {
-  /** A log position: shows the run as it was then. */
-  readonly at?: number;
-}
-
-export async function showRun(id: string, { at }: ShowRunFlags, context: CommandContext): Promise<CliExitCode> {
+/** `at` is a log position: shows the run as it was then. */
+export async function showRun(
+  context: CommandContext,
+  { run: id, at }: TextInput<"run"> & { readonly at?: number },
+): Promise<CliExitCode> {
   const { client, terminal, json } = context;
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId, at });
-  if (json) terminal.print(JSON.stringify(run));
-  else {
-    const workflow = await client.getRunDefinition({ runId });
-    const columns = terminal.isInteractive ? terminal.stderrColumns : Number.POSITIVE_INFINITY;
-    const now = at === undefined ? context.now() : lastInstant(run);
-    for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now: now, url: client.url }))
-      terminal.print(line);
-    if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
-    if (run.error) terminal.print(`${run.error.code}: ${stripControlCharacters(run.error.message)}`);
-    for (const { resourceId, workerName, type } of run.artifacts ?? [])
-      terminal.print(
-        `artifact ${stripControlCharacters(resourceId)} (${stripControlCharacters(type)}) at ${stripControlCharacters(workerName)}`,
-      );
-  }
-  return exitCodes.ok;
+  if (json) return printItem(context, run, []);
+  const workflow = await client.getRunDefinition({ runId });
+  const columns = terminal.isInteractive ? terminal.stderrColumns : Number.POSITIVE_INFINITY;
+  const now = at === undefined ? context.now() : lastInstant(run);
+  for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now, url: client.url })) terminal.print(line);
+  if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
+  const artifacts = (run.artifacts ?? []).map((one) => `artifact ${one.resourceId} (${one.type}) at ${one.workerName}`);
+  return printItem(context, run, [...(run.error ? [`${run.error.code}: ${run.error.message}`] : []), ...artifacts]);
 }
 
 /** The last instant in a past state of a run, which stands for "now" in it. */
@@ -93,50 +69,43 @@ function lastInstant({ createdAt, startedAt, finishedAt, nodes = [] }: Run): num
 }
 
 /** Counts of dispatched tasks and their outcomes, of one run or of the whole log page by page. */
-export async function showLedger(id: string | undefined, context: CommandContext): Promise<CliExitCode> {
-  const { client, terminal } = context;
-  if (id !== undefined) {
-    const ledger = await client.getRunLedger({ runId: await findRunId(id, client) });
-    printItem(ledger, formatLedger(ledger), context);
-    return checkLedger(ledger.figures, context);
-  }
+export async function showLedger(context: CommandContext, { run: id }: TextInput<never, "run">): Promise<CliExitCode> {
+  const { client } = context;
+  if (id !== undefined) return printLedger(context, await client.getRunLedger({ runId: await findRunId(id, client) }));
   let code: CliExitCode = exitCodes.ok;
   for (let after: number | undefined; ; ) {
     const ledger = await client.getLedger({ after });
     const isAll = after === undefined && ledger.next === null;
-    if (context.json) terminal.print(JSON.stringify(isAll ? ledger : { cursor: String(ledger.to), ...ledger }));
-    else for (const line of formatLedger(ledger)) terminal.print(line);
-    if (checkLedger(ledger.figures, context) !== exitCodes.ok) code = exitCodes.failed;
+    const page = isAll ? ledger : { cursor: String(ledger.to), ...ledger };
+    code = printLedger(context, page) || code;
     if (ledger.next === null) return code;
     after = ledger.next;
   }
 }
 
-function formatLedger({ figures, from, to }: Pick<Ledger, "figures" | "from" | "to">): string[] {
-  return formatTable([
-    ["facts", `${from}..${to}`],
-    ...Object.entries(figures).map(([name, count]) => [ledgerLabels[name] ?? name, String(count)]),
-  ]);
+function printLedger(context: CommandContext, ledger: Pick<Ledger, "figures" | "from" | "to">): CliExitCode {
+  const { figures, from, to } = ledger;
+  const counts = Object.entries(figures).map(([name, count]) => [ledgerLabels[name] ?? name, String(count)]);
+  printItem(context, ledger, formatTextTable([["facts", `${from}..${to}`], ...counts]));
+  const { lost, twice } = figures;
+  if (lost === 0 && twice === 0) return exitCodes.ok;
+  // Neither may ever happen, so the exit code reports it too.
+  const message = `${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`;
+  if (!context.json) context.terminal.error(message);
+  return exitCodes.failed;
 }
 
 const ledgerLabels: Readonly<Record<string, string>> = { refusedLate: "refused, too late" };
 
-/** Neither may ever happen, so the exit code reports it too. */
-function checkLedger({ lost, twice }: Ledger["figures"], { terminal, json }: CommandContext): CliExitCode {
-  if (lost === 0 && twice === 0) return exitCodes.ok;
-  if (!json) terminal.error(`${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`);
-  return exitCodes.failed;
-}
-
-export async function watchRunToEnd(id: string, context: CommandContext & { signal: AbortSignal }): Promise<CliExitCode> {
-  return followToEnd(await findRunId(id, context.client), true, context);
+export async function watchRunToEnd(context: CommandContext, { run: id }: TextInput<"run">): Promise<CliExitCode> {
+  return followToEnd(context, await findRunId(id, context.client), true);
 }
 
 /**
  * Prints a line with the definition, the facts in order, and a line with the final state. The run is read before its facts: if it has ended,
  * the facts that are read afterwards are complete.
  */
-export async function exportRun(id: string, { client, terminal, now }: CommandContext): Promise<CliExitCode> {
+export async function exportRun({ client, terminal, now }: CommandContext, { run: id }: TextInput<"run">): Promise<CliExitCode> {
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId });
   terminal.print(JSON.stringify({ kind: "definition", runId, definition: await client.getRunDefinition({ runId }) }));
@@ -155,22 +124,15 @@ export async function exportRun(id: string, { client, terminal, now }: CommandCo
   return exitCodes.ok;
 }
 
-export interface LogFlags {
-  readonly channel?: string;
-  readonly search?: string;
-  readonly follow?: boolean;
-}
-
 /** Prints the output of nodes, line by line; with --follow also new output. */
 export async function showLogs(
-  id: string,
-  node: string | undefined,
-  flags: LogFlags,
-  { client, terminal, json, signal }: CommandContext & { signal: AbortSignal },
+  { client, terminal, json, signal }: CommandContext,
+  flags: TextInput<"run", "node" | "channel" | "search"> & { readonly follow?: boolean },
 ): Promise<CliExitCode> {
-  const runId = await findRunId(id, client);
-  const only = node === undefined ? undefined : await findNodeOrTaskId(node, runId, client);
-  const labels = await loadNodeLabels(client, runId);
+  const runId = await findRunId(flags.run, client);
+  const only = flags.node === undefined ? undefined : await findNodeOrTaskId(flags.node, runId, client);
+  const { nodes = [] } = await client.getRun({ runId });
+  const labels = new Map(nodes.map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
   const query = { runId, node: only, channel: flags.channel, q: flags.search, limit: 1_000 };
   let asOf = 0;
   const pages = allItems(async (cursor) => {
@@ -193,12 +155,8 @@ export async function showLogs(
     if (printedCount === 0 && !json) terminal.info("No matching output.");
     return exitCodes.ok;
   }
-  for await (const { id: cursor, type, data } of client.events({
-    runId,
-    after: String(asOf),
-    topics: "run.status,node.result",
-    signal,
-  })) {
+  const events = client.events({ runId, after: String(asOf), topics: "run.status,node.result", signal });
+  for await (const { id: cursor, type, data } of events) {
     if (data.kind === "run.status" && isRunEnded(data)) break;
     if (data.kind !== "node.result.delta" || data.operation !== "append") continue;
     const text = data.payload?.["text"];
@@ -208,9 +166,4 @@ export async function showLogs(
       for (const line of text.replace(/\n$/, "").split("\n")) terminal.print(prefix(data.nodeId) + stripControlCharacters(line));
   }
   return exitCodes.ok;
-}
-
-async function loadNodeLabels(client: CommandContext["client"], runId: string): Promise<Map<string, string>> {
-  const { nodes = [] } = await client.getRun({ runId });
-  return new Map(nodes.map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
 }

@@ -9,7 +9,7 @@ import {
   type Workflow,
   type WorkflowNode,
 } from "@astraflow/protocol";
-import { readTextFile } from "../api/input-file.ts";
+import { parsePair, readTextFile } from "../api/input-file.ts";
 import { findNodeId } from "../lookup/name-lookup.ts";
 import { usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -36,12 +36,6 @@ export function applyInputFlags(workflow: Workflow, flags: RunInputFlags): Parti
     ...(flags.to !== undefined && { to: findNodeId(flags.to, workflow) }),
     ...(labels.length > 0 && { labels: Object.fromEntries(labels) as Record<string, string> }),
   };
-}
-
-function parsePair(text: string, flag: string): [string, string] {
-  const at = text.indexOf("=");
-  if (at < 1) throw usageFailure(`${flag} takes name=value; "${stripControlCharacters(text)}" has no name or no =.`);
-  return [text.slice(0, at), text.slice(at + 1)];
 }
 
 /** A value as JSON, or else as text; @FILE stands for the content of the file. */

@@ -1,8 +1,22 @@
-// Which statuses of runs and tasks are final, and the versions of a workflow that a run can be started with.
+// The statuses of runs and tasks: which are final, and how they look; and the versions of a workflow that a run can be started with.
 
 import type { Run, RunNodeStatus } from "@astraflow/protocol";
 import { usageFailure } from "../output/cli-failure.ts";
-import { stripControlCharacters } from "../output/terminal.ts";
+import { type Colors, stripControlCharacters } from "../output/terminal.ts";
+
+/** A glyph and a word for each status, never colour alone. */
+export const statusStyles = {
+  queued: { glyph: "◌", word: "waiting", color: "dim" },
+  sent: { glyph: "◍", word: "sent", color: "blue" },
+  running: { glyph: "◔", word: "running", color: "blue" },
+  succeeded: { glyph: "✓", word: "succeeded", color: "green" },
+  failed: { glyph: "✕", word: "failed", color: "red" },
+  cancelled: { glyph: "⊘", word: "cancelled", color: "dim" },
+  skipped: { glyph: "⤼", word: "skipped", color: "dim" },
+} as const satisfies Record<string, { glyph: string; word: string; color: keyof Colors }>;
+
+export const statusColor = (status: string): keyof Colors | null =>
+  (statusStyles as Readonly<Record<string, { color: keyof Colors }>>)[status]?.color ?? null;
 
 const finalStatuses: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 

@@ -5,19 +5,8 @@ import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
-import { isFinalStatus } from "./run-status.ts";
+import { isFinalStatus, statusStyles } from "./run-status.ts";
 import { describeTaskPath, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
-
-/** A glyph and a word for each status, never colour alone. */
-const statusStyles = {
-  queued: { glyph: "◌", word: "waiting", color: "dim" },
-  sent: { glyph: "◍", word: "sent", color: "blue" },
-  running: { glyph: "◔", word: "running", color: "blue" },
-  succeeded: { glyph: "✓", word: "succeeded", color: "green" },
-  failed: { glyph: "✕", word: "failed", color: "red" },
-  cancelled: { glyph: "⊘", word: "cancelled", color: "dim" },
-  skipped: { glyph: "⤼", word: "skipped", color: "dim" },
-} as const satisfies Record<string, { glyph: string; word: string; color: keyof Colors }>;
 
 const barCells = 15;
 /** The width of a bar with its percentage: the column keeps it, so that the display does not jump. */

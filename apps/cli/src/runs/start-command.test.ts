@@ -1,7 +1,10 @@
 import { expect, it } from "vitest";
 import type { Client } from "../api/api-client.ts";
+import { parseJson } from "../api/input-file.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
-import { parseRunRequest, submitRun } from "./start-command.ts";
+import { submitRun, toRunRequest } from "./start-command.ts";
+
+const parseRunRequest = (text: string, source: string) => toRunRequest(parseJson(text, source), source);
 
 const nodeId = "11111111-1111-4111-8111-111111111111";
 const workflow = (edges: unknown[] = []) => ({

@@ -4,22 +4,15 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { checkWorkflow } from "@astraflow/graph";
-import {
-  Fault,
-  type Run,
-  type RunPlan,
-  type RunRef,
-  type RunStartRequest,
-  readRunStartRequest,
-  type Workflow,
-} from "@astraflow/protocol";
+import { Fault, type RunRef, type RunStartRequest, readRunStartRequest } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import type { CommandContext } from "../api/command-context.ts";
-import { parseJson, readJsonFile } from "../api/input-file.ts";
-import { findRunId, findWorkflow } from "../lookup/name-lookup.ts";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatTable } from "../output/table.ts";
-import { stripControlCharacters, type Terminal } from "../output/terminal.ts";
+import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
+import { readJsonFile } from "../api/input-file.ts";
+import { findRunIdIfGiven, findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
+import { type CliExitCode, CliFailure, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
+import { formatTextTable } from "../output/table.ts";
+import { stripControlCharacters } from "../output/terminal.ts";
+import { requireRunRef } from "./change-commands.ts";
 import { followRun } from "./run-follower.ts";
 import { applyInputFlags, type RunInputFlags } from "./run-inputs.ts";
 import { parseVersion } from "./run-status.ts";
@@ -29,16 +22,12 @@ const submitPauseMs = 500;
 
 const isError = ({ severity }: { severity: string }): boolean => severity === "error";
 
-export interface StartRunFlags extends RunInputFlags {
+/** `version` is that of a stored workflow: its number, latest or draft. The timeout is in milliseconds. */
+interface StartRunInput extends RunInputFlags, TextInput<"workflow", "key" | "version" | "reuse"> {
   readonly watch?: boolean;
   readonly detach?: boolean;
   readonly priority?: number;
-  /** In milliseconds. */
   readonly timeout?: number;
-  readonly key?: string;
-  /** Of a stored workflow: its number, latest or draft. */
-  readonly version?: string;
-  readonly reuse?: string;
   readonly dryRun?: boolean;
   /** Start although no worker offers a required package. */
   readonly allowUnknown?: boolean;
@@ -50,16 +39,11 @@ export function readRunRequestFile(file: string): RunStartRequest {
   return toRunRequest(value, source);
 }
 
-export function parseRunRequest(text: string, source: string): RunStartRequest {
-  return toRunRequest(parseJson(text, source), source);
-}
-
-function toRunRequest(value: unknown, source: string): RunStartRequest {
+export function toRunRequest(value: unknown, source: string): RunStartRequest {
   const clientId = "astra-cli";
   const isRequest = typeof value === "object" && value !== null && "workflow" in value;
   const request = readRunStartRequest(isRequest ? { clientId, ...value } : { workflow: value, clientId });
-  if (request instanceof Fault)
-    throw new CliFailure(exitCodes.usage, { error: request.code, message: `${source}: ${request.message}` });
+  if (request instanceof Fault) throw faultFailure(request, source);
   const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
   if (problems.length > 0) {
     const message = `${source} cannot run: ${problems.length} ${problems.length === 1 ? "problem" : "problems"} in its graph.`;
@@ -92,36 +76,25 @@ export async function submitRun(
   }
 }
 
-/** Only a dry run is answered with a plan. */
-function requireRunRef(answer: RunRef | RunPlan): RunRef {
-  if ("runId" in answer) return answer;
-  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a dry run." });
-}
-
-export async function startRun(
-  fileOrName: string,
-  flags: StartRunFlags,
-  context: CommandContext & { signal: AbortSignal },
-): Promise<CliExitCode> {
+export async function startRun(context: CommandContext, flags: StartRunInput): Promise<CliExitCode> {
   const { client, terminal, json } = context;
-  const { workflow, ...request } = await resolveWorkflowArgument(fileOrName, flags, client);
-  const named = workflow ?? (await loadDefinition(request, client));
+  const { workflow, ...request } = await resolveWorkflowArgument(flags, client);
+  const { workflowId = "", version = "latest", ...rest } = request;
+  const named = workflow ?? (await loadDefinition(workflowId, version, client));
   const changes = applyInputFlags(named, flags);
   const full: RunStartRequest = {
     // A stored workflow is named, unless inputs have changed it.
-    ...(workflow === undefined && changes.workflow === undefined ? request : withoutWorkflowReference(request)),
-    ...(workflow !== undefined && { workflow }),
+    ...(workflow === undefined && changes.workflow === undefined ? request : rest),
+    ...definedOnly({ workflow }),
     ...changes,
-    ...(flags.reuse !== undefined && { reuse: await findRunId(flags.reuse, client) }),
-    ...(flags.priority !== undefined && { priority: flags.priority }),
-    ...(flags.timeout !== undefined && { timeoutMs: flags.timeout }),
+    ...definedOnly({ reuse: await findRunIdIfGiven(flags.reuse, client), priority: flags.priority, timeoutMs: flags.timeout }),
     ...(flags.allowUnknown && { allowUnknown: true }),
   };
-  if (flags.dryRun) return printRunPlan(full, context);
+  if (flags.dryRun) return printRunPlan(context, full);
   const key = flags.key ?? randomUUID();
   const ref = await submitRun(client, full, { key, log: (line) => terminal.info(line) }).catch((cause: unknown) => {
     throw isMissingPackagesOnly(cause)
-      ? new CliFailure(cause.exitCode, cause.body, `astra run ${fileOrName} --allow-unknown`)
+      ? new CliFailure(cause.exitCode, cause.body, `astra run ${flags.workflow} --allow-unknown`)
       : cause;
   });
   if (flags.detach) {
@@ -129,11 +102,9 @@ export async function startRun(
     terminal.info(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!json)
-    terminal.info(
-      `run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
-    );
-  return followToEnd(ref.runId, flags.watch ?? false, context);
+  const size = `${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"}`;
+  if (!json) terminal.info(`run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${size})`);
+  return followToEnd(context, ref.runId, flags.watch ?? false);
 }
 
 /** Refused only because no worker offers a package: then --allow-unknown starts it. */
@@ -143,37 +114,23 @@ function isMissingPackagesOnly(cause: unknown): cause is CliFailure {
   return (problems as { path?: unknown }[]).every(({ path }) => /\/package\/(name|version)$/.test(String(path)));
 }
 
-function withoutWorkflowReference({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {
-  return rest;
-}
-
 /** A file if it exists, or else the name or id of a stored workflow. */
-async function resolveWorkflowArgument(fileOrName: string, { version }: StartRunFlags, client: Client): Promise<RunStartRequest> {
+async function resolveWorkflowArgument(
+  { workflow: fileOrName, version }: StartRunInput,
+  client: Client,
+): Promise<RunStartRequest & { readonly version?: number | "latest" | "draft" }> {
   if (fileOrName === "-" || existsSync(fileOrName) || /[/\\]|\.json$/.test(fileOrName)) {
     if (version !== undefined) throw usageFailure("--version chooses a version of a stored workflow; a file has only one.");
     return readRunRequestFile(fileOrName);
   }
   const { id } = await findWorkflow(fileOrName, client);
-  return {
-    clientId: "astra-cli",
-    workflowId: id,
-    ...(version !== undefined && { version: parseVersion(version, ["latest", "draft"]) }),
-  };
-}
-
-async function loadDefinition({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
-  const draft = await client.getDraft({ workflowId });
-  const number = version === "latest" ? draft.latestVersion : version;
-  if (typeof number !== "number") return draft.workflow;
-  return (await client.getVersion({ workflowId, version: number })).workflow;
+  const chosen = version === undefined ? undefined : parseVersion(version, ["latest", "draft"]);
+  return { clientId: "astra-cli", workflowId: id, ...definedOnly({ version: chosen }) };
 }
 
 /** Follows a run to its end and prints how it ended; an interrupt leaves the run alone. */
-export async function followToEnd(
-  runId: string,
-  watch: boolean,
-  { client, terminal, json, signal }: CommandContext & { signal: AbortSignal },
-): Promise<CliExitCode> {
+export async function followToEnd(context: CommandContext, runId: string, watch: boolean): Promise<CliExitCode> {
+  const { client, terminal, json, signal } = context;
   const view = json ? (watch ? "facts" : "none") : "picture";
   const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
     if (!signal.aborted) throw cause;
@@ -182,43 +139,32 @@ export async function followToEnd(
     return null;
   });
   if (run === null) return exitCodes.interrupted;
-  printRunEnd(run, json, terminal);
+  const why = run.status === "failed" ? `astra why ${runId}` : `astra runs logs ${runId}`;
+  printItem(context, run, `${runId} ${run.status}`);
+  if (!json && run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
+  if (!json) terminal.info(`next: ${why}, astra runs export ${runId}`);
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 
-function printRunEnd(run: Run, isJson: boolean, terminal: Terminal): void {
-  if (isJson) terminal.print(JSON.stringify(run));
-  else {
-    terminal.print(`${run.runId} ${run.status}`);
-    if (run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
-    const why = run.status === "failed" ? `astra why ${run.runId}` : `astra runs logs ${run.runId}`;
-    terminal.info(`next: ${why}, astra runs export ${run.runId}`);
-  }
-}
-
 /** Prints what a start would do, and the problems that prevent it. */
-async function printRunPlan(request: RunStartRequest, { client, terminal, json }: CommandContext): Promise<CliExitCode> {
-  const plan = await client.startRun({ body: { ...request, dryRun: true } });
-  if (!("dryRun" in plan))
-    throw new CliFailure(exitCodes.failed, {
-      error: "E.INTERNAL",
-      message: `The scheduler started run ${plan.runId} instead of a dry run.`,
-    });
-  const errors = plan.problems.filter(({ severity }) => severity !== "warning");
-  if (json) terminal.print(JSON.stringify(plan));
-  else {
-    const rows = plan.nodes.map((node) => [
-      stripControlCharacters(node.label),
-      node.action,
-      node.action === "run" ? formatWorkerCount(node.workers) : "",
-      node.nodeId,
-    ]);
-    for (const line of formatTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
-    for (const { path, message, severity } of plan.problems)
-      terminal.print(`${severity ?? "error"} ${stripControlCharacters(path)}: ${stripControlCharacters(message)}`);
-    terminal.info(errors.length === 0 ? "Dry run: nothing was started." : "The run cannot be started like this.");
-  }
-  return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
+async function printRunPlan(context: CommandContext, request: RunStartRequest): Promise<CliExitCode> {
+  const plan = await context.client.startRun({ body: { ...request, dryRun: true } });
+  if (!("dryRun" in plan)) throw internalFailure(`The scheduler started run ${plan.runId} instead of a dry run.`);
+  const isGood = plan.problems.every(({ severity }) => severity === "warning");
+  const rows = plan.nodes.map((node) => [
+    node.label,
+    node.action,
+    node.action === "run" ? formatWorkerCount(node.workers) : "",
+    node.nodeId,
+  ]);
+  const problems = plan.problems.map(({ path, message, severity }) => `${severity ?? "error"} ${path}: ${message}`);
+  printItem(
+    context,
+    plan,
+    [...formatTextTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows]), ...problems],
+    isGood ? "Dry run: nothing was started." : "The run cannot be started like this.",
+  );
+  return isGood ? exitCodes.ok : exitCodes.failed;
 }
 
 const formatWorkerCount = (count: number | undefined): string =>

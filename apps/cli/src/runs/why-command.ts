@@ -1,7 +1,7 @@
 // `astra why RUN [NODE]`: explains what a node waits for, and what keeps each worker from running it.
 
-import type { Placement } from "@astraflow/protocol";
-import type { CommandContext } from "../api/command-context.ts";
+import type { Placement, Run } from "@astraflow/protocol";
+import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
@@ -12,49 +12,43 @@ import { type ExplanationContext, explainReason } from "./why-explanations.ts";
 /** Without a node, at most this many waiting nodes are explained. */
 const explainedMax = 10;
 
-export async function explainRun(
-  id: string,
-  node: string | undefined,
-  { client, terminal, json, now }: CommandContext,
-): Promise<CliExitCode> {
-  const runId = await findRunId(id, client);
+export async function explainRun(context: CommandContext, input: TextInput<"run", "node">): Promise<CliExitCode> {
+  const { client, terminal, json, now } = context;
+  const { node } = input;
+  const runId = await findRunId(input.run, client);
   const run = await client.getRun({ runId });
-  const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
+  const { nodes = [] } = run;
+  if (node === undefined && isRunEnded(run)) return explainEnd(context, run);
+  const open = nodes.filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
   // Nodes that are not reached yet wait for these, so they are explained only where there are no others.
   const reached = open.filter(({ state }) => state !== undefined && state.stage !== "waiting");
   const waiting = reached.length > 0 ? reached : open;
   const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOrTaskId(node, runId, client)];
-  if (node === undefined && isRunEnded(run)) {
-    const failed = (run.nodes ?? []).filter(({ error }) => error !== undefined);
-    if (json) terminal.print(JSON.stringify({ runId, status: run.status, error: run.error, nodes: failed }));
-    else {
-      terminal.print(
-        `run ${runId} ${run.status}${run.error ? `: ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`,
-      );
-      for (const { label, nodeId, error } of failed)
-        terminal.print(
-          `  ${stripControlCharacters(label ?? nodeId)}: ${error?.code}: ${stripControlCharacters(error?.message ?? "")}`,
-        );
-      if (run.status === "failed") terminal.info(`next: astra runs retry ${runId}`);
-    }
-    return exitCodes.ok;
-  }
-  const labels = new Map((run.nodes ?? []).map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
-  const startTimes = new Map(
-    (run.nodes ?? []).flatMap(({ nodeId, startedAt }) => (startedAt ? [[nodeId, startedAt] as const] : [])),
-  );
+  const labels = new Map(nodes.map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
+  const startTimes = new Map(nodes.flatMap(({ nodeId, startedAt }) => (startedAt ? [[nodeId, startedAt] as const] : [])));
   const found: Placement[] = [];
   for (const nodeId of asked.slice(0, explainedMax)) found.push(await client.getPlacement({ runId, nodeId }));
-  if (json) terminal.print(JSON.stringify(node === undefined ? { runId, items: found } : found[0]));
-  else {
-    for (const placement of found)
-      for (const line of formatPlacement(placement, { labels, startTimes, now: now() })) terminal.print(line);
-    if (found.length === 0) terminal.info("No node is waiting: every open task has a worker.");
-    else if (node === undefined && open.length > waiting.length) terminal.info(moreWaitingMessage(open.length - waiting.length));
-    if (asked.length > found.length)
-      terminal.info(`${asked.length - found.length} more nodes wait; explain one with: astra why ${runId} NODE`);
-  }
+  const explanation: ExplanationContext = { labels, startTimes, now: now() };
+  printItem(context, node === undefined ? { runId, items: found } : found[0], () =>
+    found.flatMap((placement) => formatPlacement(placement, explanation)),
+  );
+  if (json) return exitCodes.ok;
+  if (found.length === 0) terminal.info("No node is waiting: every open task has a worker.");
+  else if (node === undefined && open.length > waiting.length) terminal.info(moreWaitingMessage(open.length - waiting.length));
+  if (asked.length > found.length)
+    terminal.info(`${asked.length - found.length} more nodes wait; explain one with: astra why ${runId} NODE`);
   return exitCodes.ok;
+}
+
+/** Why a run that has ended failed. */
+function explainEnd(context: CommandContext, { runId, status, error: runError, nodes = [] }: Run): CliExitCode {
+  const failed = nodes.filter(({ error }) => error !== undefined);
+  const lines = [
+    `run ${runId} ${status}${runError ? `: ${runError.code}: ${runError.message}` : ""}`,
+    ...failed.map(({ label, nodeId, error }) => `  ${label ?? nodeId}: ${error?.code}: ${error?.message ?? ""}`),
+  ];
+  const hint = status === "failed" && `next: astra runs retry ${runId}`;
+  return printItem(context, { runId, status, error: runError, nodes: failed }, lines, hint);
 }
 
 const moreWaitingMessage = (count: number): string =>

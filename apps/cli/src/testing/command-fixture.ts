@@ -3,7 +3,7 @@
 import type { Run } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import type { CommandContext } from "../api/command-context.ts";
-import { createTerminal } from "../output/terminal.ts";
+import { Terminal } from "../output/terminal.ts";
 
 /** A run as a list shows one that is under way. */
 export const sampleRun = (runId: string, more: Partial<Run> = {}): Run => ({
@@ -43,7 +43,7 @@ export function createCommandFixture(
       return async (input: unknown) => (calls.push([name, input]), answer(name, input));
     },
   });
-  const terminal = createTerminal({
+  const terminal = new Terminal({
     stdout: { write: (text) => (output.out += text) },
     stderr: { write: (text) => (output.err += text) },
     env: {},

@@ -1,13 +1,12 @@
 // `astra queues list|show`: waiting tasks by what they need, with the workers that could take them.
 
 import type { QueueList } from "@astraflow/protocol";
-import { type CommandContext, printItem, printList } from "../api/command-context.ts";
-import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
+import { type CommandContext, printItem, printList, type TextInput } from "../api/command-context.ts";
+import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { findByNameOrId } from "../lookup/name-lookup.ts";
 import type { CliExitCode } from "../output/cli-failure.ts";
 import { formatPairs, formatTimeSpan } from "../output/format.ts";
-import { formatTable } from "../output/table.ts";
-import { stripControlCharacters } from "../output/terminal.ts";
+import { formatTextTable } from "../output/table.ts";
 
 type Queue = QueueList["items"][number];
 
@@ -15,22 +14,21 @@ const formatWaitingCount = ({ waiting, isPartial }: Queue): string => `${waiting
 const formatOldestWait = ({ oldestWaitMs }: Queue): string => (oldestWaitMs === undefined ? "" : formatTimeSpan(oldestWaitMs));
 
 export async function listQueues(
-  flags: FilterFlags & { readonly limit?: number },
   context: CommandContext,
+  flags: FilterFlags & { readonly limit?: number },
 ): Promise<CliExitCode> {
   const line = await resolveFilter(flags, "queues", context);
   const list = await context.client.listQueues();
-  const texts = (line.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ needs, queue }: Queue): boolean =>
     (line.package === undefined || [needs.package, `${needs.package}@${needs.version}`].includes(line.package)) &&
     (line.pool === undefined || needs.pool === line.pool) &&
     (line.worker === undefined || needs.worker === line.worker) &&
-    texts.every((text) => `${queue} ${needs.nodeType} ${needs.package}`.toLowerCase().includes(text));
+    matchesEveryWord(line.text, `${queue} ${needs.nodeType} ${needs.package}`);
   const items = list.items.filter(fits).slice(0, flags.limit);
-  return printList(
+  return printList<Queue>(
+    context,
+    { ...list, items },
     {
-      items,
-      jsonBody: { ...list, items },
       id: ({ queue }) => queue,
       columns: [
         { header: "NODE TYPE", value: ({ needs }) => needs.nodeType },
@@ -40,7 +38,7 @@ export async function listQueues(
         {
           header: "FIT",
           value: ({ workers }) => String(workers.fitting),
-          color: ({ workers }) => (workers.fitting === 0 ? "red" : null),
+          color: ({ workers }) => (workers.fitting ? null : "red"),
         },
         { header: "BLOCKED", value: ({ workers }) => formatPairs(workers.blocked) },
         { header: "POOL", value: ({ needs }) => needs.pool ?? "", isWide: true },
@@ -51,33 +49,28 @@ export async function listQueues(
       emptyMessage:
         Object.keys(line).length > 0 ? "No queue matches the filter. Show all with: astra queues" : "No tasks are waiting.",
     },
-    context,
   );
 }
 
 /** Shows a queue by its id, node type or the beginning of either. A queue exists only while tasks wait in it. */
-export async function showQueue(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
+export async function showQueue(context: CommandContext, { queue: nameOrId }: TextInput<"queue">): Promise<CliExitCode> {
   const { items, asOf } = await context.client.listQueues();
   const named = items.map((one) => ({ id: one.queue, name: one.needs.nodeType, queue: one }));
   const { queue } = findByNameOrId(nameOrId, named, "queue", "astra queues list");
   const { needs, workers } = queue;
   const blocked = Object.entries(workers.blocked).map(([code, count]) => [`  ${code}`, String(count)]);
-  const lines = [
-    ...formatTable([
-      ["queue", stripControlCharacters(queue.queue)],
-      ["node type", stripControlCharacters(needs.nodeType)],
-      ["package", stripControlCharacters(`${needs.package}@${needs.version}`)],
-      ["pool", stripControlCharacters(needs.pool ?? "-")],
-      ["tags", formatPairs(needs.tags ?? {}) || "-"],
-      ["worker", stripControlCharacters(needs.worker ?? "any")],
-      ["waiting", formatWaitingCount(queue)],
-      ["oldest", formatOldestWait(queue) || "-"],
-      ["could take it", `${workers.fitting} workers`],
-    ]),
-    ...(blocked.length > 0 ? ["cannot take it now:", ...formatTable(blocked)] : []),
+  const about = [
+    ["queue", queue.queue],
+    ["node type", needs.nodeType],
+    ["package", `${needs.package}@${needs.version}`],
+    ["pool", needs.pool ?? "-"],
+    ["tags", formatPairs(needs.tags ?? {}) || "-"],
+    ["worker", needs.worker ?? "any"],
+    ["waiting", formatWaitingCount(queue)],
+    ["oldest", formatOldestWait(queue) || "-"],
+    ["could take it", `${workers.fitting} workers`],
   ];
-  printItem({ ...queue, asOf }, lines, context);
-  if (!context.json && workers.fitting === 0)
-    context.terminal.info(`next: astra workers list --filter package:${stripControlCharacters(needs.package)}`);
-  return 0;
+  const lines = [...formatTextTable(about), ...(blocked.length > 0 ? ["cannot take it now:", ...formatTextTable(blocked)] : [])];
+  const hint = workers.fitting === 0 && `next: astra workers list --filter package:${needs.package}`;
+  return printItem(context, { ...queue, asOf }, lines, hint);
 }

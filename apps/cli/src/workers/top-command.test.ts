@@ -1,7 +1,7 @@
 import type { QueueList, Scaling, Worker } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
-import { createTerminal } from "../output/terminal.ts";
+import { Terminal } from "../output/terminal.ts";
 import { createCommandFixture, sampleRun as run } from "../testing/command-fixture.ts";
 import { showTop } from "./top-command.ts";
 import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
@@ -88,13 +88,13 @@ describe("top", () => {
       { json: true },
     );
 
-    expect(await showTop({ once: false, everyMs: 1 }, { ...fixture.context, signal: stopping.signal })).toBe(130);
+    expect(await showTop({ ...fixture.context, signal: stopping.signal }, { once: false, every: 1 })).toBe(130);
 
     expect(fixture.stderr()).toMatch(/does not answer; reconnecting.*\nReconnected\.\n$/);
     const told = fixture.stdout().trim().split("\n");
     expect(told).toHaveLength(2);
     expect(JSON.parse(told[0] ?? "")).toMatchObject({ cursor: "5", scaling: { slots: 8 }, runs: { length: 30 } });
-    await expect(showTop({ once: false, everyMs: 1 }, fixture.context)).rejects.toMatchObject({ exitCode: 5 });
+    await expect(showTop(fixture.context, { once: false, every: 1 })).rejects.toMatchObject({ exitCode: 5 });
   });
 
   it("[L61] ends with 0 at the key q where there is a picture, and listens to no key elsewhere", async () => {
@@ -111,13 +111,13 @@ describe("top", () => {
       return () => void (ends += 1);
     };
     const stderr = { isTTY: true, write: (text: string) => (drawn += text) };
-    const live = createTerminal({ stdout: stderr, stderr, env: {}, isQuiet: false, wantsColor: false });
+    const live = new Terminal({ stdout: stderr, stderr, env: {}, isQuiet: false, wantsColor: false });
     const { context } = createCommandFixture(answers);
     const never = { ...context, listenKeys: () => expect.unreachable() };
 
-    expect(await showTop({ once: false, everyMs: 60_000 }, { ...context, terminal: live, listenKeys })).toBe(0);
-    expect(await showTop({ once: true, everyMs: 1 }, { ...never, terminal: live })).toBe(0);
-    expect(await showTop({ once: true, everyMs: 1 }, never)).toBe(0);
+    expect(await showTop({ ...context, terminal: live, listenKeys }, { once: false, every: 60_000 })).toBe(0);
+    expect(await showTop({ ...never, terminal: live }, { once: true, every: 1 })).toBe(0);
+    expect(await showTop(never, { once: true, every: 1 })).toBe(0);
 
     expect(ends).toBe(1);
     expect(drawn).not.toContain("undefined");

@@ -5,20 +5,21 @@ import type { CommandContext } from "../api/command-context.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
 import type { ListenForKeys } from "../output/terminal.ts";
 import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
+import { compareWorkers } from "./worker-commands.ts";
 
-export interface TopFlags {
-  readonly once: boolean;
-  /** Refresh interval; at least a tenth of a second. */
-  readonly everyMs: number;
+interface TopFlags {
+  readonly once?: boolean;
+  /** Refresh interval in milliseconds. */
+  readonly every: number;
 }
 
 export const refreshMsMin = 100;
 const itemsShownMax = 200;
 
-type TopContext = CommandContext & { readonly signal: AbortSignal; readonly listenKeys?: ListenForKeys };
+type TopContext = CommandContext & { readonly listenKeys?: ListenForKeys | undefined };
 
 /** Ends with exit code 0 at the key q, on a terminal. */
-export async function showTop(flags: TopFlags, context: TopContext): Promise<CliExitCode> {
+export async function showTop(context: TopContext, flags: TopFlags): Promise<CliExitCode> {
   const quitting = new AbortController();
   const isWatched = context.terminal.isInteractive && !context.json && !flags.once;
   const endListening = isWatched ? context.listenKeys?.((key) => quitKeys.includes(key) && quitting.abort()) : undefined;
@@ -54,7 +55,7 @@ async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promis
       if (!isLost) terminal.info(`the scheduler at ${client.url} does not answer; reconnecting (the last known state is shown)`);
       isLost = true;
     }
-    await pause(flags.everyMs, undefined, { signal }).catch((cause: unknown) => {
+    await pause(flags.every, undefined, { signal }).catch((cause: unknown) => {
       // The signal ends the loop, not the command.
       if (!signal.aborted) throw cause;
     });
@@ -69,31 +70,22 @@ async function fetchFleetSnapshot({ client, now }: CommandContext): Promise<Flee
     client.listRuns({ limit: itemsShownMax, status: "queued,running" }),
     client.listQueues(),
   ]);
-  const sortedWorkers = workers.items.toSorted(
-    (a, b) => Number(b.connected === true) - Number(a.connected === true) || a.id.localeCompare(b.id),
-  );
-  return { url: client.url, at: now(), scaling, workers: sortedWorkers, runs: runs.items, queues: queues.items };
+  const sorted = workers.items.toSorted(compareWorkers);
+  return { url: client.url, at: now(), scaling, workers: sorted, runs: runs.items, queues: queues.items };
 }
 
 function showSnapshot(snapshot: FleetSnapshot, { once }: TopFlags, { terminal, json, listenKeys }: TopContext): void {
   const { scaling, workers, runs, queues, at } = snapshot;
-  const { colors, stdoutColumns: width } = terminal;
+  const { colors: paint, stdoutColumns: width, stderrColumns: columns, stderrRows: rows } = terminal;
   if (json) {
     const data = { at: new Date(at).toISOString(), scaling, workers, runs, queues };
     terminal.print(JSON.stringify({ cursor: String(scaling.asOf), ...data }));
   } else if (terminal.isInteractive && !once)
-    terminal.draw(
-      renderTop(snapshot, {
-        paint: colors,
-        columns: terminal.stderrColumns,
-        rows: terminal.stderrRows,
-        isWatched: listenKeys !== undefined,
-      }),
-    );
+    terminal.draw(renderTop(snapshot, { paint, columns, rows, isWatched: listenKeys !== undefined }));
   else {
     // With --once a screen gets the whole view, a pipe gets rows.
     const lines = Number.isFinite(width)
-      ? renderTop(snapshot, { paint: colors, columns: width, rows: Number.POSITIVE_INFINITY })
+      ? renderTop(snapshot, { paint, columns: width, rows: Number.POSITIVE_INFINITY })
       : formatTopRows(snapshot);
     for (const line of lines) terminal.print(line);
   }

@@ -1,8 +1,16 @@
 import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { Client } from "../api/api-client.ts";
-import { createTerminal } from "../output/terminal.ts";
-import { diagnoseWorker, findWorker, kickWorker, listWorkers, setDraining, showWorker } from "./worker-commands.ts";
+import { Terminal } from "../output/terminal.ts";
+import {
+  diagnoseWorker,
+  drainWorker,
+  findWorker,
+  kickWorker,
+  listWorkers,
+  showWorker,
+  undrainWorker,
+} from "./worker-commands.ts";
 import { describeWorkerState } from "./worker-view.ts";
 
 const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Worker => ({
@@ -85,15 +93,16 @@ function createContext(json = false) {
     kickWorker: async (words: unknown) => (done.push(["kick", words]), accepted),
   } as unknown as Client;
   const stdout = { write: (text: string) => (out += text) };
-  const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
-  return { place: { client, terminal, json, confirm: async () => undefined, now: () => 0 }, done, out: () => out };
+  const terminal = new Terminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
+  const { signal } = new AbortController();
+  return { place: { client, terminal, json, confirm: async () => undefined, signal, now: () => 0 }, done, out: () => out };
 }
 
 describe("astra workers", () => {
   it("[L7] lists the workers of every page", async () => {
     const { place: context, out } = createContext();
 
-    expect(await listWorkers({}, context)).toBe(0);
+    expect(await listWorkers(context, {})).toBe(0);
 
     expect(
       out()
@@ -105,11 +114,11 @@ describe("astra workers", () => {
 
   it("[L7] shows one worker, and all that is known of it, in words that move no cursor", async () => {
     const shown = createContext();
-    await showWorker("tok", shown.place);
+    await showWorker(shown.place, { worker: "tok" });
     expect(shown.out()).toMatch(/^worker +tokyo\ninstance +abc-3\nstate +online\n/);
 
     const diagnosed = createContext();
-    await diagnoseWorker("tok", diagnosed.place);
+    await diagnoseWorker(diagnosed.place, { worker: "tok" });
     for (const words of [
       /state +strained \(too little memory\)/,
       /heard +warn: 12000 ms ago/,
@@ -125,9 +134,9 @@ describe("astra workers", () => {
   it("[L7] drains, undrains and kicks by instance id", async () => {
     const { place: context, done, out } = createContext();
 
-    await setDraining("tokyo", true, context);
-    await setDraining("tokyo", false, context);
-    await kickWorker("tokyo", "its key leaked", context);
+    await drainWorker(context, { worker: "tokyo" });
+    await undrainWorker(context, { worker: "tokyo" });
+    await kickWorker(context, { worker: "tokyo", reason: "its key leaked" });
 
     expect(done).toEqual([
       ["drain", { workerId: "abc-3" }],
@@ -138,14 +147,9 @@ describe("astra workers", () => {
   });
 
   it("[L7] answers with data where --json asks for it", async () => {
-    for (const act of [
-      listWorkers.bind(null, {}),
-      showWorker.bind(null, "tok"),
-      diagnoseWorker.bind(null, "tok"),
-      kickWorker.bind(null, "tok", undefined),
-    ]) {
+    for (const act of [listWorkers, showWorker, diagnoseWorker, kickWorker]) {
       const { place: context, out } = createContext(true);
-      await act(context);
+      await act(context, { worker: "tok" });
       expect(JSON.parse(out())).toBeTypeOf("object");
     }
   });

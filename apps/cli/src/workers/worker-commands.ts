@@ -2,11 +2,12 @@
 
 import { closestMatch, type Worker } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, printItem, printList } from "../api/command-context.ts";
-import { type FilterFlags, resolveFilter } from "../lookup/list-filters.ts";
+import { type CommandContext, definedOnly, printItem, printList, type TextInput } from "../api/command-context.ts";
+import { parsePair } from "../api/input-file.ts";
+import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { readPages } from "../lookup/pages.ts";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
-import { formatInstant } from "../output/format.ts";
+import { type CliExitCode, notFoundFailure, usageFailure } from "../output/cli-failure.ts";
+import { formatInstant, formatValues } from "../output/format.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-view.ts";
 
@@ -14,28 +15,21 @@ import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-v
 const workersMax = 10_000;
 const idsShownMax = 5;
 
-type WorkersQuery = NonNullable<Parameters<Client["listWorkers"]>[0]>;
-
-const listAllWorkers = (client: Client, query: WorkersQuery = {}) =>
+const listAllWorkers = (client: Client, query: Parameters<Client["listWorkers"]>[0] = {}) =>
   readPages((cursor) => client.listWorkers({ ...query, limit: 200, cursor }), workersMax);
 
-export interface WorkerListFlags extends FilterFlags {
-  readonly limit?: number;
-}
-
 /** The API filters by some keys; the others are applied here. */
-async function buildWorkerFilter(words: FilterFlags, context: CommandContext) {
-  const line = await resolveFilter(words, "workers", context);
+async function buildWorkerFilter(filterFlags: FilterFlags, context: CommandContext) {
+  const line = await resolveFilter(filterFlags, "workers", context);
   const yes = (value: string | undefined): boolean | undefined => (value === undefined ? undefined : value === "yes");
   const [packageName, packageVersion] = line.package?.split("@") ?? [];
   const flags = { connected: yes(line.connected), healthy: yes(line.healthy), registered: yes(line.registered) };
   const query = { ...flags, queue: line.queue, packageName, packageVersion };
-  const texts = (line.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (worker: Worker): boolean => {
     if (line.draining !== undefined && (worker.draining === true) !== yes(line.draining)) return false;
     if (line.pool !== undefined && worker.capabilities?.pool !== line.pool) return false;
-    const searchText = JSON.stringify([worker.id, worker.instanceId, worker.hostname, worker.capabilities?.tags]).toLowerCase();
-    return texts.every((text) => searchText.includes(text));
+    const { id, instanceId, hostname, capabilities } = worker;
+    return matchesEveryWord(line.text, JSON.stringify([id, instanceId, hostname, capabilities?.tags]));
   };
   return { query, fits, isAsked: Object.keys(line).length > 0 };
 }
@@ -45,28 +39,27 @@ const stateColor = (worker: Worker): keyof Colors | null => {
   return state === "online" ? "green" : worker.connected === true ? "yellow" : state === "lost" ? "red" : "dim";
 };
 
-export async function listWorkers(flags: WorkerListFlags, context: CommandContext): Promise<CliExitCode> {
+export async function listWorkers(
+  context: CommandContext,
+  flags: FilterFlags & { readonly limit?: number },
+): Promise<CliExitCode> {
   const { query, fits, isAsked } = await buildWorkerFilter(flags, context);
   const read = await listAllWorkers(context.client, query);
   const fitting = read.items.filter(fits).sort(compareWorkers);
   const items = fitting.slice(0, flags.limit ?? workersMax);
-  printList(
+  const code = printList<Worker>(
+    context,
+    { items, nextCursor: read.nextCursor, asOf: read.asOf },
     {
-      items,
-      jsonBody: { items, nextCursor: read.nextCursor, asOf: read.asOf },
       id: ({ instanceId, id }) => instanceId ?? id,
       columns: [
         { header: "WORKER", value: ({ id }) => id },
         { header: "STATE", value: describeWorkerState, color: stateColor },
         { header: "SLOTS", value: ({ capabilities }) => (capabilities ? String(capabilities.concurrency.maxParallel) : "") },
         { header: "SEEN", value: ({ lastHeartbeatAt }) => formatInstant(lastHeartbeatAt), kind: "when" },
-        {
-          header: "PACKAGES",
-          value: ({ packages = [] }) => packages.map((one) => `${one.name}@${one.version}`).join(" "),
-          kind: "text",
-        },
+        { header: "PACKAGES", value: formatPackages, kind: "text" },
         { header: "POOL", value: ({ capabilities }) => capabilities?.pool ?? "", isWide: true },
-        { header: "TAGS", value: ({ capabilities }) => formatTags(capabilities?.tags), isWide: true },
+        { header: "TAGS", value: ({ capabilities }) => formatValues(capabilities?.tags ?? {}), isWide: true },
         { header: "HOST", value: ({ hostname }) => hostname ?? "", isWide: true },
         { header: "QUEUE", value: ({ queues }) => queues.join(" "), isWide: true },
         { header: "INSTANCE", value: ({ instanceId }) => instanceId ?? "", kind: "id" },
@@ -75,120 +68,98 @@ export async function listWorkers(flags: WorkerListFlags, context: CommandContex
         ? "No worker matches the filter. Show all with: astra workers list"
         : "No worker is connected. Start one with: astra worker",
     },
-    context,
   );
   if (fitting.length > items.length)
     context.terminal.info(`${fitting.length - items.length} more; show them with --limit ${fitting.length}`);
-  return exitCodes.ok;
+  return code;
 }
 
+const formatPackages = ({ packages = [] }: Worker): string => packages.map((one) => `${one.name}@${one.version}`).join(" ");
+
 /** Connected workers first, then by name. */
-function compareWorkers(a: Worker, b: Worker): number {
+export function compareWorkers(a: Worker, b: Worker): number {
   const presence = Number(b.connected === true) - Number(a.connected === true);
   return presence || a.id.localeCompare(b.id) || (a.instanceId ?? "").localeCompare(b.instanceId ?? "");
 }
 
-/** The instance id of a worker, from its name or id or the beginning of either. */
-async function findWorkerInstance(nameOrId: string, client: Client): Promise<{ instance: string; name: string }> {
+type WorkerInput = TextInput<"worker", "reason">;
+
+/** The id by which the API knows a worker, and its name; from its name or id or the beginning of either. */
+async function findWorkerId(nameOrId: string, client: Client): Promise<{ workerId: string; name: string }> {
   const worker = findWorker(nameOrId, (await listAllWorkers(client)).items);
-  return { instance: worker.instanceId ?? worker.id, name: stripControlCharacters(worker.id) };
+  return { workerId: worker.instanceId ?? worker.id, name: stripControlCharacters(worker.id) };
 }
 
-export async function showWorker(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
-  const { instance } = await findWorkerInstance(nameOrId, context.client);
-  const worker = await context.client.getWorker({ workerId: instance });
-  return printItem(worker, () => renderWorker(worker), context);
+export async function showWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+  const { workerId } = await findWorkerId(input.worker, context.client);
+  const worker = await context.client.getWorker({ workerId });
+  return printItem(context, worker, () => renderWorker(worker));
 }
 
-export async function diagnoseWorker(nameOrId: string, context: CommandContext): Promise<CliExitCode> {
-  const { instance } = await findWorkerInstance(nameOrId, context.client);
-  const diagnostics = await context.client.getWorkerDiagnostics({ workerId: instance });
-  return printItem(diagnostics, () => renderDiagnostics(diagnostics), context);
+export async function diagnoseWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+  const { workerId } = await findWorkerId(input.worker, context.client);
+  const diagnostics = await context.client.getWorkerDiagnostics({ workerId });
+  return printItem(context, diagnostics, () => renderDiagnostics(diagnostics));
 }
 
-export async function setDraining(nameOrId: string, on: boolean, context: CommandContext): Promise<CliExitCode> {
-  const { client, terminal, json } = context;
-  const { instance, name } = await findWorkerInstance(nameOrId, client);
-  const answer = await (on ? client.drainWorker({ workerId: instance }) : client.undrainWorker({ workerId: instance }));
-  const change = on ? "is draining: it finishes its current tasks and gets no new ones" : "gets new tasks again";
-  printItem(answer, [`${name} ${change}`], context);
-  if (on && !json) terminal.info(`next: astra workers diagnose ${name} (shows its tasks), astra workers undrain ${name}`);
-  return exitCodes.ok;
+export async function drainWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+  const { workerId, name } = await findWorkerId(input.worker, context.client);
+  const answer = await context.client.drainWorker({ workerId });
+  const hint = `next: astra workers diagnose ${name} (shows its tasks), astra workers undrain ${name}`;
+  return printItem(context, answer, `${name} is draining: it finishes its current tasks and gets no new ones`, hint);
 }
 
-export async function kickWorker(nameOrId: string, reason: string | undefined, context: CommandContext): Promise<CliExitCode> {
-  const { client, confirm } = context;
-  const { instance, name } = await findWorkerInstance(nameOrId, client);
-  await confirm(`end the session of ${name} (${instance}) now`);
-  const answer = await client.kickWorker({ workerId: instance, body: { ...(reason !== undefined && { reason }) } });
-  return printItem(
-    answer,
-    [`The session of ${name} ends; it keeps its tasks and may reconnect with a valid credential.`],
-    context,
-  );
+export async function undrainWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+  const { workerId, name } = await findWorkerId(input.worker, context.client);
+  return printItem(context, await context.client.undrainWorker({ workerId }), `${name} gets new tasks again`);
 }
 
-export interface EnrolFlags {
-  readonly id?: string;
-  readonly pool?: string;
+export async function kickWorker(context: CommandContext, { worker, reason }: WorkerInput): Promise<CliExitCode> {
+  const { workerId, name } = await findWorkerId(worker, context.client);
+  await context.confirm(`end the session of ${name} (${workerId}) now`);
+  const answer = await context.client.kickWorker({ workerId, body: definedOnly({ reason }) });
+  const line = `The session of ${name} ends; it keeps its tasks and may reconnect with a valid credential.`;
+  return printItem(context, answer, line);
+}
+
+interface EnrolInput extends TextInput<"name", "id" | "pool"> {
   readonly tag: readonly string[];
   readonly slots?: number;
 }
 
 /** Registers a worker before it connects; it then connects with the same instance id. */
-export async function enrolWorker(name: string, flags: EnrolFlags, context: CommandContext): Promise<CliExitCode> {
-  const tags = flags.tag.map((text) => {
-    const at = text.indexOf("=");
-    if (at < 1) throw usageFailure(`--tag takes name=value; "${stripControlCharacters(text)}" has no name or no =.`);
-    return [text.slice(0, at), text.slice(at + 1)] as const;
-  });
+export async function enrolWorker(context: CommandContext, { name, id, pool, tag, slots }: EnrolInput): Promise<CliExitCode> {
+  const tags = tag.map((text) => parsePair(text, "--tag"));
   const capabilities = {
-    ...(flags.slots !== undefined && { concurrency: { maxParallel: flags.slots } }),
-    ...(flags.pool !== undefined && { pool: flags.pool }),
+    ...(slots !== undefined && { concurrency: { maxParallel: slots } }),
+    ...definedOnly({ pool }),
     ...(tags.length > 0 && { tags: Object.fromEntries(tags) }),
   };
   const enrolment = await context.client.enrolWorker({
-    body: { workerId: flags.id ?? name, name, ...(Object.keys(capabilities).length > 0 && { capabilities }) },
+    body: { workerId: id ?? name, name, ...(Object.keys(capabilities).length > 0 && { capabilities }) },
   });
-  printItem(
-    enrolment,
-    [`${stripControlCharacters(name)} is registered as ${stripControlCharacters(enrolment.instanceId)}`],
-    context,
-  );
-  if (!context.json && !enrolment.connected) context.terminal.info(`It gets tasks once it connects to ${enrolment.wsUrl}`);
-  return exitCodes.ok;
+  const hint = !enrolment.connected && `It gets tasks once it connects to ${enrolment.wsUrl}`;
+  return printItem(context, enrolment, `${name} is registered as ${enrolment.instanceId}`, hint);
 }
 
 /** By name or instance id, or its unique beginning; of several with one name, the connected one. */
 export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker {
   const exact = workers.filter((worker) => worker.id === nameOrId || worker.instanceId === nameOrId);
-  const fitting =
-    exact.length > 0
-      ? exact
-      : workers.filter((worker) => worker.id.startsWith(nameOrId) || worker.instanceId?.startsWith(nameOrId));
+  const isBeginning = ({ id, instanceId }: Worker): boolean =>
+    id.startsWith(nameOrId) || instanceId?.startsWith(nameOrId) === true;
+  const fitting = exact.length > 0 ? exact : workers.filter(isBeginning);
   const present = fitting.filter(({ connected }) => connected === true);
   const matches = present.length > 0 && fitting.every(({ id }) => id === fitting[0]?.id) ? present : fitting;
-  const [only] = matches;
-  if (matches.length > 1) {
-    const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => stripControlCharacters(instanceId ?? id));
-    const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
-    throw usageFailure(
-      `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`,
-      "astra workers list",
-    );
+  const [match] = matches;
+  if (match === undefined) {
+    const names = workers.map(({ id }) => id);
+    throw notFoundFailure("worker", nameOrId, closestMatch(nameOrId, names), "astra workers list");
   }
-  if (!only) {
-    const suggestion = closestMatch(
-      nameOrId,
-      workers.map(({ id }) => id),
-    );
-    const message = `No worker "${stripControlCharacters(nameOrId)}" found.${suggestion === null ? "" : ` Did you mean "${stripControlCharacters(suggestion)}"?`}`;
-    throw new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message }, "astra workers list");
-  }
-  return only;
+  if (matches.length === 1) return match;
+  const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => stripControlCharacters(instanceId ?? id));
+  const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
+  throw usageFailure(
+    `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`,
+    "astra workers list",
+  );
 }
-
-const formatTags = (tags: Readonly<Record<string, string>> = {}): string =>
-  Object.entries(tags)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(" ");

@@ -1,64 +1,56 @@
 // One worker as lines of text: its state, its properties, its tasks and its handlers.
 
 import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
-import { formatTable } from "../output/table.ts";
-import { stripControlCharacters } from "../output/terminal.ts";
+import { formatValues } from "../output/format.ts";
+import { formatTextTable, type TableCells } from "../output/table.ts";
 
 /** `online`, or everything that limits the worker. */
 export function describeWorkerState(worker: Worker): string {
   if (worker.connected !== true) return worker.status ?? "away";
   const parts = [
-    ...(worker.liveness !== undefined && worker.liveness !== "fresh" ? [worker.liveness] : []),
-    ...(worker.heartbeat?.healthy === false ? ["unhealthy"] : []),
-    ...(worker.draining === true && (worker.drainedBy?.includes("operator") ?? true) ? ["draining"] : []),
-    ...(worker.drainedBy?.includes("strain") ? ["strained"] : []),
-    ...(worker.saturated === true ? ["saturated"] : []),
+    worker.liveness !== undefined && worker.liveness !== "fresh" && worker.liveness,
+    worker.heartbeat?.healthy === false && "unhealthy",
+    worker.draining === true && (worker.drainedBy?.includes("operator") ?? true) && "draining",
+    worker.drainedBy?.includes("strain") && "strained",
+    worker.saturated === true && "saturated",
   ];
-  return parts.join(",") || "online";
+  return parts.filter(Boolean).join(",") || "online";
 }
 
-export function renderWorker(worker: Worker): string[] {
-  return formatTable(workerRows(worker));
-}
+export const renderWorker = (worker: Worker): string[] => formatTextTable(workerRows(worker));
 
 function workerRows(worker: Worker): string[][] {
   const { capabilities, heartbeat } = worker;
-  const rows: [string, string][] = [
+  const strain = worker.strain === undefined ? "" : ` (too little ${worker.strain})`;
+  return [
     ["worker", worker.id],
     ["instance", worker.instanceId ?? "-"],
-    [
-      "state",
-      worker.strain === undefined ? describeWorkerState(worker) : `${describeWorkerState(worker)} (too little ${worker.strain})`,
-    ],
+    ["state", `${describeWorkerState(worker)}${strain}`],
     ["seen", worker.lastHeartbeatAt],
     ["boot", worker.bootId ?? "-"],
     ["host", [worker.hostname, worker.version].filter(Boolean).join(" ") || "-"],
     ["slots", capabilities === undefined ? "-" : String(capabilities.concurrency.maxParallel)],
     ["pool", capabilities?.pool ?? "-"],
-    ["tags", formatValues(capabilities?.tags ?? {})],
+    ["tags", formatValues(capabilities?.tags ?? {}) || "-"],
     ["runtimes", capabilities?.runtimes.join(" ") || "-"],
     ["features", capabilities?.features.join(" ") || "-"],
     ["packages", (worker.packages ?? []).map((one) => `${one.name}@${one.version} (${one.status})`).join(" ") || "-"],
-    ["vitals", formatValues(heartbeat?.metrics ?? {})],
+    ["vitals", formatValues(heartbeat?.metrics ?? {}) || "-"],
   ];
-  return rows.map(([name, value]) => [name, stripControlCharacters(value)]);
 }
 
 export function renderDiagnostics({ worker, session, liveness, ...rest }: WorkerDiagnostics): string[] {
-  const about = formatTable([
+  const about = [
     ...workerRows(worker),
-    [
-      "session",
-      `${session.phase}, ${stripControlCharacters(session.dialect ?? "?")}, joined ${session.joinedAt}, epoch ${session.epoch}`,
-    ],
-    ["scheduler", stripControlCharacters(session.replica)],
+    ["session", `${session.phase}, ${session.dialect ?? "?"}, joined ${session.joinedAt}, epoch ${session.epoch}`],
+    ["scheduler", session.replica],
     ["lease until", session.leaseUntil ?? "-"],
     ["heard", `${liveness.level}: ${liveness.silentMs} ms ago, expected every ${liveness.heartbeatMs} ms`],
     ["outbox", rest.outbox === undefined ? "-" : String(rest.outbox)],
-  ]);
+  ];
   const attempts = rest.attempts.map((one) => [
-    stripControlCharacters(one.taskId),
-    stripControlCharacters(one.nodeType ?? "-"),
+    one.taskId,
+    one.nodeType ?? "-",
     String(one.attempt),
     String(one.fence),
     one.pendingAck ? "sent" : "acknowledged",
@@ -67,13 +59,13 @@ export function renderDiagnostics({ worker, session, liveness, ...rest }: Worker
   // Many packages repeat their node types as capabilities; only other capabilities are shown.
   const nodeTypes = new Set(rest.handlers.map((one) => one.nodeType));
   const handlers = rest.handlers.map((one) => [
-    stripControlCharacters(one.nodeType ?? "-"),
-    stripControlCharacters(`${one.package}@${one.version}`),
-    stripControlCharacters(one.runtime ?? "-"),
-    stripControlCharacters(one.capabilities?.filter((name) => !nodeTypes.has(name)).join(" ") || "-"),
+    one.nodeType ?? "-",
+    `${one.package}@${one.version}`,
+    one.runtime ?? "-",
+    one.capabilities?.filter((name) => !nodeTypes.has(name)).join(" ") || "-",
   ]);
   return [
-    ...about,
+    ...formatTextTable(about),
     "",
     ...tableOrMessage(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "No tasks."),
     ...(rest.hasMoreAttempts ? ["and more"] : []),
@@ -82,10 +74,5 @@ export function renderDiagnostics({ worker, session, liveness, ...rest }: Worker
   ];
 }
 
-const tableOrMessage = (head: readonly string[], rows: readonly (readonly string[])[], none: string): string[] =>
-  rows.length === 0 ? [none] : formatTable([head, ...rows]);
-
-const formatValues = (values: Readonly<Record<string, unknown>>): string =>
-  Object.entries(values)
-    .map(([name, value]) => `${name}=${String(value)}`)
-    .join(" ") || "-";
+const tableOrMessage = (head: readonly string[], rows: TableCells, none: string): string[] =>
+  rows.length === 0 ? [none] : formatTextTable([head, ...rows]);

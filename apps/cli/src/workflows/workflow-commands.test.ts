@@ -51,11 +51,11 @@ it("[L21] a workflow is pulled into a file and pushed back, with --base only ont
     replaceWorkflow: { workflowId: id, revision: 6 },
   });
 
-  await listWorkflows({ limit: 5 }, fixture.context);
-  await pullWorkflow("welc", { to: join(folder, "pulled.json") }, fixture.context);
-  await pushWorkflow(file, {}, fixture.context);
-  await pushWorkflow(file, { base: 4 }, fixture.context);
-  await pushWorkflow(file, { dryRun: true }, fixture.context);
+  await listWorkflows(fixture.context, { limit: 5 });
+  await pullWorkflow(fixture.context, { workflow: "welc", to: join(folder, "pulled.json") });
+  await pushWorkflow(fixture.context, { file });
+  await pushWorkflow(fixture.context, { file, base: 4 });
+  await pushWorkflow(fixture.context, { file, dryRun: true });
 
   expect(JSON.parse(readFileSync(join(folder, "pulled.json"), "utf8"))).toEqual(workflow);
   expect(fixture.calls.map(([name]) => name)).toEqual([
@@ -69,11 +69,11 @@ it("[L21] a file that cannot run ends with 1 and its problems, one that is no wo
   const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
   const fixture = createCommandFixture({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
 
-  expect(await validateWorkflow(file, {}, fixture.context)).toBe(1);
+  expect(await validateWorkflow(fixture.context, { file })).toBe(1);
   expect(fixture.stdout()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
-  expect(await validateWorkflow(file, { local: true }, createCommandFixture({}).context)).toBe(0);
+  expect(await validateWorkflow(createCommandFixture({}).context, { file, local: true })).toBe(0);
   writeFileSync(join(folder, "bad.json"), "{}");
-  await expect(validateWorkflow(join(folder, "bad.json"), {}, fixture.context)).rejects.toMatchObject({ exitCode: 2 });
+  await expect(validateWorkflow(fixture.context, { file: join(folder, "bad.json") })).rejects.toMatchObject({ exitCode: 2 });
 });
 
 it("[L21] versions are published, compared and rolled back to", async () => {
@@ -92,10 +92,10 @@ it("[L21] versions are published, compared and rolled back to", async () => {
     getDraft: { ...draft, workflow: { ...workflow, nodes: [{ ...workflow.nodes[0], parameters: { text: "b" } }] } },
   });
 
-  await publishWorkflow("Welcome", { note: "n" }, fixture.context);
-  await rollbackWorkflow(id, 2, fixture.context);
-  await diffWorkflow(id, { from: "1" }, fixture.context);
-  await diffWorkflow(id, { file }, fixture.context);
+  await publishWorkflow(fixture.context, { workflow: "Welcome", note: "n" });
+  await rollbackWorkflow(fixture.context, { workflow: id, version: 2 });
+  await diffWorkflow(fixture.context, { workflow: id, from: "1" });
+  await diffWorkflow(fixture.context, { workflow: id, file });
 
   expect(fixture.calls.filter(([name]) => /^publish|^rollback/.test(name))).toEqual([
     ["publishVersion", { workflowId: id, body: { note: "n" } }],
@@ -109,8 +109,8 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
   const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref }, { json: true });
 
-  await startRun("Welcome", { ...flags, version: "draft" }, fixture.context);
-  await startRun("Welcome", { ...flags, input: ["text=b"] }, fixture.context);
+  await startRun(fixture.context, { workflow: "Welcome", ...flags, version: "draft" });
+  await startRun(fixture.context, { workflow: "Welcome", ...flags, input: ["text=b"] });
 
   const bodies = fixture.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
   expect(bodies).toEqual([
@@ -130,7 +130,7 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
   };
   const fixture = createCommandFixture({ startRun: plan });
 
-  expect(await startRun(file, { dryRun: true, input: [], pin: [], label: [] }, fixture.context)).toBe(1);
+  expect(await startRun(fixture.context, { workflow: file, dryRun: true, input: [], pin: [], label: [] })).toBe(1);
   expect(fixture.stdout()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
   expect(fixture.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
 });
@@ -142,11 +142,13 @@ it("[L36] a run that lacks only packages which nobody has brought is refused wit
   const start = (path: string) => createCommandFixture({ startRun: () => Promise.reject(refused(path)) });
   const allowed = createCommandFixture({ startRun: { runId: "r", status: "queued" } });
 
-  await startRun(file, { ...flags, allowUnknown: true }, allowed.context);
+  await startRun(allowed.context, { workflow: file, ...flags, allowUnknown: true });
 
   expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
-  await expect(startRun(file, flags, start("/nodes/0/package/name").context)).rejects.toMatchObject({
+  await expect(startRun(start("/nodes/0/package/name").context, { workflow: file, ...flags })).rejects.toMatchObject({
     suggestedCommand: `astra run ${file} --allow-unknown`,
   });
-  await expect(startRun(file, flags, start("/nodes/0/parameters").context)).rejects.toMatchObject({ suggestedCommand: null });
+  await expect(startRun(start("/nodes/0/parameters").context, { workflow: file, ...flags })).rejects.toMatchObject({
+    suggestedCommand: null,
+  });
 });
