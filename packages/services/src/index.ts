@@ -5,6 +5,7 @@ export { getPackage, listPackages, searchNodes } from "./catalogue/catalogue-pag
 export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
+export { notFound } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
 export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
@@ -31,9 +32,10 @@ export {
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
+export { isoTime } from "./presentation/fields.ts";
 export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
-export { definitionDigestOf, isoTime, presentRun, presentRunRef } from "./presentation/run-view.ts";
+export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./presentation/worker-view.ts";
 export {
   type BlobRange,
@@ -65,34 +67,12 @@ export {
   resourcePut,
 } from "./resources/resource-store.ts";
 export { presentUpload, type ResourceUploads, withPartAdded } from "./resources/resource-uploads.ts";
-export { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "./runs/dead-letters.ts";
 export { explainPlacement } from "./runs/placement.ts";
 export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
-export {
-  type ControlledRun,
-  cancelRun,
-  type NodeChange,
-  rebindRun,
-  replayWithAudit,
-  retryNode,
-  retryWithAudit,
-  skipNode,
-} from "./runs/run-control.ts";
+export type { ControlledRun, NodeChange } from "./runs/run-control.ts";
 export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
 export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";
-export {
-  findRun,
-  listRunArtifacts,
-  listRunBindings,
-  listRunEvents,
-  listRuns,
-  readNode,
-  readRun,
-  readRunAt,
-  readRunDefinition,
-  readTaskPage,
-} from "./runs/run-reader.ts";
-export { planReplay, planRetry } from "./runs/run-replay.ts";
+export { findRun } from "./runs/run-reader.ts";
 export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
@@ -102,7 +82,7 @@ export { createServices, type Services, type ServicesOptions } from "./services.
 export { listAuditEvents } from "./users/audit-log.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { UserAccounts, userLimits } from "./users/user-accounts.ts";
-export { type UserChanges, userNotFound } from "./users/user-changes.ts";
+export type { UserChanges } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";
 export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {

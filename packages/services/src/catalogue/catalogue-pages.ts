@@ -1,6 +1,7 @@
 // Pages of packages and of node types, and one package, out of the manifests that are known.
 
 import { fault, limits } from "@astraflow/protocol";
+import { notFound } from "../documents/documents.ts";
 import { encodeCursor, invalidCursor } from "../documents/page-cursors.ts";
 import type { CatalogueCache } from "./catalogue.ts";
 import { nodeTypeKey, presentNodeType, presentPackage, searchNodeTypes } from "./node-search.ts";
@@ -27,7 +28,7 @@ export async function listPackages(catalogues: CatalogueCache, tenant: string, p
 export async function getPackage(catalogues: CatalogueCache, tenant: string, name: string, wanted: string | undefined) {
   const catalogue = await catalogues.current(tenant);
   const known = catalogue.packages.find((one) => one.name === name);
-  if (known === undefined) throw fault("E.NOT_FOUND", `there is no package ${name.slice(0, 100)}`);
+  if (known === undefined) throw notFound("package", name);
   const version = wanted ?? known.versions[0] ?? "";
   const manifest = catalogue.manifest(name, version);
   const versions = known.versions.slice(0, 20).join(", ");

@@ -3,7 +3,7 @@
 
 import type { AuditEntry, DocPut, DocRow, IdempotencyKey, PageQuery, StoreReader } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { Fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import { type EngineClient, expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type Actor, actorOf, type Caller } from "../identity/caller.ts";
@@ -30,6 +30,9 @@ export const documentNameOf = ({ id, tenant, collection }: Pick<DocRow, "id" | "
 
 export const isConflict = (why: unknown): why is Fault => why instanceof Fault && why.code === "E.CONFLICT";
 export const isNotFound = (why: unknown): why is Fault => why instanceof Fault && why.code === "E.NOT_FOUND";
+
+/** The same message for every id that the caller may not see: it must not show whether it is someone else's. */
+export const notFound = (what: string, id: string): Fault => fault("E.NOT_FOUND", `there is no ${what} ${id.slice(0, 100)}`);
 
 /** Runs a read-and-write step again when another writer came first, at most `attemptsMax` times in all. */
 export async function retryOnConflict<T>(
@@ -106,10 +109,10 @@ const parseRecord = <T extends { readonly id: string }>(doc: DocRow): StoredReco
   rev: doc.rev,
 });
 
-/** The document of a record; `index` is what it is sorted and searched by. */
+/** The document of a record; `index` is what it is sorted and searched by, and how long it is kept. */
 export const recordPut = (
   collection: string,
   { id, ...body }: { readonly id: string },
   rev: number,
-  index: Pick<DocPut, "sort" | "terms">,
+  index: Pick<DocPut, "sort" | "terms" | "keepMs">,
 ): DocPut => ({ collection, name: id, rev, body: JSON.stringify(body), ...index });

@@ -3,7 +3,7 @@
 import { redactCommand, type WorkerCommandRecord } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import type { CommandDetail, CommandRef, JsonObject } from "@astraflow/protocol";
-import { isoTime } from "./run-view.ts";
+import { isoTime } from "./fields.ts";
 import { instanceIdOf } from "./worker-view.ts";
 
 type CommandOrder = WorkerCommandRecord["order"];

@@ -22,8 +22,9 @@ import {
   type RunNodeStatus,
   type Workflow,
 } from "@astraflow/protocol";
+import { isoTime } from "./fields.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
-import { isAckPending, isoTime } from "./run-view.ts";
+import { isAckPending } from "./run-view.ts";
 import { instanceIdOf } from "./worker-view.ts";
 
 type StoredArtifact = NonNullable<TaskState["artifacts"]>[number];

@@ -3,8 +3,7 @@
 
 import { attemptPhase, type LoggedFact, type RunRow, readRunOrigin, readTaskState, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";
-
-export const isoTime = (ms: number): string => new Date(ms).toISOString();
+import { isoTime } from "./fields.ts";
 
 /** A run whose tasks are still being told to stop has not ended yet. */
 const runStatusOf = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
@@ -24,11 +23,7 @@ export function presentRunRef(run: { run: string; phase: string; workflow: strin
 
 export function presentRun(run: RunRow): Run {
   return {
-    runId: run.id,
-    status: runStatusOf(run.phase),
-    definitionHash: definitionDigestOf(run.workflow),
-    clientId: run.client,
-    createdAt: isoTime(run.createdAt),
+    ...presentRunRef({ ...run, run: run.id }),
     ...(run.startedAt !== null && { startedAt: isoTime(run.startedAt) }),
     ...(run.endedAt !== null && { finishedAt: isoTime(run.endedAt) }),
     priority: run.band,

@@ -12,6 +12,7 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
+import { isoTime } from "./fields.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
 
@@ -23,7 +24,6 @@ export interface WorkerViewContext {
   heartbeatMsOf(tenant: string, dialect: string): number;
 }
 
-const isoTime = (ms: number): string => new Date(ms).toISOString();
 export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
 /** A worker's own channel: what is bound to the worker goes there. */
 export const workerQueueOf = (worker: string): string => `worker.${instanceIdOf(worker)}`;

@@ -2,9 +2,9 @@
 
 import { fault, type ResourceGrantCreateRequest } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
-import { type FoundRecord, idempotencyKeyFor, idForRequest } from "../documents/documents.ts";
+import { type FoundRecord, idempotencyKeyFor, idForRequest, notFound } from "../documents/documents.ts";
 import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
-import { type ResourceRepository, resourceNotFound } from "./resource-repository.ts";
+import { type ResourceRepository } from "./resource-repository.ts";
 import { grantIdPrefix, grantPut, type ResourceGrantRecord } from "./resource-store.ts";
 
 export class ResourceGrants {
@@ -16,7 +16,7 @@ export class ResourceGrants {
 
   async find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceGrantRecord>> {
     const { record, rev, head } = await this.#repository.grants.find(identity.tenant, id);
-    if (record === null || !isOwnerOrAdmin(identity, record.createdBy)) throw resourceNotFound("grant", id);
+    if (record === null || !isOwnerOrAdmin(identity, record.createdBy)) throw notFound("grant", id);
     return { record, rev, head };
   }
 
@@ -59,7 +59,7 @@ export class ResourceGrants {
     });
     const { record, head } = await grants.find(tenant, grant.id);
     const created = repeated ? record : grant;
-    if (created === null) throw resourceNotFound("grant", grant.id);
+    if (created === null) throw notFound("grant", grant.id);
     return { grant: created, repeated, head };
   }
 

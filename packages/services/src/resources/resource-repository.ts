@@ -4,7 +4,7 @@
 import type { DocPut, IdempotencyKey } from "@astraflow/engine";
 import { Fault, fault, resourceLimits } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
-import { type FoundRecord, idForRequest, isConflict, RecordStore, type StoredRecord } from "../documents/documents.ts";
+import { type FoundRecord, idForRequest, isConflict, notFound, RecordStore, type StoredRecord } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type Actor, actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
@@ -69,7 +69,7 @@ export class ResourceRepository {
 
   async find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceRecord>> {
     const { record, rev, head } = await this.records.find(identity.tenant, id);
-    if (record === null || !canSeeResource(identity, record)) throw resourceNotFound("resource", id);
+    if (record === null || !canSeeResource(identity, record)) throw notFound("resource", id);
     return { record, rev, head };
   }
 
@@ -143,7 +143,7 @@ export class ResourceRepository {
       });
       isWriting = false;
       // It was created with this key before and has been deleted since.
-      if (repeated) throw resourceNotFound("resource", id);
+      if (repeated) throw notFound("resource", id);
       return resource;
     } catch (why) {
       // If it is unknown whether the write succeeded, the bytes stay; the sweep checks the marker if it is still there.
@@ -255,10 +255,6 @@ function checkDigest(stored: StoredBlob, expected: string | null): void {
 
 export const canSeeResource = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
   visibility === "public" || isOwnerOrAdmin(identity, owner);
-
-/** The same message for every id that is not the caller's: it must not show whether it is someone else's. */
-export const resourceNotFound = (what: "resource" | "upload" | "grant", id: string): Fault =>
-  fault("E.NOT_FOUND", `there is no ${what} ${id.slice(0, 100)}`);
 
 async function checkSameBytes(
   record: ResourceRecord,

@@ -8,12 +8,13 @@ import {
   idForRequest,
   isConflict,
   isNotFound,
+  notFound,
   retryOnConflict,
   type StoredRecord,
 } from "../documents/documents.ts";
 import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
-import { isoTime } from "../presentation/run-view.ts";
-import { canSeeResource, isExpired, partCountOf, type ResourceRepository, resourceNotFound } from "./resource-repository.ts";
+import { isoTime } from "../presentation/fields.ts";
+import { canSeeResource, isExpired, partCountOf, type ResourceRepository } from "./resource-repository.ts";
 import { type ResourceRecord, type UploadRecord, uploadPut } from "./resource-store.ts";
 
 /** Parts that arrive at the same time change one document, so conflicts are frequent and short. */
@@ -30,7 +31,7 @@ export class ResourceUploads {
     const { uploads, context } = this.#repository;
     const { record, rev, head } = await uploads.find(identity.tenant, id);
     const exists = record !== null && record.status !== "removing" && !isExpired(record, context.environment.clock.now());
-    if (!exists || !isOwnerOrAdmin(identity, record.owner)) throw resourceNotFound("upload", id);
+    if (!exists || !isOwnerOrAdmin(identity, record.owner)) throw notFound("upload", id);
     return { record, rev, head };
   }
 
@@ -67,7 +68,7 @@ export class ResourceUploads {
     });
     const { record, head } = await uploads.find(tenant, upload.id);
     const created = repeated ? record : upload;
-    if (created === null) throw resourceNotFound("upload", upload.id);
+    if (created === null) throw notFound("upload", upload.id);
     return { upload: created, repeated, head };
   }
 
@@ -104,7 +105,7 @@ export class ResourceUploads {
     const assembled = upload.record.status === "completed" ? null : await this.#assemble(caller, upload);
     const resourceId = assembled?.id ?? upload.record.resource ?? "";
     const { record, head } = await this.#repository.records.find(caller.identity.tenant, resourceId);
-    if (record === null) throw resourceNotFound("resource", resourceId);
+    if (record === null) throw notFound("resource", resourceId);
     return { resource: record, head };
   }
 

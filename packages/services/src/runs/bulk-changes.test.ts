@@ -3,7 +3,7 @@ import type { PageQuery, StoreReader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
-import { bulkLimits, createBulkChanges } from "./bulk-changes.ts";
+import { BulkChanges, bulkLimits } from "./bulk-changes.ts";
 
 const initialBody = {
   request: { action: "cancel", filter: { runIds: [] } },
@@ -24,7 +24,7 @@ function openFixture(tenants: readonly string[] = ["t1"]) {
     return { items: left.slice(0, limit), next: left.length > limit ? left[limit - 1] : null };
   };
   const reader = { ...kept.reader, page } as StoreReader;
-  const bulk = createBulkChanges({
+  const bulk = new BulkChanges({
     engineClient: kept.engineClient,
     reader,
     environment,
@@ -103,7 +103,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     const { engineClient, reader: docs } = createFakeDocumentStore();
     const never = () => new Promise<never>(() => void looks++);
     const reader = { ...docs, page: never } as unknown as StoreReader;
-    const bulk = createBulkChanges({
+    const bulk = new BulkChanges({
       engineClient,
       reader,
       environment,

@@ -1,29 +1,23 @@
 // Dead letters: tasks that failed for good, until somebody requeues or dismisses them.
 
-import type { AuditEntry, DeadLetterRecord, DocRow, IdempotencyKey, StoreReader } from "@astraflow/engine";
-import { type DeadLetter, type Fault, fault } from "@astraflow/protocol";
+import type { AuditEntry, DeadLetterRecord, DocRow, IdempotencyKey } from "@astraflow/engine";
+import { type DeadLetter, fault } from "@astraflow/protocol";
 import { auditRefusal } from "../documents/audit.ts";
-import { documentNameOf, readDocument, registerIdempotencyKey, writeDocuments } from "../documents/documents.ts";
+import { readDocument, registerIdempotencyKey, documentNameOf as taskIdOf, writeDocuments } from "../documents/documents.ts";
 import { decodeDocumentCursor, encodeCursor } from "../documents/page-cursors.ts";
-import type { EngineClient } from "../environment/engine-client.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/caller.ts";
-import { isoTime, type presentRunRef } from "../presentation/run-view.ts";
+import { isoTime } from "../presentation/fields.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
 import { readWorkerNames } from "../workers/worker-finder.ts";
-import { replayRun, topLevelNodeOf } from "./run-replay.ts";
-import type { RunServices } from "./run-services.ts";
+import { type RunControl, topLevelNodeOf } from "./run-control.ts";
+import type { RunStarter } from "./run-starter.ts";
 
-const deadLetterCollection = "letter";
+const collection = "letter";
 const pagesMax = 10;
 
 /** The body of a dead letter, as the engine writes it, and what became of it since. */
 type DeadLetterDocument = Omit<DeadLetterRecord, "status"> & { readonly status: DeadLetter["status"]; readonly newRun?: string };
-
-async function findDeadLetter(reader: StoreReader, tenant: string, task: string) {
-  const { doc } = await readDocument(reader, tenant, deadLetterCollection, task);
-  if (doc === null) throw deadLetterNotFound(task);
-  return { doc, body: JSON.parse(doc.body) as DeadLetterDocument };
-}
 
 export interface DeadLetterQuery {
   readonly limit: number;
@@ -33,125 +27,111 @@ export interface DeadLetterQuery {
   readonly status?: string | undefined;
 }
 
-/** Newest first. Letters of another status are skipped; a page that finds nothing else is short and has a cursor. */
-export async function listDeadLetters(
-  { reader }: Pick<RunServices, "reader">,
-  tenant: string,
-  { limit, cursor, q, runId, status = "open" }: DeadLetterQuery,
-) {
-  const items: DeadLetter[] = [];
-  const names = await readWorkerNames(reader, tenant);
-  let after = decodeDocumentCursor(cursor);
-  let asOf = 0;
-  for (let pages = 0; pages < pagesMax; pages++) {
-    const page = await reader.page({
-      page: "docs",
-      tenant,
-      collection: deadLetterCollection,
-      order: "desc",
-      limit: limit - items.length,
-      ...(after !== undefined && { after }),
-      ...(q !== undefined && q.trim() !== "" && { search: q }),
-      ...(runId !== undefined && { prefix: `${runId}.` }),
+export class DeadLetters {
+  readonly #context: ServiceContext;
+  readonly #starter: RunStarter;
+  readonly #control: RunControl;
+
+  constructor(context: ServiceContext, starter: RunStarter, control: RunControl) {
+    this.#context = context;
+    this.#starter = starter;
+    this.#control = control;
+  }
+
+  /** Newest first. Letters of another status are skipped; a page that finds nothing else is short and has a cursor. */
+  async list(tenant: string, { limit, cursor, q, runId, status = "open" }: DeadLetterQuery) {
+    const { reader } = this.#context;
+    const items: DeadLetter[] = [];
+    const names = await readWorkerNames(reader, tenant);
+    let after = decodeDocumentCursor(cursor);
+    let asOf = 0;
+    for (let pages = 0; pages < pagesMax; pages++) {
+      const page = await reader.page({
+        page: "docs",
+        tenant,
+        collection,
+        order: "desc",
+        limit: limit - items.length,
+        ...(after !== undefined && { after }),
+        ...(q !== undefined && q.trim() !== "" && { search: q }),
+        ...(runId !== undefined && { prefix: `${runId}.` }),
+      });
+      asOf = page.head;
+      items.push(...page.items.map((doc) => presentDeadLetter(doc, names)).filter((one) => one.status === status));
+      after = page.next ?? undefined;
+      if (after === undefined || items.length >= limit) break;
+    }
+    return { items, nextCursor: encodeCursor(after ?? null), asOf };
+  }
+
+  /** Starts the run of a dead letter again, from the failed node on. */
+  async requeue(caller: Caller, task: string, reason: string | undefined, ask: IdempotencyKey | null) {
+    const { engineClient, digest } = this.#context;
+    const { tenant } = caller.identity;
+    const { doc, body } = await this.#find(tenant, task);
+    let isRepeated = false;
+    const run = await auditRefusal(engineClient, caller, deadLetterAudit("requeue", doc, reason), async () => {
+      if (body.status === "dismissed")
+        throw fault("E.CONFLICT", `the dead letter of task ${task} is dismissed; replay its run from node ${body.node} instead`);
+      isRepeated = await registerIdempotencyKey(engineClient, caller, ask);
+      const before = body.newRun === undefined ? null : await this.#readRunRef(tenant, body.newRun);
+      if (before !== null) return before;
+      const detail = await this.#starter.readRunDetail(tenant, body.run);
+      const from = topLevelNodeOf(detail, taskIdOf(doc)) ?? body.node;
+      // Its own key, so that a repeated request, or one after a crash, gets the same run. No caller's key contains a blank.
+      return this.#control.startAgain(caller, detail, { request: { from }, key: `letter ${digest(taskIdOf(doc))}` });
     });
-    asOf = page.head;
-    items.push(...page.items.map((doc) => presentDeadLetter(doc, names)).filter((one) => one.status === status));
-    after = page.next ?? undefined;
-    if (after === undefined || items.length >= limit) break;
+    if (body.status === "open") await this.#write(caller, doc, { ...body, status: "requeued", newRun: run.run }, reason);
+    return { run, isRepeated };
   }
-  return { items, nextCursor: encodeCursor(after ?? null), asOf };
-}
 
-/** Starts the run of a dead letter again, from the failed node on. */
-export async function requeueDeadLetter(
-  { engineClient, reader, starter, digest }: RunServices,
-  caller: Caller,
-  task: string,
-  reason: string | undefined,
-  idempotencyKey: IdempotencyKey | null,
-) {
-  const { tenant } = caller.identity;
-  const { doc, body } = await findDeadLetter(reader, tenant, task);
-  let isRepeated = false;
-  const run = await auditRefusal(engineClient, caller, deadLetterAudit("requeue", doc, reason), async () => {
-    if (body.status === "dismissed")
-      throw fault("E.CONFLICT", `the dead letter of task ${task} is dismissed; replay its run from node ${body.node} instead`);
-    isRepeated = await registerIdempotencyKey(engineClient, caller, idempotencyKey);
-    const before = body.newRun === undefined ? null : await readRunRef(reader, tenant, body.newRun);
-    if (before !== null) return before;
-    const detail = await starter.readRunDetail(tenant, body.run);
-    const from = topLevelNodeOf(detail, taskIdOf(doc)) ?? body.node;
-    // Its own key, so that a repeated request, or one after a crash, gets the same run. No caller's key contains a blank.
-    return replayRun(starter, caller, detail, { request: { from }, key: `letter ${digest(taskIdOf(doc))}` });
-  });
-  if (body.status === "open")
-    await writeDeadLetter(engineClient, caller, doc, { ...body, status: "requeued", newRun: run.run }, reason);
-  return { run, isRepeated };
-}
-
-export async function dismissDeadLetter(
-  { engineClient, reader }: RunServices,
-  caller: Caller,
-  task: string,
-  reason: string | undefined,
-  idempotencyKey: IdempotencyKey | null,
-): Promise<{ readonly deadLetter: DeadLetter; readonly isRepeated: boolean }> {
-  const { tenant } = caller.identity;
-  const { doc, body } = await findDeadLetter(reader, tenant, task);
-  const isRepeated = await auditRefusal(engineClient, caller, deadLetterAudit("dismiss", doc, reason), () => {
-    if (body.status === "requeued")
-      throw fault("E.CONFLICT", `the dead letter of task ${task} was already requeued as run ${body.newRun ?? ""}`);
-    return registerIdempotencyKey(engineClient, caller, idempotencyKey);
-  });
-  const after = { ...body, status: "dismissed" } as const;
-  if (body.status === "open") await writeDeadLetter(engineClient, caller, doc, after, reason);
-  const names = await readWorkerNames(reader, tenant);
-  return { deadLetter: presentDeadLetter({ ...doc, body: JSON.stringify(after) }, names), isRepeated };
-}
-
-/** Dismisses the open dead letters of a run; returns how many there were. */
-export async function dismissDeadLetters(
-  { engineClient, reader }: Pick<RunServices, "engineClient" | "reader">,
-  caller: Caller,
-  run: string,
-  reason?: string,
-): Promise<number> {
-  const { tenant } = caller.identity;
-  const { items } = await reader.page({ page: "docs", tenant, collection: deadLetterCollection, prefix: `${run}.`, limit: 200 });
-  let dismissed = 0;
-  for (const doc of items) {
-    const body = JSON.parse(doc.body) as DeadLetterDocument;
-    if (body.status !== "open") continue;
-    await writeDeadLetter(engineClient, caller, doc, { ...body, status: "dismissed" }, reason);
-    dismissed += 1;
+  async dismiss(caller: Caller, task: string, reason: string | undefined, ask: IdempotencyKey | null) {
+    const { engineClient, reader } = this.#context;
+    const { tenant } = caller.identity;
+    const { doc, body } = await this.#find(tenant, task);
+    const isRepeated = await auditRefusal(engineClient, caller, deadLetterAudit("dismiss", doc, reason), () => {
+      if (body.status === "requeued")
+        throw fault("E.CONFLICT", `the dead letter of task ${task} was already requeued as run ${body.newRun ?? ""}`);
+      return registerIdempotencyKey(engineClient, caller, ask);
+    });
+    const after = { ...body, status: "dismissed" } as const;
+    if (body.status === "open") await this.#write(caller, doc, after, reason);
+    const names = await readWorkerNames(reader, tenant);
+    return { deadLetter: presentDeadLetter({ ...doc, body: JSON.stringify(after) }, names), isRepeated };
   }
-  return dismissed;
-}
 
-const taskIdOf = documentNameOf;
+  /** Dismisses the open dead letters of a run; returns how many there were. */
+  async dismissAllOf(caller: Caller, run: string, reason: string | undefined): Promise<number> {
+    const query = { page: "docs", tenant: caller.identity.tenant, collection, prefix: `${run}.`, limit: 200 } as const;
+    let dismissed = 0;
+    for (const doc of (await this.#context.reader.page(query)).items) {
+      const body = JSON.parse(doc.body) as DeadLetterDocument;
+      if (body.status !== "open") continue;
+      await this.#write(caller, doc, { ...body, status: "dismissed" }, reason);
+      dismissed += 1;
+    }
+    return dismissed;
+  }
 
-/** The run that a dead letter was requeued as, as its start was answered; null if it was deleted. */
-async function readRunRef(reader: StoreReader, tenant: string, id: string): Promise<Parameters<typeof presentRunRef>[0] | null> {
-  const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
-  return detail === null ? null : { ...detail.run, run: detail.run.id };
-}
+  async #find(tenant: string, task: string) {
+    const { doc } = await readDocument(this.#context.reader, tenant, collection, task);
+    if (doc === null) throw fault("E.NOT_FOUND", `there is no dead letter of task ${task.slice(0, 200)}`);
+    return { doc, body: JSON.parse(doc.body) as DeadLetterDocument };
+  }
 
-const deadLetterNotFound = (task: string): Fault => fault("E.NOT_FOUND", `there is no dead letter of task ${task.slice(0, 200)}`);
+  /** The run that a dead letter was requeued as, as its start was answered; null if it was deleted. */
+  async #readRunRef(tenant: string, id: string) {
+    const { detail } = await this.#context.reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
+    return detail === null ? null : { ...detail.run, run: detail.run.id };
+  }
 
-async function writeDeadLetter(
-  engineClient: EngineClient,
-  caller: Caller,
-  doc: DocRow,
-  body: DeadLetterDocument,
-  reason?: string,
-): Promise<void> {
-  const name = taskIdOf(doc);
-  await writeDocuments(engineClient, actorOf(caller), {
-    puts: [
-      { collection: deadLetterCollection, name, rev: doc.rev, body: JSON.stringify(body), sort: doc.sort, terms: doc.terms },
-    ],
-    audit: deadLetterAudit(body.status === "requeued" ? "requeue" : "dismiss", doc, reason),
-  });
+  async #write(caller: Caller, doc: DocRow, body: DeadLetterDocument, reason: string | undefined): Promise<void> {
+    const { rev, sort, terms } = doc;
+    await writeDocuments(this.#context.engineClient, actorOf(caller), {
+      puts: [{ collection, name: taskIdOf(doc), rev, body: JSON.stringify(body), sort, terms }],
+      audit: deadLetterAudit(body.status === "requeued" ? "requeue" : "dismiss", doc, reason),
+    });
+  }
 }
 
 /** The audit entry of a change; it is stored in the log of the dead letter's run. */

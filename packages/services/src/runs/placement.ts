@@ -4,21 +4,19 @@ import {
   explainWaiting,
   type KeyHolder,
   nodeAt,
-  type RunDetail,
+  type RunRow,
   readTaskState,
   type StoreReader,
   scopeOf,
   type TaskRow,
   taskPathOf,
-  type WaitingTaskFacts,
   type WorkerRow,
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
+import { isoTime } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { isoTime } from "../presentation/run-view.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
-import { findBareNode, findRun } from "./run-reader.ts";
 import type { RunServices } from "./run-services.ts";
 
 const placementLimits = {
@@ -32,21 +30,24 @@ const placementLimits = {
   holdersMax: 5,
 } as const;
 
-export async function explainPlacement(runs: RunServices, tenant: string, runId: string, nodeId: string): Promise<Placement> {
-  const { reader, environment } = runs;
-  const { detail, head } = await findRun(reader, tenant, runId, 0);
-  const { task, node, plan } = await findBareNode(runs, detail, nodeId);
-  const slot = taskPathOf({ id: node.taskId, run: detail.run.id });
+export async function explainPlacement(
+  { reader, environment, runReader }: RunServices,
+  tenant: string,
+  runId: string,
+  nodeId: string,
+): Promise<Placement> {
+  const { run, task, node, plan, asOf } = await runReader.findBareNode(tenant, runId, nodeId);
+  const slot = taskPathOf({ id: node.taskId, run: run.id });
   const planned = nodeAt(plan, slot) as PlanNode;
   const { items } = await reader.page({ page: "workers", tenant });
   const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
-  const why = explainWaiting(detail.run, task, planned, items, environment.clock.now(), {
+  const why = explainWaiting(run, task, planned, items, environment.clock.now(), {
     held: await readWorkerLoads(reader, tenant, items, planned.type),
-    before: await readPredecessors(reader, plan, detail, slot, planned),
+    before: await readPredecessors(reader, plan, run, slot, planned),
     ...(key !== null && { key }),
   });
   return {
-    runId: detail.run.id,
+    runId: run.id,
     nodeId: node.nodeId,
     ...(task !== null && { taskId: task.id }),
     status: node.status,
@@ -59,7 +60,7 @@ export async function explainPlacement(runs: RunServices, tenant: string, runId:
       facts: facts as JsonObject,
     })),
     fixes: [...why.fixes],
-    asOf: head,
+    asOf,
   };
 }
 
@@ -84,13 +85,7 @@ function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, 
 }
 
 /** The nodes it waits for, each read by its id: a run may have more tasks than a page. */
-async function readPredecessors(
-  reader: StoreReader,
-  plan: Plan,
-  { run }: Pick<RunDetail, "run">,
-  slot: string,
-  node: PlanNode,
-): Promise<{ node: string; phase: string | null }[]> {
+async function readPredecessors(reader: StoreReader, plan: Plan, run: RunRow, slot: string, node: PlanNode) {
   const scope = scopeOf(slot);
   const found: { node: string; phase: string | null }[] = [];
   const before = node.before.slice(0, placementLimits.beforeMax);
@@ -106,12 +101,7 @@ async function readPredecessors(
 }
 
 /** Who holds the concurrency key that a task waits for; null if it waits for none. */
-async function readConcurrencyKey(
-  reader: StoreReader,
-  tenant: string,
-  task: TaskRow,
-  workers: readonly WorkerRow[],
-): Promise<NonNullable<WaitingTaskFacts["key"]> | null> {
+async function readConcurrencyKey(reader: StoreReader, tenant: string, task: TaskRow, workers: readonly WorkerRow[]) {
   if (task.phase !== "parked" || task.line === null || task.key === null) return null;
   const { key } = await reader.page({ page: "key", tenant, key: task.key.slice(tenant.length + 1) });
   if (key === null) return null;
@@ -121,18 +111,13 @@ async function readConcurrencyKey(
 }
 
 /** Null if it is gone between two reads. */
-async function readKeyHolder(
-  reader: StoreReader,
-  tenant: string,
-  id: string,
-  workers: readonly WorkerRow[],
-): Promise<KeyHolder | null> {
+async function readKeyHolder(reader: StoreReader, tenant: string, id: string, workers: readonly WorkerRow[]) {
   const { task, run } = await reader.page({ page: "task", tenant, task: id });
   if (task === null || run === null) return null;
   const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
   const node = detail === null ? null : nodeAt(cachedPlanOf(detail.workflow), taskPathOf(task));
   const worker = workers.find((one) => one.id === task.worker);
-  return {
+  const holder: KeyHolder = {
     task: task.id,
     run: run.id,
     node: node?.id ?? taskPathOf(task),
@@ -140,15 +125,11 @@ async function readKeyHolder(
     since: task.readyAt ?? task.grantedAt,
     worker: task.worker === null ? null : (worker?.name ?? instanceIdOf(task.worker)),
   };
+  return holder;
 }
 
 /** How busy each worker is; a task that waits for a call of its chain takes no slot. */
-async function readWorkerLoads(
-  reader: StoreReader,
-  tenant: string,
-  workers: readonly WorkerRow[],
-  nodeType: string,
-): Promise<Map<string, { busy: number; busyOfType: number }>> {
+async function readWorkerLoads(reader: StoreReader, tenant: string, workers: readonly WorkerRow[], nodeType: string) {
   const online = workers.filter((worker) => worker.phase === "online").slice(0, placementLimits.loadsMax);
   const { items: routes } = await reader.page({ page: "routes" });
   const types = new Map(routes.map((route) => [route.id, (JSON.parse(route.needs) as { nodeType?: string }).nodeType]));
@@ -156,10 +137,8 @@ async function readWorkerLoads(
     online.map(async ({ id: worker }) => {
       const { held } = await reader.page({ page: "worker", tenant, worker, limit: placementLimits.heldMax });
       const busy = held.filter((task) => !waitsForChainCall(task));
-      return [
-        worker,
-        { busy: busy.length, busyOfType: busy.filter((task) => types.get(task.route) === nodeType).length },
-      ] as const;
+      const busyOfType = busy.filter((task) => types.get(task.route) === nodeType).length;
+      return [worker, { busy: busy.length, busyOfType }] as const;
     }),
   );
   return new Map(loads);

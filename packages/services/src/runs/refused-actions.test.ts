@@ -2,8 +2,11 @@ import { fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { auditRefusal, runAudit } from "../documents/audit.ts";
 import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
+import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import { runRow } from "../testing/sample-rows.ts";
 import { createBulkRunChange } from "./bulk-run-change.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { RunControl } from "./run-control.ts";
 import type { RunStarter } from "./run-starter.ts";
 
 const asker = { identity: { tenant: "default", user: "ann", grants: [] }, requestId: "req-1" };
@@ -53,7 +56,9 @@ describe("orders that a door refuses", () => {
       readVersionOfRun: async () => null,
       start: () => Promise.reject(fault("E.WORKFLOW.INVALID", "a package is gone")),
     } as unknown as RunStarter;
-    const act = createBulkRunChange({ engineClient, reader, digest: (text: string) => text }, starter);
+    const context = { engineClient, reader, environment: createFakeEnvironment(), digest: (text: string) => text };
+    const control = new RunControl(context, starter);
+    const act = createBulkRunChange(context, { starter, control, deadLetters: new DeadLetters(context, starter, control) });
 
     const done = act(asker, { action: "retry", filter: {}, reason: "all of them" }, run, "bulk-7:r1");
 

@@ -4,8 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import { runRow, sampleChain, taskRow } from "../testing/sample-rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
-import { createRunHistory } from "./run-history.ts";
-import { readRun } from "./run-reader.ts";
+import { RunReader } from "./run-reader.ts";
 
 const fan = {
   ...sampleChain,
@@ -61,8 +60,8 @@ describe("artifacts of a run", () => {
 
   it("[A247] are all in the run's detail, those of nodes that it does not show too", async () => {
     const { reader } = openRun();
-    const runs = { reader, environment: createFakeEnvironment(), ackDeadlineMs: 5_000, history: createRunHistory(reader) };
-    const { artifacts = [], nodes, asOf } = await readRun(runs, "default", "r1");
+    const runReader = new RunReader({ reader, environment: createFakeEnvironment() }, 5_000);
+    const { artifacts = [], nodes, asOf } = await runReader.read("default", "r1");
 
     expect(nodes).toHaveLength(1_000);
     expect(artifacts.map(({ resourceId }) => resourceId)).toEqual(["a", "b", "c", "d"]);

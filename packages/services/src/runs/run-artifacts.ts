@@ -2,9 +2,9 @@
 
 import { type DocRow, type RunDetail, readTaskState, type StoreReader, type TaskRow } from "@astraflow/engine";
 import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
+import { isoTime } from "../presentation/fields.ts";
 import { type ArtifactStatus, type NodeViewContext, presentTasks } from "../presentation/node-view.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { isoTime } from "../presentation/run-view.ts";
 
 /** Tasks read at once, and in all for one answer; documents of artifacts read at once. */
 const artifactLimits = { tasksPage: 1_000, pagesMax: 20, docsPage: 500 } as const;

@@ -2,7 +2,7 @@
 import type { EventQuery, LoggedFact, PageQuery, StoreReader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { runRow, sampleChain, taskRow } from "../testing/sample-rows.ts";
-import { createRunHistory, historyLimits } from "./run-history.ts";
+import { historyLimits, RunHistory } from "./run-history.ts";
 
 /** A run of so many tasks, each ready, granted and ended one after the other; counts what is read. */
 function largeRun(tasks: number) {
@@ -61,7 +61,7 @@ describe("moments of a large run", () => {
   it("[A292] are folded page by page, 20,000 tasks too, and those who page or go on start where the last one ended", async () => {
     const tasks = 20_000;
     const { reader, read, head } = largeRun(tasks);
-    const moments = createRunHistory(reader);
+    const moments = new RunHistory(reader);
     const half = tasks + 2 + tasks;
 
     const middle = await moments.readRunAt("default", "r1", half);
@@ -82,7 +82,7 @@ describe("moments of a large run", () => {
 
   it("[A292] are refused where there are more facts than one answer may read", async () => {
     const { reader, head } = largeRun(2_000);
-    const moments = createRunHistory(reader, { ...historyLimits, factsMax: 5_000 });
+    const moments = new RunHistory(reader, { ...historyLimits, factsMax: 5_000 });
 
     await expect(moments.readRunAt("default", "r1", head)).rejects.toMatchObject({ code: "E.REQUEST.TOO_LARGE" });
     expect(await moments.readRunAt("default", "r1", 4_900)).toMatchObject({ at: 4_900 });
@@ -90,7 +90,7 @@ describe("moments of a large run", () => {
 
   it("[A352] are refused where its tasks have said more than is held for one answer, and what they say anew takes the place of the old", async () => {
     const { reader, tell: addFact } = spokenRun();
-    const moments = createRunHistory(reader, { ...historyLimits, charsMax: 100 });
+    const moments = new RunHistory(reader, { ...historyLimits, charsMax: 100 });
     for (let n = 0; n < 50; n++) addFact("task.feedback", { task: "r1.0", message: `${n}`.padEnd(90, ".") });
     expect(await moments.readRunAt("default", "r1", 52)).toMatchObject({ at: 52 });
 
@@ -98,11 +98,11 @@ describe("moments of a large run", () => {
     const refusal = { code: "E.REQUEST.TOO_LARGE", details: { charsMax: 100 } };
     await expect(moments.readRunAt("default", "r1", 53)).rejects.toMatchObject(refusal);
     await expect(
-      createRunHistory(reader, { ...historyLimits, charsMax: 100 }).readRunAt("default", "r1", 53),
+      new RunHistory(reader, { ...historyLimits, charsMax: 100 }).readRunAt("default", "r1", 53),
     ).rejects.toMatchObject(refusal);
     addFact("task.failed", { task: "r1.0", error: { code: "E.X", message: "y".repeat(500) } });
     await expect(
-      createRunHistory(reader, { ...historyLimits, charsMax: 500 }).readRunAt("default", "r1", 54),
+      new RunHistory(reader, { ...historyLimits, charsMax: 500 }).readRunAt("default", "r1", 54),
     ).rejects.toMatchObject({
       code: "E.REQUEST.TOO_LARGE",
     });
@@ -120,7 +120,7 @@ describe("moments of a large run", () => {
         return page;
       },
     };
-    const moments = createRunHistory(watched);
+    const moments = new RunHistory(watched);
 
     const all = await Promise.all(Array.from({ length: 40 }, () => moments.readRunAt("default", "r1", 6_000)));
 
@@ -131,15 +131,15 @@ describe("moments of a large run", () => {
 
   it("[A281] go on from one that is at hand only while no fact in between was removed", async () => {
     const { reader, floor, head } = largeRun(10);
-    const moments = createRunHistory(reader);
+    const moments = new RunHistory(reader);
     await moments.readRunAt("default", "r1", 15);
 
     floor.at = 15;
     await expect(moments.readRunAt("default", "r1", head)).resolves.toMatchObject({ run: { phase: "succeeded", open: 0 } });
     floor.at = head;
-    await expect(createRunHistory(reader).readRunAt("default", "r1", head)).rejects.toMatchObject({ code: "E.CURSOR.EXPIRED" });
+    await expect(new RunHistory(reader).readRunAt("default", "r1", head)).rejects.toMatchObject({ code: "E.CURSOR.EXPIRED" });
     floor.at = 15;
-    const early = createRunHistory(reader);
+    const early = new RunHistory(reader);
     await expect(early.readRunAt("default", "r1", 14)).rejects.toMatchObject({ code: "E.CURSOR.EXPIRED" });
     floor.at = 0;
     await early.readRunAt("default", "r1", 14);

@@ -1,10 +1,18 @@
 // A run as it was after a position of its tenant's log: folded from its facts, shown in the same words as a run of now. What a node gave and
 // was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
 
-import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
-import { fault, LruMap, RunFold, type RunSnapshot, type TaskSnapshot } from "@astraflow/protocol";
+import {
+  type EventPage,
+  type RunDetail,
+  type RunRow,
+  readTaskState,
+  runKey,
+  type StoreReader,
+  type TaskRow,
+} from "@astraflow/engine";
+import { type Fault, fault, LruMap, RunFold, type RunSnapshot, type TaskSnapshot } from "@astraflow/protocol";
+import { notFound } from "../documents/documents.ts";
 import { createSemaphore } from "../environment/semaphore.ts";
-import { runNotFound } from "./run-faults.ts";
 
 export const historyLimits = {
   factsPage: 1_000,
@@ -32,115 +40,90 @@ export interface HistoricalRun {
   readonly ids: readonly string[];
 }
 
-export interface RunHistory {
-  /** Throws the fault to answer where there was no such run, or nobody knows any more. */
-  readRunAt(tenant: string, run: string, at: number): Promise<HistoricalRun>;
-  /** These tasks as their rows were. */
-  readTaskRows(moment: HistoricalRun, ids: readonly string[]): Promise<TaskRow[]>;
-}
-
-interface CachedFold extends FoldedRun {
-  readonly at: number;
-}
-
 interface FoldedRun {
+  readonly at: number;
   readonly fold: RunSnapshot;
   readonly chars: number;
 }
 
-type FoldLimits = { readonly [Name in "factsMax" | "charsMax"]: number };
+export class RunHistory {
+  readonly #reader: StoreReader;
+  readonly #limits: { readonly factsMax: number; readonly charsMax: number };
+  readonly #cache = new LruMap<string, FoldedRun>({ entriesMax: historyLimits.cachedMax, touchOnGet: false });
+  readonly #runLimited = createSemaphore(historyLimits.concurrentMax);
 
-export function createRunHistory(reader: StoreReader, { factsMax, charsMax }: FoldLimits = historyLimits): RunHistory {
-  const cache = new LruMap<string, CachedFold>({ entriesMax: historyLimits.cachedMax, touchOnGet: false });
-  const runLimited = createSemaphore(historyLimits.concurrentMax);
-
-  const cacheFold = (key: string, one: CachedFold): void => {
-    cache.delete(key);
-    if (one.fold.tasks.size > historyLimits.cachedTasksMax || one.chars > historyLimits.cachedCharsMax) return;
-    cache.set(key, one);
-  };
-
-  return {
-    async readRunAt(tenant, run, at) {
-      const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax: 0 });
-      if (detail === null) throw runNotFound(run);
-      if (at > head)
-        throw fault("E.REQUEST.INVALID", `query.at is beyond the end of the log, which is at ${head}`, {
-          path: "query.at",
-          head,
-        });
-      const key = `${tenant}/${run}`;
-      // Looked for once it is this one's turn: the one before may have been about the same moment.
-      const { fold } = await runLimited(async () => {
-        const before = cache.get(key);
-        const start = before !== undefined && before.at <= at ? before : null;
-        const folded = start?.at === at ? start : await foldRunTo(reader, { tenant, run, at, factsMax, charsMax }, start);
-        cacheFold(key, { at, ...folded });
-        return folded;
-      });
-      return { at, run: runRowAt(detail, fold), workflow: detail.workflow, fold, ids: [...fold.tasks.keys()].sort() };
-    },
-    async readTaskRows({ run, fold }, ids) {
-      const rows: TaskRow[] = [];
-      for (let from = 0; from < ids.length; from += historyLimits.rowsPage) {
-        const part = ids.slice(from, from + historyLimits.rowsPage).flatMap((id) => fold.tasks.get(id) ?? []);
-        const found = await Promise.all(part.map((task) => readTaskRowAt(reader, run, task)));
-        rows.push(...found);
-      }
-      return rows;
-    },
-  };
-}
-
-interface FoldRequest {
-  readonly tenant: string;
-  readonly run: string;
-  readonly at: number;
-  readonly factsMax: number;
-  readonly charsMax: number;
-}
-
-/** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
-async function foldRunTo(reader: StoreReader, request: FoldRequest, before: CachedFold | null): Promise<FoldedRun> {
-  const { tenant, run, at, factsMax, charsMax } = request;
-  const folding = new RunFold(before?.fold ?? null);
-  let isCreated = before !== null;
-  let after = before?.at ?? 0;
-  for (let facts = 0; facts < factsMax; ) {
-    const query = { tenant, after, subject: runKey(run), limit: historyLimits.factsPage };
-    let page = await reader.events(query);
-    // Facts below the floor are gone; this run's may all lie above it, unless some were read already.
-    if (at < page.floor || (isCreated && after < page.floor)) throw historyExpiredFault(run, at, page);
-    if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
-    // The run has a row, so it was created: where that is not told, it was told below the floor.
-    if (!isCreated && page.items[0]?.type !== "run.created") throw historyExpiredFault(run, at, page);
-    const known = page.items.filter(({ position }) => position <= at);
-    folding.add(known);
-    if (folding.textChars > charsMax)
-      throw tooLargeFault(`the history of run ${run} up to ${at} is too large to rebuild (limit ${charsMax} characters)`, {
-        run,
-        at,
-        charsMax,
-      });
-    isCreated ||= known.length > 0;
-    facts += known.length;
-    if (known.length < page.items.length || page.items.length < historyLimits.factsPage) {
-      if (isCreated) return { fold: folding.finish(), chars: folding.textChars };
-      throw fault("E.NOT_FOUND", `run ${run} did not exist at ${at}; it was created later`, { run, at });
-    }
-    after = page.next;
+  constructor(reader: StoreReader, limits: { readonly factsMax: number; readonly charsMax: number } = historyLimits) {
+    this.#reader = reader;
+    this.#limits = limits;
   }
-  throw tooLargeFault(`run ${run} has more than ${factsMax} facts up to ${at}`, { run, at, factsMax });
+
+  /** Throws the fault to answer where there was no such run, or nobody knows any more. */
+  async readRunAt(tenant: string, run: string, at: number): Promise<HistoricalRun> {
+    const { detail, head } = await this.#reader.page({ page: "run", tenant, run, tasksMax: 0 });
+    if (detail === null) throw notFound("run", run);
+    if (at > head)
+      throw fault("E.REQUEST.INVALID", `query.at is beyond the end of the log, which is at ${head}`, { path: "query.at", head });
+    const key = `${tenant}/${run}`;
+    // Looked for once it is this one's turn: the one before may have been about the same moment.
+    const { fold } = await this.#runLimited(async () => {
+      const before = this.#cache.get(key);
+      const start = before !== undefined && before.at <= at ? before : null;
+      const folded = start?.at === at ? start : await this.#foldRunTo(tenant, run, at, start);
+      this.#cache.delete(key);
+      const isLarge = folded.fold.tasks.size > historyLimits.cachedTasksMax || folded.chars > historyLimits.cachedCharsMax;
+      if (!isLarge) this.#cache.set(key, folded);
+      return folded;
+    });
+    return { at, run: runRowAt(detail, fold), workflow: detail.workflow, fold, ids: [...fold.tasks.keys()].sort() };
+  }
+
+  /** These tasks as their rows were. */
+  async readTaskRows({ run, fold }: HistoricalRun, ids: readonly string[]): Promise<TaskRow[]> {
+    const rows: TaskRow[] = [];
+    for (let from = 0; from < ids.length; from += historyLimits.rowsPage) {
+      const part = ids.slice(from, from + historyLimits.rowsPage).flatMap((id) => fold.tasks.get(id) ?? []);
+      rows.push(...(await Promise.all(part.map((task) => readTaskRowAt(this.#reader, run, task)))));
+    }
+    return rows;
+  }
+
+  /** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
+  async #foldRunTo(tenant: string, run: string, at: number, before: FoldedRun | null): Promise<FoldedRun> {
+    const { factsMax, charsMax } = this.#limits;
+    const folding = new RunFold(before?.fold ?? null);
+    let isCreated = before !== null;
+    let after = before?.at ?? 0;
+    for (let facts = 0; facts < factsMax; ) {
+      const query = { tenant, after, subject: runKey(run), limit: historyLimits.factsPage };
+      let page = await this.#reader.events(query);
+      // Facts below the floor are gone; this run's may all lie above it, unless some were read already.
+      if (at < page.floor || (isCreated && after < page.floor)) throw historyExpiredFault(run, at, page);
+      if (after < page.floor) page = await this.#reader.events({ ...query, after: page.floor });
+      // The run has a row, so it was created: where that is not told, it was told below the floor.
+      if (!isCreated && page.items[0]?.type !== "run.created") throw historyExpiredFault(run, at, page);
+      const known = page.items.filter(({ position }) => position <= at);
+      folding.add(known);
+      if (folding.textChars > charsMax) throw tooLargeFault(run, at, { charsMax });
+      isCreated ||= known.length > 0;
+      facts += known.length;
+      if (known.length < page.items.length || page.items.length < historyLimits.factsPage) {
+        if (isCreated) return { at, fold: folding.finish(), chars: folding.textChars };
+        throw fault("E.NOT_FOUND", `run ${run} did not exist at ${at}; it was created later`, { run, at });
+      }
+      after = page.next;
+    }
+    throw tooLargeFault(run, at, { factsMax });
+  }
 }
 
-const tooLargeFault = (what: string, details: Readonly<Record<string, unknown>>) =>
-  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier position`, details);
+function tooLargeFault(run: string, at: number, limit: { readonly charsMax: number } | { readonly factsMax: number }): Fault {
+  const bound = "charsMax" in limit ? `${limit.charsMax} characters` : `${limit.factsMax} facts`;
+  const why = `the history of run ${run} up to ${at} is too large to rebuild (limit ${bound})`;
+  return fault("E.REQUEST.TOO_LARGE", `${why}; read its events, or an earlier position`, { run, at, ...limit });
+}
 
-const historyExpiredFault = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
-  fault("E.CURSOR.EXPIRED", `the history of run ${run} up to ${at} has been deleted; read its current state`, {
-    floor,
-    head,
-  });
+const historyExpiredFault = (run: string, at: number, { floor, head }: Pick<EventPage, "floor" | "head">): Fault =>
+  fault("E.CURSOR.EXPIRED", `the history of run ${run} up to ${at} has been deleted; read its current state`, { floor, head });
 
 /** Of columns that only the engine needs, it has the present ones. */
 function runRowAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {

@@ -30,14 +30,9 @@ export async function readRunLedger(reader: StoreReader, tenant: string, run: st
     if (page.items.length < ledgerLimits.factsPage)
       return { runId: run, figures: folding.finish().figures, from: first, to: after, asOf: page.head };
   }
-  throw fault(
-    "E.REQUEST.TOO_LARGE",
-    `run ${run} has more than ${historyLimits.factsMax} facts; read the ledger of the log instead`,
-    {
-      run,
-      factsMax: historyLimits.factsMax,
-    },
-  );
+  const { factsMax } = historyLimits;
+  const why = `run ${run} has more than ${factsMax} facts; read the ledger of the log instead`;
+  throw fault("E.REQUEST.TOO_LARGE", why, { run, factsMax });
 }
 
 /** Of the facts of the tenant's log after a position, at most `limit` of them. */

@@ -5,8 +5,8 @@ import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "
 import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
+import { isoTime } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { isoTime } from "../presentation/run-view.ts";
 
 export const runLogLimits = {
   linesMax: 1_000,

@@ -15,14 +15,24 @@ import {
 } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type RunEventList, type RunNodeStatus } from "@astraflow/protocol";
-import { type NodeViewContext, presentDefinition, presentNodes } from "../presentation/node-view.ts";
+import { notFound } from "../documents/documents.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
+import { isoTime } from "../presentation/fields.ts";
+import { type NodeViewContext, presentDefinition, presentNodes, presentTasks } from "../presentation/node-view.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { isoTime, presentRun, presentRunEvent } from "../presentation/run-view.ts";
+import { presentRun, presentRunEvent } from "../presentation/run-view.ts";
 import { instanceIdOf, workerQueueOf } from "../presentation/worker-view.ts";
 import { findWorkerIds, readWorkerNames } from "../workers/worker-finder.ts";
-import { artifactStatusesAt, artifactsOf, readArtifactStatuses, readArtifacts } from "./run-artifacts.ts";
-import { nodeNotFound, runNotFound } from "./run-faults.ts";
-import type { RunServices } from "./run-services.ts";
+import {
+  type ArtifactPage,
+  type ArtifactQuery,
+  artifactStatusesAt,
+  artifactsOf,
+  readArtifactStatuses,
+  readArtifacts,
+} from "./run-artifacts.ts";
+import { nodeNotFound } from "./run-control.ts";
+import { RunHistory } from "./run-history.ts";
 
 const runLimits = {
   /** Nodes that one answer shows; more are read page by page. */
@@ -33,90 +43,27 @@ const runLimits = {
   definitionTasksMax: 20_000,
 } as const;
 
-type RunReaderServices = Pick<RunServices, "reader" | "environment" | "ackDeadlineMs" | "history">;
-
 /** A run of the caller's tenant with its first tasks. */
-export async function findRun(
-  reader: StoreReader,
-  tenant: string,
-  run: string,
-  tasksMax: number = runLimits.nodesMax,
-): Promise<{ detail: RunDetail; head: number }> {
+export async function findRun(reader: StoreReader, tenant: string, run: string, tasksMax: number = runLimits.nodesMax) {
   const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax });
-  if (detail === null) throw runNotFound(run);
+  if (detail === null) throw notFound("run", run);
   return { detail, head };
 }
 
-/** Names of workers are read only if a task has a worker. */
-async function readNodeContext(
-  { reader, ackDeadlineMs }: Pick<RunServices, "reader" | "ackDeadlineMs">,
-  tenant: string,
-  tasks: readonly TaskRow[],
-): Promise<NodeViewContext> {
-  const hasWorker = tasks.some((task) => task.worker !== null);
-  return { workers: hasWorker ? await readWorkerNames(reader, tenant) : new Map(), ackDeadlineMs };
+type ContextReader = (tasks: readonly TaskRow[]) => Promise<NodeViewContext>;
+
+/** A run as it is or as it was, and how to read its tasks. */
+interface OpenedRun extends Pick<RunDetail, "run" | "workflow"> {
+  readonly asOf: number;
+  readonly contextOf: ContextReader;
+  readTask(id: string): Promise<TaskRow | null>;
+  readTasks(after: string | undefined, limit: number): Promise<{ items: readonly TaskRow[]; next: string | null; asOf: number }>;
 }
 
-/** The same with what became of the artifacts of these tasks. */
-async function readArtifactContext(runs: RunReaderServices, tenant: string, tasks: readonly TaskRow[]): Promise<NodeViewContext> {
-  return {
-    ...(await readNodeContext(runs, tenant, tasks)),
-    fateOf: await readArtifactStatuses(runs.reader, tenant, tasks, runs.environment.clock.now()),
-  };
-}
-
-/** A run with its first nodes and their artifacts, as the API shows it. */
-export async function readRun(runs: RunReaderServices, tenant: string, id: string) {
-  const { nodesMax, artifactsMax } = runLimits;
-  const { detail, head } = await findRun(runs.reader, tenant, id);
-  const cutAfter = detail.tasks.length >= nodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
-  const contextOf = (tasks: readonly TaskRow[]) => readArtifactContext(runs, tenant, tasks);
-  const nodes = presentNodes(detail, await contextOf(detail.tasks), cutAfter);
-  const beyond =
-    cutAfter === null
-      ? { items: [], next: null }
-      : await readArtifacts(runs.reader, detail, contextOf, { after: cutAfter, limit: artifactsMax, isAll: true });
-  const artifacts = [...nodes.flatMap(artifactsOf), ...beyond.items];
-  return {
-    ...presentRun(detail.run),
-    ...(artifacts.length > 0 && { artifacts }),
-    ...(beyond.next !== null && { artifactsNextCursor: beyond.next }),
-    nodes,
-    ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
-    asOf: head,
-  };
-}
-
-/** The run as it was, with its first nodes and the artifacts they had by then. */
-export async function readRunAt(runs: RunReaderServices, tenant: string, id: string, at: number) {
-  const historical = await runs.history.readRunAt(tenant, id, at);
-  const tasks = await runs.history.readTaskRows(historical, historical.ids.slice(0, runLimits.nodesMax));
-  const cutAfter = historical.ids.length > runLimits.nodesMax ? (tasks.at(-1)?.id ?? null) : null;
-  const { run, workflow } = historical;
-  const context = { ...(await readNodeContext(runs, tenant, tasks)), fateOf: artifactStatusesAt(historical.fold) };
-  const nodes = presentNodes({ run, workflow, tasks }, context, cutAfter);
-  const artifacts = nodes.flatMap(artifactsOf);
-  return {
-    ...presentRun(run),
-    ...(artifacts.length > 0 && { artifacts }),
-    nodes,
-    ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
-    at,
-    asOf: at,
-  };
-}
-
-/** The definition of a run with the states of its nodes; `isFinal`: they will not change any more. */
-export async function readRunDefinition(runs: RunReaderServices, tenant: string, id: string) {
-  const { detail, head } = await findRun(runs.reader, tenant, id, runLimits.definitionTasksMax);
-  return {
-    run: detail.run,
-    isFinal: detail.run.endedAt !== null,
-    show: async () => ({
-      ...presentDefinition(detail, await readNodeContext(runs, tenant, detail.tasks)),
-      asOf: head,
-    }),
-  };
+interface FoundNode {
+  readonly task: TaskRow | null;
+  readonly node: RunNodeStatus;
+  readonly plan: Plan;
 }
 
 export type RunListQuery = Omit<Extract<PageQuery, { page: "runs" }>, "page" | "phase" | "workers"> & {
@@ -126,23 +73,181 @@ export type RunListQuery = Omit<Extract<PageQuery, { page: "runs" }>, "page" | "
   readonly worker?: string;
 };
 
-/** Newest first. */
-export async function listRuns(
-  reader: StoreReader,
-  { phases, worker, ...query }: RunListQuery,
-): Promise<{ items: readonly RunRow[]; next: string | null; head: number }> {
-  const workers = worker === undefined ? undefined : await findWorkerIds(reader, query.tenant, worker);
-  const pages = await Promise.all(
-    phases.map((phase) =>
-      reader.page({
-        page: "runs",
-        ...query,
-        ...(phase !== null && { phase }),
-        ...(workers !== undefined && { workers }),
-      }),
-    ),
-  );
-  return mergePages(pages, query.limit);
+export class RunReader {
+  readonly #reader: StoreReader;
+  readonly #clock: ServiceContext["environment"]["clock"];
+  readonly #ackDeadlineMs: number;
+  /** One answer continues from what another has folded. */
+  readonly #history: RunHistory;
+
+  constructor({ reader, environment }: Pick<ServiceContext, "reader" | "environment">, ackDeadlineMs: number) {
+    this.#reader = reader;
+    this.#clock = environment.clock;
+    this.#ackDeadlineMs = ackDeadlineMs;
+    this.#history = new RunHistory(reader);
+  }
+
+  /** A run with its first nodes and their artifacts, as the API shows it. */
+  async read(tenant: string, id: string) {
+    const { detail, head } = await findRun(this.#reader, tenant, id);
+    const cutAfter = detail.tasks.length >= runLimits.nodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
+    const contextOf: ContextReader = (tasks) => this.#readArtifactContext(tenant, tasks);
+    const nodes = presentNodes(detail, await contextOf(detail.tasks), cutAfter);
+    const query = { after: cutAfter ?? "", limit: runLimits.artifactsMax, isAll: true };
+    const beyond = cutAfter === null ? nothingBeyond : await readArtifacts(this.#reader, detail, contextOf, query);
+    return { ...presentWholeRun(detail.run, nodes, cutAfter, beyond), asOf: head };
+  }
+
+  /** The run as it was, with its first nodes and the artifacts they had by then. */
+  async readAt(tenant: string, id: string, at: number) {
+    const historical = await this.#history.readRunAt(tenant, id, at);
+    const tasks = await this.#history.readTaskRows(historical, historical.ids.slice(0, runLimits.nodesMax));
+    const cutAfter = historical.ids.length > runLimits.nodesMax ? (tasks.at(-1)?.id ?? null) : null;
+    const { run, workflow, fold } = historical;
+    const context = { ...(await this.#readNodeContext(tenant, tasks)), fateOf: artifactStatusesAt(fold) };
+    const nodes = presentNodes({ run, workflow, tasks }, context, cutAfter);
+    return { ...presentWholeRun(run, nodes, cutAfter, nothingBeyond), at, asOf: at };
+  }
+
+  /** The definition of a run with the states of its nodes; `isFinal`: they will not change any more. */
+  async readDefinition(tenant: string, id: string) {
+    const { detail, head } = await findRun(this.#reader, tenant, id, runLimits.definitionTasksMax);
+    const show = async () => ({
+      ...presentDefinition(detail, await this.#readNodeContext(tenant, detail.tasks)),
+      asOf: head,
+    });
+    return { run: detail.run, isFinal: detail.run.endedAt !== null, show };
+  }
+
+  /** Newest first. */
+  async list({ phases, worker, ...query }: RunListQuery) {
+    const workers = worker === undefined ? {} : { workers: await findWorkerIds(this.#reader, query.tenant, worker) };
+    const pages = await Promise.all(
+      phases.map((phase) => this.#reader.page({ page: "runs", ...query, ...workers, ...(phase !== null && { phase }) })),
+    );
+    return mergePages(pages, query.limit);
+  }
+
+  async listEvents(
+    tenant: string,
+    run: string,
+    { after, limit }: { readonly after: number | null; readonly limit: number },
+  ): Promise<RunEventList> {
+    const { items, next, floor, head } = await this.#reader.events({ tenant, after: after ?? 0, subject: runKey(run), limit });
+    // Facts prove that the run exists and is the caller's; only without any does it have to be looked up.
+    if (items.length === 0) await findRun(this.#reader, tenant, run);
+    if (after !== null && after < floor)
+      throw fault("E.CURSOR.EXPIRED", "events after this cursor have been deleted; read the run and continue from its asOf", {
+        floor,
+        head,
+      });
+    return { items: items.map((entry) => presentRunEvent(entry, run)), nextCursor: String(next), asOf: head };
+  }
+
+  /** A page of nodes as they are, or as they were; those that were not reached are left out. */
+  async listNodes(
+    tenant: string,
+    id: string,
+    { cursor, limit, at }: { readonly cursor: string | undefined; readonly limit: number; readonly at: number | undefined },
+  ) {
+    const opened = await this.#open(tenant, id, at);
+    const { items, next, asOf } = await opened.readTasks(cursor, limit);
+    const nodes = presentTasks(cachedPlanOf(opened.workflow), items, await opened.contextOf(items));
+    return { nodes, next, asOf };
+  }
+
+  /** One node with its artifacts, as it is or as it was. */
+  async readNode(tenant: string, id: string, name: string, at: number | undefined): Promise<FoundNode & { asOf: number }> {
+    const opened = await this.#open(tenant, id, at);
+    return { ...(await findNode(opened, name)), asOf: opened.asOf };
+  }
+
+  /** A node without its artifacts. One that was not reached has no task. */
+  async findBareNode(tenant: string, id: string, name: string): Promise<FoundNode & { run: RunRow; asOf: number }> {
+    const opened = await this.#open(tenant, id, undefined);
+    const contextOf: ContextReader = (tasks) => this.#readNodeContext(tenant, tasks);
+    return { ...(await findNode({ ...opened, contextOf }, name)), run: opened.run, asOf: opened.asOf };
+  }
+
+  /** Which worker each package of a run is bound to. */
+  async listBindings(tenant: string, id: string) {
+    const { detail, head } = await findRun(this.#reader, tenant, id, 0);
+    const workers = await readWorkerNames(this.#reader, tenant);
+    const items = Object.entries(readBindings(detail.run)).map(([name, { worker, at }]) => ({
+      package: name,
+      workerId: instanceIdOf(worker),
+      workerName: workers.get(worker) ?? instanceIdOf(worker),
+      queue: workerQueueOf(worker),
+      at: isoTime(at),
+    }));
+    return { items, asOf: head };
+  }
+
+  async listArtifacts(tenant: string, id: string, query: ArtifactQuery) {
+    const { asOf, contextOf, ...run } = await this.#open(tenant, id, undefined);
+    const { items, next } = await readArtifacts(this.#reader, run, contextOf, query);
+    return { items, nextCursor: next, asOf };
+  }
+
+  /** The run as it is, or as it was at a position of the log. */
+  async #open(tenant: string, id: string, at: number | undefined): Promise<OpenedRun> {
+    const reader = this.#reader;
+    if (at === undefined) {
+      const { detail, head } = await findRun(reader, tenant, id, 0);
+      return {
+        ...detail,
+        asOf: head,
+        contextOf: (tasks) => this.#readArtifactContext(tenant, tasks),
+        readTask: async (task) => (await reader.page({ page: "task", tenant, task })).task,
+        async readTasks(after, limit) {
+          const query = { page: "tasks", tenant, run: id, limit } as const;
+          const page = await reader.page({ ...query, ...(after !== undefined && { after }) });
+          return { ...page, asOf: Math.min(head, page.head) };
+        },
+      };
+    }
+    const history = this.#history;
+    const historical = await history.readRunAt(tenant, id, at);
+    const fateOf = artifactStatusesAt(historical.fold);
+    return {
+      ...historical,
+      asOf: at,
+      contextOf: async (tasks) => ({ ...(await this.#readNodeContext(tenant, tasks)), fateOf }),
+      readTask: async (task) => (await history.readTaskRows(historical, [task]))[0] ?? null,
+      async readTasks(after, limit) {
+        const rest = after === undefined ? historical.ids : historical.ids.filter((task) => task > after);
+        const items = await history.readTaskRows(historical, rest.slice(0, limit));
+        return { items, next: rest.length > limit ? (rest[limit - 1] ?? null) : null, asOf: at };
+      },
+    };
+  }
+
+  /** Names of workers are read only if a task has a worker. */
+  async #readNodeContext(tenant: string, tasks: readonly TaskRow[]): Promise<NodeViewContext> {
+    const hasWorker = tasks.some((task) => task.worker !== null);
+    const workers = hasWorker ? await readWorkerNames(this.#reader, tenant) : new Map<string, string>();
+    return { workers, ackDeadlineMs: this.#ackDeadlineMs };
+  }
+
+  /** The same with what became of the artifacts of these tasks. */
+  async #readArtifactContext(tenant: string, tasks: readonly TaskRow[]): Promise<NodeViewContext> {
+    const context = await this.#readNodeContext(tenant, tasks);
+    return { ...context, fateOf: await readArtifactStatuses(this.#reader, tenant, tasks, this.#clock.now()) };
+  }
+}
+
+const nothingBeyond: ArtifactPage = { items: [], next: null };
+
+/** `cutAfter`: the last task whose node is among these; `beyond`: artifacts of the nodes after it. */
+function presentWholeRun(run: RunRow, nodes: RunNodeStatus[], cutAfter: string | null, beyond: ArtifactPage) {
+  const artifacts = [...nodes.flatMap(artifactsOf), ...beyond.items];
+  return {
+    ...presentRun(run),
+    ...(artifacts.length > 0 && { artifacts }),
+    ...(beyond.next !== null && { artifactsNextCursor: beyond.next }),
+    nodes,
+    ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
+  };
 }
 
 type RunsPage = PageOf<{ page: "runs"; tenant: string; limit: number }>;
@@ -151,7 +256,7 @@ type RunsPage = PageOf<{ page: "runs"; tenant: string; limit: number }>;
  * Ids are ordered by time, so the newest first is the largest first. A page may end early with more to come: older runs of the other pages
  * are left for the next page, or those in between would never be shown. The page is true at the oldest of the heads.
  */
-function mergePages(pages: readonly RunsPage[], limit: number): { items: readonly RunRow[]; next: string | null; head: number } {
+function mergePages(pages: readonly RunsPage[], limit: number): Pick<RunsPage, "items" | "next" | "head"> {
   const [only] = pages;
   if (only !== undefined && pages.length === 1) return only;
   const head = Math.min(...pages.map((page) => page.head));
@@ -165,94 +270,11 @@ function mergePages(pages: readonly RunsPage[], limit: number): { items: readonl
   return { items, next: items.at(-1)?.id ?? null, head };
 }
 
-export async function listRunEvents(
-  reader: StoreReader,
-  tenant: string,
-  run: string,
-  { after, limit }: { readonly after: number | null; readonly limit: number },
-): Promise<RunEventList> {
-  const page = await reader.events({ tenant, after: after ?? 0, subject: runKey(run), limit });
-  // Facts prove that the run exists and is the caller's; only without any does it have to be looked up.
-  if (page.items.length === 0) await findRun(reader, tenant, run);
-  if (after !== null && after < page.floor)
-    throw fault("E.CURSOR.EXPIRED", "events after this cursor have been deleted; read the run and continue from its asOf", {
-      floor: page.floor,
-      head: page.head,
-    });
-  return {
-    items: page.items.map((entry) => presentRunEvent(entry, run)),
-    nextCursor: String(page.next),
-    asOf: page.head,
-  };
-}
-
-interface TaskPageQuery {
-  readonly cursor: string | undefined;
-  readonly limit: number;
-  readonly at: number | undefined;
-}
-
-/** A page of tasks as they are, or as they were. */
-export async function readTaskPage(runs: RunReaderServices, tenant: string, id: string, { cursor, limit, at }: TaskPageQuery) {
-  if (at === undefined) {
-    const { detail, head } = await findRun(runs.reader, tenant, id, 0);
-    const after = cursor === undefined ? {} : { after: cursor };
-    const page = await runs.reader.page({ page: "tasks", tenant, run: id, limit, ...after });
-    const context = await readArtifactContext(runs, tenant, page.items);
-    return { ...page, context, workflow: detail.workflow, asOf: Math.min(head, page.head) };
-  }
-  const historical = await runs.history.readRunAt(tenant, id, at);
-  const rest = cursor === undefined ? historical.ids : historical.ids.filter((task) => task > cursor);
-  const items = await runs.history.readTaskRows(historical, rest.slice(0, limit));
-  const context = { ...(await readNodeContext(runs, tenant, items)), fateOf: artifactStatusesAt(historical.fold) };
-  const next = rest.length > limit ? (rest[limit - 1] ?? null) : null;
-  return { items, next, context, workflow: historical.workflow, asOf: at };
-}
-
-interface FoundNode {
-  readonly task: TaskRow | null;
-  readonly node: RunNodeStatus;
-  readonly asOf: number;
-}
-
-/** One node with its artifacts, as it is or as it was. */
-export async function readNode(
-  runs: RunReaderServices,
-  tenant: string,
-  id: string,
-  name: string,
-  at: number | undefined,
-): Promise<FoundNode> {
-  if (at === undefined) {
-    const { detail, head } = await findRun(runs.reader, tenant, id, 0);
-    const found = await findNode(runs.reader, detail, name, (tasks) => readArtifactContext(runs, tenant, tasks));
-    return { ...found, asOf: head };
-  }
-  const historical = await runs.history.readRunAt(tenant, id, at);
-  const { id: taskId } = resolveTaskId(historical, name);
-  const [task = null] = await runs.history.readTaskRows(historical, [taskId]);
+async function findNode({ run, workflow, contextOf, readTask }: OpenedRun, name: string): Promise<FoundNode> {
+  const { id, plan } = resolveTaskId({ run, workflow }, name);
+  const task = await readTask(id);
   const tasks = task === null ? [] : [task];
-  const context = { ...(await readNodeContext(runs, tenant, tasks)), fateOf: artifactStatusesAt(historical.fold) };
-  const node = presentNodes({ ...historical, tasks }, context).find((one) => one.taskId === taskId);
-  if (node === undefined) throw nodeNotFound(id, name);
-  return { task, node, asOf: at };
-}
-
-/** A node without its artifacts. One that was not reached has no task. */
-export const findBareNode = (runs: Pick<RunServices, "reader" | "ackDeadlineMs">, detail: RunDetail, name: string) =>
-  findNode(runs.reader, detail, name, (tasks) => readNodeContext(runs, detail.run.tenant, tasks));
-
-async function findNode(
-  reader: StoreReader,
-  detail: RunDetail,
-  name: string,
-  contextOf: (tasks: readonly TaskRow[]) => Promise<NodeViewContext>,
-): Promise<{ task: TaskRow | null; node: RunNodeStatus; plan: Plan }> {
-  const { run } = detail;
-  const { id, plan } = resolveTaskId(detail, name);
-  const { task } = await reader.page({ page: "task", tenant: run.tenant, task: id });
-  const shown = { ...detail, tasks: task === null ? [] : [task] };
-  const node = presentNodes(shown, await contextOf(shown.tasks)).find((one) => one.taskId === id);
+  const node = presentNodes({ run, workflow, tasks }, await contextOf(tasks)).find((one) => one.taskId === id);
   if (node === undefined) throw nodeNotFound(run.id, name);
   return { task, node, plan };
 }
@@ -264,29 +286,4 @@ function resolveTaskId({ run, workflow }: Pick<RunDetail, "run" | "workflow">, n
   const id = top !== undefined ? `${run.id}.${top.ordinal}` : name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
   if (nodeAt(plan, taskPathOf({ id, run: run.id })) === null) throw nodeNotFound(run.id, name);
   return { id, plan };
-}
-
-/** Which worker each package of a run is bound to. */
-export async function listRunBindings(reader: StoreReader, tenant: string, id: string) {
-  const { detail, head } = await findRun(reader, tenant, id, 0);
-  const workers = await readWorkerNames(reader, tenant);
-  const items = Object.entries(readBindings(detail.run)).map(([name, { worker, at }]) => ({
-    package: name,
-    workerId: instanceIdOf(worker),
-    workerName: workers.get(worker) ?? instanceIdOf(worker),
-    queue: workerQueueOf(worker),
-    at: isoTime(at),
-  }));
-  return { items, asOf: head };
-}
-
-export async function listRunArtifacts(
-  runs: RunReaderServices,
-  tenant: string,
-  id: string,
-  query: Parameters<typeof readArtifacts>[3],
-) {
-  const { detail, head } = await findRun(runs.reader, tenant, id, 0);
-  const { items, next } = await readArtifacts(runs.reader, detail, (tasks) => readArtifactContext(runs, tenant, tasks), query);
-  return { items, nextCursor: next, asOf: head };
 }

@@ -1,30 +1,22 @@
-// What the functions of this folder work with: the starter of runs, their history and the bulk changes, each built once.
+// What a scheduler does with runs, each part built once.
 
-import type { StoreReader } from "@astraflow/engine";
-import type { EngineClient } from "../environment/engine-client.ts";
-import type { ServiceEnvironment } from "../environment/service-environment.ts";
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
-import { type BulkChanges, createBulkChanges } from "./bulk-changes.ts";
+import { BulkChanges } from "./bulk-changes.ts";
 import { createBulkRunChange, needsChange } from "./bulk-run-change.ts";
-import { createRunHistory, type RunHistory } from "./run-history.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { RunControl } from "./run-control.ts";
+import { RunReader } from "./run-reader.ts";
 import { RunStarter } from "./run-starter.ts";
 
-export interface RunServices {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  readonly environment: ServiceEnvironment;
-  readonly digest: (text: string) => string;
-  readonly ackDeadlineMs: number;
-  readonly starter: RunStarter;
-  /** Shared by all routes: one continues from what another has folded. */
-  readonly history: RunHistory;
-  readonly bulk: BulkChanges;
-}
+export type RunServices = ReturnType<typeof createRunServices>;
 
-export function createRunServices(workflows: WorkflowServices, ackDeadlineMs: number): RunServices {
+export function createRunServices(workflows: WorkflowServices, ackDeadlineMs: number) {
   const { engineClient, reader, environment, digest } = workflows;
-  const base = { engineClient, reader, environment, digest };
+  const context = { engineClient, reader, environment, digest };
   const starter = new RunStarter(workflows);
-  const bulk = createBulkChanges({ ...base, applyChange: createBulkRunChange(base, starter), needsChange });
-  return { ...base, ackDeadlineMs, starter, history: createRunHistory(reader), bulk };
+  const control = new RunControl(context, starter);
+  const deadLetters = new DeadLetters(context, starter, control);
+  const applyChange = createBulkRunChange(context, { starter, control, deadLetters });
+  const bulk = new BulkChanges({ ...context, applyChange, needsChange });
+  return { ...context, starter, control, deadLetters, bulk, runReader: new RunReader(context, ackDeadlineMs) };
 }

@@ -9,15 +9,25 @@ import {
   readRunOrigin,
   resultBytesMax,
 } from "@astraflow/engine";
-import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
-import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
+import {
+  canonicalJson,
+  compilePlan,
+  type Plan,
+  planStart,
+  type ReusedResult,
+  type StartOptions,
+  type StartPlan,
+} from "@astraflow/graph";
+import { type Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
+import { idempotencyKeyFor, isNotFound, notFound } from "../documents/documents.ts";
+import { expectAnswer } from "../environment/engine-client.ts";
 import type { Caller } from "../identity/caller.ts";
+import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { fittingWorkerCounter } from "../workers/worker-finder.ts";
 import { checkWithFreshCatalogue, invalidWorkflowFault } from "../workflows/workflow-checks.ts";
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
 import { type CheckedDefinition, createDefinitionCache } from "./run-definitions.ts";
-import { runNotFound } from "./run-faults.ts";
 
 /** A start with everything filled in. */
 export interface ResolvedRunStart {
@@ -68,7 +78,7 @@ export class RunStarter {
 
   async readRunDetail(tenant: string, run: string): Promise<RunDetail> {
     const { detail } = await this.#workflows.reader.page({ page: "run", tenant, run, tasksMax: reuseTasksMax });
-    if (detail === null) throw runNotFound(run);
+    if (detail === null) throw notFound("run", run);
     return detail;
   }
 
@@ -92,7 +102,7 @@ export class RunStarter {
     const { version, versionHash } = readRunOrigin(run);
     if (typeof version !== "number" && version !== "draft") return { version: null };
     const found = await this.#workflows.store.find(identity, run.source).catch((why: unknown) => {
-      if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
+      if (isNotFound(why)) return null;
       throw why;
     });
     if (found === null) return { version: null };
@@ -112,9 +122,7 @@ export class RunStarter {
       priority: request.priority ?? defaultPriority,
       timeoutMs: request.timeoutMs ?? null,
       labels: request.labels ?? {},
-      ...(pins !== undefined && { pins }),
-      ...(from !== undefined && { from }),
-      ...(to !== undefined && { to }),
+      ...definedFields({ pins, from, to }),
       ...(reuse !== undefined && { reuse: await this.readRunDetail(caller.identity.tenant, reuse) }),
       allowUnknown: request.allowUnknown ?? false,
       key,
@@ -129,7 +137,6 @@ export class RunStarter {
     const presetResults = refusal === null ? presetResultsOf(definition, order) : null;
     const { tenant, user } = caller.identity;
     const { client, priority, timeoutMs, key } = order;
-    const { digest } = this.#workflows;
     const answer = await this.#workflows.engineClient.request({
       type: "run.start",
       tenant,
@@ -144,10 +151,9 @@ export class RunStarter {
       about: JSON.stringify(runOriginOf(order, user, caller.requestId)),
       ...(presetResults !== null && { presetResults }),
       ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
-      ask: key === null ? null : { key, digest: digest(canonicalJson(requestOf(order, definition))) },
+      ask: key === null ? null : idempotencyKeyFor(this.#workflows.digest, key, requestOf(order, definition)),
     });
-    if (answer.of !== "run") throw fault("E.INTERNAL", `run.start was answered with ${answer.of}`);
-    return answer;
+    return expectAnswer(answer, "run");
   }
 
   /** What a start would do, without doing it. */
@@ -222,18 +228,13 @@ function requestOf(order: ResolvedRunStart, definition: CheckedDefinition): obje
 function checkLabels(labels: Readonly<Record<string, string>>): void {
   const { countMax, keyCharsMax } = labelLimits;
   const keys = Object.keys(labels);
-  if (keys.length > countMax)
-    throw fault("E.REQUEST.INVALID", `body.labels may have ${countMax} labels, and has ${keys.length}`, { path: "body.labels" });
+  if (keys.length > countMax) throw invalidLabels(`body.labels may have ${countMax} labels, and has ${keys.length}`);
   const isInvalid = (key: string) => key === "" || key.length > keyCharsMax || /[\u0000-\u001f\u007f]/.test(key);
   if (keys.some(isInvalid))
-    throw fault(
-      "E.REQUEST.INVALID",
-      `the names in body.labels must have 1 to ${keyCharsMax} characters, none of them a control character`,
-      {
-        path: "body.labels",
-      },
-    );
+    throw invalidLabels(`the names in body.labels must have 1 to ${keyCharsMax} characters, none of them a control character`);
 }
+
+const invalidLabels = (why: string): Fault => fault("E.REQUEST.INVALID", why, { path: "body.labels" });
 
 /** A pin takes the place of a result, so it may be as large as one. */
 function checkPins(pins: NonNullable<RunStartRequest["pins"]>): void {
@@ -251,14 +252,10 @@ function checkPins(pins: NonNullable<RunStartRequest["pins"]>): void {
 const startsWholeWorkflow = ({ pins, from, to, reuse }: ResolvedRunStart): boolean =>
   pins === undefined && from === undefined && to === undefined && reuse === undefined;
 
-function toStartOptions(plan: Plan, { pins, from, to, reuse }: ResolvedRunStart): Parameters<typeof planStart>[1] {
-  return {
-    ...(pins !== undefined && { pins }),
-    ...(from !== undefined && { from }),
-    ...(to !== undefined && { to }),
-    ...(reuse !== undefined && { reuse: reusableResultsOf(plan, reuse) }),
-  };
-}
+const toStartOptions = (plan: Plan, { pins, from, to, reuse }: ResolvedRunStart): StartOptions => ({
+  ...definedFields({ pins, from, to }),
+  ...(reuse !== undefined && { reuse: reusableResultsOf(plan, reuse) }),
+});
 
 /** Results of an earlier run by node. A node that has changed since (type, package, parameters) has none. */
 function reusableResultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
@@ -289,18 +286,13 @@ function checkStart(start: StartPlan): void {
 
 function runOriginOf(order: ResolvedRunStart, by: string, corr: string): Readonly<Record<string, unknown>> {
   const { version, versionHash, labels, from, to, pins, reuse, replayOf, reason, allowUnknown } = order;
-  const of = replayOf ?? reuse?.run.id;
   return {
     by,
     corr,
     ...(version !== null && { version }),
-    ...(versionHash !== undefined && { versionHash }),
+    ...definedFields({ versionHash }),
     ...(Object.keys(labels).length > 0 && { labels }),
-    ...(from !== undefined && { from }),
-    ...(to !== undefined && { to }),
-    ...(pins !== undefined && { pins: Object.keys(pins) }),
-    ...(of !== undefined && { replayOf: of }),
-    ...(reason !== undefined && { reason }),
+    ...definedFields({ from, to, pins: pins && Object.keys(pins), replayOf: replayOf ?? reuse?.run.id, reason }),
     ...(allowUnknown && { allowUnknown }),
   };
 }

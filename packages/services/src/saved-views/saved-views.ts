@@ -1,9 +1,9 @@
 // Saved views: who may see and change which, and how they are created and replaced.
 
 import { canonicalJson } from "@astraflow/graph";
-import { type Fault, fault, type ViewRequest } from "@astraflow/protocol";
+import { fault, type ViewRequest } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
-import { type FoundRecord, idempotencyKeyFor, idForRequest } from "../documents/documents.ts";
+import { type FoundRecord, idempotencyKeyFor, idForRequest, notFound } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
 import { type SavedViewRecord, SavedViewStore, type StoredView } from "./saved-view-store.ts";
@@ -26,7 +26,7 @@ export class SavedViews {
   async find(caller: Caller, id: string): Promise<FoundView> {
     requireViewAccess(caller);
     const { record, rev, head } = await this.#store.find(caller.identity.tenant, id);
-    if (record === null || !(record.shared || isOwnerOrAdmin(caller.identity, record.ownerId))) throw viewNotFound(id);
+    if (record === null || !(record.shared || isOwnerOrAdmin(caller.identity, record.ownerId))) throw notFound("view", id);
     return { record, rev, head };
   }
 
@@ -54,7 +54,7 @@ export class SavedViews {
     const ask = idempotencyKeyFor(this.#context.digest, key, { of: "createView", user, wanted });
     const { repeated } = await this.#store.create(actorOf(caller), record, ask);
     const { record: stored, head } = await this.#store.find(tenant, id);
-    if (repeated && stored === null) throw viewNotFound(id);
+    if (repeated && stored === null) throw notFound("view", id);
     // As the first request was answered, though the view may have changed since.
     const createdAt = (repeated ? stored?.createdAt : undefined) ?? now;
     return { record: { ...record, createdAt, updatedAt: createdAt }, rev: 1, head, repeated };
@@ -91,6 +91,3 @@ export class SavedViews {
 function requireViewAccess({ identity: { person, grants } }: Caller): void {
   if (person === undefined && !grants.includes("view")) throw fault("E.AUTH.FORBIDDEN", "this token is not granted view");
 }
-
-/** The same message for every id that the caller may not see: it must not show whether it is someone else's. */
-const viewNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no view ${id.slice(0, 100)}`);

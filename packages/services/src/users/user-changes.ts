@@ -2,8 +2,8 @@
 
 import type { IdempotencyKey } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { type Fault, fault, type UserRole, userRoles } from "@astraflow/protocol";
-import { idempotencyKeyFor, isConflict } from "../documents/documents.ts";
+import { fault, type UserRole, userRoles } from "@astraflow/protocol";
+import { idempotencyKeyFor, isConflict, notFound } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/caller.ts";
 import { type NewUser, newUserRecord, type UserAccounts } from "./user-accounts.ts";
@@ -33,7 +33,7 @@ export class UserChanges {
       throw isConflict(why) ? fault("E.CONFLICT", `there is a user ${username} already; choose another name`) : why;
     });
     const created = repeated ? await store.findByName(tenant, username) : user;
-    if (created === null) throw userNotFound(username);
+    if (created === null) throw notFound("user", username);
     return { user: created, repeated, head: (await store.find(tenant, created.id)).head };
   }
 
@@ -94,7 +94,7 @@ export class UserChanges {
 
   async #updateUser(caller: Caller, id: string, change: UserChange, apply: (user: User) => User): Promise<UserChangeResult> {
     const changed = await this.accounts.store.update(actorOf(caller), id, change, apply);
-    if (changed === null) throw userNotFound(id);
+    if (changed === null) throw notFound("user", id);
     this.accounts.invalidateUser(caller.identity.tenant, id);
     return changed;
   }
@@ -121,9 +121,6 @@ function requireSignedInUser({ identity }: Caller, why: string): void {
   if (identity.person === undefined)
     throw fault("E.AUTH.FORBIDDEN", `token ${identity.user} comes from the configuration; it ${why}`);
 }
-
-/** The same message for every id that is not the caller's: it must not show whether it is someone else's. */
-export const userNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no user ${id.slice(0, 100)}`);
 
 /** Revokes all tokens of the user as well. */
 const withPassword = (user: User, password: string): User => ({ ...user, password, gen: user.gen + 1, revoked: [] });

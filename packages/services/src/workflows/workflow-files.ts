@@ -14,7 +14,7 @@ import {
 import { uuidFromText } from "../documents/derived-names.ts";
 import { isConflict } from "../documents/documents.ts";
 import type { Caller } from "../identity/caller.ts";
-import { isoTime } from "../presentation/run-view.ts";
+import { isoTime } from "../presentation/fields.ts";
 import { findPackageProblems, parseWorkflow, throwOnErrors } from "./workflow-checks.ts";
 import {
   newWorkflowDocument,

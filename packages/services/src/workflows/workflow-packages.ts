@@ -11,7 +11,7 @@ import {
   type WorkflowPublishRequest,
 } from "@astraflow/protocol";
 import { searchTermFor, uuidFromText } from "../documents/derived-names.ts";
-import { isConflict, readDocument, retryOnConflict } from "../documents/documents.ts";
+import { isConflict, notFound, readDocument, retryOnConflict } from "../documents/documents.ts";
 import { displayNameOf, OwnedDocumentStore, ownerSearchTerm, owns } from "../documents/owned-documents.ts";
 import type { Caller } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
@@ -81,7 +81,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
 
   async find(identity: CallerIdentity, id: string) {
     const { document, rev, asOf } = await this.readAny(identity.tenant, id);
-    if (document === null || !canSeePackage(identity, document)) throw packageNotFound(id);
+    if (document === null || !canSeePackage(identity, document)) throw notFound("workflow package", id);
     return { document, rev, asOf };
   }
 
@@ -193,7 +193,6 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
   }
 }
 
-const packageNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
 const canSeePackage = (identity: CallerIdentity, pack: WorkflowPackageDocument): boolean =>
   pack.deletedAt === null && (pack.visibility !== "private" || owns(identity, pack));
 const hasVersion = (pack: WorkflowPackageDocument | null, version: string): boolean =>
@@ -246,8 +245,9 @@ function slugOf(name: string): string {
 /** A package that is named must exist, and only its owner may publish into it. */
 function checkPublishAccess(identity: CallerIdentity, pack: WorkflowPackageDocument | null, named: string | undefined): void {
   if (pack === null) {
-    if (named !== undefined) throw packageNotFound(named);
-  } else if (!owns(identity, pack)) throw canSeePackage(identity, pack) ? notOwnerFault(pack) : packageNotFound(pack.id);
+    if (named !== undefined) throw notFound("workflow package", named);
+  } else if (!owns(identity, pack))
+    throw canSeePackage(identity, pack) ? notOwnerFault(pack) : notFound("workflow package", pack.id);
 }
 
 /** Whether this key published the version before, when the catalogue or the draft was another. */

@@ -4,7 +4,7 @@ import type { DocPut, IdempotencyKey } from "@astraflow/engine";
 import type { WorkflowEdit } from "@astraflow/graph";
 import { type Fault, fault, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
 import type { CatalogueCache } from "../catalogue/catalogue.ts";
-import { retryOnConflict } from "../documents/documents.ts";
+import { notFound, retryOnConflict } from "../documents/documents.ts";
 import { displayNameOf, OwnedDocumentStore, ownerSearchTerm, owns } from "../documents/owned-documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type Caller, isAdmin } from "../identity/caller.ts";
@@ -95,9 +95,6 @@ export const workflowLimits = {
 
 export const defaultNamespace = "default";
 
-/** The same message for every id that the caller may not see. */
-const workflowNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow ${id.slice(0, 100)}`);
-
 export const staleRevisionFault = ({ id, revision }: WorkflowDocument): Fault =>
   fault("E.ETAG.STALE", `workflow ${id} is at revision ${revision} by now; read it again`, { revision });
 
@@ -108,7 +105,7 @@ export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument> {
 
   async find(identity: CallerIdentity, id: string): Promise<FoundWorkflow> {
     const { document, rev, asOf } = await this.readAny(identity.tenant, id);
-    if (document === null || document.deletedAt !== null || !owns(identity, document)) throw workflowNotFound(id);
+    if (document === null || document.deletedAt !== null || !owns(identity, document)) throw notFound("workflow", id);
     return { document, rev, asOf };
   }
 

@@ -1,7 +1,7 @@
 // Stored workflows, drafts, versions and packages as the API shows them.
 
 import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
-import { isoTime } from "../presentation/run-view.ts";
+import { isoTime } from "../presentation/fields.ts";
 import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-packages.ts";
 import { type DraftRevision, defaultNamespace, type WorkflowDocument } from "./workflow-store.ts";
 import type { WorkflowVersionDocument } from "./workflow-versions.ts";

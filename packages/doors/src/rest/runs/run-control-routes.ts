@@ -9,27 +9,10 @@ import {
   readRetryRequest,
   readSteerRequest,
 } from "@astraflow/protocol";
-import {
-  type ControlledRun,
-  dismissDeadLetter,
-  listDeadLetters,
-  type NodeChange,
-  planReplay,
-  planRetry,
-  presentRunRef,
-  type RunServices,
-  rebindRun,
-  replayWithAudit,
-  requeueDeadLetter,
-  retryNode,
-  retryWithAudit,
-  type StartedRun,
-  skipNode,
-} from "@astraflow/services";
+import { type ControlledRun, type NodeChange, presentRunRef, type RunServices, type StartedRun } from "@astraflow/services";
 import { type RestCall, type RestReply, type RouteHandler, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
-export function runControlHandlers(runs: RunServices) {
-  const { starter, digest } = runs;
+export function runControlHandlers({ starter, control, digest }: RunServices) {
   const readRun = (call: RestCall) => starter.readRunDetail(call.tenant, call.param("runId"));
   const readNodeChange = (call: RestCall, type: string): NodeChange => {
     const request = call.readOptionalBody(readSteerRequest);
@@ -39,28 +22,28 @@ export function runControlHandlers(runs: RunServices) {
   const rebind: RouteHandler = async (call) => {
     const request = call.readOptionalBody(readRebindRequest);
     const idempotencyKey = call.idempotencyKeyFor("run.rebind", request, digest);
-    return controlledReply(await rebindRun(runs, call, call.param("runId"), request, idempotencyKey));
+    return controlledReply(await control.rebind(call, call.param("runId"), request, idempotencyKey));
   };
 
   return {
     async retryRun(call) {
       const { reason, dryRun } = call.readOptionalBody(readRetryRequest);
       const detail = await readRun(call);
-      if (dryRun === true) return { status: 200, body: await planRetry(starter, call, detail) };
-      return startedReply(await retryWithAudit(runs, call, detail, call.readIdempotencyKey(), reason));
+      if (dryRun === true) return { status: 200, body: await control.planRetry(call, detail) };
+      return startedReply(await control.retry(call, detail, { key: call.readIdempotencyKey(), reason }));
     },
 
     async replayRun(call) {
       const { dryRun, ...request } = call.readOptionalBody(readReplayRequest);
       const detail = await readRun(call);
-      if (dryRun === true) return { status: 200, body: await planReplay(starter, call, detail, request) };
-      return startedReply(await replayWithAudit(runs, call, detail, request, call.readIdempotencyKey()));
+      if (dryRun === true) return { status: 200, body: await control.planReplay(call, detail, request) };
+      return startedReply(await control.replay(call, detail, { request, key: call.readIdempotencyKey() }));
     },
 
     rebindRun: rebind,
     rebindSchedulerRun: rebind,
-    skipNode: async (call) => controlledReply(await skipNode(runs, call, readNodeChange(call, "run.skip"))),
-    retryNode: async (call) => controlledReply(await retryNode(runs, call, readNodeChange(call, "run.retry"))),
+    skipNode: async (call) => controlledReply(await control.skipNode(call, readNodeChange(call, "run.skip"))),
+    retryNode: async (call) => controlledReply(await control.retryNode(call, readNodeChange(call, "run.retry"))),
   } satisfies RouteHandlers;
 }
 
@@ -93,24 +76,24 @@ export const bulkHandlers = ({ bulk }: RunServices) =>
     },
   }) satisfies RouteHandlers;
 
-export function deadLetterHandlers(runs: RunServices) {
+export function deadLetterHandlers({ deadLetters, digest }: RunServices) {
   const readChange = (call: RestCall, type: string) => {
     const request = call.readOptionalBody(readSteerRequest);
-    return [call.param("taskId"), request.reason, call.idempotencyKeyFor(type, request, runs.digest)] as const;
+    return [call.param("taskId"), request.reason, call.idempotencyKeyFor(type, request, digest)] as const;
   };
   return {
     async listDeadLetters(call) {
       const { q, runId, status, cursor } = call.query;
-      return { body: await listDeadLetters(runs, call.tenant, { q, runId, status, cursor, limit: call.readPageLimit() }) };
+      return { body: await deadLetters.list(call.tenant, { q, runId, status, cursor, limit: call.readPageLimit() }) };
     },
 
     async requeueDeadLetter(call) {
-      const { run, isRepeated } = await requeueDeadLetter(runs, call, ...readChange(call, "letter.requeue"));
+      const { run, isRepeated } = await deadLetters.requeue(call, ...readChange(call, "letter.requeue"));
       return { body: presentRunRef(run), headers: replayedHeader(isRepeated) };
     },
 
     async dismissDeadLetter(call) {
-      const { deadLetter, isRepeated } = await dismissDeadLetter(runs, call, ...readChange(call, "letter.dismiss"));
+      const { deadLetter, isRepeated } = await deadLetters.dismiss(call, ...readChange(call, "letter.dismiss"));
       return { body: deadLetter, headers: replayedHeader(isRepeated) };
     },
   } satisfies RouteHandlers;

@@ -2,19 +2,13 @@
 
 import type { JsonValue } from "@astraflow/protocol";
 import {
-  cachedPlanOf,
   decodeLogCursor,
   explainPlacement,
   findRun,
   invalidCursor,
-  listRunArtifacts,
-  listRunBindings,
-  presentTasks,
   presentValue,
   type RunServices,
-  readNode,
   readRunLog,
-  readTaskPage,
   readValueAt,
   runLogLimits,
   valueBytesMax,
@@ -22,15 +16,15 @@ import {
 import type { RestCall, RouteHandlers } from "../requests/rest-call.ts";
 
 export function runDetailHandlers(runs: RunServices) {
-  const { reader } = runs;
+  const { reader, runReader } = runs;
   return {
     async listRunNodes(call) {
       const { status, hostNodeId, middleware } = call.query;
       const chainIndex = call.wholeNumber("chainIndex");
       const at = call.wholeNumber("at");
       const page = { limit: call.readPageLimit(), cursor: readTaskCursor(call), at };
-      const { items, next, context, workflow, asOf } = await readTaskPage(runs, call.tenant, call.param("runId"), page);
-      const shown = presentTasks(cachedPlanOf(workflow), items, context).filter(
+      const { nodes, next, asOf } = await runReader.listNodes(call.tenant, call.param("runId"), page);
+      const shown = nodes.filter(
         (node) =>
           (status === undefined || node.status === status) &&
           (hostNodeId === undefined || node.host_node_id === hostNodeId) &&
@@ -45,7 +39,7 @@ export function runDetailHandlers(runs: RunServices) {
       const at = call.wholeNumber("at");
       const offset = call.wholeNumber("offset");
       const length = call.wholeNumber("length", valueBytesMax);
-      const { task, node, asOf } = await readNode(runs, call.tenant, call.param("runId"), call.param("nodeId"), at);
+      const { task, node, asOf } = await runReader.readNode(call.tenant, call.param("runId"), call.param("nodeId"), at);
       const params = task?.params ?? null;
       const parameters = params === null ? undefined : (JSON.parse(params) as JsonValue);
       const range = { ...(offset !== undefined && { offset }), ...(length !== undefined && { length }) };
@@ -80,11 +74,11 @@ export function runDetailHandlers(runs: RunServices) {
       return { body: { ...log, asOf: head } };
     },
 
-    listRunBindings: async (call) => ({ body: await listRunBindings(reader, call.tenant, call.param("runId")) }),
+    listRunBindings: async (call) => ({ body: await runReader.listBindings(call.tenant, call.param("runId")) }),
 
     async listRunArtifacts(call) {
       const query = { after: readTaskCursor(call), limit: call.readPageLimit(), isAll: call.boolean("all") === true };
-      return { body: await listRunArtifacts(runs, call.tenant, call.param("runId"), query) };
+      return { body: await runReader.listArtifacts(call.tenant, call.param("runId"), query) };
     },
   } satisfies RouteHandlers;
 }

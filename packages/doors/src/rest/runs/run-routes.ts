@@ -4,29 +4,22 @@
 import type { RunPhase } from "@astraflow/engine";
 import { fault, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import {
-  cancelRun,
   decodeIdCursor,
   definitionDigestOf,
   encodeIdCursor,
   invalidCursor,
   ledgerLimits,
   listQueues,
-  listRunEvents,
-  listRuns,
   presentRun,
   type RunServices,
   readLogLedger,
   readQueueMetric,
-  readRun,
-  readRunAt,
-  readRunDefinition,
   readRunLedger,
 } from "@astraflow/services";
 import { parseCount, type RouteHandlers } from "../requests/rest-call.ts";
 import { startedReply } from "./run-control-routes.ts";
 
-export function runHandlers(runs: RunServices) {
-  const { reader, starter, digest, environment } = runs;
+export function runHandlers({ reader, runReader, starter, control, digest, environment }: RunServices) {
   return {
     async startRun(call) {
       const key = call.readIdempotencyKey();
@@ -41,7 +34,7 @@ export function runHandlers(runs: RunServices) {
       const before = decodeIdCursor("runs", cursor);
       const since = call.time("since");
       const until = call.time("until");
-      const { items, next, head } = await listRuns(reader, {
+      const { items, next, head } = await runReader.list({
         tenant: call.tenant,
         limit: call.readPageLimit(),
         phases: phasesOf(status),
@@ -59,11 +52,11 @@ export function runHandlers(runs: RunServices) {
     async getRun(call) {
       const runId = call.param("runId");
       const at = call.wholeNumber("at");
-      return { body: await (at === undefined ? readRun(runs, call.tenant, runId) : readRunAt(runs, call.tenant, runId, at)) };
+      return { body: await (at === undefined ? runReader.read(call.tenant, runId) : runReader.readAt(call.tenant, runId, at)) };
     },
 
     async getRunDefinition(call) {
-      const { run, isFinal, show } = await readRunDefinition(runs, call.tenant, call.param("runId"));
+      const { run, isFinal, show } = await runReader.readDefinition(call.tenant, call.param("runId"));
       const etag = `W/"sha256:${definitionDigestOf(run.workflow)}"`;
       // The definition never changes; the states of its nodes do, until the run has ended.
       if (isFinal && call.header("if-none-match") === etag) return { status: 304, body: "", headers: { etag } };
@@ -72,14 +65,14 @@ export function runHandlers(runs: RunServices) {
 
     async cancelRun(call) {
       const idempotencyKey = call.idempotencyKeyFor("run.cancel", null, digest);
-      return startedReply(await cancelRun(runs, call, call.param("runId"), idempotencyKey));
+      return startedReply(await control.cancel(call, call.param("runId"), idempotencyKey));
     },
 
     async listRunEvents(call) {
       const { cursor } = call.query;
       const after = cursor === undefined ? null : parseCount(cursor);
       if (cursor !== undefined && after === null) throw invalidCursor();
-      return { body: await listRunEvents(reader, call.tenant, call.param("runId"), { after, limit: call.readPageLimit() }) };
+      return { body: await runReader.listEvents(call.tenant, call.param("runId"), { after, limit: call.readPageLimit() }) };
     },
 
     getRunLedger: async (call) => ({ body: await readRunLedger(reader, call.tenant, call.param("runId")) }),

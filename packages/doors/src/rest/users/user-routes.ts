@@ -5,10 +5,10 @@ import { type Fault, fault, readUserRequest, type UserRole, type UserSummary, us
 import {
   decodeDocumentCursor,
   listAuditEvents,
+  notFound,
   rolesForGrants,
   type User,
   type UserChanges,
-  userNotFound,
 } from "@astraflow/services";
 import {
   noContent,
@@ -61,7 +61,7 @@ export function userHandlers(users: UserChanges) {
     async getUser(call) {
       const id = call.param("userId");
       const { record: user, head } = await accounts.store.find(call.tenant, id);
-      if (user === null) throw userNotFound(id);
+      if (user === null) throw notFound("user", id);
       return { body: { ...presentUser(user), asOf: head } };
     },
 
@@ -94,7 +94,7 @@ export function userHandlers(users: UserChanges) {
     async getOwnUser({ identity }) {
       const { tenant, user: id, grants, person } = identity;
       const { record: user, head } = await accounts.store.find(tenant, id);
-      if (person !== undefined && user === null) throw userNotFound(id);
+      if (person !== undefined && user === null) throw notFound("user", id);
       const token = { userId: id, username: id, displayName: id, roles: rolesForGrants(grants), isActive: true };
       return { body: { ...(person === undefined || user === null ? token : presentUser(user)), asOf: head } };
     },
