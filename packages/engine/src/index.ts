@@ -41,6 +41,7 @@ export type {
   DocPut,
   DrainWorkerCommand,
   EnrolWorkerCommand,
+  FaultData,
   IdempotencyKey,
   IssueWorkerCommand,
   JoinWorkerCommand,
@@ -83,7 +84,6 @@ export type {
   SendWorkerCommand,
   WorkerNotice,
 } from "./interface/effect.ts";
-export type { FaultData } from "./interface/fault-data.ts";
 export type { EngineSettings, TenantSettings } from "./interface/settings.ts";
 export { defaultSettings, settingsForTenant, settingsProblems, workerTimings } from "./interface/settings.ts";
 export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, World } from "./interface/world.ts";

@@ -1,23 +1,18 @@
 // What a worker reports about the attempts it was granted.
 
-import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { AttemptRef } from "./worker-session-commands.ts";
+import type { TaskId } from "../storage/rows.ts";
+import type { FaultData } from "./caller-commands.ts";
+import type { AttemptRef, SessionReport } from "./worker-session-commands.ts";
 
 /** The sender of a report. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
-interface TaskReport {
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
+interface TaskReport extends SessionReport {
   readonly task: TaskId;
   readonly fence: number | null;
 }
 
 /** The worker has received these dispatches; one frame may acknowledge many. */
-export interface AckDispatchesCommand {
+export interface AckDispatchesCommand extends SessionReport {
   readonly type: "task.ack";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly held: readonly AttemptRef[];
 }
 
@@ -26,11 +21,7 @@ export interface ReportResultCommand extends TaskReport {
   readonly status: "succeeded" | "failed" | "cancelled" | "skipped";
   /** JSON text of the result object. */
   readonly result: string;
-  readonly error: {
-    readonly code: string;
-    readonly message: string;
-    readonly details?: Readonly<Record<string, unknown>>;
-  } | null;
+  readonly error: FaultData | null;
   readonly durationMs: number | null;
   /** What stays with the worker under a name. */
   readonly artifacts?: readonly ReportedArtifact[];
@@ -61,11 +52,8 @@ export interface RequestNextCommand extends TaskReport {
 }
 
 /** The worker could not run it, or the handler threw. */
-export interface ReportErrorCommand extends TaskReport {
+export interface ReportErrorCommand extends TaskReport, FaultData {
   readonly type: "task.error";
-  readonly code: string;
-  readonly message: string;
-  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 export interface ReportFeedbackCommand extends TaskReport {

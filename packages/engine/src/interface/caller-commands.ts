@@ -2,7 +2,13 @@
 
 import type { FaultCode } from "@astraflow/protocol";
 import type { RunId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { FaultData } from "./fault-data.ts";
+
+/** A fault as plain data: what answers, rows and facts hold of an error. */
+export interface FaultData {
+  readonly code: string;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
 
 export interface IdempotencyKey {
   readonly key: string;
@@ -62,7 +68,7 @@ export interface CancelRunCommand extends IdempotentRequest {
   readonly reason: string;
 }
 
-/** `node`: a node's id, or a task's slot where the node runs more than once. */
+/** `node`: a node's id, or a task's path where the node runs more than once. */
 export interface SkipNodeCommand extends IdempotentRequest {
   readonly type: "run.skip";
   readonly run: RunId;
@@ -71,11 +77,8 @@ export interface SkipNodeCommand extends IdempotentRequest {
 }
 
 /** A live node: its pause before the next attempt is cut short, or its present attempt is taken from its worker. */
-export interface RetryNodeCommand extends IdempotentRequest {
+export interface RetryNodeCommand extends Omit<SkipNodeCommand, "type"> {
   readonly type: "run.retry";
-  readonly run: RunId;
-  readonly node: string;
-  readonly reason: string;
 }
 
 /** `switch` takes running attempts back, `drain` lets them end; both send what follows to `worker`, or anywhere but where it was. */
@@ -88,14 +91,12 @@ export interface RebindRunCommand extends IdempotentRequest {
 }
 
 /** Documents that are written all together or not at all. */
-export interface WriteDocsCommand extends AuditedRequest {
+export interface WriteDocsCommand extends IdempotentRequest {
   readonly type: "docs.write";
   readonly puts: readonly DocPut[];
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
   /** Its audit entry; absent: none. */
   readonly audit?: AuditEntry;
-  /** A repeat under the same key is answered with what the first was answered. */
-  readonly ask?: IdempotencyKey | null;
 }
 
 export interface DocPut {

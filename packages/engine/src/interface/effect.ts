@@ -1,7 +1,7 @@
 // What the engine sends to the doors, always after the commit that made it true: answers, frames to send, news of the log.
 
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { FaultData } from "./fault-data.ts";
+import type { FaultData } from "./caller-commands.ts";
 import type { PackageCommand, VendorFrame } from "./worker-session-commands.ts";
 
 /** Exactly one per command. A door may acknowledge only after it. */
@@ -65,12 +65,19 @@ export interface AffectedTask {
   readonly phase: string;
 }
 
-/** Send this task to that session. The row is committed; if the frame is lost, the ack deadline takes the task back. */
-export interface SendDispatch {
-  readonly type: "dispatch";
+/** A message to one session, for the door that holds its socket. */
+interface ToSession {
   readonly session: string;
   readonly worker: WorkerId;
+}
+
+interface ToTenantSession extends ToSession {
   readonly tenant: Tenant;
+}
+
+/** Send this task to that session. The row is committed; if the frame is lost, the ack deadline takes the task back. */
+export interface SendDispatch extends ToTenantSession {
+  readonly type: "dispatch";
   readonly dispatch: {
     /** Same for every repeat of this grant: `<task>#<fence>`. */
     readonly id: string;
@@ -110,11 +117,8 @@ export interface ResourceRef {
 }
 
 /** The answer to a middleware's `next`. Exactly one of `result` (JSON text) and `error` is not null. */
-export interface SendNextAnswer {
+export interface SendNextAnswer extends ToTenantSession {
   readonly type: "next";
-  readonly session: string;
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
   readonly run: RunId;
   readonly task: TaskId;
   readonly node: string;
@@ -125,21 +129,15 @@ export interface SendNextAnswer {
 }
 
 /** A command for that session to carry out; its document is stored. */
-export interface SendWorkerCommand {
+export interface SendWorkerCommand extends ToTenantSession {
   readonly type: "order";
-  readonly session: string;
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
   readonly id: string;
   readonly order: PackageCommand;
 }
 
 /** Tells a session that an attempt it holds is no longer wanted or no longer its own. */
-export interface SendStop {
+export interface SendStop extends ToTenantSession {
   readonly type: "stop";
-  readonly session: string;
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
   readonly run: RunId;
   readonly task: TaskId;
   readonly fence: number;
@@ -148,28 +146,21 @@ export interface SendStop {
 }
 
 /** Closes a session: another replaced it, or its lease has ended. */
-export interface SendReset {
+export interface SendReset extends ToSession {
   readonly type: "reset";
-  readonly session: string;
-  readonly worker: WorkerId;
   readonly code: string;
   readonly reason: string;
 }
 
-export interface SendDrain {
+export interface SendDrain extends ToSession {
   readonly type: "drain";
-  readonly session: string;
-  readonly worker: WorkerId;
   readonly on: boolean;
   readonly reason: string;
 }
 
 /** Passes a vendor's frame on to that session. */
-export interface SendVendorFrame {
+export interface SendVendorFrame extends ToTenantSession {
   readonly type: "tell";
-  readonly session: string;
-  readonly worker: WorkerId;
-  readonly tenant: Tenant;
   readonly frame: VendorFrame;
 }
 

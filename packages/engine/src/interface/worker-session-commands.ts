@@ -1,7 +1,7 @@
 // Reports of workers about themselves, and commands for and about workers.
 
 import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
-import type { AuditedRequest, IdempotentRequest } from "./caller-commands.ts";
+import type { AuditedRequest, FaultData, IdempotentRequest } from "./caller-commands.ts";
 
 /** What a worker announces; routes are matched against this. */
 export interface WorkerDescription {
@@ -32,29 +32,30 @@ export interface AttemptRef {
   readonly fence: number;
 }
 
+/** What a door knows of the session that a frame came from. */
+export interface SessionReport {
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+}
+
 /**
  * A worker's session is up and its inventory known. `running: null` = it cannot or need not report.
  * `boot: null` = this dialect has no boot id, and its frame counter shows that this is the process of the last join.
  * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps the attempts of the rows;
  * `unacked` are the dispatches that it has not acknowledged yet.
  */
-export interface JoinWorkerCommand {
+export interface JoinWorkerCommand extends SessionReport {
   readonly type: "worker.join";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
   readonly name: string;
   readonly boot: string | null;
-  readonly session: string;
   readonly about: WorkerDescription;
   readonly running: readonly AttemptRef[] | null;
   readonly resumed?: { readonly unacked: readonly AttemptRef[] };
 }
 
-export interface RecordHeartbeatCommand {
+export interface RecordHeartbeatCommand extends SessionReport {
   readonly type: "worker.beat";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly healthy: boolean;
   /** Exactly the attempts it holds; null = it cannot list them, renew all. */
   readonly held: readonly AttemptRef[] | null;
@@ -66,19 +67,13 @@ export interface RecordHeartbeatCommand {
 }
 
 /** The inventory of a live session changed (a package was installed or removed). */
-export interface DescribeWorkerCommand {
+export interface DescribeWorkerCommand extends SessionReport {
   readonly type: "worker.describe";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly about: WorkerDescription;
 }
 
-export interface LeaveWorkerCommand {
+export interface LeaveWorkerCommand extends SessionReport {
   readonly type: "worker.leave";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly reason: string;
 }
 
@@ -160,27 +155,21 @@ export interface RecordWorkerCommand extends AuditedRequest {
   readonly worker: WorkerId;
   readonly id: string;
   readonly order: Extract<ControlCommand, { type: "rebind" }>;
-  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly error: Pick<FaultData, "code" | "message"> | null;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 /** The worker acknowledged the frame that told it to drain (`on`), or to drain no longer. */
-export interface AcknowledgeDrainCommand {
+export interface AcknowledgeDrainCommand extends SessionReport {
   readonly type: "worker.heard";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly on: boolean;
   /** The same frame was sent again since, and is not acknowledged yet. */
   readonly isToldAgain?: boolean;
 }
 
 /** The worker's report about a package (`biz.pkg.event`). */
-export interface ReportPackageStatusCommand {
+export interface ReportPackageStatusCommand extends SessionReport {
   readonly type: "worker.package";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly name: string;
   readonly version: string;
   readonly status: "installed" | "failed" | "removed";
@@ -188,11 +177,8 @@ export interface ReportPackageStatusCommand {
 }
 
 /** The worker reports that it no longer has a resource, or its registration did not name it. */
-export interface ReportResourceRemovedCommand {
+export interface ReportResourceRemovedCommand extends SessionReport {
   readonly type: "resource.removed";
-  readonly tenant: Tenant;
-  readonly worker: WorkerId;
-  readonly session: string;
   readonly resource: string;
   readonly reason: "evicted" | "expired" | "released" | "lost";
   /** After a comparison: when the document that was compared was written; a later one is about something else. */

@@ -1,8 +1,8 @@
 // Faults as answers to commands that were not carried out.
 
 import { Fault, fault } from "@astraflow/protocol";
+import type { FaultData } from "../interface/command.ts";
 import type { CommandAnswer } from "../interface/effect.ts";
-import type { FaultData } from "../interface/fault-data.ts";
 
 export const toFaultData = (problem: Fault): FaultData => ({
   code: problem.code,

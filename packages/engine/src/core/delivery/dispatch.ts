@@ -1,8 +1,8 @@
 // The dispatch of a grant: built from rows alone, so that a repeat is the same dispatch under the same id.
 
 import type { PlanNode } from "@astraflow/graph";
+import type { FaultData } from "../../interface/command.ts";
 import type { SendDispatch } from "../../interface/effect.ts";
-import type { FaultData } from "../../interface/fault-data.ts";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";

@@ -1,12 +1,11 @@
 // Deadlines of the attempts that connected workers hold, in the order they pass: each list uses one constant delay, so the oldest is always
 // first and a turn never walks a whole list.
 
-import type { Millis, TaskId, WorkerId } from "../../storage/rows.ts";
+import type { AttemptRef } from "../../interface/command.ts";
+import type { Millis, WorkerId } from "../../storage/rows.ts";
 
-export interface AttemptTimer {
+export interface AttemptTimer extends AttemptRef {
   readonly worker: WorkerId;
-  readonly task: TaskId;
-  readonly fence: number;
   readonly at: Millis;
 }
 
@@ -14,9 +13,9 @@ export class AttemptDeadlines {
   readonly #isPending: (timer: AttemptTimer) => boolean;
   #timers: AttemptTimer[] = [];
 
-  /** `hasWantedType`: whether what the timer waits for can still happen. */
-  constructor(isWanted: (timer: AttemptTimer) => boolean) {
-    this.#isPending = isWanted;
+  /** `isPending`: whether what the timer waits for can still happen. */
+  constructor(isPending: (timer: AttemptTimer) => boolean) {
+    this.#isPending = isPending;
   }
 
   push(timer: AttemptTimer): void {

@@ -1,14 +1,12 @@
 // A worker whose session is at this scheduler, the attempts it holds, and how one change alters it. In memory only: after a restart workers
 // join again.
 
-import type { WorkerDescription } from "../../interface/command.ts";
+import type { AttemptRef, WorkerDescription } from "../../interface/command.ts";
 import type { Millis, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
 import type { SessionLiveness } from "../rows/worker.ts";
 
-export interface LeasedAttempt {
-  readonly task: TaskId;
+export interface LeasedAttempt extends AttemptRef {
   readonly run: RunId;
-  readonly fence: number;
   readonly nodeType: string;
   /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
   grantedAt: Millis;
@@ -52,6 +50,11 @@ export const usedSlots = (connected: ConnectedWorker): number => connected.attem
 export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
   worker.slice(tenant.length + 1);
 
+/** One attempt of a connected worker. */
+interface HeldAttempt extends AttemptRef {
+  readonly worker: WorkerId;
+}
+
 /** What happens to one connected worker. */
 export type WorkerChange =
   | { readonly type: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
@@ -66,39 +69,13 @@ export type WorkerChange =
   | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
   | { readonly type: "drain"; readonly worker: WorkerId; readonly on: boolean }
   | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
-  | {
-      readonly type: "ack";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly stored: boolean;
-      readonly isRunningOlder?: true;
-    }
+  | (HeldAttempt & { readonly type: "ack"; readonly stored: boolean; readonly isRunningOlder?: true })
   /** It need not be rechecked any more; `sentAt`: its dispatch was sent again then, and a new ack is awaited. */
-  | {
-      readonly type: "recheck";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly sentAt: Millis | null;
-    }
+  | (HeldAttempt & { readonly type: "recheck"; readonly sentAt: Millis | null })
   /** A middleware begins to wait for its call, or goes on: its slot is free meanwhile. */
-  | {
-      readonly type: "wait";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly nodeType: string;
-      readonly isWaiting: boolean;
-    }
+  | (HeldAttempt & { readonly type: "wait"; readonly nodeType: string; readonly isWaiting: boolean })
   /** `wasWaiting`: its slot was free already. */
-  | {
-      readonly type: "release";
-      readonly worker: WorkerId;
-      readonly task: TaskId;
-      readonly fence: number;
-      readonly wasWaiting?: boolean;
-    };
+  | (HeldAttempt & { readonly type: "release"; readonly wasWaiting?: boolean });
 
 export function applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
   switch (change.type) {

@@ -1,7 +1,7 @@
 // Dead letters: records of tasks that failed for good, until somebody has handled them. One document each, under its run.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
 import { enclosingPaths, lastStep, nodeAt, type TaskPath } from "../rows/task-path.ts";

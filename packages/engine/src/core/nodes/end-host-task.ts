@@ -1,7 +1,7 @@
 // The tasks inside an iteration or a container, and how a host is ended early: everything open is cancelled, some per turn if it is much,
 // then the host itself ends with the given verdict. Which host is ended, and why, is decided elsewhere.
 
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";

@@ -1,6 +1,6 @@
 // How a run is ended early: it is condemned, its open tasks are cancelled, at once or by a cursor when they are many, then it closes.
 
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { InPhase, RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";

@@ -2,7 +2,7 @@
 // the node's schema requires. Values along edges are resolved by graph, those of iterations by iteration-values.ts.
 
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { lastStep, taskPathOf } from "../rows/task-path.ts";

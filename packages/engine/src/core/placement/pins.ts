@@ -2,8 +2,8 @@
 // affinity key belongs to, or to any. Checked when a task is queued and again before it is granted: owners change meanwhile.
 
 import type { PlanNode } from "@astraflow/graph";
+import type { FaultData } from "../../interface/command.ts";
 import type { ResourceRef } from "../../interface/effect.ts";
-import type { FaultData } from "../../interface/fault-data.ts";
 import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";

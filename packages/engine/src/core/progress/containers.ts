@@ -2,7 +2,7 @@
 // iterations.ts, ending one early in nodes/end-host.ts; what follows from a container's end is in follow-up.ts.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { endHost, withoutCollectedItems } from "../nodes/end-host-task.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";

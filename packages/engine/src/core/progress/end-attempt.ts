@@ -2,7 +2,7 @@
 // from the end of a task is follow-up.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";

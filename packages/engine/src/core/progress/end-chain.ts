@@ -2,7 +2,7 @@
 // the values of the middlewares' output ports written into it. Inner middlewares get one row each that shows how they ended.
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import { type TaskRow, taskKey } from "../../storage/rows.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";

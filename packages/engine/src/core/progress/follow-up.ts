@@ -2,7 +2,7 @@
 // All of it is in the same unit of work, so it is one commit. It is a list of work and not recursion: nesting may be deep.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { LiveRun, TaskRow } from "../../storage/rows.ts";
 import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { endRunEarly } from "../nodes/end-run.ts";

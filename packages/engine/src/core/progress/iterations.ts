@@ -2,7 +2,7 @@
 // its outputs are the result; when one fails, everything inside is cancelled first. What follows for the container is in containers.ts.
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { endHost } from "../nodes/end-host-task.ts";
 import { fanOut } from "../nodes/fan-out.ts";

@@ -3,7 +3,7 @@
 // delivery/middleware-calls.ts, how a middleware requests a call in reports/next-requests.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData } from "../../interface/command.ts";
 import { type TaskRow, taskKey } from "../../storage/rows.ts";
 import { answerCall, attemptDeadline, openCalls, withCalls } from "../delivery/middleware-calls.ts";
 import { cancelTasksInside } from "../nodes/end-host-task.ts";

@@ -2,8 +2,7 @@
 // of an attempt that is over.
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
-import type { ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";
-import type { FaultData } from "../../interface/fault-data.ts";
+import type { FaultData, ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";
 import type { EngineSettings } from "../../interface/settings.ts";
 import type { Millis, TaskRow } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";

@@ -1,9 +1,8 @@
 // What a task's row holds besides its phase, as data: reported progress, open calls, iterations and so on. The only reader and
 // writer of `TaskRow.state`.
 
-import type { ReportedArtifact } from "../../interface/command.ts";
+import type { FaultData, ReportedArtifact } from "../../interface/command.ts";
 import type { ResourceRef } from "../../interface/effect.ts";
-import type { FaultData } from "../../interface/fault-data.ts";
 import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
 import { parsedColumn } from "./parsed-column.ts";
 
