@@ -27,7 +27,7 @@ export { readTaskState, type TaskState } from "./core/rows/task-state.ts";
 export { livenessAfter } from "./core/rows/worker.ts";
 export type { WorkerCondition } from "./core/rows/worker-condition.ts";
 export { readCondition } from "./core/rows/worker-condition.ts";
-export { redactCommand, type WorkerCommandError, type WorkerCommandRecord } from "./core/workers/command-records.ts";
+export { redactCommand, type WorkerCommandRecord } from "./core/workers/command-records.ts";
 export type {
   AckDispatchesCommand,
   AcknowledgeDrainCommand,

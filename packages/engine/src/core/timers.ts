@@ -1,12 +1,15 @@
-// Timers: unacked grants, acks to store, silent sessions, deadlines of runs, tasks, leases and keys.
+// Timers: unacked grants, acks to store, attempts to recheck, silent sessions, deadlines of runs, tasks, leases and keys.
 // Each is decided after its own savepoint, so that one that throws does not hold up the others.
 
 import { workerTimings } from "../interface/settings.ts";
 import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
+import { sendDispatch } from "./delivery/dispatch.ts";
+import { findHeldTask } from "./delivery/find-worker.ts";
 import { releaseAttempt } from "./delivery/held-attempts.ts";
 import { openCalls } from "./delivery/middleware-calls.ts";
 import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
-import { instanceIdOf } from "./fleet/connected-worker.ts";
+import type { AttemptTimer } from "./fleet/attempt-deadlines.ts";
+import { instanceIdOf, isSameAttempt } from "./fleet/connected-worker.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";
 import { expireDocument } from "./operations/documents.ts";
@@ -21,8 +24,9 @@ import { livenessAfter } from "./rows/worker.ts";
 import type { DecisionContext } from "./unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "./unit-of-work/root.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
-import { dueRechecks } from "./workers/recheck.ts";
 import { expireWorker, takeBackFromLostWorker } from "./workers/worker-lifecycle.ts";
+
+type FleetState = Pick<DecisionContext, "fleet" | "settings">;
 
 export interface ExpiryLimits {
   /** When the scheduler or its store was last unavailable: no lease could be renewed then, so none ends within its own length of it. */
@@ -32,14 +36,12 @@ export interface ExpiryLimits {
 }
 
 /** Rows that the timers of the fleet will need at this instant. */
-export function rowsForTimers(context: DecisionContext, now: number): RowKey[] {
+export function rowsForTimers(context: FleetState, now: number): RowKey[] {
   const { fleet, settings } = context;
-  const rows: RowKey[] = [];
-  for (const timers of [fleet.unackedGrants(now, settings.ackDeadlineMs), fleet.unstoredAcks(now, settings.ackStoreMs)])
-    for (const { task, worker } of timers.slice(0, settings.dueMax))
-      if (!fleet.pendingChanges.concernedWorkers.has(worker)) rows.push(taskKey(task), runKey(runOf(task)));
-  for (const { task } of dueRechecks(context, now)) rows.push(taskKey(task), runKey(runOf(task)));
-  return rows;
+  const timers = [fleet.unackedGrants(now, settings.ackDeadlineMs), fleet.unstoredAcks(now, settings.ackStoreMs)]
+    .flatMap((list) => list.slice(0, settings.dueMax))
+    .filter(({ worker }) => !fleet.pendingChanges.concernedWorkers.has(worker));
+  return [...timers, ...dueRechecks(context, now)].flatMap(({ task }) => [taskKey(task), runKey(runOf(task))]);
 }
 
 export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isolate: IsolateFailure): void {
@@ -48,21 +50,17 @@ export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isol
     if (timer.at + ackDeadlineMs >= limits.reportsAppliedUntil) return;
     if (work.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
     isolate(runOf(timer.task), () => {
-      const task = work.task(timer.task);
-      const run = task === null ? null : work.run(task.run);
+      const found = findHeldTask(work, timer);
       const connected = work.fleet.workers.get(timer.worker);
-      if (connected !== undefined && (task === null || task.phase !== "leased" || task.fence !== timer.fence))
-        releaseStaleAttempt(work, connected, timer.task, timer.fence);
-      if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
+      if (found === null) {
+        if (connected !== undefined) releaseStaleAttempt(work, connected, timer.task, timer.fence);
         return;
-      if (work.fleetChanges.some((change) => change.type === "ack" && change.task === timer.task && change.fence === timer.fence))
+      }
+      const { task, run } = found;
+      if (run.phase === "ending" || work.fleetChanges.some((change) => change.type === "ack" && isSameAttempt(change, timer)))
         return;
-      const name = work.fleet.workers.get(timer.worker)?.name ?? timer.worker;
-      takeBackAttempt(new RunProgress(work, run), task, {
-        unacked: true,
-        code: "E.TIMEOUT",
-        message: `worker ${name} did not ack within ${ackDeadlineMs} ms`,
-      });
+      const message = `worker ${connected?.name ?? timer.worker} did not ack within ${ackDeadlineMs} ms`;
+      takeBackAttempt(work, run, task, { code: "E.TIMEOUT", message }, "E.DISPATCH.UNAVAILABLE");
     });
   }
 }
@@ -72,13 +70,46 @@ export function storeAcks(work: UnitOfWork, isolate: IsolateFailure): void {
   for (const timer of work.fleet.unstoredAcks(work.now, work.settings.ackStoreMs)) {
     if (work.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
     isolate(runOf(timer.task), () => {
-      const task = work.task(timer.task);
-      const run = task === null ? null : work.run(task.run);
-      if (task !== null && run !== null && task.fence === timer.fence && attemptPhase(task) === "granted") {
+      const found = findHeldTask(work, timer);
+      if (found !== null && attemptPhase(found.task) === "granted") {
+        const { task, run } = found;
         work.put(applyTaskTransition(task, { type: "ack" }, work.now));
         work.recordRunFact(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
       }
       work.changeFleet({ type: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
+    });
+  }
+}
+
+/** Those that are due, limited per turn. */
+function dueRechecks({ fleet, settings }: FleetState, now: number): AttemptTimer[] {
+  const due = fleet
+    .attemptsToRecheck(now, settings.recheckMs)
+    .filter(({ worker }) => !fleet.pendingChanges.concernedWorkers.has(worker));
+  return due.slice(0, settings.dueMax);
+}
+
+/**
+ * Attempts that a worker kept over a join without being able to report them: the dispatch of each that has not ended is sent again. A worker
+ * that still runs it reports so, one that has lost it runs it now; otherwise a result that was lost with the old connection would leave its
+ * task leased as long as the worker sends heartbeats.
+ */
+export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void {
+  for (const timer of dueRechecks(work, work.now)) {
+    const { worker, task: id, fence } = timer;
+    const connected = work.fleet.workers.get(worker);
+    // A heartbeat or a join of this very turn: the fleet does not show it yet.
+    if (connected === undefined || work.changedWorkers.has(worker)) continue;
+    isolate(runOf(id), () => {
+      if (work.fleetChanges.some((change) => change.type === "release" && isSameAttempt(change, timer))) return;
+      const found = findHeldTask(work, timer);
+      if (found === null) return void releaseStaleAttempt(work, connected, id, fence);
+      const { task, run } = found;
+      // A run that is ending is swept soon, and the sweep stops the attempt.
+      const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
+      if (isWanted) sendDispatch(work, connected, run, work.nodeOf(run, task), task);
+      work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
+      if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });
   }
 }

@@ -5,11 +5,17 @@ import { Fault, fault } from "@astraflow/protocol";
 import { decide } from "../core/decide.ts";
 import { handleMail } from "../core/delivery/worker-mail.ts";
 import { placeTasks } from "../core/placement/place.ts";
-import { type ExpiryLimits, expireDueRows, expireUnackedGrants, storeAcks, updateSessionLiveness } from "../core/timers.ts";
+import {
+  type ExpiryLimits,
+  expireDueRows,
+  expireUnackedGrants,
+  recheckAttempts,
+  storeAcks,
+  updateSessionLiveness,
+} from "../core/timers.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
 import { RootBusy, type RootRef, RowsMissing, rootKey } from "../core/unit-of-work/root.ts";
 import { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
-import { recheckAttempts } from "../core/workers/recheck.ts";
 import { updateSaturation } from "../core/workers/saturation.ts";
 import type { CommandAnswer } from "../interface/effect.ts";
 import type { QueueClaim, TaskListQuery, TurnTransaction } from "../storage/port.ts";

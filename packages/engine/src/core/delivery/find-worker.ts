@@ -1,18 +1,16 @@
-// Finding the worker of a command, and its connection here. Reads only.
+// Finding the worker of a command, its connection here, and what it holds. Reads only.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { WorkerDescription } from "../../interface/command.ts";
-import { type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import type { SessionReport } from "../../interface/command.ts";
+import { type RunRow, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { type ConnectedWorker, type HeldAttempt, newConnectedWorker } from "../fleet/connected-worker.ts";
+import { readDescription } from "../fleet/route.ts";
 import { readCondition } from "../rows/worker-condition.ts";
 import { RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** Unknown and another tenant's get one and the same answer. */
-export function findOwnWorker(
-  work: UnitOfWork,
-  request: { readonly tenant: Tenant; readonly worker: WorkerId },
-): WorkerRow | Fault {
+export function findOwnWorker(work: UnitOfWork, request: Pick<SessionReport, "tenant" | "worker">): WorkerRow | Fault {
   const row = work.worker(request.worker);
   if (row !== null && row.tenant === request.tenant) return row;
   return fault("E.NOT_FOUND", `worker ${request.worker.slice(request.tenant.length + 1)} does not exist`);
@@ -28,40 +26,37 @@ export function findConnectedWorker(work: UnitOfWork, row: WorkerRow): Connected
   return connected !== undefined && connected.epoch === row.epoch && row.phase === "online" ? connected : null;
 }
 
-/** The connection of the session that sent a report: a present one, or one that has left. Null: the worker has a newer session since. */
-export function findReportingWorker(
-  work: UnitOfWork,
-  report: { readonly worker: WorkerId; readonly session: string },
-): ConnectedWorker | null {
-  const connected =
-    work.fleet.workerInSession(report.worker, report.session) ?? findDisconnectedWorker(work, report.worker, report.session);
-  return connected !== null && work.worker(report.worker)?.epoch === connected.epoch ? connected : null;
+/** A live session and the row of its worker; null where the session is not here or the worker has a newer one. */
+export function findSession(work: UnitOfWork, report: SessionReport): { connected: ConnectedWorker; row: WorkerRow } | null {
+  const connected = work.fleet.workerInSession(report.worker, report.session);
+  const row = connected === null ? null : work.worker(report.worker);
+  return connected !== null && row?.epoch === connected.epoch ? { connected, row } : null;
+}
+
+/** The worker whose session sent a report: a present one, or one that has left. Null: the worker has a newer session since. */
+export function findReportingWorker(work: UnitOfWork, report: SessionReport): WorkerRow | null {
+  const { epoch } = work.fleet.workerInSession(report.worker, report.session) ?? findDisconnectedWorker(work, report) ?? {};
+  const row = work.worker(report.worker);
+  return row?.epoch === epoch ? row : null;
 }
 
 /**
  * The connection of a session that has left without a successor, as the worker's row shows it: its reports from before may be decided
  * afterwards and still count. It holds nothing and gets nothing.
  */
-export function findDisconnectedWorker(work: UnitOfWork, worker: WorkerId, session: string): ConnectedWorker | null {
+export function findDisconnectedWorker(work: UnitOfWork, { worker, session }: SessionReport): ConnectedWorker | null {
   const row = work.worker(worker);
-  if (row?.phase !== "away") return null;
-  const { session: last, healthy, strain: pressure, beatAt } = readCondition(row.condition);
-  if (last !== session) return null;
-  return {
-    worker: row.id,
-    tenant: row.tenant,
-    name: row.name,
-    session,
-    boot: row.boot,
-    epoch: row.epoch,
-    about: JSON.parse(row.about) as WorkerDescription,
-    draining: row.draining,
-    healthy,
-    resourcePressure: pressure,
-    liveness: "unhealthy",
-    heartbeatAt: beatAt ?? work.now,
-    fullSince: null,
-    isSaturated: false,
-    attempts: new Map(),
-  };
+  if (row?.phase !== "away" || readCondition(row.condition).session !== session) return null;
+  return newConnectedWorker(row, session, readDescription(row), work.now);
+}
+
+export const unknownSession = (worker: string): Fault =>
+  fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
+
+/** The task of an attempt and its run, if the rows show the attempt as this worker's. */
+export function findHeldTask(work: UnitOfWork, held: HeldAttempt): { task: TaskRow; run: RunRow } | null {
+  const task = work.task(held.task);
+  if (task?.phase !== "leased" || task.fence !== held.fence || task.worker !== held.worker) return null;
+  const run = work.run(task.run);
+  return run === null ? null : { task, run };
 }

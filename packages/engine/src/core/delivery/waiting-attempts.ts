@@ -1,7 +1,7 @@
 // Attempts that wait for their calls through a chain, as they will be after this turn: while they wait they take no slot.
 
 import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
-import type { ConnectedWorker, LeasedAttempt } from "../fleet/connected-worker.ts";
+import { type ConnectedWorker, isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -51,8 +51,7 @@ export function releaseStaleAttempt(
 ): LeasedAttempt | null {
   const attempt = connected.attempts.get(task);
   if (attempt?.fence !== fence) return null;
-  if (work.fleetChanges.some((change) => change.type === "release" && change.task === task && change.fence === fence))
-    return null;
+  if (work.fleetChanges.some((change) => change.type === "release" && isSameAttempt(change, attempt))) return null;
   dropAttempt(work, connected, attempt);
   return attempt;
 }

@@ -1,11 +1,10 @@
 // Deadlines of the attempts that connected workers hold, in the order they pass: each list uses one constant delay, so the oldest is always
 // first and a turn never walks a whole list.
 
-import type { AttemptRef } from "../../interface/command.ts";
-import type { Millis, WorkerId } from "../../storage/rows.ts";
+import type { Millis } from "../../storage/rows.ts";
+import type { HeldAttempt } from "./connected-worker.ts";
 
-export interface AttemptTimer extends AttemptRef {
-  readonly worker: WorkerId;
+export interface AttemptTimer extends HeldAttempt {
   readonly at: Millis;
 }
 

@@ -2,8 +2,9 @@
 // join again.
 
 import type { AttemptRef, WorkerDescription } from "../../interface/command.ts";
-import type { Millis, RunId, TaskId, Tenant, WorkerId } from "../../storage/rows.ts";
+import type { Millis, RunId, TaskId, Tenant, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import type { SessionLiveness } from "../rows/worker.ts";
+import { readCondition } from "../rows/worker-condition.ts";
 
 export interface LeasedAttempt extends AttemptRef {
   readonly run: RunId;
@@ -43,6 +44,20 @@ export interface ConnectedWorker {
   waitingCount?: number;
 }
 
+/** The connection as its row shows it. */
+export function newConnectedWorker(
+  row: WorkerRow,
+  session: string,
+  about: WorkerDescription,
+  now: Millis,
+  attempts: ConnectedWorker["attempts"] = new Map(),
+): ConnectedWorker {
+  const { id: worker, tenant, name, boot, epoch, draining } = row;
+  const { healthy, strain: resourcePressure, saturatedAt: fullSince } = readCondition(row.condition);
+  const load = { fullSince, isSaturated: fullSince !== null, liveness: "fresh", heartbeatAt: now } as const;
+  return { worker, tenant, name, session, boot, epoch, about, draining, healthy, resourcePressure, ...load, attempts };
+}
+
 /** Attempts that take a slot of the connected worker. */
 export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
 
@@ -51,9 +66,11 @@ export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" 
   worker.slice(tenant.length + 1);
 
 /** One attempt of a connected worker. */
-interface HeldAttempt extends AttemptRef {
+export interface HeldAttempt extends AttemptRef {
   readonly worker: WorkerId;
 }
+
+export const isSameAttempt = (a: AttemptRef, b: AttemptRef): boolean => a.task === b.task && a.fence === b.fence;
 
 /** What happens to one connected worker. */
 export type WorkerChange =

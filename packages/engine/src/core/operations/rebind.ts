@@ -9,9 +9,8 @@ import { docKey, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf } from "../fleet/route.ts";
 import { type OperatorMarks, readMarks, withMarks } from "../nodes/operator-marks.ts";
-import { RunProgress } from "../nodes/run-progress.ts";
 import { pinTask } from "../placement/pins.ts";
-import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner } from "../queueing/affinity-keys.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { resourceRefsOf } from "../queueing/resource-refs.ts";
@@ -149,15 +148,7 @@ function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: Tas
   moveAffinityKey(work, run, node, command.worker, from);
   const meant = { ...task, pin: command.worker };
   if (isTaken)
-    takeBackAttempt(
-      new RunProgress(work, run),
-      { ...meant, deliveries: Math.max(0, task.deliveries - 1) },
-      {
-        unacked: false,
-        code: "E.RUNNER.CANCELLED",
-        message: `moved by ${command.by}`,
-      },
-    );
+    takeBackAttempt(work, run, withoutDelivery(meant), { code: "E.RUNNER.CANCELLED", message: `moved by ${command.by}` });
   else if (task.phase === "parked")
     work.put(applyTaskTransition(task, { type: "repin", pin: command.worker, line: task.line, due: task.due }, work.now));
   else if (task.phase === "ready") {

@@ -8,7 +8,7 @@ import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { endHost } from "../nodes/end-host-task.ts";
 import { readMarks, withMarks } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
-import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { handleTaskEnd, runFollowUps } from "../progress/follow-up.ts";
 import { cancelOpenCalls } from "../progress/middleware-chain.ts";
 import { enqueueTask, releaseKey } from "../queueing/task-queue.ts";
@@ -149,16 +149,8 @@ function retryTaskNow(work: UnitOfWork, command: RetryNodeCommand, task: TaskRow
   recordOperation(work, run, task.id, command, "retry");
   if (task.phase === "parked") enqueueTask(work, run, node, task);
   // An operator's request is no verdict on the worker: it does not count as a failed delivery.
-  if (task.phase === "leased")
-    takeBackAttempt(
-      new RunProgress(work, run),
-      { ...task, deliveries: Math.max(0, task.deliveries - 1) },
-      {
-        unacked: false,
-        code: "E.RUNNER.CANCELLED",
-        message: `taken back by ${command.by}: ${command.reason}`,
-      },
-    );
+  const message = `taken back by ${command.by}: ${command.reason}`;
+  if (task.phase === "leased") takeBackAttempt(work, run, withoutDelivery(task), { code: "E.RUNNER.CANCELLED", message });
   return {
     task: task.id,
     node: node.id,

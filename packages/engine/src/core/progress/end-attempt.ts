@@ -3,16 +3,17 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { isChainCall } from "../nodes/node-params.ts";
-import type { RunProgress } from "../nodes/run-progress.ts";
+import { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/package-bindings.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { taskPathOf } from "../rows/task-path.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
 import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
@@ -104,32 +105,26 @@ export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
   handleTaskEnd(progress, cancelled);
 }
 
-/** Why an attempt was taken back; `unacked`: the worker never acknowledged the grant. */
-export interface TakeBackReason {
-  readonly unacked: boolean;
-  readonly code: string;
-  readonly message: string;
-}
+/** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
+export const withoutDelivery = (task: TaskRow): TaskRow => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
-/** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed. */
-export function takeBackAttempt(progress: RunProgress, task: TaskRow, reason: TakeBackReason): void {
-  const { work } = progress;
+/** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed with `finalCode`. */
+export function takeBackAttempt(
+  work: UnitOfWork,
+  run: RunRow,
+  task: TaskRow,
+  { code, message: reason }: FaultData,
+  finalCode: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE" = "E.WORKER.LOST",
+): void {
+  const progress = new RunProgress(work, run);
   const node = progress.nodeOf(task);
-  const most = node.policy.maxDeliveries ?? work.settings.maxDeliveries;
-  releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason: reason.message });
-  if (task.deliveries >= most) {
-    const code = reason.unacked ? "E.DISPATCH.UNAVAILABLE" : "E.WORKER.LOST";
-    const message = `task ${task.id} was granted ${task.deliveries} times in a row without an answer; last: ${reason.message}`;
-    failTask(progress, task, { code, message, details: { deliveries: task.deliveries, last: reason.code } }, null);
-    return;
+  const { id, deliveries } = task;
+  releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason });
+  if (deliveries >= (node.policy.maxDeliveries ?? work.settings.maxDeliveries)) {
+    const message = `task ${id} was granted ${deliveries} times in a row without an answer; last: ${reason}`;
+    return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }
   const back = requeueTask(work, node, prepareNextAttempt(progress, task));
-  progress.record("task.requeued", {
-    task: task.id,
-    fence: back.fence,
-    from: task.worker,
-    code: reason.code,
-    reason: reason.message,
-  });
-  work.incrementMetric("cmd_retry_total", { reason: reason.code });
+  progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason });
+  work.incrementMetric("cmd_retry_total", { reason: code });
 }

@@ -16,10 +16,9 @@ import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
-import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import type { FleetChange } from "../fleet/fleet.ts";
+import { type ConnectedWorker, isSameAttempt } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
-import { cancelByWorker, completeTask, failAttempt, takeBackAttempt } from "../progress/end-attempt.ts";
+import { cancelByWorker, completeTask, failAttempt, takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
 import { isEnded } from "../rows/task.ts";
@@ -36,14 +35,8 @@ function refuseStale(work: UnitOfWork, report: AttemptReport, connected: Connect
   if (connected !== null && report.fence !== null)
     sendStop(work, connected, { run: runOf(report.task), task: report.task, fence: report.fence }, attemptNotHeld);
   work.incrementMetric("stale_words_total", { type: report.type });
-  return fault(
-    "E.SESSION.STALE_BINDING",
-    `task ${report.task} is not held by this session under fence ${report.fence ?? "none"}; stop that attempt`,
-    {
-      task: report.task,
-      fence: report.fence,
-    },
-  );
+  const message = `task ${report.task} is not held by this session under fence ${report.fence ?? "none"}; stop that attempt`;
+  return fault("E.SESSION.STALE_BINDING", message, { task: report.task, fence: report.fence });
 }
 
 /**
@@ -76,23 +69,17 @@ function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, tas
   const attempt = connected.attempts.get(task.id);
   // Kept over a join and not rechecked yet: its reports from before the join are lost, and it will repeat them.
   if (attempt?.fence !== task.fence) return false;
-  return (
-    attempt.isRunningOlder ||
-    attempt.recheckFrom !== null ||
-    work.fleetChanges.some((change) => reportsOlderRunning(change, task))
-  );
+  if (attempt.isRunningOlder || attempt.recheckFrom !== null) return true;
+  // Reported in this very turn, before the outcome: the fleet does not show it yet.
+  return work.fleetChanges.some((one) => one.type === "ack" && one.isRunningOlder === true && isSameAttempt(one, attempt));
 }
-
-/** Reported in this very turn, before the outcome: the fleet does not show it yet. */
-const reportsOlderRunning = (change: FleetChange, { id, fence }: TaskRow): boolean =>
-  change.type === "ack" && change.isRunningOlder === true && change.task === id && change.fence === fence;
 
 /** The attempt of a report, if it is the sender's and current. */
 export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAttempt | Fault | "ended" {
   // A disconnected worker may still report outcomes, but not request `next`.
   const connected =
     work.fleet.workerInSession(report.worker, report.session) ??
-    (report.type === "task.next" ? null : findDisconnectedWorker(work, report.worker, report.session));
+    (report.type === "task.next" ? null : findDisconnectedWorker(work, report));
   if (connected === null) return refuseStale(work, report, null);
   const run = work.run(runOf(report.task));
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
@@ -139,8 +126,6 @@ function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: Att
   work.recordRunFact(run, "task.refused", { task: task.id, fence: report.fence, holds: task.fence, worker: report.worker, code });
 }
 
-const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
-
 export function handleResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
   const found = findAttempt(work, report);
   if (found === "ended") return answerRepeatedResult(work, report);
@@ -183,60 +168,34 @@ const durationField = ({ durationMs }: ReportResultCommand): object => (duration
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
   const task = work.existingTask(report.task);
-  if (task.phase === phaseOfStatus[report.status] && (task.result ?? "{}") === report.result) return repeated;
+  if (task.phase === report.status && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled" && task.result === null) return repeated;
   work.incrementMetric("duplicate_results_total", {});
   recordRefusal(work, work.existingRun(task.run), task, report, "E.RESULT.DUPLICATE");
-  return fault(
-    "E.RESULT.DUPLICATE",
-    `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,
-    {
-      task: task.id,
-      fence: task.fence,
-      phase: task.phase,
-    },
-  );
+  const message = `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`;
+  return fault("E.RESULT.DUPLICATE", message, { task: task.id, fence: task.fence, phase: task.phase });
 }
 
 export function handleError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
   const found = findAttempt(work, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  const { task } = found;
-  const progress = new RunProgress(work, found.run);
-  const error = {
-    code: report.code,
-    message: report.message,
-    ...(report.details === undefined ? {} : { details: report.details }),
-  };
-  switch (report.code) {
+  const { task, connected } = found;
+  const { worker, code, message, details } = report;
+  const error = { code, message, ...(details === undefined ? {} : { details }) };
+  switch (code) {
     case "E.CMD.CONCURRENCY_VIOLATION":
       // "Still running there": the binding stays as it is.
-      work.changeFleet({
-        type: "ack",
-        worker: report.worker,
-        task: task.id,
-        fence: task.fence,
-        stored: false,
-        isRunningOlder: true,
-      });
+      work.changeFleet({ type: "ack", worker, task: task.id, fence: task.fence, stored: false, isRunningOlder: true });
       return applied;
     case "E.RUNNER.CANCELLED":
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
       // so that two sides that disagree about slots do not play the task back and forth for ever.
-      takeBackAttempt(
-        progress,
-        found.connected.draining || !found.connected.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
-        {
-          unacked: false,
-          code: report.code,
-          message: report.message,
-        },
-      );
+      takeBackAttempt(work, found.run, connected.draining || !connected.healthy ? withoutDelivery(task) : task, error);
       return applied;
     default:
       releaseAttempt(work, task, null);
-      failAttempt(progress, task, error, null);
+      failAttempt(new RunProgress(work, found.run), task, error, null);
       return applied;
   }
 }

@@ -2,8 +2,9 @@
 // wait for the worker are listed in its condition. What each command does is in issued-commands.ts and worker-lifecycle.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
+import type { ControlCommand, FaultData, PackageCommand } from "../../interface/command.ts";
 import { type DocRow, docId, type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { findOwnWorker } from "../delivery/find-worker.ts";
 import { applyWorkerTransition } from "../rows/worker.ts";
 import { type OpenCommand, readCondition, writeCondition } from "../rows/worker-condition.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
@@ -27,31 +28,26 @@ export interface WorkerCommandRecord {
   readonly sentAt: number;
   readonly endedAt: number | null;
   readonly details?: Readonly<Record<string, unknown>>;
-  readonly error?: WorkerCommandError;
-}
-
-export interface WorkerCommandError {
-  readonly code: string;
-  readonly message: string;
+  readonly error?: Pick<FaultData, "code" | "message">;
 }
 
 /** A command as it was issued. */
-export interface IssuedCommand {
+export interface IssuedCommand extends Pick<WorkerCommandRecord, "order" | "by"> {
   readonly id: string;
-  readonly order: WorkerCommandRecord["order"];
-  readonly by: string;
   readonly corr?: string | undefined;
 }
 
 /** How it ended: with an error it has failed. */
-export interface CommandEnd {
-  readonly error?: WorkerCommandError | undefined;
-  readonly details?: Readonly<Record<string, unknown>> | undefined;
-}
+export type CommandEnd = { readonly [K in "error" | "details"]?: WorkerCommandRecord[K] | undefined };
 
-/** An id names one command. */
-export function refuseDuplicateId(work: UnitOfWork, tenant: Tenant, id: string): Fault | null {
-  if (work.doc(docId(tenant, "command", id)) === null) return null;
+/** The worker of a command that is stored under this id, if it has one. An id names one command. */
+export function findCommandTarget(
+  work: UnitOfWork,
+  request: { readonly tenant: Tenant; readonly worker: WorkerId },
+  id: string | undefined,
+): WorkerRow | Fault {
+  const row = findOwnWorker(work, request);
+  if (!("kind" in row) || id === undefined || work.doc(docId(request.tenant, "command", id)) === null) return row;
   return fault("E.CONFLICT", `command ${id} exists already; look it up or use another id`, { command: id });
 }
 
@@ -142,14 +138,7 @@ function newRecord(
   row: WorkerRow,
   { order, by, corr }: IssuedCommand,
 ): Omit<WorkerCommandRecord, "status" | "endedAt"> {
-  return {
-    worker: row.id,
-    workerName: row.name,
-    order,
-    by,
-    ...(corr === undefined ? {} : { corr }),
-    sentAt: work.now,
-  };
+  return { worker: row.id, workerName: row.name, order, by, ...(corr === undefined ? {} : { corr }), sentAt: work.now };
 }
 
 function writeRecord(work: UnitOfWork, tenant: Tenant, id: string, body: WorkerCommandRecord): void {

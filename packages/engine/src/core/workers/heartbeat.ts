@@ -1,25 +1,22 @@
 // A heartbeat: one write renews the lease of everything the boot holds and stores the worker's condition; only differences between its
 // list, the fleet and the rows affect attempts.
 
-import { type Fault, fault } from "@astraflow/protocol";
+import type { Fault } from "@astraflow/protocol";
 import type { RecordHeartbeatCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { findHeldTask, unknownSession } from "../delivery/find-worker.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
-import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
 import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeCommands } from "./command-records.ts";
 import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
-
-export const unknownSession = (worker: string): Fault =>
-  fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
 
 export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatCommand): AnswerBody | Fault {
   const connected = work.fleet.workerInSession(command.worker, command.session);
@@ -43,13 +40,8 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
     work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
   if (recordPressureChange(work, connected, row, { usage: command, pressure, limits }))
     closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
-  work.changeFleet({
-    type: "heartbeat",
-    worker: connected.worker,
-    at: work.now,
-    healthy: command.healthy,
-    resourcePressure: pressure,
-  });
+  const { worker } = connected;
+  work.changeFleet({ type: "heartbeat", worker, at: work.now, healthy: command.healthy, resourcePressure: pressure });
   // The worker will be changed after this turn; nothing else in this turn may be decided by its old state.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   stopForeignAttempts(work, connected);
@@ -86,16 +78,10 @@ function compareHeldAttempts(
     if (named.get(attempt.task) === attempt.fence) continue;
     // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it.
     if (!attempt.acked || work.now - attempt.grantedAt < work.settings.ackDeadlineMs) continue;
-    const task = work.task(attempt.task);
-    const run = task === null ? null : work.run(task.run);
-    if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
-      releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
-    else if (run !== null && run.phase !== "ending")
-      takeBackAttempt(new RunProgress(work, run), task, {
-        unacked: false,
-        code: "E.WORKER.LOST",
-        message: `worker ${connected.name} no longer lists this attempt in its heartbeat`,
-      });
+    const found = findHeldTask(work, { ...attempt, worker: connected.worker });
+    const message = `worker ${connected.name} no longer lists this attempt in its heartbeat`;
+    if (found === null) releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
+    else if (found.run.phase !== "ending") takeBackAttempt(work, found.run, found.task, { code: "E.WORKER.LOST", message });
   }
   for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
 }

@@ -4,6 +4,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
   AcknowledgeDrainCommand,
+  FaultData,
   IssueWorkerCommand,
   PackageCommand,
   RecordWorkerCommand,
@@ -12,18 +13,17 @@ import type {
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { findConnectedWorker, findOwnWorker, findReportingWorker } from "../delivery/find-worker.ts";
+import { findConnectedWorker, findReportingWorker, findSession, unknownSession } from "../delivery/find-worker.ts";
 import { mailWorkerCommand } from "../delivery/worker-mail.ts";
 import { type OpenCommand, readCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { closeCommands, openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
-import { unknownSession } from "./heartbeat.ts";
+import { closeCommands, findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
 
 export function issueWorkerCommand(work: UnitOfWork, command: IssueWorkerCommand): AnswerBody | Fault {
-  const row = findOwnWorker(work, command);
+  const row = findCommandTarget(work, command, command.id);
   if (!("kind" in row)) return row;
   const issued = { id: command.id, order: command.order };
-  const refused = refuseDuplicateId(work, command.tenant, command.id) ?? refuseTooManyOpen(row, issued);
+  const refused = refuseTooManyOpen(row, issued);
   if (refused !== null) return refused;
   const connected = findConnectedWorker(work, row);
   if (connected !== null)
@@ -39,17 +39,15 @@ export function issueWorkerCommand(work: UnitOfWork, command: IssueWorkerCommand
 
 /** A command that other commands have carried out ends as it is recorded. */
 export function recordWorkerCommand(work: UnitOfWork, command: RecordWorkerCommand): AnswerBody | Fault {
-  const row = findOwnWorker(work, command);
+  const row = findCommandTarget(work, command, command.id);
   if (!("kind" in row)) return row;
-  const taken = refuseDuplicateId(work, command.tenant, command.id);
-  if (taken !== null) return taken;
   recordEndedCommand(work, row, command, { error: command.error ?? undefined, details: command.details });
   return { of: "order", id: command.id, sent: false };
 }
 
 /** The worker's report about a package. If it names no command, it answers all commands that ask for just this. */
 export function handlePackageReport(work: UnitOfWork, report: ReportPackageStatusCommand): AnswerBody | Fault {
-  const row = findReportingWorker(work, report) === null ? null : work.worker(report.worker);
+  const row = findReportingWorker(work, report);
   if (row === null) return unknownSession(report.worker);
   work.recordFact(report.tenant, workerKey(row.id), "worker.package", {
     name: report.name,
@@ -62,16 +60,11 @@ export function handlePackageReport(work: UnitOfWork, report: ReportPackageStatu
   return { of: "word", applied: true };
 }
 
-function packageFailure(
-  row: WorkerRow,
-  { name, version, details }: ReportPackageStatusCommand,
-): { code: string; message: string } {
+function packageFailure(row: WorkerRow, { name, version, details }: ReportPackageStatusCommand): FaultData {
   const why = details?.["reason"] ?? details?.["message"] ?? details?.["error"];
-  const issued = typeof why === "string" ? why : "no reason given";
-  return {
-    code: "E.PKG.INVALID",
-    message: `worker ${row.name} could not carry out the command about ${name} ${version}: ${issued}`,
-  };
+  const reason = typeof why === "string" ? why : "no reason given";
+  const message = `worker ${row.name} could not carry out the command about ${name} ${version}: ${reason}`;
+  return { code: "E.PKG.INVALID", message };
 }
 
 function isAnsweredBy(report: ReportPackageStatusCommand, { id, order }: OpenCommand): boolean {
@@ -114,17 +107,13 @@ const isOpposite = (a: PackageCommand, b: PackageCommand): boolean =>
 
 /** The worker acknowledges a drain or its end. */
 export function handleDrainAck(work: UnitOfWork, report: AcknowledgeDrainCommand): AnswerBody | Fault {
-  const connected = work.fleet.workerInSession(report.worker, report.session);
-  const row = connected === null ? null : work.worker(report.worker);
-  if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(report.worker);
+  const row = findSession(work, report)?.row;
+  if (row === undefined) return unknownSession(report.worker);
   const closed = closeCommands(work, row, acknowledgedDrains(row, report));
   return { of: "word", applied: closed !== row };
 }
 
-/**
- * An acknowledgement also covers what was sent before it: drains that reverted each other on their way here, from another scheduler,
- * another scheduler, are never sent.
- */
+/** An acknowledgement also covers what was sent before it: drains that reverted each other on their way here are never sent. */
 function acknowledgedDrains(
   row: WorkerRow,
   { on, isToldAgain = false }: AcknowledgeDrainCommand,

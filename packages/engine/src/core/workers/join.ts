@@ -8,7 +8,7 @@ import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { sessionSuperseded } from "../delivery/send-stop.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
-import type { ConnectedWorker } from "../fleet/connected-worker.ts";
+import { newConnectedWorker } from "../fleet/connected-worker.ts";
 import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -22,20 +22,13 @@ export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): Answer
   if (refused !== null) return refused;
   // A dialect without boot ids: the process of the last join, or the first there is.
   const boot = command.boot ?? before?.boot ?? work.nextId();
-  const timings = workerTimings(work.settings, command.tenant, command.about.dialect);
+  const { leaseMs, heartbeatMs } = workerTimings(work.settings, command.tenant, command.about.dialect);
   const condition = conditionAtJoin(command, before, boot);
+  const { replica, epoch: replicaEpoch } = work.self;
+  const texts = { about: JSON.stringify(command.about), condition: writeCondition(condition) };
   const joined = applyWorkerTransition(
     before ?? newWorkerRow(command, boot, work.self, work.now),
-    {
-      type: "join",
-      name: command.name,
-      boot,
-      replica: work.self.replica,
-      replicaEpoch: work.self.epoch,
-      about: JSON.stringify(command.about),
-      condition: writeCondition(condition),
-      leaseMs: timings.leaseMs,
-    },
+    { type: "join", name: command.name, boot, replica, replicaEpoch, ...texts, leaseMs },
     work.now,
   );
   work.put(joined);
@@ -52,42 +45,14 @@ export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): Answer
   });
   endOlderSessions(work, command, before);
   const attempts = reconcileAttempts(work, { command, before, boot, epoch: worker.epoch });
-  work.changeFleet({ type: "connect", connected: connectedWorker(work, command, worker, condition, attempts) });
+  work.changeFleet({
+    type: "connect",
+    connected: newConnectedWorker(worker, command.session, command.about, work.now, attempts),
+  });
   const { drainMemPct, drainDiskPct } = settingsForTenant(work.settings, command.tenant);
-  return {
-    of: "join",
-    epoch: worker.epoch,
-    leaseMs: timings.leaseMs,
-    heartbeatMs: timings.heartbeatMs,
-    drainMemPct,
-    drainDiskPct,
-    draining: worker.draining || condition.strain !== null,
-  };
+  const draining = worker.draining || condition.strain !== null;
+  return { of: "join", epoch: worker.epoch, leaseMs, heartbeatMs, drainMemPct, drainDiskPct, draining };
 }
-
-const connectedWorker = (
-  work: UnitOfWork,
-  { worker, tenant, name, session, about }: JoinWorkerCommand,
-  { boot, epoch, draining }: WorkerRow,
-  { healthy, strain, saturatedAt }: WorkerCondition,
-  attempts: ConnectedWorker["attempts"],
-): ConnectedWorker => ({
-  worker,
-  tenant,
-  name,
-  session,
-  boot,
-  epoch,
-  about,
-  draining,
-  healthy,
-  resourcePressure: strain,
-  liveness: "fresh",
-  heartbeatAt: work.now,
-  fullSince: saturatedAt,
-  isSaturated: saturatedAt !== null,
-  attempts,
-});
 
 /** What a session inherits: of the same process its last report, of another one only the list of boots. */
 function conditionAtJoin(command: JoinWorkerCommand, before: WorkerRow | null, boot: string): WorkerCondition {
@@ -157,13 +122,11 @@ function refuseClone(work: UnitOfWork, command: JoinWorkerCommand, before: Worke
 }
 
 /** At most one live session: the one before, here or elsewhere, is over. */
-function endOlderSessions(work: UnitOfWork, command: JoinWorkerCommand, before: WorkerRow | null): void {
+function endOlderSessions(work: UnitOfWork, { worker, session: current }: JoinWorkerCommand, before: WorkerRow | null): void {
   // Two sockets of one worker may join in one turn: the fleet does not show the first of them yet.
-  const joinedSessions = work.fleetChanges.flatMap((change) =>
-    change.type === "connect" && change.connected.worker === command.worker ? [change.connected.session] : [],
-  );
-  const connectedSession = work.fleet.workers.get(command.worker)?.session;
-  for (const session of new Set(connectedSession === undefined ? joinedSessions : [connectedSession, ...joinedSessions]))
-    if (session !== command.session) work.emit({ type: "reset", session, worker: command.worker, ...sessionSuperseded });
+  const joined = work.fleetChanges.flatMap((change) => (change.type === "connect" ? [change.connected] : []));
+  const older = [work.fleet.workers.get(worker), ...joined].filter((one) => one?.worker === worker).map((one) => one?.session);
+  for (const session of new Set(older))
+    if (session !== undefined && session !== current) work.emit({ type: "reset", session, worker, ...sessionSuperseded });
   if (before !== null) mailReset(work, before, sessionSuperseded);
 }

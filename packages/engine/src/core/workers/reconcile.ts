@@ -1,13 +1,12 @@
 // Compares the attempts in the store with those a joining worker reports: which it keeps, which are taken back, which it must stop.
 
-import type { AttemptRef, JoinWorkerCommand } from "../../interface/command.ts";
+import type { AttemptRef, JoinWorkerCommand, SessionReport } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
 import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
-import type { LeasedAttempt } from "../fleet/connected-worker.ts";
-import { RunProgress } from "../nodes/run-progress.ts";
-import { type TakeBackReason, takeBackAttempt } from "../progress/end-attempt.ts";
+import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
+import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -25,11 +24,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
   const { command, before, boot, epoch } = joining;
   const held = new Map<TaskId, LeasedAttempt>();
   const reported = new Map(command.running?.map((one) => [one.task, one.fence]));
-  const reason: TakeBackReason = {
-    unacked: false,
-    code: "E.WORKER.LOST",
-    message: `worker ${command.name} came back without it`,
-  };
+  const reason = { code: "E.WORKER.LOST", message: `worker ${command.name} came back without it` };
   const known = before === null ? [] : work.tasksHeldBy(command.worker, heldAttemptsMax);
   work.requireRows(known.flatMap((id) => [taskKey(id), runKey(runOf(id))]));
   for (const id of known) {
@@ -39,7 +34,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     if (run === null) continue;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(new RunProgress(work, run), task, reason);
+      takeBackAttempt(work, run, task, reason);
       continue;
     }
     const acked = isAcked(work, command, task);
@@ -89,16 +84,10 @@ function isAcked(work: UnitOfWork, { resumed, worker, session }: JoinWorkerComma
   if (resumed === undefined) return true;
   const attempt = work.fleet.workerInSession(worker, session)?.attempts.get(id);
   if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);
-  return (
-    attempt.acked || work.fleetChanges.some((change) => change.type === "ack" && change.task === id && change.fence === fence)
-  );
+  return attempt.acked || work.fleetChanges.some((change) => change.type === "ack" && isSameAttempt(change, attempt));
 }
 
 /** The worker names an attempt that is not its own any more. */
-export function stopUnknownAttempt(
-  work: UnitOfWork,
-  session: { readonly session: string; readonly worker: string; readonly tenant: string },
-  { task, fence }: AttemptRef,
-): void {
+export function stopUnknownAttempt(work: UnitOfWork, session: SessionReport, { task, fence }: AttemptRef): void {
   sendStop(work, session, { run: runOf(task), task, fence }, attemptNotHeld);
 }

@@ -5,19 +5,18 @@ import type { Fault } from "@astraflow/protocol";
 import type { ReportResourceRemovedCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { docId, keyOf, type TaskId, type WorkerRow } from "../../storage/rows.ts";
-import { findReportingWorker } from "../delivery/find-worker.ts";
+import { findReportingWorker, unknownSession } from "../delivery/find-worker.ts";
 import { queueName } from "../fleet/route.ts";
 import { recheckResource } from "../placement/pins.ts";
 import { type ArtifactBody, artifactTtlMs, readArtifact } from "../queueing/artifacts.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { unknownSession } from "./heartbeat.ts";
 
 /** Tasks checked for one resource; those further back in the queue are checked later, like every pinned task. */
 const waitingMax = 100;
 
 export function handleResourceRemoved(work: UnitOfWork, report: ReportResourceRemovedCommand): AnswerBody | Fault {
-  const row = findReportingWorker(work, report) === null ? null : work.worker(report.worker);
+  const row = findReportingWorker(work, report);
   if (row === null) return unknownSession(report.worker);
   const { resource, reason } = report;
   const doc = work.doc(docId(report.tenant, "artifact", resource));

@@ -13,28 +13,25 @@ import type {
 import type { AnswerBody } from "../../interface/effect.ts";
 import { workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { findConnectedWorker, findOwnWorker } from "../delivery/find-worker.ts";
+import { findConnectedWorker, findOwnWorker, findSession, unknownSession } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
 import { endSession } from "../delivery/send-stop.ts";
 import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
 import { readDescription } from "../fleet/route.ts";
-import { RunProgress } from "../nodes/run-progress.ts";
 import { repinAfterLoss } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { openCommand, recordEndedCommand, refuseDuplicateId, refuseTooManyOpen } from "./command-records.ts";
-import { unknownSession } from "./heartbeat.ts";
+import { findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
 import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
 import { packageChanges } from "./package-changes.ts";
 import { tasksPinnedTo } from "./removed-resource.ts";
 
 export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand): AnswerBody | Fault {
-  const connected = work.fleet.workerInSession(command.worker, command.session);
-  const row = connected === null ? null : work.worker(command.worker);
-  // A session that the worker has left for one at another scheduler no longer speaks for it.
-  if (connected === null || row === null || row.epoch !== connected.epoch) return unknownSession(command.worker);
+  const found = findSession(work, command);
+  if (found === null) return unknownSession(command.worker);
+  const { connected, row } = found;
   const moved = stepWorker(row, { type: "describe", about: JSON.stringify(command.about) }, work.now);
   if (!("kind" in moved)) return moved;
   work.put(moved);
@@ -65,10 +62,8 @@ export function leaveWorker(work: UnitOfWork, command: LeaveWorkerCommand): Answ
 }
 
 export function drainWorker(work: UnitOfWork, command: DrainWorkerCommand): AnswerBody | Fault {
-  const row = findOwnWorker(work, command);
+  const row = findCommandTarget(work, command, command.command);
   if (!("kind" in row)) return row;
-  const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
-  if (taken !== null) return taken;
   const isChange = row.draining !== command.on;
   const moved = applyWorkerTransition(row, { type: "drain", on: command.on }, work.now);
   if (isChange) {
@@ -103,10 +98,8 @@ const willAcknowledgeDrain = (row: WorkerRow): boolean =>
 
 /** Ends the worker's session, wherever its socket is; it cannot be resumed. Its attempts stay its own while the lease lasts. */
 export function kickWorker(work: UnitOfWork, command: KickWorkerCommand): AnswerBody | Fault {
-  const row = findOwnWorker(work, command);
+  const row = findCommandTarget(work, command, command.command);
   if (!("kind" in row)) return row;
-  const taken = command.command === undefined ? null : refuseDuplicateId(work, command.tenant, command.command);
-  if (taken !== null) return taken;
   const why = { code: "E.AUTH.INVALID_TOKEN", reason: `kicked by ${command.by}: ${command.reason}` };
   const connected = findConnectedWorker(work, row);
   const condition = writeCondition({ ...readCondition(row.condition), session: null });
@@ -117,15 +110,9 @@ export function kickWorker(work: UnitOfWork, command: KickWorkerCommand): Answer
   else mailReset(work, row, why);
   // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
   // scheduler with its socket receives before the mail count: the attempts are still its own.
-  if (command.command !== undefined) {
-    const { command: id, by, corr, reason } = command;
-    recordEndedCommand(
-      work,
-      row,
-      { id, order: { type: "kick", reason }, by, corr },
-      { details: { hadSession: row.phase === "online" } },
-    );
-  }
+  const { command: id, by, corr, reason } = command;
+  const issued = { order: { type: "kick", reason }, by, corr } as const;
+  if (id !== undefined) recordEndedCommand(work, row, { id, ...issued }, { details: { hadSession: row.phase === "online" } });
   return { of: "worker", worker: row.id, draining: row.draining, at: work.now };
 }
 
@@ -135,21 +122,12 @@ export function relayVendorFrame(work: UnitOfWork, command: RelayVendorFrameComm
   if (!("kind" in row)) return row;
   const connected = findConnectedWorker(work, row);
   if (connected !== null)
-    work.emit({
-      type: "tell",
-      session: connected.session,
-      worker: connected.worker,
-      tenant: connected.tenant,
-      frame: command.frame,
-    });
+    work.emit({ type: "tell", session: connected.session, worker: row.id, tenant: row.tenant, frame: command.frame });
   else if (!mailVendorFrame(work, row, command.frame))
     return fault(
       "E.SESSION.UNKNOWN",
       `worker ${row.name} is ${row.phase === "lost" ? "lost" : "not connected"}; nothing was sent to it`,
-      {
-        worker: row.name,
-        phase: row.phase,
-      },
+      { worker: row.name, phase: row.phase },
     );
   return { of: "word", applied: true };
 }
@@ -189,10 +167,6 @@ export function takeBackFromLostWorker(work: UnitOfWork, id: TaskId, worker: Wor
   if (work.worker(worker.id)?.phase !== "lost") return true;
   const run = work.run(task.run);
   if (run === null || run.phase === "ending") return false;
-  takeBackAttempt(new RunProgress(work, run), task, {
-    unacked: false,
-    code: "E.WORKER.LOST",
-    message: `worker ${worker.name} fell silent`,
-  });
+  takeBackAttempt(work, run, task, { code: "E.WORKER.LOST", message: `worker ${worker.name} fell silent` });
   return true;
 }
