@@ -19,7 +19,7 @@ import { failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.t
 import { resumeHost, resumeRun, runFollowUps } from "./progress/follow-up.ts";
 import { expireCalls } from "./progress/middleware-chain.ts";
 import { admitKeyWaiters, enqueueTask } from "./queueing/task-queue.ts";
-import { applyTaskTransition, attemptPhase } from "./rows/task.ts";
+import { attemptPhase } from "./rows/task.ts";
 import { livenessAfter } from "./rows/worker.ts";
 import type { DecisionContext } from "./unit-of-work/decision-context.ts";
 import type { IsolateFailure } from "./unit-of-work/root.ts";
@@ -72,9 +72,8 @@ export function storeAcks(work: UnitOfWork, isolate: IsolateFailure): void {
     isolate(runOf(timer.task), () => {
       const found = findHeldTask(work, timer);
       if (found !== null && attemptPhase(found.task) === "granted") {
-        const { task, run } = found;
-        work.put(applyTaskTransition(task, { type: "ack" }, work.now));
-        work.recordRunFact(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
+        work.moveTask(found.task, { type: "ack" });
+        work.recordTaskFact(found.run, "task.running", found.task, { attempt: found.task.attempt });
       }
       work.changeFleet({ type: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
     });

@@ -4,7 +4,7 @@ import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
-import { enclosingPaths, lastStep, nodeAt, type TaskPath } from "../rows/task-path.ts";
+import { enclosingPaths, lastStep, nodeAt, type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { RunProgress } from "./run-progress.ts";
 
@@ -25,6 +25,9 @@ export interface DeadLetterRecord {
 /** So much of a message is stored and searched: it is untrusted text. */
 const messageCharsMax = 2_000;
 
+/** Whether somebody in a chain waits for this node, and so decides what its failure means. */
+export const isChainCall = (node: PlanNode, path: TaskPath): boolean => node.host !== null || lastStep(path).call !== null;
+
 /** Whether a failure here is final: no container around it retries, and no caller in a chain may still handle it. */
 export function isFinalFailure(plan: Plan, path: TaskPath): boolean {
   return enclosingPaths(path).every((one) => {
@@ -34,9 +37,14 @@ export function isFinalFailure(plan: Plan, path: TaskPath): boolean {
   });
 }
 
-/** The failed row is written already; `task.failed` is recorded after this, as the last fact of the task. Not for calls of a chain: the caller may still handle their failure. */
+/**
+ * Records a failure that is final. The failed row is written already; `task.failed` is recorded after this, as the last fact of the task.
+ * Not for calls of a chain: the caller may still handle their failure.
+ */
 export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: TaskRow, error: FaultData): void {
   const { work, run } = progress;
+  const path = taskPathOf(row);
+  if (isChainCall(node, path) || !isFinalFailure(progress.plan, path)) return;
   const message = error.message.slice(0, messageCharsMax).toWellFormed();
   const deadLetter: DeadLetterRecord = {
     run: run.id,

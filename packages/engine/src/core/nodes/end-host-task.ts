@@ -4,7 +4,7 @@
 import type { FaultData } from "../../interface/command.ts";
 import type { TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
-import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { isEnded } from "../rows/task.ts";
 import {
   enclosingPaths,
   isTopLevelNode,
@@ -19,7 +19,6 @@ import { RowsMissing } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
 import { cancelTask, errorText } from "./end-run.ts";
-import { isChainCall } from "./node-params.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 /** Many tasks of a run; those that are not loaded are required together, which costs one round instead of one per task. */
@@ -62,8 +61,7 @@ export function endHost(progress: RunProgress, host: TaskRow, ending: HostTaskEn
 export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostTaskEnding): void {
   const { work } = progress;
   if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
-  const endedRow = endedHost(host, ending, work.now);
-  work.put(endedRow);
+  const endedRow = writeEndedHost(work, host, ending);
   // The end is the last fact of a task.
   if (ending.verdict === "failed") recordContainerDeadLetter(progress, endedRow, ending.error);
   recordHostEnd(progress, endedRow, ending);
@@ -113,8 +111,7 @@ function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: 
   const cause = String(error.details?.["task"] ?? host.id);
   // The task that failed inside has a dead letter of its own, unless this container might have retried it.
   if (cause !== host.id && isFinalFailure(plan, taskPathOf({ id: cause, run: run.id }))) return;
-  const node = progress.nodeOf(host);
-  if (!isChainCall(node, host) && isFinalFailure(plan, taskPathOf(host))) recordDeadLetter(progress, node, host, error);
+  recordDeadLetter(progress, progress.nodeOf(host), host, error);
 }
 
 const cancelReason = (host: TaskRow, { verdict }: HostTaskEnding): FaultData => ({
@@ -122,7 +119,7 @@ const cancelReason = (host: TaskRow, { verdict }: HostTaskEnding): FaultData => 
   message: `${host.id} around it is ${verdict === "failed" ? "failing" : verdict}`,
 });
 
-function endedHost(host: TaskRow, { verdict, error }: HostTaskEnding, now: number): TaskRow {
+function writeEndedHost(work: UnitOfWork, host: TaskRow, { verdict, error }: HostTaskEnding): TaskRow {
   // Readers see how far it came; collected items and pending fan-outs are of no use any more.
   const { loop, frame: iteration } = readTaskState(host);
   const kept = withTaskState(host, {
@@ -130,10 +127,10 @@ function endedHost(host: TaskRow, { verdict, error }: HostTaskEnding, now: numbe
     loop: loop && withoutCollectedItems(loop),
     frame: iteration && { index: iteration.index, tries: iteration.tries },
   });
-  if (verdict === "skipped") return applyTaskTransition(kept, { type: "skip", result: "{}" }, now);
+  if (verdict === "skipped") return work.moveTask(kept, { type: "skip", result: "{}" });
   const text = error === null ? null : errorText(error);
-  if (verdict === "cancelled") return applyTaskTransition(kept, { type: "cancel", error: text }, now);
-  return applyTaskTransition(kept, { type: "fail", error: text ?? "{}", result: null }, now);
+  if (verdict === "cancelled") return work.moveTask(kept, { type: "cancel", error: text });
+  return work.moveTask(kept, { type: "fail", error: text ?? "{}", result: null });
 }
 
 export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopState {
@@ -142,18 +139,8 @@ export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopSta
 
 function recordHostEnd(progress: RunProgress, row: TaskRow, { verdict, error }: HostTaskEnding): void {
   const { frame: iteration } = readTaskState(row);
+  const reason = error !== null && { error };
   if (iteration !== undefined && lastStep(taskPathOf(row)).iteration !== null)
-    progress.record("frame.ended", {
-      task: row.id,
-      index: iteration.index,
-      status: verdict,
-      ...(error !== null && { error }),
-    });
-  else
-    progress.record(`task.${verdict}`, {
-      task: row.id,
-      fence: row.fence,
-      worker: null,
-      ...((verdict === "failed" || error !== null) && { error }),
-    });
+    progress.record("frame.ended", { task: row.id, index: iteration.index, status: verdict, ...reason });
+  else progress.work.recordTaskFact(progress.run, `task.${verdict}`, row, verdict === "failed" ? { error } : { ...reason });
 }

@@ -6,7 +6,6 @@ import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { releaseKey } from "../queueing/task-queue.ts";
 import { applyRunTransition } from "../rows/run.ts";
-import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -17,12 +16,11 @@ export const errorText = (error: FaultData): string =>
 
 /** Ends one task early; its worker is told to stop, its key is released. The caller updates the counters of run and iteration. */
 export function cancelTask(work: UnitOfWork, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
-  const cancelled = applyTaskTransition(task, { type: "cancel", error: errorText(reason) }, work.now);
-  work.put(cancelled);
+  const cancelled = work.moveTask(task, { type: "cancel", error: errorText(reason) });
   const { frame: iteration } = readTaskState(task);
   if (iteration !== undefined)
     work.recordRunFact(run, "frame.ended", { task: task.id, index: iteration.index, status: "cancelled", error: reason });
-  else work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: reason });
+  else work.recordTaskFact(run, "task.cancelled", task, { error: reason });
   if (task.phase === "leased") releaseAttempt(work, task, { code: reason.code, reason: reason.message });
   releaseKey(work, task);
   return cancelled;
@@ -53,11 +51,10 @@ export function cancelOpenTasks(work: UnitOfWork, run: EndingRun): void {
   work.put(run);
   for (const seen of open) cancelTask(work, run, work.existingTask(seen.id), why);
   if (last === null) closeRun(work, run);
-  else work.put(applyRunTransition(run, { type: "sweep", cursor: last, ended: open.length }, work.now));
+  else work.moveRun(run, { type: "sweep", cursor: last, ended: open.length });
 }
 
 function closeRun(work: UnitOfWork, run: EndingRun): void {
-  const closed = applyRunTransition(run, { type: "close" }, work.now);
-  work.put(closed);
+  const closed = work.moveRun(run, { type: "close" });
   work.recordRunFact(run, `run.${closed.phase}`, closed.error === null ? {} : { error: JSON.parse(closed.error) as unknown });
 }

@@ -4,9 +4,7 @@
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { TaskRow } from "../../storage/rows.ts";
-import { applyTaskTransition } from "../rows/task.ts";
-import { lastStep, taskPathOf } from "../rows/task-path.ts";
-import { isFinalFailure, recordDeadLetter } from "./dead-letters.ts";
+import { recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
 import type { RunProgress } from "./run-progress.ts";
 
@@ -17,11 +15,7 @@ export function findTaskParamsFault(node: PlanNode, params: string): FaultData |
   if (node.schema.parameters === true) return null;
   const problem = findParamsProblem(node, JSON.parse(params));
   if (problem === null) return null;
-  return {
-    code: "E.PARAMS.INVALID",
-    message: problem.message,
-    details: { node: node.id, field: problem.path },
-  };
+  return { code: "E.PARAMS.INVALID", message: problem.message, details: { node: node.id, field: problem.path } };
 }
 
 const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteValuePart): FaultData => ({
@@ -31,27 +25,11 @@ const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteVa
 });
 
 /** A task that cannot begin ends as failed at once. `newTask` is counted as open already. */
-export function failBeforeStart(
-  progress: RunProgress,
-  node: PlanNode,
-  newTask: TaskRow,
-  params: string,
-  error: FaultData,
-  isNew: boolean,
-): void {
-  const { work } = progress;
-  const failed = applyTaskTransition({ ...newTask, params }, { type: "fail", error: errorText(error), result: null }, work.now);
-  if (isNew) work.insert(failed);
-  else work.put(failed);
-  if (!isChainCall(node, failed) && isFinalFailure(progress.plan, taskPathOf(failed)))
-    recordDeadLetter(progress, node, failed, error);
-  progress.record("task.failed", { task: failed.id, fence: failed.fence, worker: null, error });
-  progress.pending.push({ type: "ended", row: failed });
+export function failBeforeStart(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, error: FaultData): void {
+  const failed = progress.work.moveTask({ ...newTask, params }, { type: "fail", error: errorText(error), result: null });
+  recordDeadLetter(progress, node, failed, error);
+  progress.end(failed, { error });
 }
-
-/** Whether somebody in a chain waits for this row, and so decides what its failure means. */
-export const isChainCall = (node: PlanNode, row: TaskRow): boolean =>
-  node.host !== null || lastStep(taskPathOf(row)).call !== null;
 
 /** Limits of parameters after a payload is merged; a frame to a worker cannot carry more. */
 const paramsLimits = { bytesMax: 2 * 1024 * 1024, depthMax: 64 };

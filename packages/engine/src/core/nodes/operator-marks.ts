@@ -4,7 +4,6 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
-import { applyTaskTransition } from "../rows/task.ts";
 import { type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 import type { RunProgress } from "./run-progress.ts";
@@ -48,16 +47,13 @@ function skipMarkOf(run: RunRow, node: PlanNode, path: TaskPath): { readonly by:
 }
 
 /** Ends a marked node as skipped when it is reached; its successors go on. False: it is not marked. */
-export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, isNew: boolean): boolean {
-  const { work, run } = progress;
-  const why = skipMarkOf(run, node, taskPathOf(newTask));
-  if (why === null) return false;
-  const skipped = withTaskState(applyTaskTransition({ ...newTask, params }, { type: "skip", result: "{}" }, work.now), {
-    why: why.reason,
+export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string): boolean {
+  const mark = skipMarkOf(progress.run, node, taskPathOf(newTask));
+  if (mark === null) return false;
+  const { reason: why, by } = mark;
+  progress.end(progress.work.moveTask(withTaskState({ ...newTask, params }, { why }), { type: "skip", result: "{}" }), {
+    why,
+    by,
   });
-  if (isNew) work.insert(skipped);
-  else work.put(skipped);
-  progress.record("task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
-  progress.pending.push({ type: "ended", row: skipped });
   return true;
 }

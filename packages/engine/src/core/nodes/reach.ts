@@ -6,38 +6,47 @@ import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { concurrencyKeyOf, enqueueTask } from "../queueing/task-queue.ts";
 import { newTaskRow } from "../rows/new-task.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
-import { containerPath, nodePath, planOfScope, type TaskPath, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
+import {
+  containerPath,
+  lastStep,
+  nodePath,
+  planOfScope,
+  type TaskPath,
+  taskIdAt,
+  taskPathOf,
+  topLevel,
+} from "../rows/task-path.ts";
+import { isChainCall } from "./dead-letters.ts";
 import { loadTasks } from "./end-host-task.ts";
 import { IterationValues } from "./iteration-values.ts";
 import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** A node is reached and waits for no other. */
-export function enterNode(
-  progress: RunProgress,
-  path: TaskPath,
-  node: PlanNode,
-  params: string,
-  newTask: TaskRow = newTaskFor(progress, path, node, 0),
-  isNew = true,
-): void {
+/** A node is reached and waits for no other. `arrived`: its task, where it waited for several. */
+export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode, params: string, arrived?: TaskRow): void {
+  if (arrived === undefined) progress.openedTasks += 1;
+  startTask(progress, node, arrived ?? newTaskFor(progress, path, node, 0), params);
+}
+
+/** A new task, or one that has waited, is queued or becomes a host that other tasks carry out; one that cannot begin ends at once. */
+export function startTask(progress: RunProgress, node: PlanNode, task: TaskRow, params: string): void {
   const { work, run } = progress;
-  if (isNew) progress.openedTasks += 1;
-  if (run.marks !== null && skipIfMarked(progress, node, newTask, params, isNew)) return;
-  const unfit = node.chain.length === 0 ? findTaskParamsFault(node, params) : null;
-  if (unfit !== null) return failBeforeStart(progress, node, newTask, params, unfit, isNew);
-  if (node.container === null && node.chain.length === 0) {
-    enqueueTask(work, run, node, newTask, params, isNew);
-    return;
-  }
+  if (run.marks !== null && skipIfMarked(progress, node, task, params)) return;
+  const usesChain = runsThroughChain(node, task);
+  const unfit = usesChain ? null : findTaskParamsFault(node, params);
+  if (unfit !== null) return failBeforeStart(progress, node, task, params, unfit);
+  if (node.container === null && !usesChain) return enqueueTask(work, run, node, task, params);
   // A host takes no concurrency key: the tasks that carry it out may.
-  const host = applyTaskTransition({ ...newTask, key: null }, { type: "host", params }, work.now);
-  if (isNew) work.insert(host);
-  else work.put(host);
+  const free = isChainCall(node, taskPathOf(task)) ? task : { ...task, key: null };
+  const host = work.moveTask(free, { type: "host", params });
   progress.record("task.hosting", { task: host.id, node: node.id });
   progress.pending.push({ type: "hosting", row: host });
 }
+
+/** A host with middlewares is carried out by its chain; each call of it is carried out by itself. */
+export const runsThroughChain = (node: PlanNode, row: TaskRow): boolean =>
+  node.chain.length > 0 && lastStep(taskPathOf(row)).call === null;
 
 export function newTaskFor(progress: RunProgress, path: TaskPath, node: PlanNode, needs: number): TaskRow {
   const { work, run } = progress;
@@ -57,7 +66,7 @@ export function reachNode(progress: RunProgress, scope: TaskPath, node: PlanNode
   }
   if (join === null) {
     const waiting = newTaskFor(progress, path, node, node.before.length - 1);
-    work.insert(waiting);
+    work.put(waiting);
     progress.record("task.waiting", { task: waiting.id });
     progress.openedTasks += 1;
     return 1;
@@ -66,7 +75,7 @@ export function reachNode(progress: RunProgress, scope: TaskPath, node: PlanNode
   if (isEnded(join)) return 0;
   const arrived = applyTaskTransition(join, { type: "arrive" }, work.now);
   if (join.needs > 1) work.put(arrived);
-  else enterNode(progress, path, node, nodeParams(progress, scope, node, from), arrived, false);
+  else enterNode(progress, path, node, nodeParams(progress, scope, node, from), arrived);
   return 0;
 }
 

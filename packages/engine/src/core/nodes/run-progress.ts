@@ -59,10 +59,9 @@ export class RunProgress {
     this.work.recordRunFact(this.run, type, data);
   }
 
-  /** Writes a row that has just ended, records its end and follows it up. */
-  end(row: TaskRow, type: string, data: Fact["data"]): void {
-    this.work.put(row);
-    this.record(type, data);
+  /** A task has ended and is written: records its end and follows it up. */
+  end(row: TaskRow, more: Fact["data"] = {}): void {
+    this.work.recordTaskFact(this.run, `task.${row.phase}`, row, more);
     this.pending.push({ type: "ended", row });
   }
 }

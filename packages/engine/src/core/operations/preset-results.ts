@@ -6,7 +6,6 @@ import type { PresetResult } from "../../interface/command.ts";
 import { withMarks } from "../nodes/operator-marks.ts";
 import { newTaskFor } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { applyTaskTransition } from "../rows/task.ts";
 import { nodePath, topLevel } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 
@@ -33,7 +32,7 @@ export function insertPresetTasks(
     if (needs === 0) starts.push(node.ordinal);
     else if (needs < node.before.length) {
       const waiting = newTaskFor(progress, nodePath(topLevel, node.ordinal), node, needs);
-      work.insert(waiting);
+      work.put(waiting);
       progress.record("task.waiting", { task: waiting.id });
       progress.openedTasks += 1;
     }
@@ -42,14 +41,9 @@ export function insertPresetTasks(
 }
 
 function insertPresetTask(progress: RunProgress, node: PlanNode, { status, result, params, why }: PresetResult): void {
-  const { work } = progress;
-  const blank = {
-    ...newTaskFor(progress, nodePath(topLevel, node.ordinal), node, 0),
-    key: null,
-    params: params ?? null,
-  };
+  const { work, run } = progress;
+  const newTask = newTaskFor(progress, nodePath(topLevel, node.ordinal), node, 0);
+  const blank = withTaskState({ ...newTask, key: null, params: params ?? null }, { why });
   const type = status === "succeeded" ? "succeed" : "skip";
-  const endedRow = applyTaskTransition(withTaskState(blank, { why }), { type, result }, work.now);
-  work.insert(endedRow);
-  progress.record(`task.${status}`, { task: endedRow.id, fence: 0, worker: null, why });
+  work.recordTaskFact(run, `task.${status}`, work.moveTask(blank, { type, result }), { why });
 }

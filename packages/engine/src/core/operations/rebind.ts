@@ -14,7 +14,7 @@ import { takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner } from "../queueing/affinity-keys.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { resourceRefsOf } from "../queueing/resource-refs.ts";
-import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { isEnded } from "../rows/task.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
@@ -149,8 +149,7 @@ function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: Tas
   const meant = { ...task, pin: command.worker };
   if (isTaken)
     takeBackAttempt(work, run, withoutDelivery(meant), { code: "E.RUNNER.CANCELLED", message: `moved by ${command.by}` });
-  else if (task.phase === "parked")
-    work.put(applyTaskTransition(task, { type: "repin", pin: command.worker, line: task.line, due: task.due }, work.now));
+  else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin: command.worker, line: task.line, due: task.due });
   else if (task.phase === "ready") {
     const bound = pinTask(work, run, node, { ...meant, line: task.line });
     if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);

@@ -7,12 +7,13 @@ import type { RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { endHost } from "../nodes/end-host-task.ts";
 import { readMarks, withMarks } from "../nodes/operator-marks.ts";
+import { runsThroughChain } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { handleTaskEnd, runFollowUps } from "../progress/follow-up.ts";
 import { cancelOpenCalls } from "../progress/middleware-chain.ts";
 import { enqueueTask, releaseKey } from "../queueing/task-queue.ts";
-import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { isEnded } from "../rows/task.ts";
 import { lastStep, nodePath, scopeOf, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -82,11 +83,9 @@ function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): Af
     endAsSkipped(work, run, task, command.reason);
     return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
   }
-  const path = taskPathOf(task);
-  const isBehindChain = node.chain.length > 0 && lastStep(path).call === null;
-  if (isBehindChain) {
+  if (runsThroughChain(node, task)) {
     // Skipping a middleware ends its host as skipped; the outermost one contains all the others.
-    const outermost = work.task(taskIdAt(run.id, nodePath(scopeOf(path), node.chain[0] ?? -1)));
+    const outermost = work.task(taskIdAt(run.id, nodePath(scopeOf(taskPathOf(task)), node.chain[0] ?? -1)));
     if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
     endAsSkipped(work, run, outermost, command.reason);
     return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
@@ -102,9 +101,8 @@ function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): Af
 function endAsSkipped(work: UnitOfWork, run: RunRow, task: TaskRow, reason: string): void {
   const progress = new RunProgress(work, run);
   const free = cancelOpenCalls(progress, task);
-  const skipped = withTaskState(applyTaskTransition(free, { type: "skip", result: "{}" }, work.now), { why: reason });
-  work.put(skipped);
-  work.recordRunFact(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
+  const skipped = work.moveTask(withTaskState(free, { why: reason }), { type: "skip", result: "{}" });
+  work.recordTaskFact(run, "task.skipped", task, { why: reason });
   if (task.phase === "leased") releaseAttempt(work, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
   releaseKey(work, task);
   handleTaskEnd(progress, skipped);

@@ -59,7 +59,7 @@ export function startRun(work: UnitOfWork, command: StartRunCommand, id: RunId):
   // Read although it cannot exist: only rows that were locked may be written.
   if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
   const plan = work.planOf(blank);
-  work.insert(blank);
+  work.put(blank);
   work.recordRunFact(blank, "run.created", {
     by: command.by,
     workflow: command.digest,

@@ -17,7 +17,6 @@ import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts
 import { type RequestedResource, resourceRefsOf } from "../queueing/resource-refs.ts";
 import { queueDeadline } from "../queueing/task-queue.ts";
 import { isRunLive } from "../rows/run.ts";
-import { applyTaskTransition } from "../rows/task.ts";
 import { readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -51,12 +50,7 @@ export function pinTask(
   const queue = work.fleet.queueFor(task.route, pin);
   const isSettled = task.pin === pin && task.line === queue && (pin === null || (task.due !== null && task.due > work.now));
   if (isSettled) return task;
-  const moved = applyTaskTransition(
-    task,
-    { type: "repin", pin: pin, line: queue, due: pinDeadline(work, node, task, pin) },
-    work.now,
-  );
-  work.put(moved);
+  const moved = work.moveTask(task, { type: "repin", pin, line: queue, due: pinDeadline(work, node, task, pin) });
   if (pin !== null) notifyOwner(work, run, pin, queue);
   return moved;
 }

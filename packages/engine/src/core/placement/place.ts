@@ -22,7 +22,7 @@ import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
-import { applyRunTransition, isRunLive } from "../rows/run.ts";
+import { isRunLive } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
@@ -215,39 +215,20 @@ function tryGrant(work: UnitOfWork, task: TaskRow): boolean {
   if (connected === null) return false;
   const timeoutMs = attemptTimeoutMs(work, node);
   const due = timeoutMs === null ? null : work.now + timeoutMs;
-  const granted = applyTaskTransition(
-    task,
-    { type: "grant", worker: connected.worker, boot: connected.boot, epoch: connected.epoch, due },
-    work.now,
-  );
-  const leased = withGrantDetails(work, run, node, granted, connected);
+  const { worker, boot, epoch } = connected;
+  const row = applyTaskTransition(task, { type: "grant", worker, boot, epoch, due }, work.now);
+  const leased = withGrantDetails(work, run, node, row, connected);
   work.put(leased);
-  work.requireWorker(run.id, connected.worker, connected.epoch);
+  work.requireWorker(run.id, worker, epoch);
   if (run.phase === "queued") {
-    work.put(applyRunTransition(run, { type: "start" }, work.now));
+    work.moveRun(run, { type: "start" });
     work.recordRunFact(run, "run.started", {});
   }
-  work.recordRunFact(run, "task.granted", {
-    task: task.id,
-    worker: connected.worker,
-    fence: leased.fence,
-    attempt: leased.attempt,
-  });
-  work.changeFleet({
-    type: "grant",
-    worker: connected.worker,
-    attempt: {
-      task: task.id,
-      run: run.id,
-      fence: leased.fence,
-      nodeType: node.type,
-      grantedAt: work.now,
-      acked: false,
-      stored: false,
-      recheckFrom: null,
-      isRunningOlder: false,
-    },
-  });
+  const { id, fence, attempt } = leased;
+  work.recordRunFact(run, "task.granted", { task: id, worker, fence, attempt });
+  const unacked = { acked: false, stored: false, recheckFrom: null, isRunningOlder: false };
+  const granted = { task: id, run: run.id, fence, nodeType: node.type, grantedAt: work.now, ...unacked };
+  work.changeFleet({ type: "grant", worker, attempt: granted });
   sendDispatch(work, connected, run, node, leased);
   return true;
 }

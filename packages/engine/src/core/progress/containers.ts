@@ -8,7 +8,6 @@ import { endHost, withoutCollectedItems } from "../nodes/end-host-task.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
-import { applyTaskTransition } from "../rows/task.ts";
 import { iterationPath, lastStep, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { collectOutputs } from "./iteration-outputs.ts";
@@ -139,17 +138,13 @@ function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): v
       return endHost(progress, row, { verdict: "failed", error });
     }
     if ("loop" in gathered) return work.put(withTaskState({ ...row, due: work.now }, { loop: gathered.loop }));
-    return completeContainer(progress, withTaskState(row, { loop: withoutCollectedItems(loop) }), gathered.result);
+    const finished = withTaskState(row, { loop: withoutCollectedItems(loop) });
+    return progress.end(work.moveTask(finished, { type: "succeed", result: gathered.result }));
   }
   const outputs = iterationResult(progress, row, loop.lastFrame ?? 0);
   const result =
     loopSpec === null ? outputs : JSON.stringify({ ...(JSON.parse(outputs) as Record<string, unknown>), iterations: loop.count });
-  completeContainer(progress, row, result);
-}
-
-function completeContainer(progress: RunProgress, row: TaskRow, result: string): void {
-  const ended = applyTaskTransition(row, { type: "succeed", result }, progress.work.now);
-  progress.end(ended, "task.succeeded", { task: ended.id, fence: ended.fence, worker: null });
+  progress.end(work.moveTask(row, { type: "succeed", result }));
 }
 
 const containerFault = (row: TaskRow, node: PlanNode, code: string, message: string): FaultData => ({

@@ -3,32 +3,29 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { Fact, RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
-import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
+import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
-import { isChainCall } from "../nodes/node-params.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/package-bindings.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
-import { applyTaskTransition } from "../rows/task.ts";
-import { taskPathOf } from "../rows/task-path.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
 import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
 
 /** A task ended well (or was skipped): the run walks on. */
-export function completeTask(progress: RunProgress, task: TaskRow, how: "succeed" | "skip", result: string, extra: object): void {
+export function completeTask(
+  progress: RunProgress,
+  task: TaskRow,
+  how: "succeed" | "skip",
+  result: string,
+  extra: Fact["data"],
+): void {
   const { work, run } = progress;
-  const ended = applyTaskTransition(prepareEnd(progress, task), { type: how, result }, work.now);
-  work.put(ended);
-  progress.record(how === "succeed" ? "task.succeeded" : "task.skipped", {
-    task: task.id,
-    fence: task.fence,
-    worker: task.worker,
-    ...extra,
-  });
+  const ended = work.moveTask(prepareEnd(progress, task), { type: how, result });
+  work.recordTaskFact(run, `task.${ended.phase}`, task, extra);
   releaseAttempt(work, task, null);
   releaseKey(work, task);
   if (how === "succeed") recordSuccess(work, run, task);
@@ -65,31 +62,20 @@ function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: 
   const { work } = progress;
   if (delay > 0) {
     releaseKey(work, task);
-    const parked = applyTaskTransition(task, { type: "retry", line: null, due: work.now + delay, key: task.key }, work.now);
-    work.put(parked);
-    return parked.fence;
+    return work.moveTask(task, { type: "retry", line: null, due: work.now + delay, key: task.key }).fence;
   }
   // Without a pause the key is kept: the task goes straight back into its queue.
-  const due = queueDeadline(work, node);
-  const ready = applyTaskTransition(
-    task,
-    { type: "retry", line: work.fleet.queueFor(task.route, task.pin), due, key: task.key },
-    work.now,
-  );
-  work.put(ready);
+  const [line, due] = [work.fleet.queueFor(task.route, task.pin), queueDeadline(work, node)];
   work.newlyReady.push(task.id);
-  return ready.fence;
+  return work.moveTask(task, { type: "retry", line, due, key: task.key }).fence;
 }
 
 /** A task fails for good; its caller, iteration or run decides what that means. */
 export function failTask(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
   const { work } = progress;
-  const failed = applyTaskTransition(prepareEnd(progress, task), { type: "fail", error: errorText(error), result }, work.now);
-  work.put(failed);
-  const node = progress.nodeOf(task);
-  if (!isChainCall(node, task) && isFinalFailure(progress.plan, taskPathOf(task)))
-    recordDeadLetter(progress, node, failed, error);
-  progress.record("task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
+  const failed = work.moveTask(prepareEnd(progress, task), { type: "fail", error: errorText(error), result });
+  recordDeadLetter(progress, progress.nodeOf(task), failed, error);
+  work.recordTaskFact(progress.run, "task.failed", task, { error });
   releaseKey(work, task);
   handleTaskEnd(progress, failed);
 }
@@ -98,9 +84,8 @@ export function failTask(progress: RunProgress, task: TaskRow, error: FaultData,
 export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
   const { work } = progress;
   releaseAttempt(work, task, null);
-  const cancelled = applyTaskTransition(prepareEnd(progress, task), { type: "cancel", error: null }, work.now);
-  work.put(cancelled);
-  progress.record("task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+  const cancelled = work.moveTask(prepareEnd(progress, task), { type: "cancel", error: null });
+  work.recordTaskFact(progress.run, "task.cancelled", task);
   releaseKey(work, task);
   handleTaskEnd(progress, cancelled);
 }

@@ -4,12 +4,12 @@
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import { type TaskRow, taskKey } from "../../storage/rows.ts";
-import { isFinalFailure, recordDeadLetter } from "../nodes/dead-letters.ts";
+import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { newTaskFor, TaskOutcome } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
-import { callPath, nodePath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
+import { callPath, nodePath, taskIdAt } from "../rows/task-path.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { ChainPosition } from "./chain-position.ts";
 
@@ -22,18 +22,10 @@ export function endChain(progress: RunProgress, chain: ChainPosition, host: Task
   for (const ordinal of chain.host.chain.slice(1)) closeMiddleware(progress, chain, chain.plan.nodes[ordinal] as PlanNode, host);
   const written = withMiddlewareOutputs(progress, chain, host, outermost);
   const event = hostTransition(chain, host, outermost, written.result ?? "{}");
-  const ended = applyTaskTransition({ ...written, result: null }, event, work.now);
-  work.put(ended);
+  const ended = work.moveTask({ ...written, result: null }, event);
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
-  if (ended.phase === "failed" && error !== null && isFinalFailure(progress.plan, taskPathOf(ended)))
-    recordDeadLetter(progress, chain.host, ended, error);
-  progress.record(`task.${ended.phase}`, {
-    task: ended.id,
-    fence: ended.fence,
-    worker: null,
-    ...(error === null ? {} : { error }),
-  });
-  progress.pending.push({ type: "ended", row: ended });
+  if (ended.phase === "failed" && error !== null) recordDeadLetter(progress, chain.host, ended, error);
+  progress.end(ended, error === null ? {} : { error });
 }
 
 /** Requires all rows of calls that are read below, at once. */
@@ -82,17 +74,9 @@ function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: Plan
   const result = lastSuccess?.result ?? "{}";
   const closed =
     last === null
-      ? applyTaskTransition(withTaskState(seen, { why: notCalled }), { type: "skip", result }, work.now)
-      : applyTaskTransition(
-          applyTaskTransition(seen, { type: "host", params: seen.params }, work.now),
-          transitionOfCall(last, result),
-          work.now,
-        );
-  work.insert(closed);
-  progress.record(`task.${closed.phase}`, {
-    task: closed.id,
-    fence: closed.fence,
-    worker: null,
+      ? work.moveTask(withTaskState(seen, { why: notCalled }), { type: "skip", result })
+      : work.moveTask(applyTaskTransition(seen, { type: "host", params: seen.params }, work.now), transitionOfCall(last, result));
+  work.recordTaskFact(run, `task.${closed.phase}`, closed, {
     calls: calls ?? 0,
     ...(last === null && { why: notCalled }),
     ...(closed.error !== null && { error: JSON.parse(closed.error) as unknown }),

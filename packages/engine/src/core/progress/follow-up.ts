@@ -7,6 +7,7 @@ import type { LiveRun, TaskRow } from "../../storage/rows.ts";
 import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut, hasPendingFanOut, resumeFanOuts, runDeadline, withPendingFanOuts } from "../nodes/fan-out.ts";
+import { runsThroughChain } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { applyRunTransition, isRunLive } from "../rows/run.ts";
 import { containerPath, lastStep, scopeOf, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
@@ -40,10 +41,6 @@ function openHost(progress: RunProgress, row: TaskRow): void {
   if (runsThroughChain(node, row)) openChain(progress, row);
   else openContainer(progress, row, node);
 }
-
-/** A host with middlewares is carried out by its chain; each call of it is carried out by itself. */
-const runsThroughChain = (node: PlanNode, row: TaskRow): boolean =>
-  node.chain.length > 0 && lastStep(taskPathOf(row)).call === null;
 
 /** A host is due: an iteration or a container continues, or continues to end. */
 export function resumeHost(progress: RunProgress, row: TaskRow): void {
@@ -80,7 +77,7 @@ function updateOpenCount(progress: RunProgress, starts?: readonly number[]): voi
   progress.openedTasks = 0;
   if (!isRunLive(run)) return;
   if (run.open + opened === 0 && left.length === 0 && !hasPendingFanOut(run)) {
-    work.put(applyRunTransition(run, { type: "succeed" }, work.now));
+    work.moveRun(run, { type: "succeed" });
     progress.record("run.succeeded", {});
   } else if (opened !== 0 || left.length > 0)
     work.put(withPendingFanOuts(applyRunTransition(run, { type: "open", tasks: opened }, work.now), left, work.now, starts));

@@ -37,7 +37,7 @@ export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNo
   const newTask = withTaskState(applyTaskTransition(blank, { type: "host", params }, work.now), { frame: { index, tries } });
   progress.countReachedNode();
   progress.openedTasks += 1;
-  work.insert(newTask);
+  work.put(newTask);
   progress.record("frame.opened", { task: newTask.id, index });
   advanceIteration(progress, newTask, node, [{ from: null, at: 0 }], 0);
 }
@@ -89,8 +89,9 @@ function completeIteration(progress: RunProgress, iteration: TaskRow, node: Plan
     const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
     return endHost(progress, iteration, { verdict: "failed", error });
   }
-  const ended = applyTaskTransition(iteration, { type: "succeed", result }, progress.work.now);
-  progress.end(ended, "frame.ended", { task: ended.id, index: iterationStateOf(ended).index, status: "succeeded" });
+  const row = progress.work.moveTask(iteration, { type: "succeed", result });
+  progress.record("frame.ended", { task: row.id, index: iterationStateOf(row).index, status: "succeeded" });
+  progress.pending.push({ type: "ended", row });
 }
 
 export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({

@@ -8,12 +8,9 @@ import { type TaskRow, taskKey } from "../../storage/rows.ts";
 import { answerCall, attemptDeadline, openCalls, withCalls } from "../delivery/middleware-calls.ts";
 import { cancelTasksInside } from "../nodes/end-host-task.ts";
 import { cancelTask } from "../nodes/end-run.ts";
-import { failBeforeStart, findTaskParamsFault } from "../nodes/node-params.ts";
-import { skipIfMarked } from "../nodes/operator-marks.ts";
-import { newTaskFor, nodeParams } from "../nodes/reach.ts";
+import { newTaskFor, nodeParams, startTask } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
-import { enqueueTask } from "../queueing/task-queue.ts";
-import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import { isEnded } from "../rows/task.ts";
 import { lastStep, nodePath, scopeOf, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
 import { type ChainPosition, findChain } from "./chain-position.ts";
@@ -38,20 +35,11 @@ interface NewCall {
 }
 
 /** Creates the row of a middleware, or of a call of one or of the host: queued, or as a container that opens its iterations. */
-export function startCall(progress: RunProgress, newCall: NewCall): void {
-  const { work, run } = progress;
-  const { path, node, params } = newCall;
-  const blank = withTaskState(newTaskFor(progress, path, node, 0), newCall.state);
-  const newTask = blank.key !== null && newCall.heldKeys?.has(blank.key) === true ? { ...blank, key: null } : blank;
+export function startCall(progress: RunProgress, { path, node, params, state, heldKeys }: NewCall): void {
+  const blank = withTaskState(newTaskFor(progress, path, node, 0), state);
+  const isKeyHeld = blank.key !== null && heldKeys?.has(blank.key) === true;
   progress.openedTasks += 1;
-  if (run.marks !== null && skipIfMarked(progress, node, newTask, params, true)) return;
-  const unfit = findTaskParamsFault(node, params);
-  if (unfit !== null) return failBeforeStart(progress, node, newTask, params, unfit, true);
-  if (node.container === null) return enqueueTask(work, run, node, newTask, params, true);
-  const host = applyTaskTransition(newTask, { type: "host", params }, work.now);
-  work.insert(host);
-  progress.record("task.hosting", { task: host.id, node: node.id });
-  progress.pending.push({ type: "hosting", row: host });
+  startTask(progress, node, isKeyHeld ? { ...blank, key: null } : blank, params);
 }
 
 /** A middleware, or a call of one or of the host, has ended, in whatever way. */
@@ -127,13 +115,8 @@ function cancelCalls(progress: RunProgress, caller: TaskRow, open: readonly Midd
   work.requireRows(open.map((call) => taskKey(call.target)));
   for (const call of open) {
     cancelCall(progress, call, why);
-    progress.record("next.answered", {
-      task: caller.id,
-      request: call.request,
-      target: call.target,
-      code: "next_cancelled",
-      ms: work.now - call.askedAt,
-    });
+    const { request, target, askedAt } = call;
+    progress.record("next.answered", { task: caller.id, request, target, code: "next_cancelled", ms: work.now - askedAt });
   }
 }
 

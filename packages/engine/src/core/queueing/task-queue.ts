@@ -19,21 +19,14 @@ export function queueDeadline(work: UnitOfWork, node: PlanNode, since: Millis = 
 }
 
 /** A waiting, parked or new task enters its queue: it takes its key first, or parks behind it. */
-export function enqueueTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, params?: string, isNew = false): void {
-  const put = (row: TaskRow) => (isNew ? work.insert(row) : work.put(row));
-  const due = queueDeadline(work, node);
-  if (task.key !== null && !acquireKey(work, task.key, node, task)) {
-    put(applyTaskTransition(task, { type: "park", line: keyQueueName(task.key), due, params: params ?? task.params }, work.now));
-    work.recordRunFact(run, "task.parked", { task: task.id, key: task.key });
-    return;
-  }
-  put(
-    applyTaskTransition(
-      task,
-      { type: "ready", line: work.fleet.queueFor(task.route, task.pin), due, params: params ?? task.params },
-      work.now,
-    ),
-  );
+export function enqueueTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, params = task.params): void {
+  if (task.key === null || acquireKey(work, task.key, node, task)) return readyTask(work, node, task, params);
+  work.moveTask(task, { type: "park", line: keyQueueName(task.key), due: queueDeadline(work, node), params });
+  work.recordRunFact(run, "task.parked", { task: task.id, key: task.key });
+}
+
+function readyTask(work: UnitOfWork, node: PlanNode, task: TaskRow, params: string | null): void {
+  work.moveTask(task, { type: "ready", line: work.fleet.queueFor(task.route, task.pin), due: queueDeadline(work, node), params });
   work.newlyReady.push(task.id);
 }
 
@@ -74,19 +67,7 @@ export function admitKeyWaiters(work: UnitOfWork, key: ConcurrencyKeyRow, most: 
       const run = work.existingRun(waiter.run);
       const node = work.nodeOf(run, waiter);
       now = { ...now, holders: [...now.holders, waiter.id] };
-      work.put(
-        applyTaskTransition(
-          waiter,
-          {
-            type: "ready",
-            line: work.fleet.queueFor(waiter.route, waiter.pin),
-            due: queueDeadline(work, node),
-            params: waiter.params,
-          },
-          work.now,
-        ),
-      );
-      work.newlyReady.push(waiter.id);
+      readyTask(work, node, waiter, waiter.params);
     } catch (problem) {
       if (problem instanceof RootBusy) {
         now = { ...now, due: work.now };

@@ -11,7 +11,7 @@ import type {
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
-import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { type Fact, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
@@ -163,7 +163,7 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   }
 }
 
-const durationField = ({ durationMs }: ReportResultCommand): object => (durationMs === null ? {} : { durationMs });
+const durationField = ({ durationMs }: ReportResultCommand): Fact["data"] => (durationMs === null ? {} : { durationMs });
 
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {

@@ -25,7 +25,9 @@ import {
   type WorkflowRow,
 } from "../../storage/rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
-import { isEnded } from "../rows/task.ts";
+import { applyRunTransition, type RunTransition } from "../rows/run.ts";
+import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
+import { applyWorkerTransition, type WorkerTransition } from "../rows/worker.ts";
 import type { DeletedRow } from "./change-sets.ts";
 import { checkLoaded, checkWrite } from "./invariants.ts";
 import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
@@ -216,18 +218,38 @@ export abstract class RowSet {
     return loaded;
   }
 
-  /** The last image of a row; written once at the end of the turn, however often it changes. */
+  /**
+   * The last image of a row; written once at the end of the turn, however often it changes. A run or a task is read before it is changed:
+   * one that was not read, or not found, is new.
+   */
   put(row: Row): void {
-    this.#writeRow(row, false);
+    const tracked = this.#trackedRow(row);
+    this.#write(tracked, row, tracked.row === null && !tracked.isWritten && (row.kind === "task" || row.kind === "run"));
   }
 
   /** A row that did not exist before this turn, as the caller knows without looking. */
   insert(row: Row): void {
-    this.#writeRow(row, true);
+    this.#write(this.#trackedRow(row), row, true);
   }
 
-  #writeRow(row: Row, isBorn: boolean): void {
-    const tracked = this.#trackedRow(row);
+  /** Writes the task after a move and returns it; the same for runs and workers. */
+  moveTask<R extends TaskRow, E extends TaskTransition>(task: R, event: E) {
+    const moved = applyTaskTransition(task, event, this.now);
+    this.put(moved);
+    return moved;
+  }
+  moveRun<R extends RunRow, E extends RunTransition>(run: R, event: E) {
+    const moved = applyRunTransition(run, event, this.now);
+    this.put(moved);
+    return moved;
+  }
+  moveWorker<R extends WorkerRow, E extends WorkerTransition>(worker: R, event: E) {
+    const moved = applyWorkerTransition(worker, event, this.now);
+    this.put(moved);
+    return moved;
+  }
+
+  #write(tracked: TrackedRow<Row>, row: Row, isBorn: boolean): void {
     checkWrite(tracked.row, row, this.#checksFences);
     this.#undo.push({ tracked, before: tracked.row, wasWritten: tracked.isWritten });
     if (!tracked.isWritten) this.written.push(tracked);

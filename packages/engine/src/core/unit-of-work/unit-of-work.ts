@@ -153,6 +153,11 @@ export class UnitOfWork extends RowSet {
     this.rootGroups.touch(run.id);
   }
 
+  /** A fact about an attempt of a task, or about its end. */
+  recordTaskFact(run: RunRow, type: string, { id: task, fence, worker }: TaskRow, more: Fact["data"] = {}): void {
+    this.recordRunFact(run, type, { task, fence, worker, ...more });
+  }
+
   /** A fact about anything but a run. */
   recordFact(tenant: Tenant, subject: RowKey, type: string, data: Fact["data"]): void {
     this.#facts.push({ tenant, subject, type, data });

@@ -5,7 +5,6 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { ControlCommand, FaultData, PackageCommand } from "../../interface/command.ts";
 import { type DocRow, docId, type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findOwnWorker } from "../delivery/find-worker.ts";
-import { applyWorkerTransition } from "../rows/worker.ts";
 import { type OpenCommand, readCondition, writeCondition } from "../rows/worker-condition.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -66,8 +65,7 @@ export function openCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedComm
   writeRecord(work, row.tenant, issued.id, { ...newRecord(work, row, issued), status: "sent", endedAt: null });
   const condition = readCondition(row.condition);
   const orders = [...(condition.orders ?? []), { id: issued.id, order: issued.order }];
-  const moved = applyWorkerTransition(row, { type: "note", condition: writeCondition({ ...condition, orders }) }, work.now);
-  work.put(moved);
+  const moved = work.moveWorker(row, { type: "note", condition: writeCondition({ ...condition, orders }) });
   const { type, ...fields } = redactCommand(issued.order);
   work.recordFact(row.tenant, workerKey(row.id), "command.sent", { id: issued.id, type, ...fields, by: issued.by });
   return moved;
@@ -101,10 +99,8 @@ export function closeCommands(
     if (doc !== null) endCommand(work, row, id, JSON.parse(doc.body) as WorkerCommandRecord, end);
   }
   const left = orders.filter((one) => !over.includes(one));
-  const noted = writeCondition(left.length === 0 ? rest : { ...rest, orders: left });
-  const moved = applyWorkerTransition(row, { type: "note", condition: noted }, work.now);
-  work.put(moved);
-  return moved;
+  const condition = writeCondition(left.length === 0 ? rest : { ...rest, orders: left });
+  return work.moveWorker(row, { type: "note", condition });
 }
 
 /** A command that was not answered in its time has failed, and can be looked up as long again. False: it has ended before. */

@@ -9,7 +9,7 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { sessionSuperseded } from "../delivery/send-stop.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
 import { newConnectedWorker } from "../fleet/connected-worker.ts";
-import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
+import { newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./issued-commands.ts";
@@ -26,12 +26,8 @@ export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): Answer
   const condition = conditionAtJoin(command, before, boot);
   const { replica, epoch: replicaEpoch } = work.self;
   const texts = { about: JSON.stringify(command.about), condition: writeCondition(condition) };
-  const joined = applyWorkerTransition(
-    before ?? newWorkerRow(command, boot, work.self, work.now),
-    { type: "join", name: command.name, boot, replica, replicaEpoch, ...texts, leaseMs },
-    work.now,
-  );
-  work.put(joined);
+  const join = { type: "join", name: command.name, boot, replica, replicaEpoch, ...texts, leaseMs } as const;
+  const joined = work.moveWorker(before ?? newWorkerRow(command, boot, work.self, work.now), join);
   const worker =
     condition.orders === undefined ? joined : closeDrainCommands(work, closeFulfilledCommands(work, joined, command.about));
   resendCommands(work, worker, command.session);
@@ -105,7 +101,7 @@ function refuseClone(work: UnitOfWork, command: JoinWorkerCommand, before: Worke
   // It tries again and again: recorded once, counted always.
   if (!known.clones.includes(command.boot)) {
     const condition = writeCondition({ ...known, clones: [...known.clones, command.boot] });
-    work.put(applyWorkerTransition(before, { type: "note", condition }, work.now));
+    work.moveWorker(before, { type: "note", condition });
     work.recordFact(command.tenant, workerKey(before.id), "worker.cloned", {
       boot: command.boot,
       live: before.boot,

@@ -42,10 +42,8 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked }, work.now);
     work.put(deliverPendingAnswers(work, run, bound, command));
     // A resumed session is the same one: nothing changes in the run's log, except that an ack is stored with it.
-    if (command.resumed === undefined)
-      work.recordRunFact(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
-    else if (bound.acked && !task.acked)
-      work.recordRunFact(run, "task.running", { task: id, fence: task.fence, worker: task.worker, attempt: task.attempt });
+    if (command.resumed === undefined) work.recordTaskFact(run, "task.rebound", task);
+    else if (bound.acked && !task.acked) work.recordTaskFact(run, "task.running", task, { attempt: task.attempt });
     held.set(id, {
       task: id,
       run: task.run,

@@ -4,7 +4,6 @@
 import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { type ConnectedWorker, usedSlots } from "../fleet/connected-worker.ts";
-import { applyWorkerTransition } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { IsolateFailure } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -33,14 +32,12 @@ function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: n
   // Taken over by another scheduler: what this fleet thinks of it is the past.
   if (row === null || row.epoch !== connected.epoch || row.phase !== "online") return;
   const condition = writeCondition({ ...readCondition(row.condition), saturatedAt: since });
-  work.put(applyWorkerTransition(row, { type: "note", condition }, work.now));
+  work.moveWorker(row, { type: "note", condition });
   if (since === null)
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.unsaturated", { slots: connected.about.slots });
   else {
-    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.saturated", {
-      slots: connected.about.slots,
-      sinceMs: work.now - since,
-    });
+    const data = { slots: connected.about.slots, sinceMs: work.now - since };
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.saturated", data);
     work.incrementMetric("worker_saturated_total", { tenant: connected.tenant });
   }
   work.changeFleet({ type: "load", worker: connected.worker, since, isSaturated: since !== null });

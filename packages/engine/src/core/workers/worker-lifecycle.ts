@@ -52,11 +52,9 @@ export function leaveWorker(work: UnitOfWork, command: LeaveWorkerCommand): Answ
   work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
   const row = work.worker(command.worker);
   if (row !== null && row.phase === "online" && row.epoch === connected.epoch) {
-    work.put(applyWorkerTransition(row, { type: "leave" }, work.now));
-    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.left", {
-      reason: command.reason,
-      held: connected.attempts.size,
-    });
+    work.moveWorker(row, { type: "leave" });
+    const data = { reason: command.reason, held: connected.attempts.size };
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.left", data);
   }
   return { of: "word", applied: true };
 }
@@ -140,14 +138,14 @@ export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number
   const { dialect = "" } = JSON.parse(worker.about) as Partial<WorkerDescription>;
   const graceUntil = backAt + workerTimings(work.settings, worker.tenant, dialect).leaseMs;
   if (work.now < graceUntil && worker.phase !== "lost") {
-    work.put(applyWorkerTransition(worker, { type: "forgive", until: graceUntil }, work.now));
+    work.moveWorker(worker, { type: "forgive", until: graceUntil });
     return [];
   }
   const limit = work.settings.sweepTasksMax;
   const leased = work.tasksHeldBy(worker.id, limit);
   const held = leased.length < limit ? [...leased, ...tasksPinnedTo(work, worker, limit - leased.length)] : leased;
   const silent = worker.phase === "lost" ? worker : failOpenCommands(work, worker);
-  work.put(applyWorkerTransition(silent, { type: "expire", again: held.length === 0 ? null : work.now }, work.now));
+  work.moveWorker(silent, { type: "expire", again: held.length === 0 ? null : work.now });
   if (worker.phase !== "lost") {
     work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
     const connected = work.fleet.workers.get(worker.id);
