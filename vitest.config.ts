@@ -40,7 +40,10 @@ export default defineConfig({
     reporters: [["default", { summary: false }], "./scripts/reporter.ts"],
     // Run in the order of their names, without a pause between: the long ones first, so that short ones fill the gap at the end.
     projects: [
-      { extends: true, test: { name: "alone", include: aloneTests, exclude: nowhere } },
+      {
+        extends: true,
+        test: { name: "alone", include: aloneTests, exclude: nowhere, globalSetup: "./test/system/harness/build-programs.ts" },
+      },
       // The others share few processes: starting one for each, and loading everything anew, took as long as the tests themselves.
       { extends: true, test: { name: "shared", include: everyTest, exclude: [...nowhere, ...aloneTests], isolate: false } },
     ],

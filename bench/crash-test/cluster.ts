@@ -13,7 +13,7 @@ import { openPostgresReader, openSqliteReader } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
 import { journalEnvironment, writeTestPackage } from "./jobs.ts";
 
-const astraCli = fileURLToPath(new URL("../../apps/cli/bin/astra.mjs", import.meta.url));
+export const astraCli = fileURLToPath(new URL("../../apps/cli/bin/astra.mjs", import.meta.url));
 /** Behaves as the workers of the first generation do, faults included. */
 const legacyWorkerFile = fileURLToPath(new URL("../../test/system/older-workers/first-worker.ts", import.meta.url));
 /** How long a process may take to say that it is ready, and to end when it is asked to. */
@@ -46,6 +46,8 @@ interface ClusterSize {
   readonly schedulers: number;
   /** Part of the workers that are of the first generation. */
   readonly firstShare: number;
+  /** The executable of schedulers and workers. */
+  readonly program: string;
 }
 
 interface StartedProgram {
@@ -54,7 +56,7 @@ interface StartedProgram {
 }
 
 /** Starts everything, or nothing: what was started is ended when a later part does not come up. */
-export async function startCluster({ workers, schedulers, firstShare }: ClusterSize): Promise<CrashTestCluster> {
+export async function startCluster({ workers, schedulers, firstShare, program }: ClusterSize): Promise<CrashTestCluster> {
   const folder = mkdtempSync(join(tmpdir(), "astra-ledger-"));
   const children = new Map<string, StartedProgram>();
   /** Spread among the others. */
@@ -72,9 +74,9 @@ export async function startCluster({ workers, schedulers, firstShare }: ClusterS
     const startScheduler = async (at: number, listen: string) => {
       const name = `scheduler-${at}`;
       const flags = ["scheduler", "--dev", "--listen", listen, "--data-dir", join(folder, name), "--log-level", "warn"];
-      const program = await startProgram(name, [astraCli, ...flags], { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
-      children.set(name, program);
-      return String(program.ready["http"]);
+      const scheduler = await startProgram(name, [program, ...flags], { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
+      children.set(name, scheduler);
+      return String(scheduler.ready["http"]);
     };
     const urls = await Promise.all(Array.from({ length: schedulers }, (_, at) => startScheduler(at, "127.0.0.1:0")));
     const packages = writeTestPackage(folder);
@@ -84,7 +86,7 @@ export async function startCluster({ workers, schedulers, firstShare }: ClusterS
       const near = [...urls.slice(at % urls.length), ...urls.slice(0, at % urls.length)];
       // One of the first generation knows one address.
       const env = workerEnvironment({ folder, name, urls: isLegacy(at) ? near.slice(0, 1) : near, packages });
-      children.set(name, await startProgram(name, isLegacy(at) ? [legacyWorkerFile] : [astraCli, "worker"], env, folder));
+      children.set(name, await startProgram(name, isLegacy(at) ? [legacyWorkerFile] : [program, "worker"], env, folder));
     };
     await Promise.all(Array.from({ length: workers }, (_, at) => startWorker(at)));
     const kill = async (name: string) => {

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { formatInteger, showProgress } from "../harness/statistics.ts";
-import { type CrashTestCluster, startCluster } from "./cluster.ts";
+import { astraCli, type CrashTestCluster, startCluster } from "./cluster.ts";
 import { crashTestHelp, readCrashTestFlags } from "./flags.ts";
 import { createJobs, readJournals, tasksPerRun } from "./jobs.ts";
 import { RetryingApiClient, type SubmitResult } from "./retrying-api-client.ts";
@@ -25,6 +25,8 @@ export interface CrashTestOptions {
   /** No more than so many; without it kills go on until all work is done. */
   readonly killsMax?: number;
   readonly msMax: number;
+  /** The executable of schedulers and workers. */
+  readonly program: string;
   /** Called with the number of tasks that somebody has executed to the end. */
   onProgress(done: number, all: number): void;
 }
@@ -219,7 +221,13 @@ async function main(argv: readonly string[]): Promise<number> {
     return 2;
   }
   const { killEverySeconds, secondsMax, kills, ...rest } = flags;
-  const options = { ...rest, killEveryMs: killEverySeconds * 1_000, killsMin: kills, msMax: secondsMax * 1_000 };
+  const options = {
+    ...rest,
+    killEveryMs: killEverySeconds * 1_000,
+    killsMin: kills,
+    msMax: secondsMax * 1_000,
+    program: astraCli,
+  };
   const store = options.schedulers === 1 ? "sqlite" : "one PostgreSQL";
   console.log(
     `ledger: waves of ${formatInteger(options.tasks)} tasks on ${options.schedulers} schedulers and ${store}, ${options.workers} workers, ${Math.round(options.firstShare * 100)} % of the first generation; a kill every ${killEverySeconds} s, at least ${kills}, ${Math.round(options.workerShare * 100)} % of them of workers; PostgreSQL restarted ${options.restarts} times`,

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { runCrashTest } from "../../../bench/crash-test/crash-test.ts";
+import { astraProgram } from "../harness/processes.ts";
 
 it("[O68] workers of both makes and their scheduler are killed in turn under load: nothing is lost, nothing counts twice, no frame is dropped", async () => {
   const { violations, figures, logs } = await runCrashTest({
@@ -13,6 +14,7 @@ it("[O68] workers of both makes and their scheduler are killed in turn under loa
     restarts: 0,
     killsMin: 3,
     msMax: 150_000,
+    program: astraProgram,
     onProgress: () => undefined,
   });
 

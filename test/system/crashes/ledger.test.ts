@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { runCrashTest } from "../../../bench/crash-test/crash-test.ts";
+import { astraProgram } from "../harness/processes.ts";
 
 it("[O27] a small ledger is right to the last task: two schedulers killed under load, PostgreSQL restarted once", async () => {
   const { violations, figures, logs } = await runCrashTest({
@@ -13,6 +14,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
     killsMin: 2,
     killsMax: 6,
     msMax: 250_000,
+    program: astraProgram,
     onProgress: () => undefined,
   });
 
@@ -35,6 +37,7 @@ it("[O61] one scheduler on sqlite and its workers are killed in turn under load:
     killsMin: 6,
     killsMax: 12,
     msMax: 250_000,
+    program: astraProgram,
     onProgress: () => undefined,
   });
 

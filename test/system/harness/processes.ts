@@ -11,7 +11,8 @@ import { fileURLToPath } from "node:url";
 import { afterEach, vi } from "vitest";
 
 export const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url));
-const astraProgram = join(repositoryRoot, "apps", "cli", "bin", "astra.mjs");
+/** Made by build-programs.ts before the first test. */
+export const astraProgram = join(repositoryRoot, "dist", "astra.mjs");
 
 /** Long enough for a loaded machine, short enough that a test names what it waited for before the runner cuts it off. */
 export const waitMsMax = 60_000;
