@@ -1,16 +1,16 @@
 // Reads a program's settings from flags, environment and file by a table. Which settings there are, and what they mean, is the app's.
 
-export { deepFreeze } from "./deep-freeze.ts";
-export { isLoopbackHost } from "./loopback.ts";
-export { readSettings, type SettingSources, type SettingsResult } from "./read-settings.ts";
-export { firstSecretLine, readSecretArgument } from "./secret-argument.ts";
-export type { SettingGrammar, SettingRequest, SettingSentences } from "./setting-grammar.ts";
+export { readFlagsAndVariables, readSettings, type SettingSources, type SettingsResult } from "./read-settings.ts";
 export {
   flagsOf,
+  type SettingGrammar,
   type SettingOrigin,
   SettingProblem,
+  type SettingRequest,
   type SettingRow,
+  type SettingSentences,
   type SettingTable,
   type SettingValues,
   variableOf,
 } from "./setting-table.ts";
+export { deepFreeze, firstSecretLine, isLoopbackHost, readSecretArgument } from "./setting-values.ts";

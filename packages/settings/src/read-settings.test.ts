@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readSettings } from "./read-settings.ts";
-import type { SettingGrammar } from "./setting-grammar.ts";
-import { SettingProblem } from "./setting-table.ts";
+import { type SettingGrammar, SettingProblem } from "./setting-table.ts";
 
 const readText = (given: unknown) => (given === "bad" ? new SettingProblem("is bad") : String(given));
 const table = {

@@ -2,13 +2,15 @@
 // collected, none stops the reading.
 
 import { didYouMean } from "@astraflow/protocol";
-import type { SettingGrammar, SettingRequest } from "./setting-grammar.ts";
 import {
   flagsOf,
+  type SettingGrammar,
   type SettingOrigin,
   SettingProblem,
+  type SettingRequest,
   type SettingTable,
   type SettingValues,
+  type VariableGrammar,
   variableOf,
 } from "./setting-table.ts";
 
@@ -37,6 +39,8 @@ export interface SettingsResult<Table extends SettingTable<never>> {
   readonly warnings: readonly string[];
 }
 
+type GivenSettings = ReadonlyMap<string, GivenSetting>;
+
 export function readSettings<Sources extends SettingSources, Table extends SettingTable<Sources>>(
   table: Table,
   grammar: SettingGrammar,
@@ -44,20 +48,48 @@ export function readSettings<Sources extends SettingSources, Table extends Setti
 ): SettingsResult<Table> {
   const reader = new SettingsReader(table, grammar);
   const flags = reader.readFlags(sources.argv);
-  const variables = reader.readVariables(sources.env);
+  const variables = readVariables(table, grammar, sources.env, reader.problems);
   const file = reader.readFile(flags.file ?? sources.env[grammar.configVariable], sources);
-  const { problems } = reader;
+  const chosen = chooseValues(table, [flags.given, variables, file.given], sources, grammar);
+  const problems = [...reader.problems, ...chosen.problems];
+  return { ...chosen, problems, request: flags.request, unread: file.unread };
+}
+
+/** For a program whose flags, by key, another parser has read. An unknown variable is a warning: other programs share the prefix. */
+export function readFlagsAndVariables<Sources extends Pick<SettingSources, "env">, Table extends SettingTable<Sources>>(
+  table: Table,
+  grammar: VariableGrammar,
+  flags: Readonly<Record<string, unknown>>,
+  sources: Sources,
+): Pick<SettingsResult<Table>, "values" | "origins" | "problems" | "warnings"> {
+  const warnings: string[] = [];
+  const variables = readVariables(table, grammar, sources.env, warnings);
+  const given = Object.entries(table)
+    .filter(([key]) => flags[key] !== undefined)
+    .map(([key, row]) => [key, { values: [flags[key]], origin: "flag" as const, name: flagsOf(key, row)[0] ?? "" }] as const);
+  const chosen = chooseValues(table, [new Map(given), variables], sources, grammar);
+  return { ...chosen, warnings: [...warnings, ...chosen.warnings] };
+}
+
+/** The first of several sources that has a setting wins. */
+function chooseValues<Sources, Table extends SettingTable<Sources>>(
+  table: Table,
+  givenSettings: readonly GivenSettings[],
+  sources: Sources,
+  { sentences }: VariableGrammar,
+) {
+  const problems: string[] = [];
   const warnings: string[] = [];
   const values: Record<string, unknown> = {};
   const origins = new Map<keyof Table, GivenSetting & { value: unknown }>();
   for (const [key, row] of Object.entries(table)) {
     values[key] = row.default;
-    const given = flags.given.get(key) ?? variables.get(key) ?? file.given.get(key);
+    const given = givenSettings.find((one) => one.has(key))?.get(key);
     if (given === undefined) continue;
     const read = given.values.map((value) => row.read(value, given.origin, sources));
     const good = read.filter((value) => !(value instanceof SettingProblem));
     for (const value of read)
-      if (value instanceof SettingProblem) problems.push(grammar.sentences.invalidValue(given.name, value.reason));
+      if (value instanceof SettingProblem) problems.push(sentences.invalidValue(given.name, value.reason));
     if (good.length === 0) continue;
     if (row.ignoredBecause !== undefined) warnings.push(`${given.name} has no effect: ${row.ignoredBecause}`);
     else {
@@ -65,7 +97,35 @@ export function readSettings<Sources extends SettingSources, Table extends Setti
       origins.set(key, { ...given, value: given.values.at(-1) });
     }
   }
-  return { request: flags.request, values: values as SettingValues<Table>, origins, unread: file.unread, problems, warnings };
+  return { values: values as SettingValues<Table>, origins, problems, warnings };
+}
+
+function readVariables(
+  table: SettingTable<never>,
+  { prefix, configVariable, isEmptyVariableUnset, sentences }: VariableGrammar,
+  env: SettingSources["env"],
+  problems: string[],
+): GivenSettings {
+  const keys = new Map(Object.keys(table).map((key) => [variableOf(prefix, key), key]));
+  const given = new Map<string, GivenSetting>();
+  for (const [name, text] of Object.entries(env)) {
+    if (!name.startsWith(prefix) || text === undefined || name === configVariable) continue;
+    const key = keys.get(name);
+    if (key === undefined) {
+      const sentence = sentences.unknownVariable(name, didYouMean(variableByFlag(table, prefix, name) ?? name, keys.keys()));
+      if (sentence !== null) problems.push(sentence);
+    } else if (text !== "" || !isEmptyVariableUnset) {
+      const values = table[key]?.isList ? text.split(/[\s,]+/).filter((part) => part !== "") : [text];
+      given.set(key, { values, origin: "environment", name });
+    }
+  }
+  return given;
+}
+
+/** Whoever knows the flag --token looks for PREFIX_TOKEN, although its variable may have another name. */
+function variableByFlag(table: SettingTable<never>, prefix: string, name: string): string | undefined {
+  const key = Object.keys(table).find((one) => variableOf(prefix, table[one]?.flag?.replaceAll("-", "_") ?? one) === name);
+  return key === undefined ? undefined : variableOf(prefix, key);
 }
 
 class SettingsReader {
@@ -122,35 +182,10 @@ class SettingsReader {
     given.set(key, { values, origin: "flag", name: flag });
   }
 
-  readVariables(env: SettingSources["env"]): Map<string, GivenSetting> {
-    const { prefix, configVariable, isEmptyVariableUnset, sentences } = this.#grammar;
-    const keys = new Map(this.#keys.map((key) => [variableOf(prefix, key), key]));
-    const given = new Map<string, GivenSetting>();
-    for (const [name, text] of Object.entries(env)) {
-      if (!name.startsWith(prefix) || text === undefined || name === configVariable) continue;
-      const key = keys.get(name);
-      if (key === undefined) {
-        const hint = didYouMean(this.#variableByFlag(name) ?? name, keys.keys());
-        this.problems.push(sentences.unknownVariable(name, hint));
-      } else if (text !== "" || !isEmptyVariableUnset) {
-        const values = this.#table[key]?.isList ? text.split(/[\s,]+/).filter((part) => part !== "") : [text];
-        given.set(key, { values, origin: "environment", name });
-      }
-    }
-    return given;
-  }
-
-  /** Whoever knows the flag --token looks for PREFIX_TOKEN, although its variable may have another name. */
-  #variableByFlag(name: string): string | undefined {
-    const { prefix } = this.#grammar;
-    const key = this.#keys.find((one) => variableOf(prefix, this.#table[one]?.flag?.replaceAll("-", "_") ?? one) === name);
-    return key === undefined ? undefined : variableOf(prefix, key);
-  }
-
   readFile(
     file: string | undefined,
     sources: SettingSources,
-  ): { given: Map<string, GivenSetting>; unread: SettingsResult<SettingTable>["unread"] } {
+  ): { given: GivenSettings; unread: SettingsResult<SettingTable>["unread"] } {
     const { sentences, unreadKeys, normalizeKey, fileKey } = this.#grammar;
     const given = new Map<string, GivenSetting>();
     const unread: Record<string, { value: unknown; name: string }> = {};

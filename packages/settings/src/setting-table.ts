@@ -1,4 +1,5 @@
-// What a table of settings looks like, and what a setting is called as a flag and as a variable.
+// What a table of settings looks like, what a setting is called as a flag and as a variable, and how a program words its problems. The
+// apps differ in their wording, and each keeps what its users know.
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
 export class SettingProblem {
@@ -46,3 +47,51 @@ export function flagsOf(key: string, { flag }: Pick<SettingRow, "flag">): readon
 export const variableOf = (prefix: string, key: string): string => prefix + snakeCase(key).toUpperCase();
 
 const snakeCase = (key: string): string => key.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`);
+
+export type SettingRequest = "run" | "help" | "version";
+
+/** How environment variables are spelled. */
+export interface VariableGrammar {
+  readonly prefix: string;
+  /** The variable that names the configuration file, as --config does. */
+  readonly configVariable?: string;
+  readonly isEmptyVariableUnset: boolean;
+  readonly sentences: Pick<SettingSentences, "unknownVariable" | "invalidValue">;
+}
+
+export interface SettingGrammar extends VariableGrammar {
+  readonly configVariable: string;
+  /** Flags that ask for something else than to run. */
+  readonly requests: ReadonlyMap<string, SettingRequest>;
+  /** Whether a flag without `=` takes the argument that follows it. A switch that does not is true. */
+  takesNextArgument(next: string, isSwitch: boolean): boolean;
+  /** A key as the configuration file spells it. */
+  fileKey(key: string): string;
+  /** Keys that are the same after this are the same key. */
+  normalizeKey(key: string): string;
+  /** Keys of the file that are handed on unread. */
+  readonly unreadKeys: readonly string[];
+  /** Throws, or gives something else than an object, where the text cannot be used. */
+  parseFile(text: string): unknown;
+  /** text: a value of the file becomes a text, or a list of texts where the row is a list. json: readers get it as it is. */
+  readonly fileValues: "text" | "json";
+  readonly sentences: SettingSentences;
+}
+
+/** A `hint` is empty, or `; did you mean X?`. */
+export interface SettingSentences {
+  unknownFlag(flag: string, hint: string): string;
+  unexpectedArgument(argument: string, hint: string): string;
+  missingValue(flag: string, valueName: string): string;
+  /** Null: the last one wins. */
+  readonly givenTwice: ((flag: string) => string) | null;
+  /** Null: not worth a word. */
+  unknownVariable(name: string, hint: string): string | null;
+  unknownKey(name: string, hint: string): string;
+  unreadableFile(file: string, reason: string): string;
+  notAnObject(file: string): string;
+  /** The name of a key in a file, as the other sentences get it. */
+  keyInFile(key: string, file: string): string;
+  wrongFileValue(name: string, isList: boolean): string;
+  invalidValue(name: string, reason: string): string;
+}

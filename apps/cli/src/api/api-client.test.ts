@@ -28,16 +28,28 @@ async function serve(
 }
 
 it("[L3] address and token come from flags, then the environment, then the defaults of a machine of one's own", () => {
-  expect(resolveApiEndpoint({ env: {} })).toEqual({ url: "http://127.0.0.1:8080", token: "dev-token" });
-  expect(resolveApiEndpoint({ env: { ASTRA_URL: "http://10.0.0.1:1/", ASTRA_TOKEN: "t" } })).toEqual({
+  expect(resolveApiEndpoint({}, {})).toEqual({ url: "http://127.0.0.1:8080", token: "dev-token" });
+  expect(resolveApiEndpoint({}, { ASTRA_URL: "http://10.0.0.1:1/", ASTRA_TOKEN: "t" })).toEqual({
     url: "http://10.0.0.1:1",
     token: "t",
   });
-  expect(resolveApiEndpoint({ url: "https://a.example", env: { ASTRA_URL: "http://b" } }).url).toBe("https://a.example");
+  expect(resolveApiEndpoint({ url: "https://a.example" }, { ASTRA_URL: "http://b" }).url).toBe("https://a.example");
+});
+
+it("[L3] a problem names the flag or variable of each value, and a variable that is nearly one of these is pointed out", () => {
+  const warnings: string[] = [];
+
+  expect(() => resolveApiEndpoint({ token: "s3cret" }, { ASTRA_URL: "8080" })).toThrow(
+    /^ASTRA_URL is not .* --token must not hold/,
+  );
+  expect(resolveApiEndpoint({}, { ASTRA_TOKN: "t", ASTRA_WORKER_POOL: "p" }, (line) => warnings.push(line)).token).toBe(
+    "dev-token",
+  );
+  expect(warnings).toEqual([expect.stringMatching(/^ASTRA_TOKN is not a setting .*did you mean ASTRA_TOKEN/)]);
 });
 
 it("[L3] the published dev token is never sent to another machine by itself", () => {
-  expect(resolveApiEndpoint({ url: "https://a.example", env: {} }).token).toBe("");
+  expect(resolveApiEndpoint({ url: "https://a.example" }, {}).token).toBe("");
 });
 
 it("[L3] a secret is taken from a file or the environment, never from the command line", () => {
@@ -45,10 +57,10 @@ it("[L3] a secret is taken from a file or the environment, never from the comman
   cleaning.push(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "token"), "s3cret\n");
 
-  expect(resolveApiEndpoint({ token: `@${join(folder, "token")}`, env: {} }).token).toBe("s3cret");
-  expect(() => resolveApiEndpoint({ token: "s3cret", env: {} })).toThrow(/can be read by everyone/);
-  expect(() => resolveApiEndpoint({ token: "@/nowhere/at/all", env: {} })).toThrow(/cannot be read/);
-  expect(() => resolveApiEndpoint({ url: "8080", env: {} })).toThrow(/not a valid scheduler URL/);
+  expect(resolveApiEndpoint({ token: `@${join(folder, "token")}` }, {}).token).toBe("s3cret");
+  expect(() => resolveApiEndpoint({ token: "s3cret" }, {})).toThrow(/can be read by everyone/);
+  expect(() => resolveApiEndpoint({ token: "@/nowhere/at/all" }, {})).toThrow(/cannot be read/);
+  expect(() => resolveApiEndpoint({ url: "8080" }, {})).toThrow(/not a valid scheduler URL/);
 });
 
 it("[L3] of a token file that holds a new and an old secret the first line is sent, and one that is no token is not repeated", () => {
@@ -59,10 +71,10 @@ it("[L3] of a token file that holds a new and an old secret the first line is se
     return `@${join(folder, "token")}`;
   };
 
-  expect(resolveApiEndpoint({ token: write("\nnew-one \r\nold-one\n"), env: {} }).token).toBe("new-one");
-  expect(() => resolveApiEndpoint({ token: write("\n"), env: {} })).toThrow(/token file is empty/);
-  expect(() => resolveApiEndpoint({ token: write("two words"), env: {} })).toThrow(/^The token file is not a valid token/);
-  expect(() => resolveApiEndpoint({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN is not a valid token/);
+  expect(resolveApiEndpoint({ token: write("\nnew-one \r\nold-one\n") }, {}).token).toBe("new-one");
+  expect(() => resolveApiEndpoint({ token: write("\n") }, {})).toThrow(/token file that is empty/);
+  expect(() => resolveApiEndpoint({ token: write("two words") }, {})).toThrow(/^--token is not a valid token/);
+  expect(() => resolveApiEndpoint({}, { ASTRA_TOKEN: "new\nold" })).toThrow(/^ASTRA_TOKEN is not a valid token/);
 });
 
 it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
@@ -74,10 +86,10 @@ it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and
   writeFileSync(join(folder, "none"), "-----BEGIN PRIVATE KEY-----\nsecret\n");
   const env = { ASTRA_CA: join(folder, "one") };
 
-  expect(resolveApiEndpoint({ env })).toMatchObject({ caCertificate: one });
-  expect(resolveApiEndpoint({ env, ca: join(folder, "two") })).toMatchObject({ caCertificate: two });
-  expect(() => resolveApiEndpoint({ env: {}, ca: join(folder, "none") })).toThrow(/contains no PEM certificate/);
-  expect(() => resolveApiEndpoint({ env: {}, ca: "/nowhere/at/all" })).toThrow(/--ca cannot be read/);
+  expect(resolveApiEndpoint({}, env)).toMatchObject({ caCertificate: one });
+  expect(resolveApiEndpoint({ ca: join(folder, "two") }, env)).toMatchObject({ caCertificate: two });
+  expect(() => resolveApiEndpoint({ ca: join(folder, "none") }, {})).toThrow(/contains no PEM certificate/);
+  expect(() => resolveApiEndpoint({ ca: "/nowhere/at/all" }, {})).toThrow(/--ca cannot be read/);
 });
 
 it("[L2] a scheduler that is not there is named with its address and what to start", async () => {

@@ -1,9 +1,15 @@
 // Which scheduler a command talks to, and with which token: from flags, the environment, `astra login`, or the defaults for this machine.
 
 import { readFileSync } from "node:fs";
-import { isLoopbackHost, readSecretArgument } from "@astraflow/settings";
-import { usageFailure } from "../output/cli-failure.ts";
-import { readTextFile } from "./input-file.ts";
+import {
+  isLoopbackHost,
+  readFlagsAndVariables,
+  readSecretArgument,
+  type SettingOrigin,
+  SettingProblem,
+} from "@astraflow/settings";
+import { errorMessage, usageFailure } from "../output/cli-failure.ts";
+import type { TextInput } from "./command-context.ts";
 import { findSavedToken } from "./saved-tokens.ts";
 
 const defaultUrl = "http://127.0.0.1:8080";
@@ -17,54 +23,82 @@ export interface ApiEndpoint {
   readonly caCertificate?: string;
 }
 
-export interface EndpointFlags {
-  readonly url?: string | undefined;
-  readonly token?: string | undefined;
-  readonly ca?: string | undefined;
-  readonly env: Readonly<Record<string, string | undefined>>;
+/** The settings of every command that talks to a scheduler. */
+export const endpointSettings = {
+  url: { valueName: "url", help: `the scheduler (ASTRA_URL; default ${defaultUrl})`, default: defaultUrl, read: readUrl },
+  token: {
+    valueName: "@file",
+    help: "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)",
+    read: readToken,
+  },
+  ca: {
+    valueName: "file",
+    help: "CA certificate (PEM) of the scheduler, if the system does not trust it (ASTRA_CA)",
+    read: readCaFile,
+  },
+} as const;
+
+const grammar = {
+  prefix: "ASTRA_",
+  isEmptyVariableUnset: false,
+  sentences: {
+    // The scheduler, the worker and others have variables with this prefix too.
+    unknownVariable: (name: string, hint: string) => (hint === "" ? null : `${name} is not a setting of this command${hint}`),
+    invalidValue: (name: string, reason: string) => `${name} ${reason}`,
+  },
+};
+
+export function resolveApiEndpoint(
+  flags: TextInput<never, "url" | "token" | "ca">,
+  env: Readonly<Record<string, string | undefined>>,
+  warn: (line: string) => void = () => undefined,
+): ApiEndpoint {
+  const { values, problems, warnings } = readFlagsAndVariables(endpointSettings, grammar, flags, { env });
+  if (problems.length > 0) throw usageFailure(problems.join(" "));
+  for (const warning of warnings) warn(warning);
+  const { url, ca } = values;
+  const { origin, hostname } = new URL(url);
+  const token = values.token ?? findSavedToken(origin, env) ?? (isLoopbackHost(hostname) ? devToken : "");
+  return { url, token, ...(ca !== undefined && { caCertificate: ca }) };
 }
 
-export function resolveApiEndpoint({ url: urlFlag, token, ca, env }: EndpointFlags): ApiEndpoint {
-  const url = (urlFlag ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
-  const parsed = URL.canParse(url) ? new URL(url) : null;
-  if (parsed === null || !/^https?:$/.test(parsed.protocol))
-    throw usageFailure(`"${url}" is not a valid scheduler URL. Example: ${defaultUrl}.`);
-  const file = ca ?? env["ASTRA_CA"];
-  const authority = file === undefined || file === "" ? {} : { caCertificate: readCaFile(file) };
-  return { url, token: readToken(token, env, parsed), ...authority };
+function readUrl(value: unknown): string | SettingProblem {
+  const url = String(value).replace(/\/+$/, "");
+  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return url;
+  return new SettingProblem(`is not a valid scheduler URL ("${url}"). Example: ${defaultUrl}.`);
 }
 
-function readCaFile(file: string): string {
-  const text = readTextFile(file, "The file of --ca");
-  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} contains no PEM certificate; --ca needs one.`);
-  return text;
+function readCaFile(value: unknown): string | undefined | SettingProblem {
+  if (value === "") return undefined;
+  return tryReading(() => {
+    const text = readFileSync(String(value), "utf8");
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    return new SettingProblem(`needs a certificate; ${String(value)} contains no PEM certificate.`);
+  });
 }
 
-function readToken(tokenFlag: string | undefined, env: EndpointFlags["env"], url: URL): string {
-  if (tokenFlag === undefined) {
-    const token = env["ASTRA_TOKEN"] ?? findSavedToken(url.origin, env) ?? (isLoopbackHost(url.hostname) ? devToken : "");
-    return validateToken(token, "ASTRA_TOKEN");
-  }
-  const readInput = () => readFileSync(0, "utf8");
-  const token = readSecretArgument(tokenFlag, { publicToken: devToken, readFile: readTokenFile, readInput });
-  if (token === null)
-    throw usageFailure(
-      "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
-    );
-  if (token === "") throw usageFailure("The token file is empty; write the secret into it.");
-  return validateToken(token, "The token file");
+/** The environment holds the secret itself, a flag says where it is. */
+function readToken(value: unknown, from: SettingOrigin): string | SettingProblem {
+  const text = String(value);
+  return tryReading(() => {
+    const readFile = (file: string | 0) => readFileSync(file, "utf8");
+    const sources = { publicToken: devToken, readFile, readInput: () => readFile(0) };
+    const token = from === "flag" ? readSecretArgument(text, sources) : text;
+    if (token === null)
+      return new SettingProblem(
+        "must not hold the token itself, which can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
+      );
+    if (token === "" && from === "flag") return new SettingProblem("names a token file that is empty; write the secret into it.");
+    // A header carries nothing else, and the error that fetch would throw contains the secret.
+    if (/^[\x21-\x7e]*$/.test(token)) return token;
+    return new SettingProblem("is not a valid token: tokens are printable ASCII without spaces.");
+  });
 }
 
-function readTokenFile(file: string): string {
+function tryReading<T>(read: () => T): T | SettingProblem {
   try {
-    return readFileSync(file, "utf8");
+    return read();
   } catch (cause) {
-    throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+    return new SettingProblem(`cannot be read (${errorMessage(cause)}).`);
   }
-}
-
-/** A header carries nothing else, and the error that fetch would throw contains the secret. */
-function validateToken(token: string, where: string): string {
-  if (/^[\x21-\x7e]*$/.test(token)) return token;
-  throw usageFailure(`${where} is not a valid token: tokens are printable ASCII without spaces.`);
 }

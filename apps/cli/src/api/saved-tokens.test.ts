@@ -26,11 +26,11 @@ it("[L17] a token is kept for its scheduler alone, readable by its owner alone, 
 it("[L17] commands use it where neither a flag nor the environment names one; a broken file signs nobody in", () => {
   saveToken("https://a.example", { token: "kept", username: "ada", until: Number.MAX_SAFE_INTEGER }, env);
 
-  expect(resolveApiEndpoint({ url: "https://a.example/x", env }).token).toBe("kept");
-  expect(resolveApiEndpoint({ url: "https://a.example", env: { ...env, ASTRA_TOKEN: "mine" } }).token).toBe("mine");
-  expect(resolveApiEndpoint({ url: "https://b.example", env }).token).toBe("");
+  expect(resolveApiEndpoint({ url: "https://a.example/x" }, env).token).toBe("kept");
+  expect(resolveApiEndpoint({ url: "https://a.example" }, { ...env, ASTRA_TOKEN: "mine" }).token).toBe("mine");
+  expect(resolveApiEndpoint({ url: "https://b.example" }, env).token).toBe("");
   writeFileSync(tokensFilePath(env) ?? "", "{");
-  expect(resolveApiEndpoint({ url: "https://a.example", env }).token).toBe("");
+  expect(resolveApiEndpoint({ url: "https://a.example" }, env).token).toBe("");
 });
 
 it("[L53] a logout forgets the kept token also where the scheduler does not take it any more, and keeps it where nobody answered", async () => {

@@ -3,7 +3,7 @@
 import { resolveInstant } from "@astraflow/protocol";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { createCliClient } from "../api/api-client.ts";
-import { resolveApiEndpoint } from "../api/api-endpoint.ts";
+import { endpointSettings, resolveApiEndpoint } from "../api/api-endpoint.ts";
 import { type CommandContext, type OutputForm, outputForms, type TextInput } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
 import { type FilterKeys, setCompletionHints } from "../completion/completion-hints.ts";
@@ -125,6 +125,10 @@ function applyValue<T extends Argument | Option>(target: T, value: ValueRow): T 
   return target;
 }
 
+const endpointOptions = Object.fromEntries(
+  Object.entries(endpointSettings).map(([key, { valueName, help }]) => [`--${key} <${valueName}>`, help]),
+);
+
 export const confirmationHelp = "do not ask for confirmation (required without a terminal)";
 
 function commonOptions({ run, runLocally, isOffline, kind, list, filter }: CommandRow): Readonly<Record<string, ValueRow>> {
@@ -141,9 +145,7 @@ function commonOptions({ run, runLocally, isOffline, kind, list, filter }: Comma
       "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, list.max ?? 200), default: list.limit ?? 50 },
     }),
     ...(!isOffline && {
-      "--url <url>": "the scheduler (ASTRA_URL; default http://127.0.0.1:8080)",
-      "--token <@file>": "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)",
-      "--ca <file>": "CA certificate (PEM) of the scheduler, if the system does not trust it (ASTRA_CA)",
+      ...endpointOptions,
       "-v, --verbose": "print every request and its duration on stderr",
     }),
     "--json": "print JSON",
@@ -168,8 +170,8 @@ function createCommandContext(
   environment: CliEnvironment,
   kind: CommandRow["kind"] = "read",
 ): ApiCommandContext {
-  const endpoint = resolveApiEndpoint({ url: flags.url, token: flags.token, ca: flags.ca, env: environment.env });
   const terminal = createCommandTerminal(flags, environment);
+  const endpoint = resolveApiEndpoint(flags, environment.env, (line) => terminal.info(line));
   const logRequest = flags.verbose === true ? (line: string) => terminal.error(`${line}\n`) : undefined;
   const client = createCliClient(endpoint, { logRequest });
   // A read with a --dry-run of its own has the scheduler check the request instead.

@@ -108,7 +108,7 @@ async function printCompletions(
   const valueOf = (flag: string): string | undefined => (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
   const sources: CompletionSources = {
     async listNames(kind) {
-      const endpoint = resolveApiEndpoint({ url: valueOf("--url"), token: valueOf("--token"), ca: valueOf("--ca"), env });
+      const endpoint = resolveApiEndpoint({ url: valueOf("--url"), token: valueOf("--token"), ca: valueOf("--ca") }, env);
       return fetchNames(kind, createCliClient(endpoint, { waitMs: completionTimeoutMs }));
     },
     appFlags: async (name) => (isAppName(name) ? (await loadAppCommand(name)).flags : null),

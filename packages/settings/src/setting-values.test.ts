@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { firstSecretLine, readSecretArgument } from "./secret-argument.ts";
+import { firstSecretLine, readSecretArgument } from "./setting-values.ts";
 
 describe("the worker's token file", () => {
   it("[W64] holds the secret to send in its first line that is not empty", () => {
