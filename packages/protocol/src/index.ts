@@ -94,7 +94,7 @@ export type {
   PkgUninstallPayload,
 } from "./frames/package-payloads.ts";
 export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
-export { isRecord, type JsonObject, type JsonValue } from "./json/json-value.ts";
+export { isRecord, type JsonObject, type JsonValue, omitUndefined } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { readJson } from "./json/read-json.ts";
 export { renderFaultPage } from "./published/fault-page.ts";

@@ -1,6 +1,6 @@
 // The routes about parts of a run: its nodes, one node with its values and why it waits, its logs, its bindings to workers, its artifacts.
 
-import type { JsonValue } from "@astraflow/protocol";
+import { type JsonValue, omitUndefined } from "@astraflow/protocol";
 import {
   decodeLogCursor,
   explainPlacement,
@@ -42,12 +42,12 @@ export function runDetailHandlers(runs: RunServices) {
       const { task, node, asOf } = await runReader.readNode(call.tenant, call.param("runId"), call.param("nodeId"), at);
       const params = task?.params ?? null;
       const parameters = params === null ? undefined : (JSON.parse(params) as JsonValue);
-      const range = { ...(offset !== undefined && { offset }), ...(length !== undefined && { length }) };
-      const value =
-        path === undefined ? {} : presentValue(readValueAt({ results: node.result, parameters }, path, node.nodeId), range);
-      return {
-        body: { node, ...(parameters !== undefined && { parameters }), ...value, ...(at !== undefined && { at }), asOf },
-      };
+      const readRange = (valuePath: string) =>
+        presentValue(
+          readValueAt({ results: node.result, parameters }, valuePath, node.nodeId),
+          omitUndefined({ offset, length }),
+        );
+      return { body: omitUndefined({ node, parameters, ...(path !== undefined && readRange(path)), at, asOf }) };
     },
 
     getPlacement: async (call) => ({
@@ -58,9 +58,7 @@ export function runDetailHandlers(runs: RunServices) {
       const { detail, head } = await findRun(reader, call.tenant, call.param("runId"), 0);
       const { node, channel, q: words } = call.query;
       const log = await readRunLog(reader, detail, {
-        ...(node !== undefined && { node }),
-        ...(channel !== undefined && { channel }),
-        ...(words !== undefined && words !== "" && { words }),
+        ...omitUndefined({ node, channel, words: words || undefined }),
         cursor: decodeLogCursor(call.query["cursor"]),
         from: call.wholeNumber("from") ?? 0,
         limit: call.wholeNumber("limit", runLogLimits.linesMax) ?? runLogLimits.linesDefault,

@@ -2,7 +2,7 @@
 // (nodes, logs, bindings) are in run-detail-routes.ts.
 
 import type { RunPhase } from "@astraflow/engine";
-import { fault, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
+import { fault, omitUndefined, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import {
   decodeIdCursor,
   definitionDigestOf,
@@ -30,21 +30,15 @@ export function runHandlers({ reader, runReader, starter, control, digest, envir
     },
 
     async listRuns(call) {
-      const { clientId: client, workflowId: source, q: search, worker, cursor, status } = call.query;
+      const { clientId: client, workflowId: source, q, worker, cursor, status } = call.query;
+      const search = q?.trim() === "" ? undefined : q;
       const before = decodeIdCursor("runs", cursor);
-      const since = call.time("since");
-      const until = call.time("until");
+      const times = { since: call.time("since"), until: call.time("until") };
       const { items, next, head } = await runReader.list({
         tenant: call.tenant,
         limit: call.readPageLimit(),
         phases: phasesOf(status),
-        ...(worker !== undefined && { worker }),
-        ...(before !== undefined && { before }),
-        ...(client !== undefined && { client }),
-        ...(source !== undefined && { source }),
-        ...(since !== undefined && { since }),
-        ...(until !== undefined && { until }),
-        ...(search !== undefined && search.trim() !== "" && { search }),
+        ...omitUndefined({ worker, before, client, source, search, ...times }),
       });
       return { body: { items: items.map(presentRun), nextCursor: encodeIdCursor("runs", next), asOf: head } };
     },

@@ -1,7 +1,15 @@
 // The routes about users: logging in and out, users, their roles and passwords, and the audit of what they did.
 
 import type { StoreReader } from "@astraflow/engine";
-import { type Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
+import {
+  type Fault,
+  fault,
+  omitUndefined,
+  readUserRequest,
+  type UserRole,
+  type UserSummary,
+  userRoles,
+} from "@astraflow/protocol";
 import {
   decodeDocumentCursor,
   listAuditEvents,
@@ -43,8 +51,7 @@ export function userHandlers(users: UserChanges) {
       const page = await accounts.store.list({
         tenant: call.tenant,
         limit: call.readPageLimit(),
-        ...(search !== undefined && { search }),
-        ...(after !== undefined && { after }),
+        ...omitUndefined({ search, after }),
       });
       return pageReply(page, ({ record }) => presentUser(record));
     },

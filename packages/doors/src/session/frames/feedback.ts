@@ -1,6 +1,6 @@
 // Limits the size of feedback before it goes to the engine, and marks it where something was cut off. Pure.
 
-import { type FeedbackPayload, limits, type OutputChunk } from "@astraflow/protocol";
+import { type FeedbackPayload, limits, type OutputChunk, omitUndefined } from "@astraflow/protocol";
 
 type FeedbackBody = Omit<FeedbackPayload, "run_id" | "task_id" | "fence">;
 
@@ -28,13 +28,13 @@ function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
     bytesLeft -= bytes;
     return true;
   };
-  const smallFields = {
-    ...(stage !== undefined && { stage }),
-    ...(progress !== undefined && { progress }),
-    ...(message !== undefined && { message: message.slice(0, 4_096) }),
-    ...(metrics !== undefined && fits(metrics) && { metrics }),
-    ...(metadata !== undefined && fits(metadata) && { metadata }),
-  };
+  const smallFields = omitUndefined({
+    stage,
+    progress,
+    message: message?.slice(0, 4_096),
+    metrics: fits(metrics) ? metrics : undefined,
+    metadata: fits(metadata) ? metadata : undefined,
+  });
   const includedChunks: object[] = [];
   for (const chunk of chunks) {
     // Only text can be cut: bytes would be corrupt. What follows a cut chunk would be out of order.

@@ -2,7 +2,7 @@
 // Of a frame only its ids, its number and its outcome are shown: all else may be secret, or long.
 
 import { type AttemptRef, runOf, type SendDispatch } from "@astraflow/engine";
-import { type Dialect, type Envelope, limits, type OutgoingFrame, toFrameType } from "@astraflow/protocol";
+import { type Dialect, type Envelope, limits, type OutgoingFrame, omitUndefined, toFrameType } from "@astraflow/protocol";
 import type { VolatileEvents, WireFrameEvent } from "@astraflow/services";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import { parseDispatchId } from "./work-frames.ts";
@@ -26,13 +26,13 @@ export type CarriedWork = readonly SendDispatch[] | { readonly run: string; read
 interface FrameSummary {
   readonly type: string;
   readonly id: string;
-  readonly corr?: string;
-  readonly seq?: number;
-  readonly ack?: { readonly for?: string | undefined; readonly request?: boolean | undefined };
-  readonly code?: string;
-  readonly ok?: false;
-  readonly ackSeq?: number;
-  readonly tasks?: readonly string[];
+  readonly corr?: string | undefined;
+  readonly seq?: number | undefined;
+  readonly ack?: { readonly for?: string | undefined; readonly request?: boolean | undefined } | undefined;
+  readonly code?: string | undefined;
+  readonly ok?: false | undefined;
+  readonly ackSeq?: number | undefined;
+  readonly tasks?: string[] | undefined;
 }
 
 /** Null where neither debug lines are written nor anybody can watch: then a frame costs nothing here. */
@@ -89,36 +89,27 @@ export class FrameTrace {
 }
 
 /** The fields that every log line about a frame holds; the worker is its sender. */
-export function frameLogFields(envelope: Envelope): Pick<FrameSummary, "type" | "id" | "corr" | "seq"> {
-  const { type, id, corr } = envelope;
-  const seq = envelope.session_seq ?? envelope.seq;
-  return { type, id, ...(corr !== undefined && { corr }), ...(seq !== undefined && { seq }) };
-}
+export const frameLogFields = ({ type, id, corr, session_seq, seq }: Envelope): FrameSummary =>
+  omitUndefined({ type, id, corr, seq: session_seq ?? seq });
 
 function summarizeReceived(envelope: Envelope): FrameSummary {
   const { type, ack, payload } = envelope;
-  return {
-    ...frameLogFields(envelope),
-    ...(ack !== undefined && { ack }),
-    ...outcomeFields(type, payload),
-    ...(type.endsWith(".batch") && batchTasks(payload["items"])),
-  };
+  const tasks = type.endsWith(".batch") ? batchTasks(payload["items"]) : undefined;
+  return omitUndefined({ ...frameLogFields(envelope), ack, ...outcomeFields(type, payload), tasks });
 }
 
 function summarizeSent(frame: OutgoingFrame, work: CarriedWork, dialect: Dialect): FrameSummary {
   const { type, id, corr, number, runSeq, ackFor, ackRequest, payload } = frame;
-  const seq = dialect === "v1" ? runSeq : number;
-  return {
+  return omitUndefined({
     type,
     id,
-    ...(corr !== undefined && { corr }),
-    ...(seq !== undefined && { seq }),
-    ...(ackFor !== undefined && { ack: { for: ackFor } }),
-    ...(ackRequest === true && { ack: { request: true } }),
+    corr,
+    seq: dialect === "v1" ? runSeq : number,
+    ack: ackRequest === true ? { request: true } : ackFor === undefined ? undefined : { for: ackFor },
     // A payload that is text already is work, which has no code.
     ...(typeof payload === "object" && outcomeFields(type, payload)),
-    ...(type.endsWith(".batch") && isDispatchBatch(work) && { tasks: work.map(({ dispatch }) => formatAttempt(dispatch)) }),
-  };
+    tasks: type.endsWith(".batch") && isDispatchBatch(work) ? work.map(({ dispatch }) => formatAttempt(dispatch)) : undefined,
+  });
 }
 
 const isDispatchBatch = (work: CarriedWork): work is readonly SendDispatch[] => Array.isArray(work);
@@ -128,16 +119,15 @@ function outcomeFields(type: string, payload: object): Pick<FrameSummary, "code"
   if (type.startsWith("ext.")) return {};
   const { code, ok, ack_seq } = payload as Record<string, unknown>;
   return {
-    ...(typeof code === "string" && { code: code.slice(0, 200) }),
-    ...(ok === false && { ok }),
-    ...(typeof ack_seq === "number" && { ackSeq: ack_seq }),
+    code: typeof code === "string" ? code.slice(0, 200) : undefined,
+    ok: ok === false ? ok : undefined,
+    ackSeq: typeof ack_seq === "number" ? ack_seq : undefined,
   };
 }
 
 /** The tasks of a batch, named as their dispatches are: its `corr` points to no single task. */
-function batchTasks(items: unknown): { tasks?: string[] } {
-  return Array.isArray(items) ? { tasks: items.slice(0, limits.batchItemsMax).map(attemptNameOf) } : {};
-}
+const batchTasks = (items: unknown): string[] | undefined =>
+  Array.isArray(items) ? items.slice(0, limits.batchItemsMax).map(attemptNameOf) : undefined;
 
 function attemptNameOf(item: unknown): string {
   const { task_id: task, fence } = (typeof item === "object" && item !== null ? item : {}) as Record<string, unknown>;
@@ -149,27 +139,19 @@ const formatAttempt = ({ task, fence }: AttemptRef): string => `${task}#${fence}
 
 function toWireFrame(
   { type, id, corr, seq, ack, code, ok, ackSeq, tasks }: FrameSummary,
-  peer: Pick<WireFrameEvent, "workerName" | "direction" | "bytes"> & { readonly session: string | null },
+  {
+    workerName,
+    session,
+    direction,
+    bytes,
+  }: Pick<WireFrameEvent, "workerName" | "direction" | "bytes"> & {
+    readonly session: string | null;
+  },
 ): WireFrameEvent {
-  const verdict = {
-    ...(ack?.request !== undefined && { request: ack.request }),
-    ...(ack?.for !== undefined && { for: ack.for }),
-    ...(ackSeq !== undefined && { seq: ackSeq }),
-    ...(ok !== undefined && { ok }),
-  };
-  return {
-    workerName: peer.workerName,
-    ...(peer.session !== null && { session: peer.session }),
-    direction: peer.direction,
-    type,
-    id,
-    ...(seq !== undefined && { seq }),
-    ...(corr !== undefined && { corr }),
-    ...(Object.keys(verdict).length > 0 && { ack: verdict }),
-    bytes: peer.bytes,
-    ...(tasks !== undefined && { tasks: [...tasks] }),
-    ...(code !== undefined && { code }),
-  };
+  const verdict = omitUndefined({ request: ack?.request, for: ack?.for, seq: ackSeq, ok });
+  const shownAck = Object.keys(verdict).length > 0 ? verdict : undefined;
+  const where = { workerName, session: session ?? undefined, direction };
+  return omitUndefined({ ...where, type, id, seq, corr, ack: shownAck, bytes, tasks, code });
 }
 
 /** An ack names its frame in the envelope, in the payload, or in both. */
@@ -196,7 +178,7 @@ function runAndTaskSent({ corr, ackFor }: OutgoingFrame, work: CarriedWork): Run
 
 function runAndTaskFields(run: string | undefined, task: string | undefined): RunAndTask {
   const named = run ?? (task === undefined ? undefined : runOf(task));
-  return { ...(named !== undefined && { run: named }), ...(task !== undefined && { task }) };
+  return omitUndefined({ run: named, task });
 }
 
 const readId = (value: unknown): string | undefined =>
