@@ -1,4 +1,4 @@
-// One worker's socket: reads its frames, limits what is unread and unanswered, notices silence, and passes the frames to its handler.
+// One worker's socket: reads its frames, limits what is unread and unanswered, notices silence, and passes the frames to its owner.
 // Transport-free: websocket-door.ts brings real sockets, the simulator its own.
 
 import { type Envelope, Fault, fault, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
@@ -19,9 +19,10 @@ export interface ConnectionContext {
   readonly frameTrace: FrameTrace | null;
 }
 
-/** Handles the frames of a connection: a JoinHandshake until there is a session, then InboundFrames. */
-export interface FrameHandler {
-  readonly sessionId: string | null;
+/** What a connection reports to: a JoinHandshake until there is a session, then that. */
+export interface ConnectionOwner {
+  /** Null where there is no session. */
+  readonly id: string | null;
   /** Bytes of frames that the engine has not answered. */
   readonly unansweredBytes: number;
   /** A silence longer than this ends the session. */
@@ -30,12 +31,12 @@ export interface FrameHandler {
   /** Whatever is owed to the worker is sent at the end of the tick. */
   scheduleFlush(): void;
   /** Tells the worker why, then ends the connection and its session, if there is one. */
-  fail(why: Fault, about?: Envelope): void;
+  reset(why: Fault, about?: Envelope): void;
   /** A step threw, which is a bug of ours: ends the connection and the session, whose state is in doubt. */
-  abort(problem: unknown): void;
-  checkTimers(now: number): void;
+  abort(problem: unknown, connection: SessionConnection): void;
+  checkTimers(now: number, connection: SessionConnection): void;
   recheckCredentials(): void;
-  handleDisconnect(reason: string): void;
+  handleDisconnect(reason: string, connection: SessionConnection): void;
 }
 
 interface BufferedFrame {
@@ -57,7 +58,7 @@ export class SessionConnection implements WorkerSocketEvents {
   private readonly context: ConnectionContext;
   private readonly limits: SessionLimits;
   private readonly onClosed: (connection: SessionConnection) => void;
-  private handler: FrameHandler;
+  private owner: ConnectionOwner;
   private phase: ConnectionPhase = "handshake";
   /** Who must have sent every later frame. */
   private identity: HandshakeIdentity | null = null;
@@ -81,7 +82,7 @@ export class SessionConnection implements WorkerSocketEvents {
   constructor(
     socket: WorkerSocket,
     context: ConnectionContext,
-    createHandler: (connection: SessionConnection) => FrameHandler,
+    createOwner: (connection: SessionConnection) => ConnectionOwner,
     onClosed: (connection: SessionConnection) => void,
   ) {
     this.socket = socket;
@@ -96,7 +97,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.certificateExpiresAt = socket.certificate?.expiresAt ?? Number.POSITIVE_INFINITY;
     this.bytesIn = context.metrics.bytes("unknown", "in");
     this.bytesOut = context.metrics.bytes("unknown", "out");
-    this.handler = createHandler(this);
+    this.owner = createOwner(this);
   }
 
   get isClosed(): boolean {
@@ -112,9 +113,9 @@ export class SessionConnection implements WorkerSocketEvents {
     try {
       this.handleMessage(data, isBinary);
     } catch (problem) {
-      this.handler.abort(problem);
+      this.owner.abort(problem, this);
     }
-    this.handler.scheduleFlush();
+    this.owner.scheduleFlush();
     this.pauseIfOverloaded();
   }
 
@@ -128,7 +129,7 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   drained(): void {
-    this.handler.scheduleFlush();
+    this.owner.scheduleFlush();
   }
 
   bytesReceived(bytes: number): void {
@@ -143,7 +144,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.activeGauge = null;
     this.phase = "closed";
     this.dropBuffered();
-    this.guard(() => this.handler.handleDisconnect(`socket closed with ${code}`));
+    this.guard(() => this.owner.handleDisconnect(`socket closed with ${code}`, this));
   }
 
   /** Runs one step. One that throws ends this connection and its session, never the process. */
@@ -151,7 +152,7 @@ export class SessionConnection implements WorkerSocketEvents {
     try {
       step();
     } catch (problem) {
-      this.handler.abort(problem);
+      this.owner.abort(problem, this);
     }
   }
 
@@ -165,9 +166,9 @@ export class SessionConnection implements WorkerSocketEvents {
       return;
     }
     const envelope = this.parseFrame(data, isBinary);
-    if (envelope instanceof Fault) return this.handler.fail(envelope);
+    if (envelope instanceof Fault) return this.owner.reset(envelope);
     if (this.identity !== null && !isSentBy(this.identity, envelope)) return this.rejectSender(this.identity, envelope);
-    this.handler.handleFrame(envelope, data.length);
+    this.owner.handleFrame(envelope, data.length);
   }
 
   private parseFrame(data: Buffer, isBinary: boolean): Envelope | Fault {
@@ -184,7 +185,7 @@ export class SessionConnection implements WorkerSocketEvents {
     const about = { tenant, sender: { id: instance }, code: why.code, ...frameLogFields(envelope) };
     if (this.phase === "handshake") frameTrace?.logReceived(envelope, null);
     environment.log({ level: "warn", event: "session.mismatch", audit: true, ...about });
-    this.handler.fail(why, envelope);
+    this.owner.reset(why, envelope);
   }
 
   /** Frames are buffered from now on, until `replayBuffered`. */
@@ -223,10 +224,10 @@ export class SessionConnection implements WorkerSocketEvents {
     this.activeGauge.add(1);
   }
 
-  /** There is a session: its handler takes the frames from now on. */
-  attach(handler: FrameHandler): void {
+  /** There is a session, which takes the frames from now on. */
+  attach(session: ConnectionOwner): void {
     this.setPhase("attached");
-    this.handler = handler;
+    this.owner = session;
   }
 
   /** Runs a join whose turn has come; false when it did not need the turn any more. */
@@ -235,7 +236,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.guard(() => {
       isUsed = join();
     });
-    this.handler.scheduleFlush();
+    this.owner.scheduleFlush();
     this.resumeIfDrained();
     return isUsed;
   }
@@ -247,7 +248,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.bytesOut.add(Buffer.byteLength(text));
     if (socket.bufferedAmount <= this.limits.socketBytesMax) return;
     // close() would queue behind what the peer does not read.
-    const session = this.handler.sessionId;
+    const session = this.owner.id;
     this.context.environment.log({ level: "warn", event: "session.unread", session, bytes: socket.bufferedAmount });
     socket.terminate();
   }
@@ -280,7 +281,7 @@ export class SessionConnection implements WorkerSocketEvents {
 
   /** Bytes that were read and not answered: above a limit the socket is not read. */
   private get unansweredBytes(): number {
-    return this.bufferedBytes + this.handler.unansweredBytes;
+    return this.bufferedBytes + this.owner.unansweredBytes;
   }
 
   private pauseIfOverloaded(): void {
@@ -301,7 +302,7 @@ export class SessionConnection implements WorkerSocketEvents {
   checkTimers(now: number): void {
     this.guard(() => {
       this.checkSocket(now);
-      this.handler.checkTimers(now);
+      this.owner.checkTimers(now, this);
     });
   }
 
@@ -312,8 +313,8 @@ export class SessionConnection implements WorkerSocketEvents {
       this.recheckCredentials();
     }
     if (now >= this.closeDeadline) return this.socket.terminate();
-    if (!isPaused && !this.isClosed && now - this.lastFrameAt > this.handler.idleTimeoutMs)
-      this.handler.fail(fault("E.TIMEOUT", "no frame was received for several lease periods"));
+    if (!isPaused && !this.isClosed && now - this.lastFrameAt > this.owner.idleTimeoutMs)
+      this.owner.reset(fault("E.TIMEOUT", "no frame was received for several lease periods"));
     if (now - this.lastPingAt >= (isPaused ? limits.pingPausedMs : limits.pingMs)) this.sendPing(now);
   }
 
@@ -327,7 +328,7 @@ export class SessionConnection implements WorkerSocketEvents {
 
   recheckCredentials(): void {
     this.guard(() => {
-      if (!this.isClosed) this.handler.recheckCredentials();
+      if (!this.isClosed) this.owner.recheckCredentials();
     });
   }
 

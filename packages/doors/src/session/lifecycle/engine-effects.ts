@@ -17,7 +17,7 @@ import type { Session } from "./session.ts";
 import type { SessionRegistry } from "./session-registry.ts";
 
 /** The returned functions end the subscriptions. */
-export function subscribeToEffects(engineClient: EngineClient, registry: SessionRegistry<Session>): (() => void)[] {
+export function subscribeToEffects(engineClient: EngineClient, registry: SessionRegistry): (() => void)[] {
   const route = <E extends { session: string }>(effect: E, handle: (session: Session, effect: E) => void): void => {
     const session = registry.findById(effect.session);
     // Otherwise the session has ended meanwhile, and its leave is on the way to the engine.

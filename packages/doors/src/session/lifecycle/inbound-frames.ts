@@ -6,7 +6,6 @@ import { type Envelope, Fault, fault, type NextRequestPayload, type PackageEvent
 import type { AnswerHandler } from "@astraflow/services";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
-import type { FrameHandler, SessionConnection } from "../connection/session-connection.ts";
 import { frameLogFields } from "../frames/frame-trace.ts";
 import { salvageInvalidFrame } from "../frames/invalid-frames.ts";
 import { RecentIds } from "../frames/older-dialects.ts";
@@ -26,22 +25,19 @@ import {
 import { publishHeartbeat } from "./heartbeat-events.ts";
 import type { Session } from "./session.ts";
 import type { SessionContext } from "./session-context.ts";
-import { checkJoinTimers } from "./session-join.ts";
 import { handleInventory, handleRegister, postDescription } from "./worker-description.ts";
 
 /** Of a reason that a worker gives. */
 const reasonCharsMax = 500;
 
-/** One for each connection of a session. */
-export class InboundFrames implements FrameHandler {
+export class InboundFrames {
   readonly #session: Session;
-  readonly #connection: SessionConnection;
   readonly #context: SessionContext;
+  /** Only of the dialect "first", whose sessions have one connection. */
   readonly #recentIds: RecentIds | null;
 
-  constructor(session: Session, connection: SessionConnection) {
+  constructor(session: Session) {
     this.#session = session;
-    this.#connection = connection;
     this.#context = session.context;
     this.#recentIds = session.identity.dialect === "first" ? new RecentIds() : null;
   }
@@ -336,48 +332,5 @@ export class InboundFrames implements FrameHandler {
   #settleOrRefuse(tag: DeliveryTag, refusal: string | undefined): void {
     if (refusal === undefined) this.#session.stream.settle(tag);
     else this.#session.stream.refuse(tag, refusal);
-  }
-
-  // ---- what the connection asks for
-
-  get sessionId(): string {
-    return this.#session.id;
-  }
-
-  get unansweredBytes(): number {
-    return this.#session.unansweredBytes;
-  }
-
-  get idleTimeoutMs(): number {
-    return this.#session.phase === "live" ? this.#session.idleTimeoutMs : Number.POSITIVE_INFINITY;
-  }
-
-  scheduleFlush(): void {
-    this.#session.scheduleFlush();
-  }
-
-  fail(why: Fault, about?: Envelope): void {
-    this.#session.reset(why, about);
-  }
-
-  abort(problem: unknown): void {
-    this.#session.abort(problem, this.#connection);
-  }
-
-  checkTimers(now: number): void {
-    const session = this.#session;
-    if (session.connection !== this.#connection) return;
-    session.run(() => {
-      session.checkTimers(now);
-      checkJoinTimers(session, now);
-    });
-  }
-
-  recheckCredentials(): void {
-    this.#session.recheckCredentials();
-  }
-
-  handleDisconnect(reason: string): void {
-    this.#session.handleDisconnect(this.#connection, reason);
   }
 }

@@ -12,7 +12,7 @@ import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { ConnectionContext } from "../connection/session-connection.ts";
 import type { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
-import type { RegisteredSession, SessionRegistry } from "./session-registry.ts";
+import type { SessionRegistry } from "./session-registry.ts";
 
 /** Window sizes of one tenant; the defaults are in the limits. */
 export interface TenantWindows {
@@ -42,7 +42,7 @@ export interface SessionServices {
 export interface SessionContext extends ConnectionContext, SessionServices {
   readonly environment: DoorEnvironment;
   readonly timestamp: () => string;
-  readonly registry: SessionRegistry<RegisteredSession>;
+  readonly registry: SessionRegistry;
   readonly runSequence: RunSequence;
   readonly restartDetector: RestartDetector;
   /** 0 <= n < 1, for the jitter of resends. */

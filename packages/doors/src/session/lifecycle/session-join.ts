@@ -3,12 +3,39 @@
 import type { AnswerBody, AttemptRef, FaultData, JoinWorkerCommand } from "@astraflow/engine";
 import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
 import type { LostResource } from "@astraflow/services";
+import type { DeliveryTag } from "@astraflow/session";
 import type { IssuedSessionToken } from "../../auth/worker-session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
 import type { Session } from "./session.ts";
 
 type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
+
+/** State of the session's join, its resumes and its token. */
+export class JoinProgress {
+  /** Id of the token that can resume the session; every accept replaces it. */
+  jti: string | null = null;
+  answer: JoinAnswer | null = null;
+  /** Ids of frames that may be repeated until they are acked. */
+  registerFrameId: string | null = null;
+  resumeFrameId: string | null = null;
+  /** Last number that the worker has seen, from its resume. */
+  lastSeen: number | null = null;
+  /** Frames that are acknowledged once the engine has stored the join. */
+  readonly tagsToSettle: DeliveryTag[] = [];
+  attempts = 0;
+  /** The attempt whose answer counts; null where none does. A resume makes the answer to the one before worthless. */
+  pendingAttempt: number | null = null;
+  inventoryDeadline = Number.POSITIVE_INFINITY;
+  retryAt = Number.POSITIVE_INFINITY;
+  renewTokenAt = Number.POSITIVE_INFINITY;
+
+  /** No answer counts any more. */
+  cancel(): void {
+    this.pendingAttempt = null;
+    this.retryAt = Number.POSITIVE_INFINITY;
+  }
+}
 
 /** The worker has described itself completely, or its time for that is up. */
 export function startJoin(session: Session): void {
@@ -45,7 +72,6 @@ function postJoin(session: Session, command: JoinWorkerCommand): void {
 function handleJoinAnswer(session: Session, body: AnswerBody | null, why: FaultData | null): void {
   if (body?.of !== "join") return handleRefusedJoin(session, why);
   session.join.answer = body;
-  session.idleTimeoutMs = body.leaseMs * session.context.limits.idleLeasesMax;
   const { connection } = session;
   if (connection === null) return;
   if (session.phase === "resuming") completeResume(session, connection, body);

@@ -1,14 +1,7 @@
 // The sessions of this process: by id, at most one per worker, and the detached ones, which end when they are not resumed in time.
 
 import type { SessionLimits } from "../connection/session-limits.ts";
-
-/** A session as far as the registry knows it. */
-export interface RegisteredSession {
-  readonly id: string;
-  readonly identity: { readonly worker: string };
-  readonly heldBytes: number;
-  end(reason: string): void;
-}
+import type { Session } from "./session.ts";
 
 type RegistryLimits = Pick<SessionLimits, "resumeTimeoutMs" | "detachedMax" | "detachedBytesTotalMax">;
 
@@ -17,47 +10,47 @@ interface DetachedSession {
   readonly bytes: number;
 }
 
-export class SessionRegistry<S extends RegisteredSession> {
+export class SessionRegistry {
   readonly #limits: RegistryLimits;
-  readonly #byId = new Map<string, S>();
+  readonly #byId = new Map<string, Session>();
   /** The session that was accepted last. */
-  readonly #byWorker = new Map<string, S>();
+  readonly #byWorker = new Map<string, Session>();
   /** Longest detached first. */
-  readonly #detached = new Map<S, DetachedSession>();
+  readonly #detached = new Map<Session, DetachedSession>();
   #detachedBytes = 0;
 
   constructor(limits: RegistryLimits) {
     this.#limits = limits;
   }
 
-  findById(id: string): S | undefined {
+  findById(id: string): Session | undefined {
     return this.#byId.get(id);
   }
 
   /** The session of a worker: the one accepted last, else one that is being accepted. */
-  findByWorker(worker: string): S | undefined {
+  findByWorker(worker: string): Session | undefined {
     return this.#byWorker.get(worker);
   }
 
-  all(): Iterable<S> {
+  all(): Iterable<Session> {
     return this.#byId.values();
   }
 
   /** Effects may be addressed to it from now on. */
-  add(session: S): void {
+  add(session: Session): void {
     this.#byId.set(session.id, session);
     if (!this.#byWorker.has(session.identity.worker)) this.#byWorker.set(session.identity.worker, session);
   }
 
   /** It is now the session of its worker. An earlier one that is detached ends; one that is live is ended by the engine. */
-  markCurrent(session: S): void {
+  markCurrent(session: Session): void {
     const { worker } = session.identity;
     const earlier = this.#byWorker.get(worker);
     this.#byWorker.set(worker, session);
     if (earlier !== undefined && earlier !== session && this.#detached.has(earlier)) earlier.end("replaced by a new session");
   }
 
-  isCurrent(session: S): boolean {
+  isCurrent(session: Session): boolean {
     return this.#byWorker.get(session.identity.worker) === session;
   }
 
@@ -67,7 +60,7 @@ export class SessionRegistry<S extends RegisteredSession> {
     if (session !== undefined && this.#detached.has(session)) session.end("the worker started a new handshake");
   }
 
-  detach(session: S, now: number): void {
+  detach(session: Session, now: number): void {
     const bytes = session.heldBytes;
     this.#detached.set(session, { since: now, bytes });
     this.#detachedBytes += bytes;
@@ -79,14 +72,14 @@ export class SessionRegistry<S extends RegisteredSession> {
   }
 
   /** Its worker has resumed it. */
-  reattach(session: S): void {
+  reattach(session: Session): void {
     const detached = this.#detached.get(session);
     if (detached === undefined) return;
     this.#detached.delete(session);
     this.#detachedBytes -= detached.bytes;
   }
 
-  remove(session: S): void {
+  remove(session: Session): void {
     this.reattach(session);
     this.#byId.delete(session.id);
     if (this.isCurrent(session)) this.#byWorker.delete(session.identity.worker);

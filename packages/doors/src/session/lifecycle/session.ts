@@ -1,50 +1,26 @@
 // One worker's session, which outlives its sockets: its reliable stream, its connection, its timers and its end.
 // Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
-import type { AnswerBody, Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
+import type { Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
 import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
 import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
-import type { SessionConnection } from "../connection/session-connection.ts";
+import type { ConnectionOwner, SessionConnection } from "../connection/session-connection.ts";
 import { type SessionPhase, sessionTransitions, transition } from "../connection/session-phases.ts";
 import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import type { SchedulerFrameWriter } from "../frames/frame-writer.ts";
 import { type CommandOrigin, readFramePayload, senderOf } from "../frames/work-frames.ts";
 import type { Registration } from "../registration/registration.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
+import { InboundFrames } from "./inbound-frames.ts";
 import { MiddlewareAttempts } from "./middleware-attempts.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
 import { type SessionContext, windowSizesFor } from "./session-context.ts";
+import { checkJoinTimers, JoinProgress } from "./session-join.ts";
 
-/** State of the session's join, its resumes and its token; session-join.ts changes it. */
-class JoinProgress {
-  /** Id of the token that can resume the session; every accept replaces it. */
-  jti: string | null = null;
-  answer: Extract<AnswerBody, { of: "join" }> | null = null;
-  /** Ids of frames that may be repeated until they are acked. */
-  registerFrameId: string | null = null;
-  resumeFrameId: string | null = null;
-  /** Last number that the worker has seen, from its resume. */
-  lastSeen: number | null = null;
-  /** Frames that are acknowledged once the engine has stored the join. */
-  readonly tagsToSettle: DeliveryTag[] = [];
-  attempts = 0;
-  /** The attempt whose answer counts; null where none does. A resume makes the answer to the one before worthless. */
-  pendingAttempt: number | null = null;
-  inventoryDeadline = Number.POSITIVE_INFINITY;
-  retryAt = Number.POSITIVE_INFINITY;
-  renewTokenAt = Number.POSITIVE_INFINITY;
-
-  /** No answer counts any more. */
-  cancel(): void {
-    this.pendingAttempt = null;
-    this.retryAt = Number.POSITIVE_INFINITY;
-  }
-}
-
-export class Session {
+export class Session implements ConnectionOwner {
   readonly id: string;
   readonly context: SessionContext;
   readonly identity: HandshakeIdentity;
@@ -62,8 +38,6 @@ export class Session {
   phase: SessionPhase = "describing";
   /** Null while the session is detached, and once it has ended. */
   connection: SessionConnection | null;
-  /** A silence longer than this ends the session. */
-  idleTimeoutMs = Number.POSITIVE_INFINITY;
   /** Frames that the engine has not answered: their bytes, the heartbeats, and others that no window limits. */
   unansweredBytes = 0;
   unansweredHeartbeats = 0;
@@ -76,6 +50,7 @@ export class Session {
   private resendOnFlush: readonly SentFrame<OutboundItem>[] = [];
   /** The engine has been sent a join and no leave since. */
   private isJoinedToEngine = false;
+  private readonly inbound: InboundFrames;
 
   constructor(
     context: SessionContext,
@@ -107,10 +82,18 @@ export class Session {
     this.outbound = new OutboundFrames(this.stream, writer, dialect === "v2" ? registration.features : new Set());
     this.framePeer = { dialect, tenant, instance, workerName: displayInfo.name, session: this.id };
     writer.peer = this.framePeer;
+    this.inbound = new InboundFrames(this);
   }
 
   get isEnded(): boolean {
     return this.phase === "ended";
+  }
+
+  /** A silence longer than this ends the session. */
+  get idleTimeoutMs(): number {
+    const { answer } = this.join;
+    if (this.phase !== "live" || answer === null) return Number.POSITIVE_INFINITY;
+    return answer.leaseMs * this.context.limits.idleLeasesMax;
   }
 
   /** Bytes that it holds, for the limits on detached sessions. */
@@ -120,6 +103,10 @@ export class Session {
   }
 
   // ---- steps
+
+  handleFrame(envelope: Envelope, bytes: number): void {
+    this.inbound.handleFrame(envelope, bytes);
+  }
 
   /** Runs one step; whatever it owes the worker is sent at the end of the tick. */
   run(step: () => void): void {
@@ -200,7 +187,7 @@ export class Session {
   }
 
   /** The socket is gone. The session is detached if it can be resumed, else it ends; the engine is told in both cases. */
-  handleDisconnect(connection: SessionConnection, reason: string): void {
+  handleDisconnect(reason: string, connection: SessionConnection): void {
     if (this.connection !== connection) return;
     this.connection = null;
     if (this.isEnded) return;
@@ -338,7 +325,15 @@ export class Session {
     for (const ack of this.stream.takeAcks()) connection.send(this.writer.encodeAck(ack));
   }
 
-  checkTimers(now: number): void {
+  checkTimers(now: number, connection: SessionConnection): void {
+    if (this.connection !== connection) return;
+    this.run(() => {
+      this.checkStreamTimers(now);
+      checkJoinTimers(this, now);
+    });
+  }
+
+  checkStreamTimers(now: number): void {
     const { stream, stall } = this;
     if (this.phase === "live" && this.connection !== null && now >= stream.nextTimeoutAt)
       this.resendOrEnd(this.connection, stream.checkTimeouts(now, this.context.jitter));

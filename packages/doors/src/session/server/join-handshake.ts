@@ -5,29 +5,26 @@ import { dialectRules } from "@astraflow/session";
 import type { PeerCertificate } from "../../auth/certificates.ts";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
 import { invalidSessionTokenFault, type SessionTokenClaims } from "../../auth/worker-session-tokens.ts";
-import type { FrameHandler, SessionConnection } from "../connection/session-connection.ts";
+import type { ConnectionOwner, SessionConnection } from "../connection/session-connection.ts";
 import { type FramePeer, frameLogFields } from "../frames/frame-trace.ts";
 import { SchedulerFrameWriter } from "../frames/frame-writer.ts";
 import { controlFrameTag, readFramePayload } from "../frames/work-frames.ts";
-import { InboundFrames } from "../lifecycle/inbound-frames.ts";
 import { Session } from "../lifecycle/session.ts";
 import { type SessionContext, windowSizesFor } from "../lifecycle/session-context.ts";
 import { startJoin, startRejoin } from "../lifecycle/session-join.ts";
-import type { SessionRegistry } from "../lifecycle/session-registry.ts";
 import { Registration } from "../registration/registration.ts";
 import { authenticateHandshake, type HandshakeIdentity } from "../registration/worker-handshake.ts";
 import type { AdmissionControl } from "./admission-control.ts";
 
 export interface JoinContext extends SessionContext {
-  readonly registry: SessionRegistry<Session>;
   readonly admission: AdmissionControl<SessionConnection>;
 }
 
 /** "Try again later". Not a reset: older workers exit on a reset during their first handshake, but reconnect when the socket closes. */
 const overCapacityCloseCode = 1013;
 
-export class JoinHandshake implements FrameHandler {
-  readonly sessionId = null;
+export class JoinHandshake implements ConnectionOwner {
+  readonly id = null;
   readonly unansweredBytes = 0;
   readonly idleTimeoutMs = Number.POSITIVE_INFINITY;
   readonly #connection: SessionConnection;
@@ -110,9 +107,9 @@ export class JoinHandshake implements FrameHandler {
     if (type === "control.handshake" && identity.dialect !== "v2")
       return this.#connection.send(this.#writer.encodeAck({ ok: true, for: envelope.id }));
     if (type === "control.handshake" || type === "control.resume")
-      return this.fail(fault("E.FRAME.INVALID", `${envelope.type} is only allowed as the first frame`), envelope);
+      return this.reset(fault("E.FRAME.INVALID", `${envelope.type} is only allowed as the first frame`), envelope);
     if (!type.startsWith("control."))
-      return this.fail(fault("E.SESSION.NOT_REGISTERED", "register before sending work frames"), envelope);
+      return this.reset(fault("E.SESSION.NOT_REGISTERED", "register before sending work frames"), envelope);
     // Some workers send heartbeats as soon as the socket opens; before there is a session there is no lease to renew.
     if (envelope.ack?.request !== true || type === "control.ack") return;
     const isKnown = type === "control.heartbeat";
@@ -122,10 +119,10 @@ export class JoinHandshake implements FrameHandler {
 
   #handleRegister(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
     const register = readFramePayload(identity, "control.register", envelope);
-    if (register instanceof Fault) return this.fail(register, envelope);
+    if (register instanceof Fault) return this.reset(register, envelope);
     const registration = new Registration(register, null);
     const session = new Session(this.#context, identity, registration, this.#writer, this.#connection);
-    this.#connection.attach(new InboundFrames(session, this.#connection));
+    this.#connection.attach(session);
     session.join.registerFrameId = envelope.id;
     session.recordManifests(register.manifests ?? []);
     session.prefetchRequirements(register.packages ?? []);
@@ -156,7 +153,7 @@ export class JoinHandshake implements FrameHandler {
     const session = findResumableSession(first, resume, connection.socket.certificate, this.#context);
     if (session instanceof Fault) return this.#rejectFirstFrame(first, session);
     connection.bindTo(session.identity);
-    connection.attach(new InboundFrames(session, connection));
+    connection.attach(session);
     connection.hold("session");
     session.attachConnection(connection);
     startRejoin(session, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
@@ -170,10 +167,10 @@ export class JoinHandshake implements FrameHandler {
     this.#writer = this.#createWriter(framePeer({ dialect, tenant, instance: sender.id }, null));
     const about = { code: why.code, tenant, sender: { id: sender.id }, ...frameLogFields(first) };
     this.#context.environment.log({ level: "warn", event: "session.refused", audit: true, ...about });
-    this.fail(why, first);
+    this.reset(why, first);
   }
 
-  fail(why: Fault, about?: Envelope): void {
+  reset(why: Fault, about?: Envelope): void {
     if (this.#connection.isClosed) return;
     const identity = this.#identity;
     const names = identity === null ? {} : { tenant: identity.tenant, sender: { id: identity.instance } };
@@ -192,12 +189,12 @@ export class JoinHandshake implements FrameHandler {
   checkTimers(now: number): void {
     if (now < this.#deadline) return;
     const missing = this.#identity === null ? "handshake" : "register frame";
-    this.fail(fault("E.TIMEOUT", `no ${missing} was received in time`));
+    this.reset(fault("E.TIMEOUT", `no ${missing} was received in time`));
   }
 
   recheckCredentials(): void {
     if (this.#identity !== null && !this.#context.authenticator.isStillValid(this.#identity.authenticated))
-      this.fail(invalidCredentialFault());
+      this.reset(invalidCredentialFault());
   }
 
   /** There is no session that could have anything to send. */

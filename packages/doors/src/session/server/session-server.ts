@@ -10,7 +10,6 @@ import { createFrameTrace } from "../frames/frame-trace.ts";
 import { createTimestamp } from "../frames/frame-writer.ts";
 import { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import { subscribeToEffects } from "../lifecycle/engine-effects.ts";
-import type { Session } from "../lifecycle/session.ts";
 import type { SessionServices } from "../lifecycle/session-context.ts";
 import { SessionRegistry } from "../lifecycle/session-registry.ts";
 import { AdmissionControl } from "./admission-control.ts";
@@ -37,7 +36,7 @@ export class SessionServer {
     compileFrameReaders();
     const { engineClient, environment, authenticator } = options;
     const limits = { ...sessionLimits, ...options.limits };
-    const registry = new SessionRegistry<Session>(limits);
+    const registry = new SessionRegistry(limits);
     this.#context = {
       ...options,
       frameTrace: createFrameTrace(environment, options.volatile ?? null),
@@ -135,7 +134,7 @@ export class SessionServer {
       const now = environment.clock.monotonic();
       for (const session of registry.all())
         if (session.identity.dialect === "v1") {
-          session.run(() => session.checkTimers(now));
+          session.run(() => session.checkStreamTimers(now));
           if (session.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.#scheduleFastSweep();
         }
     });
