@@ -4,16 +4,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import {
-  createMetricsRegistry,
-  createWorkerAuthenticator,
-  type DoorEnvironment,
-  SessionDoor,
-  TokenRegistry,
-} from "@astraflow/doors";
+import { createMetricsRegistry, createWorkerAuthenticator, SessionDoor, TokenRegistry } from "@astraflow/doors";
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorkerCommand } from "@astraflow/engine";
 import { sessionPath } from "@astraflow/protocol";
-import { EngineClient, tenantGrants } from "@astraflow/services";
+import { EngineClient, type ServiceEnvironment, tenantGrants } from "@astraflow/services";
 
 /** What it is asked for, and what it answers. */
 export interface BareSessionRequest {
@@ -31,7 +25,7 @@ let stepsLeft = 0;
 let startedAt = 0;
 let run = "";
 
-const environment: DoorEnvironment = {
+const environment: ServiceEnvironment = {
   clock: { now: () => Date.now(), monotonic: () => performance.now() },
   timers: {
     every(ms, work) {

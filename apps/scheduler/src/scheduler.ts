@@ -2,10 +2,10 @@
 // codes and the ready line are in command.ts.
 
 import { hostname } from "node:os";
-import { createMetricsRegistry, type DoorEnvironment, Doors, type SessionLimits } from "@astraflow/doors";
+import { createMetricsRegistry, Doors, type SessionLimits } from "@astraflow/doors";
 import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault, sessionPath } from "@astraflow/protocol";
-import { createDocumentBlobStore, EngineClient, UserAccounts } from "@astraflow/services";
+import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
@@ -16,9 +16,9 @@ import { buildEngineSettings } from "./engine/engine-start.ts";
 import { monitorEngine, Readiness } from "./engine/readiness.ts";
 import { readDemoPage } from "./http/demo-page.ts";
 import { type BoundServer, bindServer } from "./http/http-server.ts";
-import { createDoorEnvironment } from "./platform/door-environment.ts";
 import { digestText } from "./platform/ids-and-random.ts";
 import { createLog, type Log } from "./platform/log.ts";
+import { createServiceEnvironment } from "./platform/service-environment.ts";
 import { StartupError } from "./platform/startup-error.ts";
 import type { SchedulerConfig, TlsFilePaths } from "./settings/config.ts";
 import { createPasswordMask, describeStoreAddress } from "./settings/store-address.ts";
@@ -86,7 +86,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     ...startupRetryPolicy,
     onFirstFailure: ({ message }) => log.warn({ store, waitMs: startupRetryPolicy.giveUpAfterMs, message }, "store.away"),
   });
-  const environment = createDoorEnvironment(log, config.logLevel === "debug" || config.logLevel === "trace");
+  const environment = createServiceEnvironment(log, config.logLevel === "debug" || config.logLevel === "trace");
   const credentials = await openCredentialsOrStop({ config, replica, environment, log }, host);
   const stopMonitor = monitorEngine(host, readiness, log, store);
   const reader = openStoreReader(config.store);
@@ -138,7 +138,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
 }
 
 /** What the doors take from the configuration. */
-const doorOptions = (config: SchedulerConfig, environment: DoorEnvironment) => ({
+const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) => ({
   environment,
   tenants: config.tenants,
   limits: windowLimits(config),

@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { createDoorEnvironment } from "../platform/door-environment.ts";
 import type { Log } from "../platform/log.ts";
+import { createServiceEnvironment } from "../platform/service-environment.ts";
 import { readConfig } from "../settings/config.ts";
 import { openCredentials } from "./credentials.ts";
 
@@ -28,7 +28,7 @@ function createFixture() {
   const lines: string[] = [];
   const note = (fields: unknown, event?: string) => void lines.push(`${event} ${JSON.stringify(fields)}`);
   const log = { debug: note, info: note, warn: note, error: note, fatal: note } as Log;
-  const credentials = openCredentials({ config: answer.config, replica: "one", environment: createDoorEnvironment(log), log });
+  const credentials = openCredentials({ config: answer.config, replica: "one", environment: createServiceEnvironment(log), log });
   let changes = 0;
   credentials.workerAuthenticator.onChange(() => (changes += 1));
   const knows = (word: string): boolean => credentials.authenticate(word, "acme") !== null;

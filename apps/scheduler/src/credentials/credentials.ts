@@ -5,10 +5,10 @@ import { join } from "node:path";
 import {
   type AuthenticateToken,
   createWorkerAuthenticator,
-  type DoorEnvironment,
   type RefreshableAuthenticator,
   TokenRegistry,
 } from "@astraflow/doors";
+import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
 import { type AccessToken, compareTokens, devToken, readTokens } from "../settings/token-files.ts";
@@ -28,7 +28,7 @@ export interface Credentials {
 export interface CredentialsOptions {
   readonly config: SchedulerConfig;
   readonly replica: string;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly log: Log;
 }
 

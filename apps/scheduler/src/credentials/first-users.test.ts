@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { createDoorEnvironment } from "../platform/door-environment.ts";
 import type { Log } from "../platform/log.ts";
+import { createServiceEnvironment } from "../platform/service-environment.ts";
 import { createFirstUsers, openBlobFolder } from "./first-users.ts";
 
 const home = mkdtempSync(join(tmpdir(), "first-users-"));
@@ -48,7 +48,7 @@ describe("the start of a scheduler", () => {
     writeFileSync(old, "x");
     utimesSync(old, 1, 1);
 
-    openBlobFolder(join(home, "blobs"), { outside: createDoorEnvironment(log), log });
+    openBlobFolder(join(home, "blobs"), { outside: createServiceEnvironment(log), log });
     await heard;
 
     expect([existsSync(old), lines[0]]).toEqual([

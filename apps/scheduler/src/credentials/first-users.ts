@@ -1,9 +1,14 @@
 // Prepares users and blobs at the start: creates the first user of a tenant without any, and removes unfinished blobs of a crash. Failures are
 // logged and do not prevent the start.
 
-import type { DoorEnvironment } from "@astraflow/doors";
 import { errorMessage } from "@astraflow/protocol";
-import { type BlobStore, createFolderBlobStore, removeUnfinishedBlobs, type UserAccounts } from "@astraflow/services";
+import {
+  type BlobStore,
+  createFolderBlobStore,
+  removeUnfinishedBlobs,
+  type ServiceEnvironment,
+  type UserAccounts,
+} from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { AdminPassword } from "../settings/admin-passwords.ts";
 
@@ -26,7 +31,7 @@ export async function createFirstUsers(
 
 export function openBlobFolder(
   folder: string,
-  { outside: environment, log }: { readonly outside: DoorEnvironment; readonly log: Log },
+  { outside: environment, log }: { readonly outside: ServiceEnvironment; readonly log: Log },
 ): BlobStore {
   removeUnfinishedBlobs(folder, environment.clock.now() - leftoverAgeMs).then(
     (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),

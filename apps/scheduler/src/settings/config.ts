@@ -16,7 +16,6 @@ import {
 } from "@astraflow/settings";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
-import type { Address, LogLevel, TokenSetting } from "./setting-readers.ts";
 import { type SchedulerSettings, settingTable, variablePrefix } from "./setting-table.ts";
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
 import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
@@ -28,41 +27,7 @@ export interface TlsFilePaths {
   readonly clientCaFile: string | null;
 }
 
-export interface SchedulerConfig {
-  readonly listen: Address;
-  /** Null: nothing is encrypted. */
-  readonly tls: TlsFilePaths | null;
-  /** Of the certificates that workers may show; null where none are asked for. */
-  readonly trustDomain: string | null;
-  readonly dataDir: string;
-  readonly store: StoreAddress;
-  readonly isDev: boolean;
-  /** As they are at the start. */
-  readonly tokens: readonly AccessToken[];
-  /** Where they come from, to look again. */
-  readonly tokenSettings: readonly TokenSetting[];
-  /** First users, by tenant. */
-  readonly admins: readonly AdminPassword[];
-  readonly userTokenMs: number;
-  readonly blobDir: string;
-  readonly sessionTokenMs: number;
-  readonly sessionKeyAgeMs: number;
-  readonly threads: number;
-  readonly graceMs: number;
-  readonly thresholds: TenantSettings;
-  /** Null: by what the worker can. */
-  readonly sendWindow: number | null;
-  readonly recvWindow: number | null;
-  readonly tenants: Readonly<Record<string, TenantConfig>>;
-  readonly ackDeadlineMs: number;
-  readonly logLevel: LogLevel;
-  readonly cluster: string;
-  /** Null: the one that is kept in the data folder. */
-  readonly replica: string | null;
-  readonly turnsInFlight: number;
-  readonly timeScale: number;
-  readonly failpoints: readonly Failpoint[];
-}
+export type SchedulerConfig = Readonly<ReturnType<typeof buildConfig>>;
 
 export type ConfigResult =
   | { readonly type: "start"; readonly config: SchedulerConfig }
@@ -130,36 +95,51 @@ export function readConfig(sources: SettingSources): ConfigResult {
   ];
   if (problems.length > 0 || store instanceof SettingProblem) return { type: "refused", problems };
 
-  const config: SchedulerConfig = {
-    listen: settings.listen,
-    tls: tlsOf(settings),
-    trustDomain: settings.trustDomain || null,
-    dataDir: resolve(settings.dataDir),
-    store,
-    isDev: settings.dev,
-    tokens: settings.dev ? [devToken, ...tokens] : tokens,
-    tokenSettings: settings.token,
-    admins,
-    userTokenMs: settings.userToken,
-    blobDir: resolve(settings.blobDir || join(settings.dataDir, "blobs")),
-    sessionTokenMs: settings.sessionToken,
-    sessionKeyAgeMs: settings.sessionKeyAge,
-    threads: settings.threads,
-    graceMs: settings.grace,
-    thresholds,
-    sendWindow: settings.sendWindow || null,
-    recvWindow: settings.recvWindow || null,
-    tenants,
-    ackDeadlineMs: settings.ackDeadline,
-    logLevel: settings.logLevel,
-    cluster: settings.cluster,
-    replica: settings.replica || (store.of === "sqlite" ? sqliteReplicaName : null),
-    turnsInFlight: store.of === "sqlite" ? 1 : settings.turnsInFlight,
-    timeScale: settings.timeScale,
-    failpoints: failpoints.points,
-  };
+  const config = buildConfig(settings, { store, thresholds, tokens, admins, tenants, failpoints: failpoints.points });
   return { type: "start", config: deepFreeze(config) };
 }
+
+interface ReadParts {
+  readonly store: StoreAddress;
+  readonly thresholds: TenantSettings;
+  readonly tokens: readonly AccessToken[];
+  readonly admins: readonly AdminPassword[];
+  readonly tenants: Readonly<Record<string, TenantConfig>>;
+  readonly failpoints: readonly Failpoint[];
+}
+
+const buildConfig = (settings: SchedulerSettings, { store, tokens, ...parts }: ReadParts) => ({
+  /** Thresholds, first users by tenant, settings of single tenants, failpoints. */
+  ...parts,
+  listen: settings.listen,
+  /** Null: nothing is encrypted. */
+  tls: tlsOf(settings),
+  /** Of the certificates that workers may show; null where none are asked for. */
+  trustDomain: settings.trustDomain || null,
+  dataDir: resolve(settings.dataDir),
+  store,
+  isDev: settings.dev,
+  /** As they are at the start. */
+  tokens: settings.dev ? [devToken, ...tokens] : tokens,
+  /** Where they come from, to look again. */
+  tokenSettings: settings.token,
+  userTokenMs: settings.userToken,
+  blobDir: resolve(settings.blobDir || join(settings.dataDir, "blobs")),
+  sessionTokenMs: settings.sessionToken,
+  sessionKeyAgeMs: settings.sessionKeyAge,
+  threads: settings.threads,
+  graceMs: settings.grace,
+  /** Null: by what the worker can. */
+  sendWindow: settings.sendWindow || null,
+  recvWindow: settings.recvWindow || null,
+  ackDeadlineMs: settings.ackDeadline,
+  logLevel: settings.logLevel,
+  cluster: settings.cluster,
+  /** Null: the one that is kept in the data folder. */
+  replica: settings.replica || (store.of === "sqlite" ? sqliteReplicaName : null),
+  turnsInFlight: store.of === "sqlite" ? 1 : settings.turnsInFlight,
+  timeScale: settings.timeScale,
+});
 
 function thresholdsOf(settings: SchedulerSettings): TenantSettings {
   return {

@@ -3,7 +3,7 @@
 import { createHash, type X509Certificate } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
-import { limits, readJson } from "@astraflow/protocol";
+import { errorMessage, limits, readJson } from "@astraflow/protocol";
 
 export interface PeerCertificate {
   /** base64url of the SHA-256 of its DER form. */
@@ -30,15 +30,12 @@ export function readPeerCertificate(socket: Duplex): PeerCertificate | null {
 }
 
 function certificateProblem(certificate: X509Certificate, socket: TLSSocket): string | null {
-  if (!socket.authorized) return `it is not trusted (${describeError(socket.authorizationError)})`;
+  // Typed as Error, but Node puts the name of OpenSSL's verdict there.
+  if (!socket.authorized) return `it is not trusted (${errorMessage(socket.authorizationError ?? "unverified")})`;
   // The holder of such a key could make certificates for every worker.
   if (certificate.ca) return "it is a CA certificate, not a worker certificate";
   return Number.isNaN(Date.parse(certificate.validTo)) ? "its dates cannot be read" : null;
 }
-
-// Typed as Error, but Node puts the name of OpenSSL's verdict there.
-const describeError = (problem: unknown): string =>
-  problem instanceof Error ? problem.message : String(problem ?? "unverified");
 
 /** The URIs in OpenSSL's list of names. A name with a comma or a quote is a JSON text there, so that it cannot pose as several. */
 export function parseUriNames(names: string): readonly string[] {

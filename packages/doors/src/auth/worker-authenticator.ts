@@ -1,7 +1,7 @@
 // Decides who may open a worker session: by token, by client certificate, or by both; and issues the tokens that resume sessions.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { DoorEnvironment } from "../environment/door-environment.ts";
+import type { ServiceEnvironment } from "@astraflow/services";
 import { type PeerCertificate, parseCertificateSubject } from "./certificates.ts";
 import type { TokenRegistry } from "./token-registry.ts";
 import {
@@ -52,7 +52,7 @@ export interface WorkerAuthenticatorOptions {
   /** Cluster and replica: session tokens of others are not valid here. */
   readonly audience: string;
   readonly sessionTokenMs: number;
-  readonly environment: Pick<DoorEnvironment, "clock" | "ids">;
+  readonly environment: Pick<ServiceEnvironment, "clock" | "ids">;
   /** Trust domain of the workers' certificates; null where certificates are not accepted. */
   readonly trustDomain?: string | null;
   /** Tenants whose workers must have a client certificate, whatever else they send. */

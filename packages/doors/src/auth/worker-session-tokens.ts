@@ -2,8 +2,7 @@
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Dialect, Fault, fault, limits, readJson } from "@astraflow/protocol";
-import type { SigningKey } from "@astraflow/services";
-import type { DoorEnvironment } from "../environment/door-environment.ts";
+import type { ServiceEnvironment, SigningKey } from "@astraflow/services";
 
 /** The content of a session token whose signature and times are valid. Times in seconds. */
 export interface SessionTokenClaims {
@@ -47,7 +46,7 @@ export interface SessionTokensOptions {
   /** Cluster and replica: a token is valid only where its session lives. */
   readonly audience: string;
   readonly lifeMs: number;
-  readonly environment: Pick<DoorEnvironment, "clock" | "ids">;
+  readonly environment: Pick<ServiceEnvironment, "clock" | "ids">;
 }
 
 const tokenType = "astraflow-session";

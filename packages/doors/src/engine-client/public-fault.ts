@@ -16,7 +16,9 @@ const storeMessages: Partial<Record<FaultCode, string>> = {
 };
 
 /** Internal faults get a general message; every other fault keeps its own. An unknown code is E.INTERNAL. */
-export function toPublicFault(data: FaultData): PublicFault {
+export function toPublicFault(
+  data: Pick<FaultData, "code" | "message"> & { readonly details?: PublicFault["details"] | undefined },
+): PublicFault {
   const code = isFaultCode(data.code) ? data.code : "E.INTERNAL";
   if (faultCodes[code].http === 500 || code.startsWith("E.STORE."))
     return { code, message: storeMessages[code] ?? faultCodes[code].cause };

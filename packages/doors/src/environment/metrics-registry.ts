@@ -1,17 +1,14 @@
 // Metrics in the text format of Prometheus. The hot path adds to a series that it holds already: no label lookup per frame.
 
-import {
-  formatHistogram,
-  formatMetricHeader,
-  formatMetricLine,
-  type MetricKind as Kind,
-  type MetricLabels,
-} from "@astraflow/protocol";
+import { formatHistogram, formatMetricHeader, formatMetricLine, type MetricKind, type MetricLabels } from "@astraflow/protocol";
 
-export interface MetricFamilyInfo {
+export interface MetricDefinition {
   readonly name: string;
-  readonly kind: Kind;
+  readonly kind: MetricKind;
+  readonly help: string;
   readonly labels: readonly string[];
+  /** Upper bounds, of histograms. */
+  readonly buckets: readonly number[];
 }
 
 export const metricsLimits = {
@@ -53,19 +50,11 @@ export class MetricSeries {
 }
 
 export class MetricFamily {
-  readonly name: string;
-  readonly kind: Kind;
-  readonly help: string;
-  readonly labels: readonly string[];
-  readonly buckets: readonly number[];
+  readonly definition: MetricDefinition;
   readonly series = new Map<string, MetricSeries>();
 
-  constructor(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[]) {
-    this.name = name;
-    this.kind = kind;
-    this.help = help;
-    this.labels = labels;
-    this.buckets = buckets;
+  constructor(definition: MetricDefinition) {
+    this.definition = definition;
   }
 
   withLabels(...values: readonly string[]): MetricSeries {
@@ -76,10 +65,10 @@ export class MetricFamily {
     const labels = values.map((value) => value.slice(0, metricsLimits.labelCharsMax));
     if (labels.some((label, index) => label !== values[index])) return this.withLabels(...labels);
     // There are few tenants, so what one of them overflows with is still counted as its own.
-    const others = values.map((value, index) => (this.labels[index] === "tenant" ? value : "other"));
+    const others = values.map((value, index) => (this.definition.labels[index] === "tenant" ? value : "other"));
     if (this.series.size >= metricsLimits.seriesPerFamilyMax && others.some((other, index) => other !== values[index]))
       return this.withLabels(...others);
-    const series = new MetricSeries(labels, this.buckets);
+    const series = new MetricSeries(labels, this.definition.buckets);
     this.series.set(key, series);
     return series;
   }
@@ -90,17 +79,17 @@ export class MetricFamily {
   }
 
   render(): string {
-    return (
-      formatMetricHeader(this.name, this.kind, this.help) +
-      [...this.series.values()].map((series) => this.renderSeries(series)).join("")
-    );
+    const { name, kind, help } = this.definition;
+    const lines = [...this.series.values()].map((series) => this.renderSeries(series));
+    return formatMetricHeader(name, kind, help) + lines.join("");
   }
 
   private renderSeries(series: MetricSeries): string {
-    const labels: MetricLabels = this.labels.map((label, index) => [label, series.labels[index] ?? ""]);
-    if (this.kind !== "histogram") return formatMetricLine(this.name, labels, series.value);
+    const { name, kind } = this.definition;
+    const labels: MetricLabels = this.definition.labels.map((label, index) => [label, series.labels[index] ?? ""]);
+    if (kind !== "histogram") return formatMetricLine(name, labels, series.value);
     const { buckets: bounds, bucketCounts: hits, value: sum, observations: count } = series;
-    return formatHistogram(this.name, labels, { bounds, hits, sum, count });
+    return formatHistogram(name, labels, { bounds, hits, sum, count });
   }
 }
 
@@ -109,33 +98,33 @@ export class MetricsRegistry {
   readonly #collectors: (() => void)[] = [];
 
   counter(name: string, help: string, labels: readonly string[]): MetricFamily {
-    return this.#define(name, "counter", help, labels);
+    return this.#define({ name, kind: "counter", help, labels, buckets: [] });
   }
 
   gauge(name: string, help: string, labels: readonly string[]): MetricFamily {
-    return this.#define(name, "gauge", help, labels);
+    return this.#define({ name, kind: "gauge", help, labels, buckets: [] });
   }
 
   histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): MetricFamily {
-    return this.#define(name, "histogram", help, labels, buckets);
+    return this.#define({ name, kind: "histogram", help, labels, buckets });
   }
 
-  #define(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[] = []): MetricFamily {
-    const existing = this.#families.get(name);
+  #define(definition: MetricDefinition): MetricFamily {
+    const existing = this.#families.get(definition.name);
     if (existing !== undefined) return existing;
-    const created = new MetricFamily(name, kind, help, labels, buckets);
+    const created = new MetricFamily(definition);
     // Names come from our own code; a runaway one must not grow the registry for ever.
-    if (this.#families.size < metricsLimits.familiesMax) this.#families.set(name, created);
+    if (this.#families.size < metricsLimits.familiesMax) this.#families.set(definition.name, created);
     return created;
   }
 
   /** A number that arrives as data; its family is created when it first appears. */
   addByName(name: string, labels: Readonly<Record<string, string>>, value: number): void {
     const existing = this.#families.get(name);
-    const names = existing?.labels ?? Object.keys(labels).sort();
+    const names = existing?.definition.labels ?? Object.keys(labels).sort();
     const family = existing ?? this.counter(name, "Counted by the engine.", names);
     const series = family.withLabels(...names.map((label) => labels[label] ?? ""));
-    if (existing?.kind === "histogram") series.observe(value);
+    if (existing?.definition.kind === "histogram") series.observe(value);
     else series.add(value);
   }
 
@@ -144,8 +133,8 @@ export class MetricsRegistry {
     this.#collectors.push(collect);
   }
 
-  families(): readonly MetricFamilyInfo[] {
-    return [...this.#families.values()].map(({ name, kind, labels }) => ({ name, kind, labels }));
+  families(): readonly Pick<MetricDefinition, "name" | "kind" | "labels">[] {
+    return [...this.#families.values()].map(({ definition: { name, kind, labels } }) => ({ name, kind, labels }));
   }
 
   /** Families without a number yet show their name and kind, so that a scrape lists all there are. */

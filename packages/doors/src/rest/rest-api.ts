@@ -2,9 +2,14 @@
 // rest-server.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { type CallerIdentity, createServices, type Services, type ServicesOptions } from "@astraflow/services";
+import {
+  type CallerIdentity,
+  createServices,
+  type ServiceEnvironment,
+  type Services,
+  type ServicesOptions,
+} from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
-import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
@@ -21,7 +26,7 @@ import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
 export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly authenticate: AuthenticateToken;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   /** `/metrics` needs no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
   /** Workers reach this port over TLS. */

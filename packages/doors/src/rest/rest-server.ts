@@ -3,9 +3,8 @@
 
 import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
-import type { CallerIdentity, Services } from "@astraflow/services";
+import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { DoorEnvironment } from "../environment/door-environment.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
@@ -143,7 +142,7 @@ function streamResponse(
   { status, headers }: RestResponse,
   request: FastifyRequest,
   reply: FastifyReply,
-  environment: DoorEnvironment,
+  environment: ServiceEnvironment,
 ): FastifyReply {
   reply.hijack();
   const { raw } = reply;

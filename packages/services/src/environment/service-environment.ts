@@ -25,6 +25,8 @@ export interface ServiceEnvironment {
   };
   /** Unguessable ids: of sessions, tokens, requests. */
   readonly ids: { next(): string };
+  /** Whether debug lines are written. Those about single frames are built only then. */
+  readonly isDebug?: boolean;
   log(line: LogRecord): void;
 }
 

@@ -4,7 +4,6 @@
 import { createHash } from "node:crypto";
 import {
   createMetricsRegistry,
-  type DoorEnvironment,
   RestApi,
   type RestResponse,
   SessionServer,
@@ -20,7 +19,13 @@ import {
   type World,
 } from "@astraflow/engine";
 import { createMutantEngine } from "@astraflow/engine/testing";
-import { createLostResourceFinder, createManifestRecorder, EngineClient, type LogRecord } from "@astraflow/services";
+import {
+  createLostResourceFinder,
+  createManifestRecorder,
+  EngineClient,
+  type LogRecord,
+  type ServiceEnvironment,
+} from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { createSimulatedIds } from "../kernel/simulated-ids.ts";
@@ -107,7 +112,7 @@ export class SchedulerProcess implements NetworkListener {
     );
     this.#closeEngineLink = () =>
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
-    const environment: DoorEnvironment = {
+    const environment: ServiceEnvironment = {
       clock: { now: () => eventLoop.clock.wall(), monotonic: () => eventLoop.clock.mono() },
       timers: { every: (ms, run) => eventLoop.every(ms, run), after: (ms, run) => eventLoop.after(ms, run) },
       ids: { next: () => ids.next() },

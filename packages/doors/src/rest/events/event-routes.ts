@@ -12,9 +12,9 @@ import {
   type FactEvents,
   type HeartbeatWatch,
   type LogTail,
+  type ServiceEnvironment,
   type VolatileEvents,
 } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
@@ -23,7 +23,7 @@ import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 export interface EventRoutesOptions {
   readonly engineClient: EngineClient;
   readonly reader: StoreReader;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly ackDeadlineMs: number;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
   readonly volatile: VolatileEvents;

@@ -4,12 +4,12 @@
 import { runOf } from "@astraflow/engine";
 import {
   type PublishedHeartbeat,
+  type ServiceEnvironment,
   type VolatileEvents,
   type VolatileListener,
   volatileEventJson,
   type WireFrameEvent,
 } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { EventSink, EventStream } from "../requests/event-stream.ts";
 
 export const volatileFeedLimits = {
@@ -35,7 +35,7 @@ export interface FrameFilter {
 export interface VolatileFeedOptions {
   readonly tenant: string;
   readonly volatile: VolatileEvents;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly sink: Pick<EventSink, "waitingBytes">;
   readonly stream: Pick<EventStream, "send">;
   readonly filter: VolatileFilter;
@@ -132,7 +132,7 @@ function createFrameFeed(
 function frameEventJson(
   data: Parameters<typeof volatileEventJson<"wire.frame">>[1],
   tenant: string,
-  { clock }: DoorEnvironment,
+  { clock }: ServiceEnvironment,
 ): string {
   const { workerName, run } = data;
   const scope = { tenant, workerName, ...(run !== undefined && { runId: run }) };
@@ -141,7 +141,7 @@ function frameEventJson(
 
 /** Written once for all readers that have missed nothing. */
 const frameJsonCache = new WeakMap<WireFrameEvent, string>();
-function sharedFrameJson(frame: WireFrameEvent, tenant: string, environment: DoorEnvironment): string {
+function sharedFrameJson(frame: WireFrameEvent, tenant: string, environment: ServiceEnvironment): string {
   const text = frameJsonCache.get(frame) ?? frameEventJson(frame, tenant, environment);
   frameJsonCache.set(frame, text);
   return text;

@@ -1,26 +1,13 @@
 // Every error of the REST API as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
 
-import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
+import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, omitUndefined, type Route, routes } from "@astraflow/protocol";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
 
-export interface ErrorResponse {
-  readonly status: number;
-  readonly body: ErrorBody;
-}
-
-export function toErrorResponse(problem: unknown, requestId: string): ErrorResponse {
+export function toErrorResponse(problem: unknown, requestId: string): { readonly status: number; readonly body: ErrorBody } {
   const why = problem instanceof Fault ? problem : faultFromLibraryError(problem);
-  const { code, message, details } = toPublicFault({
-    code: why.code,
-    message: why.message,
-    ...(why.details !== undefined && { details: why.details }),
-  });
-  const body = {
-    error: code,
-    message: sanitizeMessage(message),
-    requestId,
-    ...(details !== undefined && { details: details as NonNullable<ErrorBody["details"]> }),
-  };
+  const { code, message, details } = toPublicFault(why);
+  const shownDetails = details as ErrorBody["details"];
+  const body = omitUndefined({ error: code, message: sanitizeMessage(message), requestId, details: shownDetails });
   return { status: faultCodes[code].http, body };
 }
 
@@ -56,11 +43,6 @@ export function methodsOfPath(path: string): string[] {
     const pattern = route.path.split("/");
     return pattern.length === asked.length && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
   };
-  return [
-    ...new Set(
-      Object.values(routes as Record<string, Route>)
-        .filter(matches)
-        .map((route) => route.method),
-    ),
-  ];
+  const methods = Object.values<Route>(routes).flatMap((route) => (matches(route) ? route.method : []));
+  return [...new Set(methods)];
 }

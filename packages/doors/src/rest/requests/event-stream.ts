@@ -1,7 +1,7 @@
 // Server-sent events: their text, and one reader's stream with its keep-alives and its bounded buffer.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import type { ServiceEnvironment } from "@astraflow/services";
 
 /** The transport's end of an answer that goes on. */
 export interface EventSink {
@@ -35,7 +35,7 @@ export interface StreamedMessage {
 }
 
 export interface EventStreamOptions {
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   /** Asked again and again: whether the reader may still listen. */
   readonly isAuthorized: () => boolean;
   /** Called once, however the stream ended. */

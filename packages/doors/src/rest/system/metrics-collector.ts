@@ -1,15 +1,14 @@
-// Numbers that are read when somebody scrapes, and the names of those the engine counts: the engine's gauges, the process's, and what the store
-// knows of all schedulers together. Numbers of sessions are counted by their door.
+// Numbers that are read when somebody scrapes: the engine's gauges, the process's, and what the store knows of all schedulers together.
 
 import type { EngineGauge, StoreReader } from "@astraflow/engine";
-import { countedTasksMax } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import { errorMessage } from "@astraflow/protocol";
+import { countedTasksMax, type ServiceEnvironment, withTimeout } from "@astraflow/services";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
 
 export interface MetricsCollectorOptions {
   readonly metrics: MetricsRegistry;
   readonly reader: StoreReader;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   /** The engine's own numbers; null while it cannot be asked. */
   readonly gauge: () => EngineGauge | null;
 }
@@ -96,22 +95,16 @@ function createStoreMetricsReader({ metrics, reader, environment, gauge }: Metri
   const clearStaleMetrics = (why: unknown): void => {
     workers.clear();
     depth.clear();
-    environment.log({ level: "warn", event: "metrics.unread", problem: why instanceof Error ? why.message : String(why) });
+    environment.log({ level: "warn", event: "metrics.unread", problem: errorMessage(why) });
   };
   return () => {
     if (reading !== null) return reading;
-    if (environment.clock.monotonic() - readAt < collectorLimits.storeReadMsMin) return Promise.resolve();
-    readAt = environment.clock.monotonic();
-    let cancelTimeout = (): void => undefined;
-    const timeout = new Promise<never>((_resolve, reject) => {
-      cancelTimeout = environment.timers.after(collectorLimits.waitMsMax, () =>
-        reject(new Error("the store did not answer in time")),
-      );
-    });
-    reading = Promise.race([read(), timeout])
+    const now = environment.clock.monotonic();
+    if (now - readAt < collectorLimits.storeReadMsMin) return Promise.resolve();
+    readAt = now;
+    reading = withTimeout(environment, collectorLimits.waitMsMax, read())
       .catch(clearStaleMetrics)
       .finally(() => {
-        cancelTimeout();
         reading = null;
       });
     return reading;

@@ -2,7 +2,7 @@
 // Transport-free: websocket-door.ts brings real sockets, the simulator its own.
 
 import { type Envelope, Fault, fault, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import type { ServiceEnvironment } from "@astraflow/services";
 import type { MetricSeries } from "../../environment/metrics-registry.ts";
 import { type FrameTrace, frameLogFields } from "../frames/frame-trace.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
@@ -12,7 +12,7 @@ import { type ConnectionPhase, connectionTransitions, transition } from "./sessi
 import type { WorkerSocket, WorkerSocketEvents } from "./worker-socket.ts";
 
 export interface ConnectionContext {
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly limits: SessionLimits;
   readonly metrics: SessionMetrics;
   /** Null where nobody can see single frames. */

@@ -3,8 +3,7 @@
 
 import { type AttemptRef, runOf, type SendDispatch } from "@astraflow/engine";
 import { type Dialect, type Envelope, limits, type OutgoingFrame, omitUndefined, toFrameType } from "@astraflow/protocol";
-import type { VolatileEvents, WireFrameEvent } from "@astraflow/services";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import type { ServiceEnvironment, VolatileEvents, WireFrameEvent } from "@astraflow/services";
 import { parseDispatchId } from "./work-frames.ts";
 
 export const schedulerId = "scheduler-control";
@@ -36,15 +35,15 @@ interface FrameSummary {
 }
 
 /** Null where neither debug lines are written nor anybody can watch: then a frame costs nothing here. */
-export function createFrameTrace(environment: DoorEnvironment, volatile: VolatileEvents | null): FrameTrace | null {
+export function createFrameTrace(environment: ServiceEnvironment, volatile: VolatileEvents | null): FrameTrace | null {
   return environment.isDebug === true || volatile !== null ? new FrameTrace(environment, volatile) : null;
 }
 
 export class FrameTrace {
-  readonly #environment: DoorEnvironment;
+  readonly #environment: ServiceEnvironment;
   readonly #volatile: VolatileEvents | null;
 
-  constructor(environment: DoorEnvironment, volatile: VolatileEvents | null) {
+  constructor(environment: ServiceEnvironment, volatile: VolatileEvents | null) {
     this.#environment = environment;
     this.#volatile = volatile;
   }

@@ -10,9 +10,8 @@ import type {
   SendWorkerCommand,
 } from "@astraflow/engine";
 import { fault, limits as wireLimits } from "@astraflow/protocol";
-import type { EngineClient } from "@astraflow/services";
+import type { EngineClient, ServiceEnvironment } from "@astraflow/services";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { Session } from "./session.ts";
 import type { SessionRegistry } from "./session-registry.ts";
 
@@ -92,7 +91,7 @@ function handleDrain(session: Session, { on, reason }: SendDrain): void {
 }
 
 /** Logs what the engine finds out about workers: late, lost, strained, full, cloned, and recovered. The returned function ends that. */
-export function logWorkerEvents(engineClient: EngineClient, environment: DoorEnvironment): () => void {
+export function logWorkerEvents(engineClient: EngineClient, environment: ServiceEnvironment): () => void {
   return engineClient.on("worker", ({ tenant, worker, event, isRecovery, data }) => {
     const sender = { id: worker.slice(tenant.length + 1) };
     environment.log({ ...data, level: isRecovery ? "info" : "warn", event, tenant, sender });

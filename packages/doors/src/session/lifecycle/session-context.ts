@@ -5,11 +5,11 @@ import type {
   EngineClient,
   FindLostResources,
   ReportedPackage,
+  ServiceEnvironment,
   VendorFrameRelay,
   VolatileEvents,
 } from "@astraflow/services";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { ConnectionContext } from "../connection/session-connection.ts";
 import type { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import type { SessionRegistry } from "./session-registry.ts";
@@ -24,7 +24,7 @@ export interface TenantWindows {
 export interface SessionServices {
   readonly engineClient: EngineClient;
   readonly authenticator: WorkerAuthenticator;
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   /** Settings of single tenants. */
   readonly tenants?: Readonly<Record<string, TenantWindows>>;
   /** Takes the frames that workers send to vendors; without it they are refused. */
@@ -40,7 +40,7 @@ export interface SessionServices {
 }
 
 export interface SessionContext extends ConnectionContext, SessionServices {
-  readonly environment: DoorEnvironment;
+  readonly environment: ServiceEnvironment;
   readonly timestamp: () => string;
   readonly registry: SessionRegistry;
   readonly runSequence: RunSequence;

@@ -33,12 +33,12 @@ export function handleInventory(session: Session, { type, envelope, tag }: Inbou
   if (type === "biz.pkg.catalog") {
     const catalog = readFramePayload(identity, type, envelope);
     if (catalog instanceof Fault) return catalog;
-    registration.catalog = catalog;
+    registration.replaceCatalog(catalog);
     session.recordManifests(catalog.packages);
   } else if (type === "biz.exec.inventory") {
     const inventory = readFramePayload(identity, type, envelope);
     if (inventory instanceof Fault) return inventory;
-    registration.inventory = inventory;
+    registration.recordInventory(inventory);
   } else if (type !== fillerFrameType) {
     session.reset(fault("E.SESSION.NOT_REGISTERED", "catalogue and inventory must come before other work frames"), envelope);
     return null;

@@ -35,9 +35,9 @@ describe("what is kept of a worker's introduction", () => {
     if (read instanceof Fault) throw read;
     const registration = new Registration(read, null);
     const [listed] = registration.buildJoin(bound, "s-1").about.packages;
-    registration.catalog = {
+    registration.replaceCatalog({
       packages: [{ name: "b", version: "2.0.0", status: "installed", manifest: heavy }],
-    } as PkgCatalogPayload;
+    } as PkgCatalogPayload);
 
     expect(listed).toEqual({ name: "a", version: "1.0.0", status: "installed" });
     expect(registration.buildDescribe(bound, speaker).about.packages).toEqual([

@@ -32,7 +32,8 @@ export class Registration {
   /** Otherwise a catalogue and an inventory frame follow. */
   private readonly hasInventoryFields: boolean;
   private readonly registeredListing: PackageListing;
-  private catalogListing: PackageListing | null;
+  /** Null until there is one. */
+  catalog: PackageListing | null;
   /** Reported by a later heartbeat. */
   private heartbeatPackages: Packages | null = null;
   private reportedBootId: string | null;
@@ -59,7 +60,7 @@ export class Registration {
     this.hasInventoryFields = packages !== undefined || manifests !== undefined || running !== undefined || boot_id !== undefined;
     const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" })) ?? [];
     this.registeredListing = { packages: withoutExtraFields(listed), handlers: readHandlers(manifests ?? []) };
-    this.catalogListing = before;
+    this.catalog = before;
     this.reportedBootId = boot_id ?? null;
     this.running = toAttempts(running ?? []);
     this.reportedResources = this.features.has("resources") ? (resources ?? null) : null;
@@ -72,25 +73,15 @@ export class Registration {
     return reportedResources;
   }
 
-  get catalog(): PackageListing | null {
-    return this.catalogListing;
-  }
-
-  set catalog(catalog: PkgCatalogPayload | null) {
-    this.catalogListing =
-      catalog === null ? null : { packages: withoutExtraFields(catalog.packages), handlers: readHandlers(catalog.packages) };
-  }
-
-  set inventory(inventory: InventoryPayload | null) {
-    if (inventory === null) return;
+  recordInventory({ boot_id, running }: InventoryPayload): void {
     this.hasInventory = true;
-    this.reportedBootId = inventory.boot_id ?? this.reportedBootId;
-    this.running = toAttempts(inventory.running);
+    this.reportedBootId = boot_id ?? this.reportedBootId;
+    this.running = toAttempts(running);
   }
 
   /** The older dialects have no further frames for it. */
   isComplete({ dialect }: HandshakeIdentity): boolean {
-    return this.hasInventoryFields || dialect !== "v2" || (this.catalogListing !== null && this.hasInventory);
+    return this.hasInventoryFields || dialect !== "v2" || (this.catalog !== null && this.hasInventory);
   }
 
   /** Without a boot id the instance takes its place, and the reported inventory alone shows what survived a restart. */
@@ -135,8 +126,8 @@ export class Registration {
   }
 
   /** A newer catalogue replaces everything reported before it. */
-  replaceCatalog(catalog: PkgCatalogPayload): void {
-    this.catalog = catalog;
+  replaceCatalog({ packages }: PkgCatalogPayload): void {
+    this.catalog = { packages: withoutExtraFields(packages), handlers: readHandlers(packages) };
     this.heartbeatPackages = null;
   }
 
@@ -147,7 +138,7 @@ export class Registration {
   }
 
   private buildDescription({ displayInfo, dialect }: HandshakeIdentity): WorkerDescription {
-    const { handlers } = this.catalogListing ?? this.registeredListing;
+    const { handlers } = this.catalog ?? this.registeredListing;
     return {
       ...this.capabilities,
       packages: this.currentPackages(),
@@ -160,7 +151,7 @@ export class Registration {
 
   /** Of the last heartbeat, else of the catalogue, else of the register. */
   private currentPackages(): Packages {
-    return this.heartbeatPackages ?? (this.catalogListing ?? this.registeredListing).packages;
+    return this.heartbeatPackages ?? (this.catalog ?? this.registeredListing).packages;
   }
 }
 

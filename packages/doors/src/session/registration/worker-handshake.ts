@@ -1,9 +1,9 @@
 // Checks the handshake of a worker: its first frame, its credentials, and the identity that its connection is bound to.
 
 import { type Dialect, detectDialect, type Envelope, Fault, fault } from "@astraflow/protocol";
+import type { ServiceEnvironment } from "@astraflow/services";
 import type { PeerCertificate } from "../../auth/certificates.ts";
 import type { AuthenticatedWorker, WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
 import type { RestartDetector } from "../frames/older-dialects.ts";
 import { readFramePayload } from "../frames/work-frames.ts";
 
@@ -27,7 +27,7 @@ export function authenticateHandshake(
   certificate: PeerCertificate | null,
   context: {
     readonly authenticator: WorkerAuthenticator;
-    readonly environment: DoorEnvironment;
+    readonly environment: ServiceEnvironment;
     readonly restartDetector: RestartDetector;
   },
 ): HandshakeIdentity | Fault {

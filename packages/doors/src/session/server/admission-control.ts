@@ -1,7 +1,7 @@
 // Admits connections: limits on unauthenticated ones and on those of a tenant, and a rate at which workers may join, fair between tenants.
 
 import { FifoQueue } from "@astraflow/protocol";
-import type { DoorEnvironment } from "../../environment/door-environment.ts";
+import type { ServiceEnvironment } from "@astraflow/services";
 import type { SessionLimits } from "../connection/session-limits.ts";
 
 type AdmissionLimits = Pick<
@@ -11,14 +11,14 @@ type AdmissionLimits = Pick<
 
 export class AdmissionControl<S extends { readonly connectedAt: number }> {
   readonly #limits: AdmissionLimits;
-  readonly #environment: DoorEnvironment;
+  readonly #environment: ServiceEnvironment;
   readonly #joinRateLimiter: JoinRateLimiter;
   /** Longest connected first. */
   readonly #unauthenticated = new Set<S>();
   /** Authenticated connections by tenant. */
   readonly #connectionsByTenant = new Map<string, number>();
 
-  constructor(limits: AdmissionLimits, environment: DoorEnvironment) {
+  constructor(limits: AdmissionLimits, environment: ServiceEnvironment) {
     this.#limits = limits;
     this.#environment = environment;
     this.#joinRateLimiter = new JoinRateLimiter(limits.handshakesPerSecondMax, environment);
@@ -92,7 +92,7 @@ type QueuedJoin = () => boolean;
 
 /** Starts so many joins in any tenth of a second; the others wait, in one queue per tenant, and the queues take turns. */
 export class JoinRateLimiter {
-  readonly #environment: DoorEnvironment;
+  readonly #environment: ServiceEnvironment;
   readonly #intervalMs: number;
   /** Times of the last starts, the oldest at `#oldestIndex`: a start must be an interval later than the one it replaces. */
   readonly #recentStarts: number[];
@@ -102,7 +102,7 @@ export class JoinRateLimiter {
   #waiting = 0;
   #isTimerSet = false;
 
-  constructor(perSecondMax: number, environment: DoorEnvironment) {
+  constructor(perSecondMax: number, environment: ServiceEnvironment) {
     this.#environment = environment;
     const startsPerInterval = Math.max(1, Math.floor(perSecondMax / intervalsPerSecond));
     this.#intervalMs = (startsPerInterval * 1_000) / perSecondMax;

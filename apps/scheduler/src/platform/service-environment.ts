@@ -1,10 +1,10 @@
 // The environment of the doors in production: real clocks and timers, unguessable ids, the log.
 
 import { randomBytes } from "node:crypto";
-import type { DoorEnvironment } from "@astraflow/doors";
+import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "./log.ts";
 
-export function createDoorEnvironment(log: Log, isDebug = false): DoorEnvironment {
+export function createServiceEnvironment(log: Log, isDebug = false): ServiceEnvironment {
   return {
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     timers: {
