@@ -64,8 +64,8 @@ export class WorkerApp {
       drainDiskPct,
       cgroup: new CgroupReader(readSystemFile, realEnvironment.now),
       now: realEnvironment.now,
-      heapPct: () => this.#worker?.heapPct ?? null,
-      lagMs: () => this.#worker?.lagMs ?? null,
+      heapPct: () => this.#worker?.runner.heapPct ?? null,
+      lagMs: () => this.#worker?.runner.lagMs ?? null,
     });
   }
 
@@ -77,7 +77,7 @@ export class WorkerApp {
     else if (worker.status.phase !== "CLOSED") worker.start();
     await worker.closed;
     await this.#statusServer?.close();
-    if (worker.isStuck) {
+    if (worker.runner.isStuck) {
       const message = "a handler is stuck in a system call and cannot be stopped; killing the process";
       this.#options.log.error({ event: "stuck" }, message);
       process.kill(process.pid, "SIGKILL");
@@ -95,7 +95,7 @@ export class WorkerApp {
       this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
     }
     if (this.#worker === undefined) return undefined;
-    const { packages, problems } = this.#worker.loadedPackages;
+    const { packages, problems } = this.#worker.runner.loadedPackages;
     for (const { dir, code, message } of problems) log.error({ event: "package", dir, code }, message);
     log.info({ event: "packages", packages: packages.map(({ name, version }) => `${name} ${version}`) }, "packages are loaded");
     return this.#worker;

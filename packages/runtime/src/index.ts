@@ -16,15 +16,13 @@ export {
 } from "./handlers/handler.ts";
 export { NextError } from "./handlers/next-call.ts";
 // For programs that run a worker.
-export { type LoadedPackages, loadPackages } from "./handlers/package-loader.ts";
+export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
-export type { OutboxDisk } from "./outbox/outbox-disk.ts";
-export { openOutboxFile } from "./outbox/outbox-file.ts";
+export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";
 export type { KeptResource, ResourceDraft } from "./resources/resource.ts";
 export { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 export { linkTransitions } from "./scheduler-link/link-phase.ts";
 export {
-  type DialTarget,
   type DrainThresholds,
   type LinkCounter,
   type LinkInventory,
@@ -35,7 +33,7 @@ export {
   type WorkerHealth,
   type WorkerIdentity,
 } from "./scheduler-link/link-ports.ts";
-export type { DialerEvents, SchedulerDialer, TlsCredentials } from "./scheduler-link/websocket-dialer.ts";
+export type { DialerEvents, DialTarget, SchedulerDialer, TlsCredentials } from "./scheduler-link/websocket-dialer.ts";
 export { createDirectory } from "./system/create-directory.ts";
 export type { WorkerEnvironment } from "./system/environment.ts";
 export {

@@ -82,7 +82,7 @@ describe("a worker whose handlers have a thread of their own", () => {
     expect(result.payload).toMatchObject({ task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } });
     expect(feedback.payload).toMatchObject({ task_id: "t2", stage: "waiting" });
     expect(durations).toEqual(["demo.transform", "demo.delay"]);
-    expect(worker.isStuck).toBe(false);
+    expect(worker.runner.isStuck).toBe(false);
   });
 
   it("[W123] with a package that cannot be loaded is well, and says what it left out", async () => {
@@ -90,7 +90,7 @@ describe("a worker whose handlers have a thread of their own", () => {
     await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
 
     expect((await scheduler.nextFrame("control.heartbeat")).payload).toMatchObject({ healthy: true });
-    expect(worker.loadedPackages.problems).toMatchObject([
+    expect(worker.runner.loadedPackages.problems).toMatchObject([
       { code: "E.PKG.INVALID", message: expect.stringContaining("cannot be imported: no") as string },
     ]);
   });

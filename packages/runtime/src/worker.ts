@@ -2,10 +2,9 @@
 // createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
 
 import path from "node:path";
-import type { LocalAttempt } from "./attempts/attempt.ts";
-import { describePackagesForRegister, type LoadedPackages, type LoadedPackagesSummary } from "./handlers/package-loader.ts";
+import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";
 import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
-import type { OutboxDisk } from "./outbox/outbox-disk.ts";
+import type { OutboxDisk } from "./outbox/outbox-file.ts";
 import { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner/handler-runner.ts";
 import { spawnHandlerThread } from "./runner/spawn-handler-thread.ts";
@@ -32,7 +31,7 @@ import {
   WebSocketDialer,
 } from "./scheduler-link/websocket-dialer.ts";
 import type { WorkerEnvironment } from "./system/environment.ts";
-import { createProcessWatchdog, type ProcessWatchdog } from "./system/process-watchdog.ts";
+import { ProcessWatchdog } from "./system/process-watchdog.ts";
 
 interface SharedWorkerOptions {
   /** Where the scheduler is; of several replicas each new session dials the next. */
@@ -114,7 +113,7 @@ export async function createThreadedWorker(options: ThreadedWorkerOptions): Prom
 }
 
 const createWatchdog = ({ log }: SharedWorkerOptions): ProcessWatchdog =>
-  createProcessWatchdog((problem) => log(createProblemEvent(problem)));
+  new ProcessWatchdog((problem) => log(createProblemEvent(problem)));
 
 function createProblemEvent({ message, cause }: { readonly message: string; readonly cause: unknown }): WorkerLogEvent {
   return { level: "warn", event: "executor", message, details: { cause: String(cause) } };
@@ -132,14 +131,12 @@ function buildHandlerSettings({ workRoot, identity, resources, resourceDir = pat
 export class SessionWorker {
   /** Resolves once the link is closed for good, its socket is gone and its handlers were asked to stop. */
   readonly closed: Promise<void>;
+  readonly runner: HandlerRunner;
   readonly #options: SharedWorkerOptions;
-  readonly #runner: HandlerRunner;
   readonly #durableOutbox: JournaledOutbox | null;
   readonly #link: SchedulerLink;
   readonly #dialer: SchedulerDialer;
   readonly #resolveClosed: () => void;
-  /** When the handlers of running attempts were called, where somebody wants to know. */
-  readonly #startedAt = new Map<LocalAttempt, number>();
   #cancelTick = () => {};
   #cancelGrace = () => {};
 
@@ -149,20 +146,21 @@ export class SessionWorker {
     this.closed = promise;
     this.#resolveClosed = resolve;
     this.#options = options;
-    this.#runner = createRunner(this.#createRunnerListener());
-    const healthChanged = () => this.#link.reportHealth();
+    const healthChanged = () => this.#link.healthChanged();
     this.#durableOutbox = disk === undefined ? null : new JournaledOutbox({ disk, environment, log, healthChanged });
     this.#link = new SchedulerLink({
       ports: this.#createLinkPorts(),
       identity: options.identity,
       capabilities: () => ({
         ...options.capabilities,
-        ...describePackagesForRegister(this.#runner.loadedPackages),
-        resources: this.#runner.referencedResources,
+        ...describePackagesForRegister(this.runner.loadedPackages),
+        resources: this.runner.referencedResources,
       }),
+      slotsMax: options.capabilities.maxParallel,
       settings: { ...linkDefaults, ...options.settings },
       durableOutbox: this.#durableOutbox,
     });
+    this.runner = createRunner(this.#link);
     this.#dialer =
       createDialer?.(this.#link) ?? new WebSocketDialer([url].flat(), this.#link, environment, tls === undefined ? {} : { tls });
   }
@@ -197,49 +195,14 @@ export class SessionWorker {
     return this.#durableOutbox?.isHealthy ?? true;
   }
 
-  get loadedPackages(): LoadedPackagesSummary {
-    return this.#runner.loadedPackages;
-  }
-
-  get heapPct(): number | null {
-    return this.#runner.heapPct;
-  }
-
-  get lagMs(): number | null {
-    return this.#runner.lagMs;
-  }
-
-  get isStuck(): boolean {
-    return this.#runner.isStuck;
-  }
-
   async #restoreAndStart(outbox: JournaledOutbox): Promise<void> {
     const restored = await outbox.load();
     if (this.status.phase === "CLOSED") return;
     if (restored === null) return this.stop();
     this.#link.restoreOutcomes(restored);
-    for (const resource of findLostResources(restored, new Set(this.#runner.referencedResources)))
-      this.#link.reportRemovedResource(resource, "lost");
+    for (const resource of findLostResources(restored, new Set(this.runner.referencedResources)))
+      this.#link.resourceRemoved(resource, "lost");
     this.#link.start();
-  }
-
-  #createRunnerListener(): HandlerRunnerListener {
-    const { environment, attemptEnded, log } = this.#options;
-    return {
-      attemptFinished: (attempt, outcome) => {
-        const at = this.#startedAt.get(attempt);
-        if (at !== undefined && this.#startedAt.delete(attempt))
-          attemptEnded?.(attempt.dispatch.node_type, environment.now() - at);
-        this.#link.handleOutcome(attempt, outcome);
-      },
-      handlerReturned: (attempt) => this.#link.handleHandlerReturned(attempt),
-      feedbackReceived: (attempt, input) => this.#link.handleFeedback(attempt, input),
-      nextCalled: (attempt, draft, answer) => this.#link.callNext(attempt, draft, answer),
-      vendorFrameSent: (frame) => this.#link.sendVendorFrame(frame),
-      resourceRemoved: (resource, reason) => this.#link.reportRemovedResource(resource, reason),
-      problemReported: (problem) => log(createProblemEvent(problem)),
-      healthChanged: () => this.#link.reportHealth(),
-    };
   }
 
   #createLinkPorts(): LinkPorts {
@@ -260,16 +223,15 @@ export class SessionWorker {
       },
       // After everything that one poll of the sockets brought in: frames that came together are acked together.
       requestFlush: () => environment.defer(() => this.#link.flush()),
-      startHandler: (attempt) => {
-        if (attemptEnded !== undefined) this.#startedAt.set(attempt, environment.now());
-        this.#runner.start(attempt);
-      },
+      startHandler: (attempt) => this.runner.start(attempt),
       readHealth: (thresholds) => {
         const { metrics, problems } = readHealth?.(thresholds) ?? { metrics: {}, problems: [] };
-        return { metrics: { ...metrics, ...this.#runner.metrics }, problems: [...problems, ...this.#runner.problems] };
+        return { metrics: { ...metrics, ...this.runner.metrics }, problems: [...problems, ...this.runner.problems] };
       },
-      deliverVendorFrame: (frame) => this.#runner.deliverVendorFrame(frame),
+      deliverVendorFrame: (frame) => this.runner.deliverVendorFrame(frame),
       incrementCounter,
+      ...(attemptEnded !== undefined && { attemptEnded }),
+      reportProblem: (problem) => log(createProblemEvent(problem)),
       log: (event) => {
         log(event);
         if (event.event === "closed") this.#handleClosed();
@@ -281,7 +243,7 @@ export class SessionWorker {
     this.#cancelTick();
     this.#cancelGrace();
     // What was sent last must leave before the process does.
-    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close() ?? Promise.resolve(), this.#runner.close()];
+    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close() ?? Promise.resolve(), this.runner.close()];
     void Promise.all(endings).then(() => this.#resolveClosed());
   }
 }

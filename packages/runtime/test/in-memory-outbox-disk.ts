@@ -1,6 +1,6 @@
 // A disk in memory that behaves like a real one: what was not synced may be lost, any call may fail, and every call is written down.
 
-import type { OutboxDisk } from "../src/outbox/outbox-disk.ts";
+import type { OutboxDisk } from "../src/outbox/outbox-file.ts";
 
 type DiskCall = keyof OutboxDisk;
 

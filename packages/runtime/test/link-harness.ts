@@ -131,6 +131,7 @@ export class LinkHarness {
           return true;
         },
         incrementCounter: (name) => this.counters.set(name, (this.counters.get(name) ?? 0) + 1),
+        reportProblem: () => {},
         log: (note) => this.logEvents.push(note),
       },
       identity: sampleIdentity,
@@ -142,6 +143,7 @@ export class LinkHarness {
         resources: this.resources,
         manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
       }),
+      slotsMax: options.maxParallel ?? 4,
       settings: { ...linkDefaults, ...options.settings },
       durableOutbox: options.durableOutbox ?? null,
     });
@@ -273,8 +275,8 @@ export class LinkHarness {
   /** The handler of a task comes back with this outcome. */
   finish(task: string, outcome: AttemptOutcome = succeededOutcome()): void {
     const attempt = this.attempt(task);
-    this.link.handleOutcome(attempt, outcome);
-    this.link.handleHandlerReturned(attempt);
+    this.link.attemptFinished(attempt, outcome);
+    this.link.handlerReturned(attempt);
     this.flush();
   }
 

@@ -30,9 +30,11 @@ const link: LinkInventory = {
 };
 
 const sampleWorker: StatusSources["worker"] = {
-  loadedPackages: {
-    packages: [{ name: "tiny", version: "1.0.0", dir: "/p", manifestJson: written, nodeTypes: ["tiny.a"] }],
-    problems: [{ dir: "/p", code: "E.PKG.INVALID", message: "broken" }],
+  runner: {
+    loadedPackages: {
+      packages: [{ name: "tiny", version: "1.0.0", dir: "/p", manifestJson: written, nodeTypes: ["tiny.a"] }],
+      problems: [{ dir: "/p", code: "E.PKG.INVALID", message: "broken" }],
+    },
   },
   inventory: () => link,
   isOutboxWritable: true,

@@ -1,19 +1,15 @@
 // What the worker reports about itself: metrics, health and inventory. status-server.ts serves it.
 
 import { Fault, readManifest } from "@astraflow/protocol";
-import type { SessionWorker, WorkerHealth } from "@astraflow/runtime";
+import type { LoadedPackagesSummary, SessionWorker, WorkerHealth, WorkerIdentity } from "@astraflow/runtime";
 import type { Gauge, WorkerMetrics } from "./metrics.ts";
 
 export interface StatusSources {
-  readonly identity: {
-    readonly worker: string;
-    readonly name: string;
-    readonly tenant: string;
-    readonly version: string;
-    readonly boot: string;
-  };
+  readonly identity: Pick<WorkerIdentity, "name" | "tenant" | "version" | "boot"> & { readonly worker: string };
   readonly metrics: WorkerMetrics;
-  readonly worker: Pick<SessionWorker, "loadedPackages" | "inventory" | "isOutboxWritable">;
+  readonly worker: Pick<SessionWorker, "inventory" | "isOutboxWritable"> & {
+    readonly runner: { readonly loadedPackages: LoadedPackagesSummary };
+  };
   readHealth(): WorkerHealth;
 }
 
@@ -67,8 +63,8 @@ export function describeInventory(sources: StatusSources): object {
     ...sources.identity,
     pid: process.pid,
     session: { phase, id: session, leaseLeftMs },
-    handlers: sources.worker.loadedPackages.packages.flatMap(listHandlers),
-    packageProblems: sources.worker.loadedPackages.problems,
+    handlers: sources.worker.runner.loadedPackages.packages.flatMap(listHandlers),
+    packageProblems: sources.worker.runner.loadedPackages.problems,
     running: attempts,
     resources: metrics,
     problems,
@@ -78,7 +74,7 @@ export function describeInventory(sources: StatusSources): object {
   };
 }
 
-function listHandlers({ name, version, manifestJson, nodeTypes }: SessionWorker["loadedPackages"]["packages"][number]): object[] {
+function listHandlers({ name, version, manifestJson, nodeTypes }: LoadedPackagesSummary["packages"][number]): object[] {
   const manifest = readManifest(manifestJson);
   if (manifest instanceof Fault) return [];
   return manifest.nodes

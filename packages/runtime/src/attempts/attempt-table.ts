@@ -2,8 +2,7 @@
 // An attempt enters before its dispatch is acked, so the inventory never lacks what the scheduler believes to be here.
 // The table only decides; attempt-manager.ts calls handlers and reports to the scheduler.
 
-import type { DispatchPayload } from "@astraflow/protocol";
-import { FifoQueue } from "@astraflow/protocol";
+import { type DispatchPayload, FifoQueue, type HeldTaskRef } from "@astraflow/protocol";
 import { createAttempt, type LocalAttempt } from "./attempt.ts";
 
 export interface AttemptTableSettings {
@@ -24,11 +23,6 @@ export type DispatchDecision =
   | { readonly verdict: "stale"; readonly fence: number; readonly knownFence: number }
   | { readonly verdict: "key-taken"; readonly fence: number; readonly keyHolder: LocalAttempt }
   | { readonly verdict: "full"; readonly fence: number };
-
-export interface HeldAttemptRef {
-  readonly task_id: string;
-  readonly fence: number;
-}
 
 export class AttemptTable {
   readonly #settings: AttemptTableSettings;
@@ -55,10 +49,8 @@ export class AttemptTable {
     return this.#occupiedSlots;
   }
 
-  heldAttempts(): HeldAttemptRef[] {
-    const all: HeldAttemptRef[] = [];
-    for (const attempt of this.#byTask.values()) all.push({ task_id: attempt.task, fence: attempt.fence });
-    return all;
+  heldAttempts(): HeldTaskRef[] {
+    return Array.from(this.#byTask.values(), ({ task, fence }) => ({ task_id: task, fence }));
   }
 
   listAttempts(): LocalAttempt[] {

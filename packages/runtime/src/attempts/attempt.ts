@@ -20,8 +20,9 @@ export interface LocalAttempt {
   pendingCalls: number;
   /** While waiting: when the wait for a slot ends in a refusal. */
   slotWaitEndsAt: number;
-  /** When it was taken. */
   readonly acceptedAt: number;
+  /** When its handler was called. */
+  startedAt: number;
 }
 
 export function createAttempt(dispatch: DispatchPayload, fence: number, waitEndsAt: number, takenAt = 0): LocalAttempt {
@@ -37,6 +38,7 @@ export function createAttempt(dispatch: DispatchPayload, fence: number, waitEnds
     pendingCalls: 0,
     slotWaitEndsAt: waitEndsAt,
     acceptedAt: takenAt,
+    startedAt: 0,
   };
 }
 

@@ -1,26 +1,16 @@
 // Feedback of running handlers: converted to frames, and merged per attempt for as long as it cannot be sent.
 // When it leaves, and that a result may overtake it, is decided in link.ts.
 
-import type { FeedbackPayload, JsonObject, OutputChunk } from "@astraflow/protocol";
-import { limits } from "@astraflow/protocol";
+import { type FeedbackPayload, isRecord, type JsonObject, limits, type OutputChunk } from "@astraflow/protocol";
 import type { LocalAttempt } from "./attempt.ts";
 
-export interface FeedbackChunk {
-  readonly channel?: OutputChunk["channel"];
-  readonly text?: string;
-  readonly data_base64?: string;
-  readonly mime_type?: string;
-  readonly metadata?: JsonObject;
-}
+/** A piece of output; its index is counted here. */
+export type FeedbackChunk = Readonly<Partial<Omit<OutputChunk, "index">>>;
 
 /** What a handler may report; `metadata.results` is merged into the node's results while it runs. */
-export interface FeedbackInput {
-  readonly stage?: string;
-  readonly progress?: number;
-  readonly message?: string;
+export interface FeedbackInput
+  extends Readonly<Pick<FeedbackPayload, "stage" | "progress" | "message" | "metrics" | "metadata">> {
   readonly chunks?: readonly FeedbackChunk[];
-  readonly metrics?: Readonly<Record<string, number>>;
-  readonly metadata?: JsonObject;
 }
 
 /** Characters of chunk text in one frame: a third of the frame's bytes, since a character may take three. */
@@ -97,7 +87,8 @@ export class FeedbackBuffer {
 /** The newest value wins; results are merged key by key, as the scheduler does, so two patches in one frame have the effect of two frames. */
 function mergeFeedback(body: FeedbackPayload, input: FeedbackInput): void {
   if (typeof input.stage === "string" && input.stage !== "") body.stage = input.stage.slice(0, limits.nameCharsMax);
-  if (typeof input.progress === "number" && Number.isFinite(input.progress)) body.progress = clampProgress(input.progress);
+  if (typeof input.progress === "number" && Number.isFinite(input.progress))
+    body.progress = Math.min(1, Math.max(0, input.progress));
   if (typeof input.message === "string") body.message = input.message.slice(0, limits.textCharsMax);
   if (input.metrics !== undefined) body.metrics = { ...body.metrics, ...keepFiniteNumbers(input.metrics) };
   if (input.metadata !== undefined) {
@@ -111,7 +102,7 @@ function mergePatches(first: JsonObject, second: JsonObject): JsonObject {
   const merged = { ...first };
   for (const [key, value] of Object.entries(second)) {
     const before = merged[key];
-    merged[key] = isObject(before) && isObject(value) ? mergePatches(before, value) : value;
+    merged[key] = isRecord(before) && isRecord(value) ? mergePatches(before, value) : value;
   }
   return merged;
 }
@@ -119,23 +110,17 @@ function mergePatches(first: JsonObject, second: JsonObject): JsonObject {
 /** False where the first replaces or removes what the second adds to: one patch cannot express both. */
 function canMergePatches(first: JsonObject, second: JsonObject): boolean {
   return Object.entries(second).every(([key, value]) => {
-    if (!Object.hasOwn(first, key) || !isObject(value)) return true;
+    if (!Object.hasOwn(first, key) || !isRecord(value)) return true;
     const before = first[key];
-    return isObject(before) && canMergePatches(before, value);
+    return isRecord(before) && canMergePatches(before, value);
   });
-}
-
-function clampProgress(share: number): number {
-  return Math.min(1, Math.max(0, share));
 }
 
 function keepFiniteNumbers(metrics: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
 }
 
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
-
-const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
+const asObject = (value: unknown): JsonObject => (isRecord(value) ? (value as JsonObject) : {});
 
 /** Chunks as frames carry them; long ones are split into pieces that continue each other. */
 function* splitChunks(chunks: readonly FeedbackChunk[]): Generator<OutputChunk> {
@@ -158,11 +143,7 @@ function* splitText(body: string, endOf: (body: string, to: number) => number): 
 }
 
 /** Never inside a surrogate pair. */
-const cutBeforeSurrogate = (body: string, to: number): number => (isHighSurrogate(body.charCodeAt(to - 1)) ? to - 1 : to);
+const cutBeforeSurrogate = (body: string, to: number): number => (/[\ud800-\udbff]/.test(body.charAt(to - 1)) ? to - 1 : to);
 
 /** Whole bytes: four characters are three of them. `from` is a multiple of four, as the pieces before were. */
 const cutAtWholeBytes = (_: string, to: number): number => to - (to % 4);
-
-function isHighSurrogate(code: number): boolean {
-  return code >= 0xd800 && code <= 0xdbff;
-}

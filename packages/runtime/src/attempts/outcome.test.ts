@@ -86,7 +86,7 @@ describe("what a handler returns", () => {
 
 describe("the word about an outcome", () => {
   const read = (outcome: AttemptOutcome) => {
-    const { type, payload } = encodeOutcome(about, outcome);
+    const { frameType: type, payload } = encodeOutcome(about, outcome);
     const value = readPayload("v2", type, JSON.parse(payload));
     if (value instanceof Fault) throw value;
     return { type, value };
@@ -179,7 +179,7 @@ describe("the word about an outcome", () => {
     };
     const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
 
-    const { type, payload } = encodeOutcome(about, readReturnedOutcome({ text: "x".repeat(200) }, 1), spill);
+    const { frameType: type, payload } = encodeOutcome(about, readReturnedOutcome({ text: "x".repeat(200) }, 1), spill);
 
     expect(type).toBe("biz.exec.error");
     expect(JSON.parse(payload)).toMatchObject({ code: "E.RESOURCE.FULL", context: { where: "worker.resources" } });

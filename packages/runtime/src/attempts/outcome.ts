@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import {
   Fault,
   type FaultCode,
+  isRecord,
   type JsonObject,
   limits,
   type ResultArtifact,
@@ -12,7 +13,7 @@ import {
   stringifyWithoutBindings,
 } from "@astraflow/protocol";
 
-export type ResultStatus = ResultPayload["status"];
+type ResultStatus = ResultPayload["status"];
 
 /** A result of the node, or an error of its worker. */
 export type AttemptOutcome =
@@ -40,22 +41,12 @@ export interface EncodedOutcome {
 
 export type ErrorOutcome = Extract<HandlerOutcome, { type: "error" }>;
 
-const statusAliases: Readonly<Record<string, ResultStatus>> = {
-  success: "SUCCEEDED",
-  succeed: "SUCCEEDED",
-  succeeded: "SUCCEEDED",
-  allowed: "SUCCEEDED",
-  blocked: "SUCCEEDED",
-  ok: "SUCCEEDED",
-  done: "SUCCEEDED",
-  error: "FAILED",
-  fail: "FAILED",
-  failed: "FAILED",
-  cancel: "CANCELLED",
-  cancelled: "CANCELLED",
-  skip: "SKIPPED",
-  skipped: "SKIPPED",
-};
+/** What handlers in the field return as their status; any other word is a failure. */
+const statusWords: readonly (readonly [ResultStatus, readonly string[]])[] = [
+  ["SUCCEEDED", ["success", "succeed", "succeeded", "allowed", "blocked", "ok", "done"]],
+  ["CANCELLED", ["cancel", "cancelled"]],
+  ["SKIPPED", ["skip", "skipped"]],
+];
 
 /** Where a handler ran: how its worker is called in artifacts, and what that keeps under a name. */
 export interface OutcomeContext {
@@ -71,19 +62,19 @@ export function readReturnedOutcome(
   durationMs: number,
   context: OutcomeContext = defaultOutcomeContext,
 ): HandlerOutcome {
-  if (!isObject(returned)) {
+  if (!isRecord(returned)) {
     return errorOutcome(`the handler returned ${describeValue(returned)}; it must return an object`, "worker.runner");
   }
   const { status, outputs, metadata, artifacts, ...others } = returned;
   const word = parseStatus(status);
-  const result = (isObject(outputs) ? outputs : others) as JsonObject;
+  const result = (isRecord(outputs) ? outputs : others) as JsonObject;
   const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => readArtifact(one, context)) : [];
   return {
     type: "result",
     status: word,
     result,
     durationMs,
-    ...(isObject(metadata) && { metadata: metadata as JsonObject }),
+    ...(isRecord(metadata) && { metadata: metadata as JsonObject }),
     ...(listed.length > 0 && { artifacts: listed }),
     ...(word === "FAILED" && { error: readFailureReason(status, result) }),
   };
@@ -122,9 +113,9 @@ export function encodeOutcome(
   attempt: AttemptIdentity,
   outcome: AttemptOutcome,
   spill: ResultSpill | null = null,
-): { type: "biz.exec.result" | "biz.exec.error"; payload: string } {
-  if (outcome.type === "written") return { type: outcome.frameType, payload: outcome.payload };
-  if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(attempt, outcome) };
+): EncodedOutcome {
+  if (outcome.type === "written") return outcome;
+  if (outcome.type === "error") return { frameType: "biz.exec.error", payload: encodeError(attempt, outcome) };
   try {
     const payload = stringifyWithoutBindings({
       run_id: attempt.run,
@@ -141,7 +132,7 @@ export function encodeOutcome(
     if (spill !== null && payload.length * 3 > spill.inlineBytesMax && Buffer.byteLength(payload) > spill.inlineBytesMax)
       return encodeOutcome(attempt, spillLargeValues(attempt, outcome, spill));
     if (payload.length * 3 <= frameBytesMax || Buffer.byteLength(payload) <= frameBytesMax)
-      return { type: "biz.exec.result", payload };
+      return { frameType: "biz.exec.result", payload };
     const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
     return encodeOutcome(attempt, errorOutcome(message, "worker.runner", "E.FRAME.TOO_LARGE"));
   } catch (thrown) {
@@ -209,14 +200,14 @@ function parseStatus(status: unknown): ResultStatus {
   if (status === undefined || status === null) return "SUCCEEDED";
   if (typeof status !== "string") return "FAILED";
   const word = status.trim().toLowerCase();
-  return Object.hasOwn(statusAliases, word) ? (statusAliases[word] as ResultStatus) : "FAILED";
+  return statusWords.find(([, words]) => words.includes(word))?.[0] ?? "FAILED";
 }
 
 /** Why a result failed: packages in the field put the reason into `result.error`. */
 function readFailureReason(status: unknown, result: JsonObject): { code: string; message: string } {
   const stated = result["error"];
   if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: limitMessage(stated) };
-  if (isObject(stated) && typeof stated["message"] === "string" && stated["message"] !== "") {
+  if (isRecord(stated) && typeof stated["message"] === "string" && stated["message"] !== "") {
     const code = typeof stated["code"] === "string" && stated["code"] !== "" ? stated["code"] : "E.RUNNER.FAILURE";
     return { code: code.slice(0, limits.idCharsMax), message: limitMessage(stated["message"]) };
   }
@@ -231,26 +222,18 @@ function limitMessage(message: string): string {
 function describeValue(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";
-  return typeof value === "string"
-    ? JSON.stringify(value.slice(0, 200))
-    : typeof value === "undefined"
-      ? "nothing"
-      : `a ${typeof value}`;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  if (value === undefined) return "nothing";
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : `a ${typeof value}`;
 }
 
 /** Leaves out invalid entries; the worker's name and, for data that is not kept here, `inline` are filled in. */
 function readArtifact(value: unknown, { workerName, isKeptResource: isKept }: OutcomeContext): ResultArtifact[] {
-  if (!isObject(value)) return [];
+  if (!isRecord(value)) return [];
   const { resource_id: id, worker_name: owner = workerName, inline } = value;
   // The payload is all there is of it.
   const isInline = inline === undefined && owner === workerName && typeof id === "string" && !isKept(id);
   const named = { worker_name: workerName, ...value, ...(isInline && { inline: true }) };
-  const isWhole = ["resource_id", "worker_name", "type"].every(
-    (key) => typeof named[key as keyof typeof named] === "string" && named[key as keyof typeof named] !== "",
-  );
+  const { resource_id, worker_name, type } = named as Record<string, unknown>;
+  const isWhole = [resource_id, worker_name, type].every((field) => typeof field === "string" && field !== "");
   return isWhole ? [named as unknown as ResultArtifact] : [];
 }

@@ -1,15 +1,12 @@
 import type { JsonObject } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { AttemptContext, type AttemptContextOptions } from "./attempt-context.ts";
+import type { LocalAttempt } from "../attempts/attempt.ts";
+import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "./attempt-context.ts";
 
-const contextOf = (parameters: JsonObject): AttemptContext =>
-  new AttemptContext({
-    attempt: { dispatch: { parameters } },
-    settings: {},
-    config: {},
-    leased: [],
-    ports: {},
-  } as unknown as AttemptContextOptions);
+const contextOf = (parameters: JsonObject): AttemptContext => {
+  const attempt = { dispatch: { parameters } } as LocalAttempt;
+  return new AttemptContext(attempt, { config: {}, leased: [] }, {} as AttemptContextSettings, {} as AttemptContextPorts);
+};
 
 describe("what a handler is given of granted resources", () => {
   it("[D136] is what the dispatch says, by key, and which of them are missing", () => {

@@ -4,7 +4,7 @@
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";
 import path from "node:path";
-import type { JsonObject } from "@astraflow/protocol";
+import { isRecord, type JsonObject } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { KeptResource } from "../resources/resource.ts";
@@ -24,14 +24,6 @@ export interface AttemptContextSettings {
   readonly resources: HandlerResources;
   /** Parent of the attempts' own directories. */
   readonly workRoot: string;
-}
-
-export interface AttemptContextOptions {
-  readonly attempt: LocalAttempt;
-  readonly settings: AttemptContextSettings;
-  readonly config: JsonObject;
-  readonly leased: readonly KeptResource[];
-  readonly ports: AttemptContextPorts;
 }
 
 const workDirNameCharsMax = 120;
@@ -61,7 +53,12 @@ export class AttemptContext implements HandlerContext {
   #createdWorkDir: string | undefined;
   #childProcesses: ChildProcesses | undefined;
 
-  constructor({ attempt, settings, config, leased, ports }: AttemptContextOptions) {
+  constructor(
+    attempt: LocalAttempt,
+    { config, leased }: Pick<HandlerContext, "config" | "leased">,
+    settings: AttemptContextSettings,
+    ports: AttemptContextPorts,
+  ) {
     const { dispatch } = attempt;
     this.runId = dispatch.run_id;
     this.taskId = dispatch.task_id;
@@ -92,7 +89,7 @@ export class AttemptContext implements HandlerContext {
 
   get resourceBindings(): HandlerContext["resourceBindings"] {
     const bound = this.params["__resourceBindings"];
-    return isObject(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
+    return isRecord(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
   }
 
   get resourceBindingErrors(): HandlerContext["resourceBindingErrors"] {
@@ -134,7 +131,6 @@ export class AttemptContext implements HandlerContext {
 
 const emptyList: readonly never[] = [];
 const emptyRecord: Readonly<Record<string, never>> = Object.freeze({});
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** One plain name inside the work root, whatever a scheduler put into the ids; long ones differ by a digest. */
 function workDirName(attempt: LocalAttempt): string {

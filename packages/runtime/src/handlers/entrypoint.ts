@@ -3,7 +3,7 @@
 import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { type Fault, fault } from "@astraflow/protocol";
+import { errorMessage, type Fault, fault } from "@astraflow/protocol";
 import type { NodeHandler, PackageSetup } from "./handler.ts";
 
 const scriptFilePattern = /\.[cm]?[jt]s$/;
@@ -27,8 +27,7 @@ export async function importAdapter(packageDir: string, entrypoint: string): Pro
   try {
     exports = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    return fault("E.PKG.INVALID", `entrypoint ${entrypoint} cannot be imported: ${reason}`, undefined, thrown);
+    return fault("E.PKG.INVALID", `entrypoint ${entrypoint} cannot be imported: ${errorMessage(thrown)}`, undefined, thrown);
   }
   const setup = readSetup(exports);
   if (exportName === undefined)

@@ -54,21 +54,20 @@ export class HandlerExecutor {
     const found = this.#settings.handlers.findHandler(package_name, package_version, node_type);
     if (found === undefined) {
       const message = `package ${package_name} ${package_version} has no handler for ${node_type} on this worker`;
-      this.#ports.attemptFinished(attempt, errorOutcome(message, "worker.runner", "E.CMD.UNKNOWN"));
-      this.#ports.handlerReturned(attempt);
-      return;
+      return this.#refuse(attempt, errorOutcome(message, "worker.runner", "E.CMD.UNKNOWN"));
     }
     const leased = this.#leaseResources(attempt);
-    if (leased instanceof Fault) {
-      this.#ports.attemptFinished(attempt, errorOutcome(leased.message, "worker.resources", leased.code));
-      this.#ports.handlerReturned(attempt);
-      return;
-    }
+    if (leased instanceof Fault) return this.#refuse(attempt, errorOutcome(leased.message, "worker.resources", leased.code));
     const mask = createSecretMask(attempt.dispatch.parameters, found.nonSecretKeys);
     const call = new HandlerCall(attempt, this.#ports, mask);
     const ports = mask === null ? this.#ports : this.#portsWithMask(mask);
-    const context = new AttemptContext({ attempt, settings: this.#settings, config: found.config, leased, ports });
+    const context = new AttemptContext(attempt, { config: found.config, leased }, this.#settings, ports);
     this.#runHandler(attempt, found.handler, call, context);
+  }
+
+  #refuse(attempt: LocalAttempt, outcome: HandlerOutcome): void {
+    this.#ports.attemptFinished(attempt, outcome);
+    this.#ports.handlerReturned(attempt);
   }
 
   /** Only where the task was granted a secret; all others cost nothing. */
@@ -130,7 +129,10 @@ export class HandlerExecutor {
     try {
       for (const { resource_id, worker_name, expires_at } of refs) {
         if (worker_name !== resources.settings.workerName)
-          throw resourceElsewhere(resource_id, worker_name, resources.settings.workerName);
+          throw fault(
+            "E.RESOURCE.MISSING",
+            `resource ${resource_id} is kept by worker ${worker_name}, but this is worker ${resources.settings.workerName}`,
+          );
         const resource = resources.lease(resource_id);
         leased.push(resource);
         // The scheduler counts its life from this use on.
@@ -212,17 +214,12 @@ function readOutcomeSafely(read: () => HandlerOutcome): HandlerOutcome {
   try {
     return read();
   } catch (thrown) {
-    return errorOutcome(
-      `what the handler returned cannot be read: ${thrown instanceof Error ? thrown.message : "it throws"}`,
-      "worker.runner",
-    );
+    const reason = thrown instanceof Error ? thrown.message : "it throws";
+    return errorOutcome(`what the handler returned cannot be read: ${reason}`, "worker.runner");
   }
 }
 
 const noResources: readonly never[] = [];
-
-const resourceElsewhere = (resource: string, named: string, own: string): Fault =>
-  fault("E.RESOURCE.MISSING", `resource ${resource} is kept by worker ${named}, but this is worker ${own}`);
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";

@@ -55,8 +55,7 @@ export class HandlerHost {
   }
 
   encodeOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): EncodedOutcome {
-    const { type, payload } = encodeOutcome(attempt, outcome, this.#resultSpill);
-    return { frameType: type, payload };
+    return encodeOutcome(attempt, outcome, this.#resultSpill);
   }
 
   /** Feedback is merged and written later, where its origin is no longer known: what cannot be written is reported here. */

@@ -1,7 +1,7 @@
 // A middleware's call of the next of its chain, as its handler sees it: what is asked, what comes back, what can go wrong. How the question
 // travels and when it is asked again is calls.ts; what is run for it, the scheduler decides.
 
-import { fault, type JsonObject, limits } from "@astraflow/protocol";
+import { fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 
 /** A question that wants to leave: the text of a JSON object with all that is not a name. */
@@ -88,8 +88,7 @@ export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: Next
 
 function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: NextCallArguments): NextCallDraft {
   for (const [name, value] of Object.entries({ payload, hostCtx, middlewareCtx }))
-    if (value !== undefined && (typeof value !== "object" || value === null || Array.isArray(value)))
-      throw fault("E.FRAME.INVALID", `${name} of next must be an object`);
+    if (value !== undefined && !isRecord(value)) throw fault("E.FRAME.INVALID", `${name} of next must be an object`);
   if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && timeoutMs >= 1))
     throw fault("E.FRAME.INVALID", "timeoutMs of next must be a whole number of milliseconds above 0");
   const json = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });

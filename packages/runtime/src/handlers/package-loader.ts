@@ -4,8 +4,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import {
+  errorMessage,
   Fault,
   fault,
+  isRecord,
   isSecretType,
   type JsonObject,
   limits,
@@ -176,8 +178,7 @@ async function runSetup(
     await Promise.race([setup({ packageName, packageVersion, ext: vendorFrames.handlerApi }), late.promise]);
     return null;
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    return fault("E.PKG.INVALID", `setup of ${entrypoint} failed: ${reason}`, undefined, thrown);
+    return fault("E.PKG.INVALID", `setup of ${entrypoint} failed: ${errorMessage(thrown)}`, undefined, thrown);
   } finally {
     clearTimeout(timer);
   }
@@ -199,41 +200,29 @@ async function readManifestFile(file: string): Promise<JsonObject | Fault> {
   }
   const value = readJson(bytes, limits.json.manifest);
   if (value instanceof Fault) return value;
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  return fault("E.MANIFEST.INVALID", `${manifestName} must hold an object`);
+  return isRecord(value) ? value : fault("E.MANIFEST.INVALID", `${manifestName} must hold an object`);
 }
 
 /** Directories with a manifest, one or two levels below the root, in the order of their names. A missing root holds none. */
 async function findPackageDirs(root: string): Promise<string[]> {
   const found: string[] = [];
-  for (const outer of await listDirs(root)) {
-    if (await hasManifest(outer)) found.push(outer);
-    for (const inner of await listDirs(outer)) if (await hasManifest(inner)) found.push(inner);
+  const { dirs } = await listDirectory(root);
+  for (const outer of dirs) {
+    const { dirs: innerDirs, hasManifest } = await listDirectory(outer);
+    if (hasManifest) found.push(outer);
+    for (const inner of innerDirs) if ((await listDirectory(inner)).hasManifest) found.push(inner);
   }
   return found;
 }
 
-async function listDirs(dir: string): Promise<string[]> {
+async function listDirectory(dir: string): Promise<{ dirs: string[]; hasManifest: boolean }> {
   try {
     const entries = await readdir(dir, { withFileTypes: true });
     const dirs = entries.filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."));
-    return dirs.map((entry) => path.join(dir, entry.name)).sort();
+    const hasManifest = entries.some((entry) => entry.name === manifestName);
+    return { dirs: dirs.map((entry) => path.join(dir, entry.name)).sort(), hasManifest };
   } catch (thrown) {
-    if (isFileMissing(thrown)) return [];
-    throw thrown;
-  }
-}
-
-async function hasManifest(dir: string): Promise<boolean> {
-  const entries = await listFileNames(dir);
-  return entries.includes(manifestName);
-}
-
-async function listFileNames(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (thrown) {
-    if (isFileMissing(thrown)) return [];
+    if (isFileMissing(thrown)) return { dirs: [], hasManifest: false };
     throw thrown;
   }
 }

@@ -1,7 +1,7 @@
 // Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent. Windows, numbers and
 // repeats are the link's; the other end is whoever subscribed at the scheduler.
 
-import { Fault, fault, type JsonObject, limits } from "@astraflow/protocol";
+import { Fault, fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
 
 /** A vendor frame from the scheduler. */
 export interface IncomingVendorFrame {
@@ -114,8 +114,7 @@ function validateDraft(type: string, payload: unknown, corr: string | undefined)
   if (problem !== null) return problem;
   if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax))
     return fault("E.FRAME.INVALID", `corr must be a text of 1 to ${limits.idCharsMax} characters`);
-  if (typeof payload !== "object" || payload === null || Array.isArray(payload))
-    return fault("E.FRAME.INVALID", `the payload of ${type} must be an object`);
+  if (!isRecord(payload)) return fault("E.FRAME.INVALID", `the payload of ${type} must be an object`);
   let text: string | undefined;
   try {
     text = JSON.stringify(payload);

@@ -1,9 +1,9 @@
 // Keeps the outbox on disk: outcomes of one tick share one append and one sync, later ones gather meanwhile, and a failing disk is
 // retried until it works. The bytes are outbox-journal.ts; the link decides when outcomes are sent.
 
-import { FifoQueue } from "@astraflow/protocol";
+import { errorMessage, FifoQueue } from "@astraflow/protocol";
 import type { WorkerEnvironment } from "../system/environment.ts";
-import type { OutboxDisk } from "./outbox-disk.ts";
+import type { OutboxDisk } from "./outbox-file.ts";
 import {
   encodeJournal,
   encodeRecord,
@@ -14,17 +14,7 @@ import {
 } from "./outbox-journal.ts";
 
 /** The outbox on disk, as the link needs it: nothing here waits. */
-export interface DurableOutbox {
-  /**
-   * Writes an outcome to disk and gives its key. `kept` is called once it survives anything, in the order of the calls, never before this
-   * has returned. It must not throw.
-   */
-  persist(outcome: Omit<JournaledOutcome, "key">, onPersisted: () => void): number;
-  /** The outcome was acked and need not be kept any more. */
-  remove(key: number): void;
-  /** Whether what is to be kept now will be; false while the disk fails. */
-  readonly isHealthy: boolean;
-}
+export type DurableOutbox = Pick<JournaledOutbox, "persist" | "remove" | "isHealthy">;
 
 export interface OutboxLogEvent {
   readonly level: "info" | "warn" | "error";
@@ -63,7 +53,7 @@ interface PendingWrite {
   readonly onPersisted: () => void;
 }
 
-export class JournaledOutbox implements DurableOutbox {
+export class JournaledOutbox {
   readonly #ports: JournaledOutboxPorts;
   readonly #settings: JournaledOutboxSettings;
   /** Words that are on disk and not acked: enough to write the file anew without reading it. */
@@ -93,6 +83,7 @@ export class JournaledOutbox implements DurableOutbox {
     this.#settings = { ...journaledOutboxDefaults, ...settings };
   }
 
+  /** Whether what is to be kept now will be; false while the disk fails. */
   get isHealthy(): boolean {
     return this.#isHealthy;
   }
@@ -111,6 +102,7 @@ export class JournaledOutbox implements DurableOutbox {
     }
   }
 
+  /** Writes an outcome to disk and gives its key. `onPersisted` is called once it survives anything, in order, and later. It must not throw. */
   persist(outcome: Omit<JournaledOutcome, "key">, onPersisted: () => void): number {
     const key = this.#nextKey++;
     this.#pendingWrites.push({ outcome: { ...outcome, key }, onPersisted });
@@ -118,6 +110,7 @@ export class JournaledOutbox implements DurableOutbox {
     return key;
   }
 
+  /** The outcome was acked and need not be kept any more. */
   remove(key: number): void {
     const outcome = this.#liveOutcomes.get(key);
     if (outcome === undefined) return;
@@ -336,17 +329,10 @@ export class JournaledOutbox implements DurableOutbox {
     return timer;
   }
 
-  #log(
-    level: OutboxLogEvent["level"],
-    event: OutboxLogEvent["event"],
-    message: string,
-    details?: OutboxLogEvent["details"],
-  ): void {
-    this.#ports.log(details === undefined ? { level, event, message } : { level, event, message, details });
+  #log(level: OutboxLogEvent["level"], event: OutboxLogEvent["event"], message: string, details?: OutboxLogEvent["details"]) {
+    this.#ports.log({ level, event, message, ...(details !== undefined && { details }) });
   }
 }
-
-const errorMessage = (problem: unknown): string => (problem instanceof Error ? problem.message : String(problem));
 
 /** Approximate size of an outcome in the file. */
 const estimateRecordBytes = (outcome: JournaledOutcome): number =>

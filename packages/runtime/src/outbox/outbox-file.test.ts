@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import type { OutboxDisk } from "./outbox-disk.ts";
+import type { OutboxDisk } from "./outbox-file.ts";
 import { openOutboxFile } from "./outbox-file.ts";
 
 const endings: (() => Promise<unknown>)[] = [];

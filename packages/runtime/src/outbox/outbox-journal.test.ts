@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { crc32c } from "./crc32c.ts";
-import { encodeJournal, encodeRecord, type JournalEntry, type JournaledOutcome, readJournal } from "./outbox-journal.ts";
+import { crc32c, encodeJournal, encodeRecord, type JournalEntry, type JournaledOutcome, readJournal } from "./outbox-journal.ts";
 
 const word = (key: number, text = "x", fence = 7): JournaledOutcome => ({
   key,

@@ -1,7 +1,7 @@
 import type { AckPayload } from "@astraflow/protocol";
 import { dialectRules, ReliableStream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
-import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "./outbox.ts";
+import { Outbox, type OutboxDraft, type OutboxMessage, type OutboxSettings, type OutboxStream } from "./outbox.ts";
 
 const types = {
   outcome: "biz.exec.result",
@@ -11,8 +11,13 @@ const types = {
   removed: "biz.resource.removed",
   package: "biz.pkg.event",
 } as const;
-const word = (id: string, kind: OutboxMessage["kind"] = "outcome", payload = "{}"): OutboxMessage =>
-  createOutboxMessage({ kind, type: types[kind], id, corr: id, payload });
+const word = (id: string, kind: OutboxMessage["kind"] = "outcome", payload = "{}"): OutboxDraft => ({
+  kind,
+  type: types[kind],
+  id,
+  corr: id,
+  payload,
+});
 
 function openStream(sendFrames = 64, batchMax = 1, sendBytes = 1_000_000): OutboxStream {
   const batchBytesMax = 256 * 1024;
@@ -117,7 +122,7 @@ describe("outbox", () => {
   it("[W169] what an attempt said last passes the feedback of others, never its own, also in the next session", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 10 }, null);
     const said = (id: string, corr: string, isUrgent = false) =>
-      box.addMessage(createOutboxMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent }));
+      box.addMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent });
     said("other", "t2");
     said("first", "t1");
     said("second", "t1");
@@ -148,7 +153,7 @@ describe("outbox", () => {
   it("[W25] packs results that wait together, and only those, as many as the session allows", () => {
     const { box, pump } = outbox({}, openStream(64, 3));
     for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
-    box.addMessage(createOutboxMessage({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" }));
+    box.addMessage({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" });
     for (const name of ["f", "g"]) box.addMessage(word(name));
     for (const name of ["x", "y"]) box.addMessage(word(name, "feedback"));
 

@@ -35,18 +35,14 @@ export interface OutboxSettings {
 /** About what the envelope around a payload weighs. */
 const envelopeBytesEstimate = 250;
 
-export function createOutboxMessage(options: {
-  readonly kind: OutboxMessage["kind"];
-  readonly type: OutboxMessage["type"];
-  readonly id: string;
-  readonly corr: string | undefined;
-  readonly payload: string;
-  /** The last feedback of an attempt travels with its outcome, not behind the feedback of others. */
-  readonly isUrgent?: boolean;
-  readonly attempt?: LocalAttempt | null;
-  readonly key?: number | null;
-}): OutboxMessage {
-  const { kind, type, id, corr, payload, isUrgent = kind !== "feedback" && kind !== "ext", attempt = null, key = null } = options;
+export type OutboxDraft = Pick<OutboxMessage, "kind" | "type" | "id" | "corr" | "payload"> &
+  Partial<Pick<OutboxMessage, "attempt" | "key">> & {
+    /** The last feedback of an attempt travels with its outcome, not behind the feedback of others. */
+    readonly isUrgent?: boolean;
+  };
+
+function toMessage(draft: OutboxDraft): OutboxMessage {
+  const { kind, type, id, corr, payload, isUrgent = kind !== "feedback" && kind !== "ext", attempt = null, key = null } = draft;
   const lane = isUrgent ? "command" : "feedback";
   const batch = type === "biz.exec.result" ? "result" : null;
   return { lane, bytes: payload.length + envelopeBytesEstimate, batch, id, kind, type, corr, payload, attempt, key };
@@ -92,7 +88,8 @@ export class Outbox {
   }
 
   /** Adds a message. Gives the feedback that was dropped to make room. */
-  addMessage(message: OutboxMessage): OutboxMessage | undefined {
+  addMessage(draft: OutboxDraft): OutboxMessage | undefined {
+    const message = toMessage(draft);
     this.#adjustCounts(message, 1);
     if (message.lane === "command") {
       if (message.kind === "feedback") this.#promoteFeedback(message.corr);

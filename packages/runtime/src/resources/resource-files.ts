@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { Fault, type JsonObject, limits, readJson } from "@astraflow/protocol";
+import { Fault, isRecord, type JsonObject, limits, readJson } from "@astraflow/protocol";
 import { createDirectory } from "../system/create-directory.ts";
 
 export interface StoredResourceFile {
@@ -98,16 +98,14 @@ export class ResourceFiles {
 function readMetadata(file: string): StoredResourceFile | null {
   try {
     const note = readJson(readFileSync(file + metadataSuffix), limits.json.manifest);
-    if (note instanceof Fault || !isObject(note)) return null;
+    if (note instanceof Fault || !isRecord(note)) return null;
     const { id, type, scope, metadata, createdAt, expiresAt } = note;
     if (typeof id !== "string" || typeof type !== "string") return null;
     if (typeof createdAt !== "number" || typeof expiresAt !== "number") return null;
-    const more = { ...(typeof scope === "string" && { scope }), ...(isObject(metadata) && { metadata }) };
+    const more = { ...(typeof scope === "string" && { scope }), ...(isRecord(metadata) && { metadata }) };
     return { id, type, createdAt, expiresAt, ...more, path: file, sizeBytes: statSync(file).size };
   } catch {
     // A crash between the two writes leaves a file without its note, or half of one.
     return null;
   }
 }
-
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);

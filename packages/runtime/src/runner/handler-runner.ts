@@ -55,30 +55,31 @@ export interface InProcessRunnerOptions extends HandlerHostSettings {
   readonly loadedPackages: LoadedPackages;
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "wallClock">;
   /** Ends the handlers' processes where this process no longer can. */
-  readonly watchdog?: ProcessWatchdog;
+  readonly watchdog?: Pick<ProcessWatchdog, "watchGroup" | "unwatchGroup" | "close">;
 }
 
 /** Handlers in the thread of the link: one that blocks it blocks the heartbeats too. */
 export function createInProcessRunner(listener: HandlerRunnerListener, options: InProcessRunnerOptions): HandlerRunner {
   const { loadedPackages, environment, watchdog } = options;
   const { now, after, wallClock } = environment;
+  const reportProblem: HandlerRunnerListener["problemReported"] = (problem) => listener.problemReported(problem);
   const host = new HandlerHost(options, loadedPackages, {
     now,
     after,
-    resources: { wallClock, after, resourceRemoved: listener.resourceRemoved },
+    resources: { wallClock, after, resourceRemoved: (resource, reason) => listener.resourceRemoved(resource, reason) },
     attemptFinished: (attempt, outcome) =>
       listener.attemptFinished(attempt, { type: "written", ...host.encodeOutcome(attempt, outcome) }),
-    callNext: listener.nextCalled,
+    callNext: (attempt, draft, answer) => listener.nextCalled(attempt, draft, answer),
     groupStarted: (pid) => watchdog?.watchGroup(pid),
     groupEnded: (pid) => watchdog?.unwatchGroup(pid),
-    handlerReturned: listener.handlerReturned,
-    sendFeedback: listener.feedbackReceived,
-    reportProblem: listener.problemReported,
+    handlerReturned: (attempt) => listener.handlerReturned(attempt),
+    sendFeedback: (attempt, input) => listener.feedbackReceived(attempt, input),
+    reportProblem,
   });
   host.vendorFrames.connect({
     sendFrame: async (frame) => listener.vendorFrameSent(frame),
     listenedTypesChanged: () => {},
-    reportProblem: listener.problemReported,
+    reportProblem,
   });
   return {
     loadedPackages: summarizePackages(loadedPackages),

@@ -19,7 +19,7 @@ export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
   spawnThread(listener: HandlerThreadListener): HandlerThreadHandle;
   /** Ends the handlers' processes where this process no longer can. */
-  readonly watchdog?: ProcessWatchdog;
+  readonly watchdog?: Pick<ProcessWatchdog, "watchGroup" | "unwatchGroup" | "close">;
 }
 
 export const threadRestartPolicy = {

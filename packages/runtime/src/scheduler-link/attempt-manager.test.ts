@@ -93,7 +93,7 @@ describe("attempts of a worker", () => {
     harness.dispatch("a", { fence: 6, concurrency_key: "k" });
     expect(old.stopSignal.isStopped).toBe(true);
     expect(harness.started).toHaveLength(1);
-    harness.link.handleHandlerReturned(old);
+    harness.link.handlerReturned(old);
 
     expect(harness.started.map((attempt) => attempt.fence)).toEqual([5, 6]);
     harness.finish("a");
@@ -126,7 +126,7 @@ describe("attempts of a worker", () => {
     expect(harness.frames("biz.exec.error")).toEqual([]);
     expect(harness.link.status).toMatchObject({ held: 1, occupied: 1 });
 
-    harness.link.handleHandlerReturned(stopped);
+    harness.link.handlerReturned(stopped);
     expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
   });
 
@@ -154,7 +154,7 @@ describe("attempts of a worker", () => {
 
     expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", fence: 2, code: "E.RUNNER.CANCELLED" });
     expect(harness.link.status.held).toBe(0);
-    harness.link.handleHandlerReturned(harness.attempt("a"));
+    harness.link.handlerReturned(harness.attempt("a"));
     expect(harness.started).toHaveLength(1);
   });
 

@@ -7,6 +7,7 @@ import type {
   DispatchPayload,
   Fault,
   FaultCode,
+  HeldTaskRef,
   JsonObject,
   OutgoingFrame,
   PackageEventPayload,
@@ -15,11 +16,11 @@ import type {
 } from "@astraflow/protocol";
 import type { SentFrame } from "@astraflow/session";
 import { type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
-import { AttemptTable, type HeldAttemptRef } from "../attempts/attempt-table.ts";
+import { AttemptTable } from "../attempts/attempt-table.ts";
 import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
 import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxStream } from "../outbox/outbox.ts";
+import { Outbox, type OutboxMessage, type OutboxStream } from "../outbox/outbox.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 import type { LinkContext } from "./link-context.ts";
@@ -40,24 +41,22 @@ export class AttemptManager {
   readonly #removedResources: RemovedResourceReports;
 
   constructor(context: LinkContext) {
-    const { ports, settings, writer, requestFlush } = context;
+    const { settings, writer, requestFlush } = context;
     this.#context = context;
-    this.#attempts = new AttemptTable({ ...settings.attemptTable, slotsMax: context.capabilities().maxParallel });
+    this.#attempts = new AttemptTable({ ...settings.attemptTable, slotsMax: context.slotsMax });
     this.#outbox = new Outbox(settings.outbox);
     this.#removedResources = new RemovedResourceReports((payload) => {
       const id = writer.nextId();
-      this.#outbox.addMessage(
-        createOutboxMessage({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload }),
-      );
+      this.#outbox.addMessage({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload });
     });
     this.nextCalls = new PendingNextCalls({
       nextFrameId: () => writer.nextId(),
       sendRequest: ({ id, task, payload }) => {
-        this.#outbox.addMessage(createOutboxMessage({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload }));
+        this.#outbox.addMessage({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload });
         requestFlush();
       },
       suspendAttempt: (attempt) => {
-        for (const other of this.#attempts.suspendAttempt(attempt)) ports.startHandler(other);
+        for (const other of this.#attempts.suspendAttempt(attempt)) this.#startHandler(other);
       },
       resumeAttempt: (attempt, calls) => this.#attempts.resumeAttempt(attempt, calls),
     });
@@ -78,7 +77,7 @@ export class AttemptManager {
   }
 
   /** Exactly the attempts this worker answers for, as register and heartbeat name them. */
-  held(): HeldAttemptRef[] {
+  held(): HeldTaskRef[] {
     return this.#attempts.heldAttempts();
   }
 
@@ -105,7 +104,7 @@ export class AttemptManager {
       }
       const attempt = restoreAttempt({ run, task, node, fence }, this.#context.ports.now());
       this.#attempts.restoreFinished(attempt);
-      this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
+      this.#outbox.addMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key });
     }
   }
 
@@ -117,7 +116,7 @@ export class AttemptManager {
       case "start":
       case "wait":
         if (decision.superseded) this.#stopHandler(decision.superseded, "a newer attempt of the task was granted");
-        if (decision.verdict === "start") this.#context.ports.startHandler(decision.attempt);
+        if (decision.verdict === "start") this.#startHandler(decision.attempt);
         return;
       case "repeat":
         return;
@@ -161,15 +160,13 @@ export class AttemptManager {
       ...named,
       details: { reason },
     } satisfies PackageEventPayload);
-    this.#outbox.addMessage(
-      createOutboxMessage({
-        kind: "package",
-        type: "biz.pkg.event",
-        id: this.#context.writer.nextId(),
-        corr: command_id,
-        payload,
-      }),
-    );
+    this.#outbox.addMessage({
+      kind: "package",
+      type: "biz.pkg.event",
+      id: this.#context.writer.nextId(),
+      corr: command_id,
+      payload,
+    });
     this.#context.requestFlush();
   }
 
@@ -215,7 +212,7 @@ export class AttemptManager {
 
   /** Its handler has returned, so its slot is free. */
   handleHandlerReturned(attempt: LocalAttempt): void {
-    for (const next of this.#attempts.releaseSlot(attempt)) this.#context.ports.startHandler(next);
+    for (const next of this.#attempts.releaseSlot(attempt)) this.#startHandler(next);
   }
 
   handleFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
@@ -260,9 +257,7 @@ export class AttemptManager {
   sendVendorFrame({ type, id, corr, payload }: OutgoingVendorFrame): boolean {
     if (!this.#outbox.hasRoomForVendorFrame(payload.length)) return false;
     const name = type as OutgoingFrame["type"];
-    this.#outbox.addMessage(
-      createOutboxMessage({ kind: "ext", type: name, id: id ?? this.#context.writer.nextId(), corr, payload }),
-    );
+    this.#outbox.addMessage({ kind: "ext", type: name, id: id ?? this.#context.writer.nextId(), corr, payload });
     this.#context.requestFlush();
     return true;
   }
@@ -290,6 +285,11 @@ export class AttemptManager {
     this.#outbox.sendPending(this.#context.ports.now(), () => this.#context.writer.nextId(), send);
   }
 
+  #startHandler(attempt: LocalAttempt): void {
+    attempt.startedAt = this.#context.ports.now();
+    this.#context.ports.startHandler(attempt);
+  }
+
   #markFinished(attempt: LocalAttempt): void {
     // Its own last feedback goes before its result; feedback of others may wait behind it.
     const lastFeedback = this.#feedbackBuffer.take(attempt);
@@ -303,14 +303,14 @@ export class AttemptManager {
     const { durableOutbox } = this.#context;
     if (durableOutbox === null) return this.#queueOutcome(attempt, outcome, attempt);
     const { run, task, fence } = attempt;
-    const { type, payload } = encodeOutcome(attempt, outcome);
+    const { frameType: type, payload } = encodeOutcome(attempt, outcome);
     const id = this.#context.writer.nextId();
     this.#unpersistedCount++;
     this.#outcomeCount++;
     const key: number = durableOutbox.persist({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
       this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
       this.#unpersistedCount--;
-      this.#outbox.addMessage(createOutboxMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
+      this.#outbox.addMessage({ kind: "outcome", type, id, corr: task, payload, attempt, key });
       this.#context.requestFlush();
     });
   }
@@ -328,18 +328,16 @@ export class AttemptManager {
   }
 
   #queueOutcome(about: AttemptIdentity, outcome: AttemptOutcome, attempt: LocalAttempt | null): void {
-    const { type, payload } = encodeOutcome(about, outcome);
+    const { frameType: type, payload } = encodeOutcome(about, outcome);
     this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
-    this.#outbox.addMessage(
-      createOutboxMessage({ kind: "outcome", type, id: this.#context.writer.nextId(), corr: about.task, payload, attempt }),
-    );
+    this.#outbox.addMessage({ kind: "outcome", type, id: this.#context.writer.nextId(), corr: about.task, payload, attempt });
     this.#context.requestFlush();
   }
 
   #queueFeedback(attempt: LocalAttempt, payload: string | undefined, isUrgent = false): void {
     if (payload === undefined) return;
     const names = { type: "biz.exec.feedback", id: this.#context.writer.nextId(), corr: attempt.task } as const;
-    const dropped = this.#outbox.addMessage(createOutboxMessage({ kind: "feedback", ...names, payload, isUrgent }));
+    const dropped = this.#outbox.addMessage({ kind: "feedback", ...names, payload, isUrgent });
     if (dropped === undefined) return;
     this.#context.log("warn", "feedback-dropped", "too much feedback is waiting; the oldest was dropped", { task: dropped.corr });
   }

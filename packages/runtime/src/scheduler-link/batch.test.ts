@@ -22,8 +22,8 @@ const sendBatch = (harness: LinkHarness, items: readonly object[], seq = 0) =>
 /** Handlers that all come back in the same tick. */
 function finishTogether(harness: LinkHarness, ...tasks: readonly string[]): void {
   for (const task of tasks) {
-    harness.link.handleOutcome(harness.attempt(task), succeededOutcome({ of: task }));
-    harness.link.handleHandlerReturned(harness.attempt(task));
+    harness.link.attemptFinished(harness.attempt(task), succeededOutcome({ of: task }));
+    harness.link.handlerReturned(harness.attempt(task));
   }
   harness.flush();
 }

@@ -6,9 +6,9 @@ import type { AttemptManager } from "./attempt-manager.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { LinkContext } from "./link-context.ts";
 import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
-import type { DialTarget } from "./link-ports.ts";
 import { SchedulerSession } from "./scheduler-session.ts";
 import { buildHandshake, buildRegister, buildResume } from "./session-handshake.ts";
+import type { DialTarget } from "./websocket-dialer.ts";
 import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;

@@ -47,7 +47,7 @@ describe("a link whose results are kept on disk", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a", { fence: 5 });
     rig.dispatch("a", { fence: 4 });
-    rig.link.handleFeedback(rig.attempt("a"), { chunks: [{ channel: "log", text: "working" }] });
+    rig.link.feedbackReceived(rig.attempt("a"), { chunks: [{ channel: "log", text: "working" }] });
     rig.flush();
 
     rig.link.stop();
@@ -163,7 +163,7 @@ describe("a link whose results are kept on disk", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a");
     keeping.isHealthy = false;
-    rig.link.reportHealth();
+    rig.link.healthChanged();
     expect(rig.payload("control.heartbeat").healthy).toBe(false);
 
     rig.dispatch("b");
@@ -175,7 +175,7 @@ describe("a link whose results are kept on disk", () => {
     rig.openSession();
     expect(rig.payload("control.heartbeat").healthy).toBe(false);
     keeping.isHealthy = true;
-    rig.link.reportHealth();
+    rig.link.healthChanged();
 
     expect(rig.payload("control.heartbeat").healthy).toBe(true);
     rig.dispatch("b", { fence: 2 });

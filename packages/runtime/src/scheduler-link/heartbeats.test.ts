@@ -45,7 +45,7 @@ describe("the lease", () => {
     harness.flush();
 
     harness.now += 3_600_000; // stopped and continued: no timer has fired yet
-    harness.link.handleOutcome(harness.attempt("a"), succeededOutcome());
+    harness.link.attemptFinished(harness.attempt("a"), succeededOutcome());
     harness.flush();
 
     expect(harness.frames("biz.exec.result")).toHaveLength(0);
@@ -83,7 +83,7 @@ describe("what a heartbeat says", () => {
     harness.dispatch("a");
     harness.dispatch("b");
     harness.finish("a");
-    harness.link.sendVendorFrame({ type: "ext.vendor.acme.note", payload: "{}" });
+    harness.link.vendorFrameSent({ type: "ext.vendor.acme.note", payload: "{}" });
     harness.flush();
 
     harness.advance(4_000);
@@ -103,12 +103,12 @@ describe("what a heartbeat says", () => {
   it("[W94] says that it is not well while it has problems, at once when told to look, and counts such beats", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["memory is at 97 %"] };
-    harness.link.reportHealth();
+    harness.link.healthChanged();
     expect(harness.payload("control.heartbeat").healthy).toBe(false);
     harness.dispatch("a"); // it may still be given work, and does it
     expect(harness.started).toHaveLength(1);
     harness.health = { metrics: {}, problems: [] };
-    harness.link.reportHealth();
+    harness.link.healthChanged();
 
     expect(harness.payload("control.heartbeat").healthy).toBe(true);
     expect([...harness.counters]).toEqual([
@@ -121,7 +121,7 @@ describe("what a heartbeat says", () => {
 
   it("[W133] asks how the worker is by the thresholds its scheduler announced last", () => {
     const harness = readyLinkHarness({}, { drain_mem_pct: 70 });
-    harness.link.reportHealth();
+    harness.link.healthChanged();
 
     expect(harness.drainThresholds).toEqual({ memPct: 70, diskPct: null });
   });
@@ -129,7 +129,7 @@ describe("what a heartbeat says", () => {
   it("[W94] says in every session that it is not well", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
-    harness.link.reportHealth();
+    harness.link.healthChanged();
 
     harness.link.connectionLost("gone");
     harness.advance(0);
@@ -141,7 +141,7 @@ describe("what a heartbeat says", () => {
   it("[W94] says at once that it is well again, where that came while there was no session", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
-    harness.link.reportHealth();
+    harness.link.healthChanged();
     harness.link.connectionLost("gone");
     harness.health = { metrics: {}, problems: [] };
     harness.advance(0);

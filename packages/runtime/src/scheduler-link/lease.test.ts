@@ -1,6 +1,6 @@
 // How long a worker counts on its lease. What it does at the end is in link.test.ts.
 import { describe, expect, it } from "vitest";
-import { Lease } from "./lease.ts";
+import { Lease } from "./heartbeats.ts";
 
 const begun = (): Lease => {
   const lease = new Lease({ safetyMargin: 0.1, missedHeartbeatsMax: 3 });

@@ -6,24 +6,15 @@ import type { LocalAttempt, LocalAttemptPhase } from "../attempts/attempt.ts";
 import type { AttemptTableSettings } from "../attempts/attempt-table.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { OutboxSettings } from "../outbox/outbox.ts";
-import type { LeaseSettings } from "./lease.ts";
+import type { WorkerEnvironment } from "../system/environment.ts";
+import type { LeaseSettings } from "./heartbeats.ts";
 import type { BackoffSettings, LinkPhase } from "./link-phase.ts";
+import type { SchedulerDialer } from "./websocket-dialer.ts";
 
 /** Transport, clock, randomness and runner. Only `startHandler` may call back into the link before it has returned. */
-export interface LinkPorts {
-  /** Milliseconds of a clock that never jumps. */
-  now(): number;
+export interface LinkPorts extends Pick<WorkerEnvironment, "now" | "random">, Omit<SchedulerDialer, "whenClosed"> {
   /** The time of day for the envelope; shown, never used for a decision. */
   timestamp(): string;
-  /** 0 <= n < 1 */
-  random(): number;
-  /** Opens a socket; `connectionOpened` or `connectionLost` of the link must follow. same: where the last dial went; next: the address after it. */
-  dial(target: DialTarget): void;
-  send(text: string): void;
-  /** Bytes that wait in the socket; absent where that is not known. */
-  bufferedBytes?(): number;
-  /** Ends the current socket; no more events of it follow. */
-  closeConnection(code: number, reason: string): void;
   /** `tick` is wanted at this instant; a later call replaces an earlier one. */
   wakeAt(at: number): void;
   /** `flush` is wanted once all that has arrived by now was taken in. */
@@ -35,10 +26,11 @@ export interface LinkPorts {
   /** A vendor frame of the scheduler. False: nobody listens to its type. */
   deliverVendorFrame(frame: IncomingVendorFrame): boolean;
   incrementCounter(name: LinkCounter): void;
+  /** The outcome of an attempt is known, and how long after its handler was called. */
+  attemptEnded?(nodeType: string, durationMs: number): void;
+  reportProblem(problem: { readonly message: string; readonly cause: unknown }): void;
   log(event: LinkLogEvent): void;
 }
-
-export type DialTarget = "same" | "next";
 
 export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
 
@@ -165,12 +157,7 @@ export const linkPayloadTypes = [
 ] as const;
 
 /** What is seen of a link from outside. */
-export interface LinkStatus {
-  readonly phase: LinkPhase;
-  readonly held: number;
-  readonly occupied: number;
-  readonly unacked: number;
-}
+export type LinkStatus = { readonly phase: LinkPhase } & WorkCounts;
 
 /** The state of a link, for people who look for a fault. */
 export interface LinkInventory {

@@ -28,7 +28,7 @@ describe("the exchange of a session", () => {
     harness.openSession();
     harness.dispatch("a", { fence: 5 });
     harness.flush();
-    harness.link.handleFeedback(harness.attempt("a"), { progress: 0.5 });
+    harness.link.feedbackReceived(harness.attempt("a"), { progress: 0.5 });
     harness.flush();
     harness.finish("a");
     harness.ackUpTo(1);

@@ -7,7 +7,7 @@ const middleware: DispatchPart = { node_id: "m", host_node_id: "h", middleware_c
 
 function ask(harness: LinkHarness, task: string, words: object = {}) {
   const answers: NextCallAnswer[] = [];
-  const forget = harness.link.callNext(harness.attempt(task), { argumentsJson: JSON.stringify(words) }, (answer) =>
+  const forget = harness.link.nextCalled(harness.attempt(task), { argumentsJson: JSON.stringify(words) }, (answer) =>
     answers.push(answer),
   );
   harness.flush();
@@ -109,7 +109,7 @@ describe("a call of the next in a chain", () => {
     harness.dispatch("b", { seq: 3 });
     expect(answers).toEqual([]);
     expect(harness.started.map(({ task }) => task)).toEqual(["a"]);
-    harness.link.handleHandlerReturned(harness.attempt("a"));
+    harness.link.handlerReturned(harness.attempt("a"));
     expect(harness.started.map(({ task }) => task)).toEqual(["a", "b"]);
     harness.link.connectionLost("gone");
     harness.advance(1_000);

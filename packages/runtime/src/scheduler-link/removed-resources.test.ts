@@ -10,8 +10,8 @@ const items = (harness: LinkHarness) =>
 describe("resources that are gone", () => {
   it("[W182] are told in one frame a tick, under a number, again in a new session until it is acked", () => {
     const harness = readyLinkHarness();
-    harness.link.reportRemovedResource("a", "evicted");
-    harness.link.reportRemovedResource("b", "expired");
+    harness.link.resourceRemoved("a", "evicted");
+    harness.link.resourceRemoved("b", "expired");
     harness.flush();
     expect(harness.payload("biz.resource.removed").items).toEqual([
       { resource_id: "a", reason: "evicted" },
@@ -36,7 +36,7 @@ describe("resources that are gone", () => {
     const harness = readyLinkHarness({ durableOutbox: keeping });
     for (const task of ["a", "b"]) harness.dispatch(task);
     harness.finish("a");
-    harness.link.reportRemovedResource("made by a", "evicted");
+    harness.link.resourceRemoved("made by a", "evicted");
     harness.finish("b");
     harness.flush();
     expect(harness.workFrames()).toEqual([]);
@@ -51,7 +51,7 @@ describe("resources that are gone", () => {
   it("[W182] leave at most 64 to a frame, and no more than 4,096 are remembered while there is no session", () => {
     const harness = readyLinkHarness();
     harness.link.connectionLost("gone");
-    for (let count = 0; count < 4_100; count++) harness.link.reportRemovedResource(`r${count}`, "released");
+    for (let count = 0; count < 4_100; count++) harness.link.resourceRemoved(`r${count}`, "released");
 
     harness.advance(0);
     harness.openSession();

@@ -93,7 +93,7 @@ describe("session of a worker", () => {
     harness.dispatch("a");
     harness.dispatch("b");
     harness.dispatch("c");
-    harness.link.handleOutcome(harness.attempt("b"), succeededOutcome());
+    harness.link.attemptFinished(harness.attempt("b"), succeededOutcome());
 
     harness.flush();
 
@@ -368,10 +368,10 @@ describe("feedback on the wire", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
-    harness.link.handleFeedback(harness.attempt("a"), { stage: "running", progress: 0.1 });
-    harness.link.handleFeedback(harness.attempt("a"), { progress: 0.4, chunks: [{ channel: "llm", text: "H" }] });
+    harness.link.feedbackReceived(harness.attempt("a"), { stage: "running", progress: 0.1 });
+    harness.link.feedbackReceived(harness.attempt("a"), { progress: 0.4, chunks: [{ channel: "llm", text: "H" }] });
     harness.flush();
-    harness.link.handleFeedback(harness.attempt("a"), { progress: 1, chunks: [{ text: "done" }] });
+    harness.link.feedbackReceived(harness.attempt("a"), { progress: 1, chunks: [{ text: "done" }] });
     harness.finish("a");
 
     const spoken = harness.sent.filter((frame) => frame.seq !== undefined);
@@ -386,7 +386,7 @@ describe("feedback on the wire", () => {
     harness.dispatch("a");
     harness.finish("a");
 
-    harness.link.handleFeedback(harness.attempt("a"), { progress: 0.5 });
+    harness.link.feedbackReceived(harness.attempt("a"), { progress: 0.5 });
     harness.flush();
 
     expect(harness.frames("biz.exec.feedback")).toHaveLength(0);

@@ -17,38 +17,21 @@ import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { DurableOutbox } from "../outbox/journaled-outbox.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 import { AttemptManager } from "./attempt-manager.ts";
 import { ConnectionLifecycle } from "./connection-lifecycle.ts";
-import { FrameWriter } from "./frame-writer.ts";
 import { Heartbeats } from "./heartbeats.ts";
-import { type LinkContext, logIgnoredFrame } from "./link-context.ts";
-import type {
-  DialTarget,
-  LinkInventory,
-  LinkPorts,
-  LinkSettings,
-  LinkStatus,
-  WorkerCapabilities,
-  WorkerIdentity,
-} from "./link-ports.ts";
-import type { DialerEvents } from "./websocket-dialer.ts";
+import { FrameWriter, type LinkContext, logIgnoredFrame } from "./link-context.ts";
+import type { LinkInventory, LinkPorts, LinkStatus } from "./link-ports.ts";
+import type { DialerEvents, DialTarget } from "./websocket-dialer.ts";
 import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
 /** A batch nests its items two levels deeper than they would travel alone. */
 const frameJsonLimits = { ...limits.json.frame, depthMax: limits.json.frame.depthMax + 2 };
 
-export interface SchedulerLinkOptions {
-  readonly ports: LinkPorts;
-  readonly identity: WorkerIdentity;
-  readonly capabilities: () => WorkerCapabilities;
-  readonly settings: LinkSettings;
-  /** Results are on disk before they are sent; absent: they are kept in memory only. */
-  readonly durableOutbox?: DurableOutbox | null;
-}
+export type SchedulerLinkOptions = Omit<LinkContext, "writer" | "requestFlush" | "log">;
 
 export class SchedulerLink implements DialerEvents {
   readonly #context: LinkContext;
@@ -64,13 +47,10 @@ export class SchedulerLink implements DialerEvents {
   #tickScheduledAt = noDeadline;
   #isFlushRequested = false;
 
-  constructor({ ports, identity, capabilities, settings, durableOutbox = null }: SchedulerLinkOptions) {
+  constructor(options: SchedulerLinkOptions) {
+    const { ports, identity } = options;
     const context: LinkContext = {
-      ports,
-      settings,
-      identity,
-      capabilities,
-      durableOutbox,
+      ...options,
       writer: new FrameWriter(ports, identity),
       requestFlush: () => this.#requestFlush(),
       log: (level, event, message, details) => ports.log({ level, event, message, ...(details !== undefined && { details }) }),
@@ -166,42 +146,47 @@ export class SchedulerLink implements DialerEvents {
     this.#scheduleTick();
   }
 
-  // ---- the executor and its packages
+  // ---- the runner of the handlers, whose listener the link is
 
-  handleOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): void {
+  attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void {
+    this.#ports.attemptEnded?.(attempt.dispatch.node_type, this.#ports.now() - attempt.startedAt);
     this.#selfFenceIfDue();
     this.#attempts.handleOutcome(attempt, outcome);
   }
 
-  handleHandlerReturned(attempt: LocalAttempt): void {
+  handlerReturned(attempt: LocalAttempt): void {
     // Its slot would go to an attempt that waits, perhaps one that is no longer this worker's.
     this.#selfFenceIfDue();
     this.#attempts.handleHandlerReturned(attempt);
     this.#closeIfIdle();
   }
 
-  handleFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
+  feedbackReceived(attempt: LocalAttempt, input: FeedbackInput): void {
     this.#attempts.handleFeedback(attempt, input);
   }
 
   /** A middleware calls the next of its chain; see pending-next-calls.ts. */
-  callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
+  nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
     this.#selfFenceIfDue();
     return this.#attempts.nextCalls.startCall(attempt, draft, answer);
   }
 
   /** A vendor frame for the scheduler: kept until acked, at least once across sessions. False: too much of that waits. */
-  sendVendorFrame(frame: OutgoingVendorFrame): boolean {
+  vendorFrameSent(frame: OutgoingVendorFrame): boolean {
     return !this.#isClosed && this.#attempts.sendVendorFrame(frame);
   }
 
   /** A resource that a result has named is gone; the scheduler is told once. */
-  reportRemovedResource(resource: string, reason: ResourceRemovedReason): void {
+  resourceRemoved(resource: string, reason: ResourceRemovedReason): void {
     if (!this.#isClosed) this.#attempts.reportRemovedResource(resource, reason);
   }
 
+  problemReported(problem: { readonly message: string; readonly cause: unknown }): void {
+    this.#ports.reportProblem(problem);
+  }
+
   /** The outbox failed or recovered, or a problem came or went: a heartbeat is sent at once. */
-  reportHealth(): void {
+  healthChanged(): void {
     if (this.#lifecycle.activeSession === null) return;
     this.#sendHeartbeat();
     this.#scheduleTick();

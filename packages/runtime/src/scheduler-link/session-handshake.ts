@@ -1,7 +1,6 @@
 // The payloads of the frames that open a session or resume one: handshake, register, resume.
 
-import { limits } from "@astraflow/protocol";
-import type { HeldAttemptRef } from "../attempts/attempt-table.ts";
+import { type HeldTaskRef, limits } from "@astraflow/protocol";
 import { linkFeatures, linkPayloadTypes, type WorkerCapabilities, type WorkerIdentity } from "./link-ports.ts";
 
 export function buildHandshake({ auth, name, instance, version, hostname }: WorkerIdentity): object {
@@ -12,7 +11,7 @@ export function buildHandshake({ auth, name, instance, version, hostname }: Work
 export function buildRegister(
   { boot }: WorkerIdentity,
   capabilities: WorkerCapabilities,
-  running: readonly HeldAttemptRef[],
+  running: readonly HeldTaskRef[],
 ): object {
   const { maxParallel, perNodeLimits, runtimes, pool, tags, packages, manifests, resources } = capabilities;
   const concurrency = { max_parallel: maxParallel, per_node_limits: perNodeLimits };

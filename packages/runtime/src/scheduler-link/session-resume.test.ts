@@ -350,7 +350,7 @@ describe("a session that cannot go on", () => {
     harness.flush();
 
     harness.now += 60_000;
-    harness.link.handleHandlerReturned(harness.attempt("a"));
+    harness.link.handlerReturned(harness.attempt("a"));
 
     expect(harness.started.map(({ task }) => task)).toEqual(["a"]);
   });

@@ -20,8 +20,8 @@ describe("vendor frames to the scheduler", () => {
   it("[W95] leave numbered, in order, as they were given, behind results", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
-    expect(harness.link.sendVendorFrame({ type: note, id: "x1", corr: "run", payload: `{"deep":[1]}` })).toBe(true);
-    harness.link.sendVendorFrame({ type: note, payload: "{}" });
+    expect(harness.link.vendorFrameSent({ type: note, id: "x1", corr: "run", payload: `{"deep":[1]}` })).toBe(true);
+    harness.link.vendorFrameSent({ type: note, payload: "{}" });
     harness.finish("a");
 
     expect(harness.workFrames().map(({ type, seq }) => [type, seq])).toEqual([
@@ -35,10 +35,10 @@ describe("vendor frames to the scheduler", () => {
 
   it("[W95] are kept while offline, survive a reset under their ids, and go once they are acked", () => {
     const harness = readyLinkHarness();
-    harness.link.sendVendorFrame({ type: note, id: "x1", payload: "{}" });
+    harness.link.vendorFrameSent({ type: note, id: "x1", payload: "{}" });
     harness.flush();
     harness.link.connectionLost("gone");
-    harness.link.sendVendorFrame({ type: note, id: "x2", payload: "{}" });
+    harness.link.vendorFrameSent({ type: note, id: "x2", payload: "{}" });
     harness.advance(0);
     harness.openSession();
 
@@ -54,19 +54,19 @@ describe("vendor frames to the scheduler", () => {
 
   it("[W95] are not taken beyond 1,024 or a mebibyte unacked, nor once the link is closed", () => {
     const harness = readyLinkHarness();
-    for (let count = 0; count < 1_024; count++) expect(harness.link.sendVendorFrame({ type: note, payload: "{}" })).toBe(true);
-    expect(harness.link.sendVendorFrame({ type: note, payload: "{}" })).toBe(false);
+    for (let count = 0; count < 1_024; count++) expect(harness.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(true);
+    expect(harness.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(false);
     const heavy = readyLinkHarness();
-    expect(heavy.link.sendVendorFrame({ type: note, payload: JSON.stringify({ text: "x".repeat(1024 * 1024) }) })).toBe(false);
-    expect(heavy.link.sendVendorFrame({ type: note, payload: JSON.stringify({ text: "x".repeat(1024 * 1000) }) })).toBe(true);
+    expect(heavy.link.vendorFrameSent({ type: note, payload: JSON.stringify({ text: "x".repeat(1024 * 1024) }) })).toBe(false);
+    expect(heavy.link.vendorFrameSent({ type: note, payload: JSON.stringify({ text: "x".repeat(1024 * 1000) }) })).toBe(true);
     heavy.link.stop();
 
-    expect(heavy.link.sendVendorFrame({ type: note, payload: "{}" })).toBe(false);
+    expect(heavy.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(false);
   });
 
   it("[W95] that the scheduler does not know are noted, and nothing else happens", () => {
     const harness = readyLinkHarness();
-    harness.link.sendVendorFrame({ type: note, id: "x1", payload: "{}" });
+    harness.link.vendorFrameSent({ type: note, id: "x1", payload: "{}" });
     harness.flush();
 
     harness.sendToLink("control.ack", { ok: false, for: "x1", info: "E.CMD.UNKNOWN: no subscriber", ack_seq: 0, ack_bitmap: 0 });

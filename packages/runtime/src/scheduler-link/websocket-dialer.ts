@@ -5,7 +5,9 @@ import type { Socket } from "node:net";
 import { limits } from "@astraflow/protocol";
 import WebSocket from "ws";
 import type { WorkerEnvironment } from "../system/environment.ts";
-import type { DialTarget } from "./link-ports.ts";
+
+/** The address of the last dial, or the one after it. */
+export type DialTarget = "same" | "next";
 
 export interface DialerEvents {
   connectionOpened(): void;

@@ -5,7 +5,7 @@ import {
   type DispatchPayload,
   type Envelope,
   Fault,
-  type JsonObject,
+  isRecord,
   type JsonValue,
   LruMap,
   readFrame,
@@ -88,11 +88,8 @@ export class WorkFrameDispatcher {
     for (const item of items) {
       const dispatch = readPayload("v2", "biz.exec.dispatch", item);
       if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch);
-      else if (!this.#attempts.refuseUnreadableDispatch(asObject(item), dispatch)) unreported = dispatch.message;
+      else if (!this.#attempts.refuseUnreadableDispatch(isRecord(item) ? item : {}, dispatch)) unreported = dispatch.message;
     }
     return unreported;
   }
 }
-
-const asObject = (value: JsonValue): JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};

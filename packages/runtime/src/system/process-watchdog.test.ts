@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { killProcessGroup } from "./child-processes.ts";
 import { identifyProcess, listGroupMembers, parseProcStat, WatchedGroups } from "./process-groups.ts";
-import { createProcessWatchdog } from "./process-watchdog.ts";
+import { ProcessWatchdog } from "./process-watchdog.ts";
 
 const children: ChildProcess[] = [];
 afterEach(() => {
@@ -24,7 +24,7 @@ async function group(
 describe("the watcher of the handlers' processes", () => {
   it("[W185] ends the groups that are left once nobody holds its pipe, and no other", async () => {
     const reports: string[] = [];
-    const watch = createProcessWatchdog(({ message }) => reports.push(message));
+    const watch = new ProcessWatchdog(({ message }) => reports.push(message));
     const [left, over] = [await group(), await group()];
     for (const { pid } of [left, over]) watch.watchGroup(pid);
     watch.unwatchGroup(over.pid);
@@ -38,7 +38,7 @@ describe("the watcher of the handlers' processes", () => {
   });
 
   it("[W185] ends what the first process of a group has left behind", async () => {
-    const watch = createProcessWatchdog(() => undefined);
+    const watch = new ProcessWatchdog(() => undefined);
     const { pid, stdout, stdin } = await group("sleep 600 & echo up; read line", "pipe");
     stdin?.end("go\n");
     await once(children[0] as ChildProcess, "exit");
