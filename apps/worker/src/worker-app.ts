@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
-import { type ExitCode, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
+import { type ExitCode, errorMessage, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
 import {
   createThreadedWorker,
   createWorker,
@@ -57,11 +57,8 @@ export class WorkerApp {
       read: (file) => readFileSync(file, "utf8"),
       warn: (message) => options.log.warn({ event: "token" }, message),
     });
-    const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
     this.#health = new WorkerHealthReader({
-      dataDir,
-      drainMemoryPct,
-      drainDiskPct,
+      ...options.config,
       cgroup: new CgroupReader(readSystemFile, realEnvironment.now),
       now: realEnvironment.now,
       heapPct: () => this.#worker?.runner.heapPct ?? null,
@@ -91,8 +88,8 @@ export class WorkerApp {
     try {
       this.#worker = (await Promise.race([this.#createWorker(), signals.waitForFirst()])) ?? undefined;
     } catch (problem) {
-      const message = problem instanceof Error ? problem.message : String(problem);
-      this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
+      const suggestion = "astra worker --packages-dir DIR";
+      this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message: errorMessage(problem), suggestion });
     }
     if (this.#worker === undefined) return undefined;
     const { packages, problems } = this.#worker.runner.loadedPackages;
@@ -140,13 +137,9 @@ export class WorkerApp {
       });
       return true;
     } catch (problem) {
-      const reason = problem instanceof Error ? problem.message : String(problem);
-      const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`;
-      this.#failWith(exitCodes.usage, {
-        code: "E.CONFIG.INVALID",
-        message,
-        suggestion: "astra worker --metrics-listen 127.0.0.1:0",
-      });
+      const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${errorMessage(problem)}`;
+      const suggestion = "astra worker --metrics-listen 127.0.0.1:0";
+      this.#failWith(exitCodes.usage, { code: "E.CONFIG.INVALID", message, suggestion });
       return false;
     }
   }

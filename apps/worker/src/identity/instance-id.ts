@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import path from "node:path";
-import { type Fault, fault } from "@astraflow/protocol";
+import { errorMessage, type Fault, fault } from "@astraflow/protocol";
 import { createDirectory } from "@astraflow/runtime";
 
 export const instanceIdFile = "worker_instance_id";
@@ -20,8 +20,7 @@ export function loadOrCreateInstanceId(dataDir: string): string | Fault {
     if (instanceIdPattern.test(id)) return id;
     return fault("E.CONFIG.INVALID", `${file} does not hold an identity; remove it to get a new one, or put the old one back`);
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    return fault("E.CONFIG.INVALID", `the data directory ${dataDir} cannot be used: ${reason}`, undefined, thrown);
+    return fault("E.CONFIG.INVALID", `the data directory ${dataDir} cannot be used: ${errorMessage(thrown)}`, undefined, thrown);
   }
 }
 

@@ -1,6 +1,7 @@
 // The worker's certificates, read from their files at each dial: one that was replaced is used from the next connection on.
 
 import { readFileSync } from "node:fs";
+import { errorMessage } from "@astraflow/protocol";
 import type { TlsCredentials } from "@astraflow/runtime";
 
 /** Throws where a file cannot be read: the dial then fails with that reason and is tried again. */
@@ -10,9 +11,7 @@ export function readTlsFiles(files: TlsCredentials): TlsCredentials {
       try {
         return [name, readFileSync(file, "utf8")];
       } catch (thrown) {
-        throw new Error(`the ${name} file for TLS cannot be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`, {
-          cause: thrown,
-        });
+        throw new Error(`the ${name} file for TLS cannot be read: ${errorMessage(thrown)}`, { cause: thrown });
       }
     }),
   );

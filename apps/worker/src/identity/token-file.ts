@@ -1,5 +1,6 @@
 // The worker's token in its file, read again for each handshake: a replaced secret is used from the next one on, without a restart.
 
+import { errorMessage } from "@astraflow/protocol";
 import type { WorkerIdentity } from "@astraflow/runtime";
 import { firstSecretLine } from "@astraflow/settings";
 
@@ -33,13 +34,10 @@ export class TokenFile {
       this.#hasWarned = false;
       this.#auth = { ...this.#auth, token };
     } catch (cause) {
-      this.#warnOnce(file, cause instanceof Error ? cause.message : String(cause));
+      if (!this.#hasWarned)
+        this.#options.warn(`the token file ${file} cannot be used (${errorMessage(cause)}); the last known token is sent`);
+      this.#hasWarned = true;
     }
     return this.#auth;
-  }
-
-  #warnOnce(file: string, reason: string): void {
-    if (!this.#hasWarned) this.#options.warn(`the token file ${file} cannot be used (${reason}); the last known token is sent`);
-    this.#hasWarned = true;
   }
 }

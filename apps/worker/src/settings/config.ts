@@ -2,48 +2,13 @@
 // settings name is read; the table of settings is setting-table.ts.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
-import type { ResourceSettings } from "@astraflow/runtime";
+import type { WorkerIdentity } from "@astraflow/runtime";
 import { deepFreeze, readSettings, type SettingGrammar } from "@astraflow/settings";
 import { findSettingConflicts, resolveAuthMode } from "./setting-conflicts.ts";
 import type { WorkerSettingSources } from "./setting-readers.ts";
 import { configVariable, variablePrefix, type WorkerSettingValues, workerSettings } from "./setting-table.ts";
 
-export interface WorkerConfig {
-  /** Replicas of one scheduler; each connection is to the next. */
-  readonly urls: readonly string[];
-  readonly tenant: string;
-  readonly name: string;
-  /** Undefined: the one stored in the data directory. */
-  readonly instanceId: string | undefined;
-  readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
-  /** The file that the token is read from at each handshake; undefined where it did not come from a file. */
-  readonly tokenFile: string | undefined;
-  readonly version: string;
-  readonly maxParallel: number;
-  readonly perNodeLimits: Readonly<Record<string, number>> | undefined;
-  readonly runtimes: readonly string[];
-  readonly features: readonly string[];
-  readonly pool: string | undefined;
-  readonly tags: Readonly<Record<string, string>> | undefined;
-  readonly packagesDir: string;
-  readonly dataDir: string;
-  /** Limits of what tasks may keep for later tasks. */
-  readonly resources: Omit<ResourceSettings, "workerName">;
-  readonly heartbeatMs: number;
-  readonly acceptWaitMs: number;
-  readonly window: number;
-  readonly backoff: { readonly baseMs: number; readonly maxMs: number; readonly jitter: number };
-  readonly endOnAuthError: boolean;
-  readonly graceMs: number;
-  /** PEM files for wss://. */
-  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
-  readonly hasThread: boolean;
-  readonly heapMbMax: number | undefined;
-  readonly drainMemoryPct: number | null;
-  readonly drainDiskPct: number | null;
-  readonly metricsListen: { readonly host: string; readonly port: number } | undefined;
-  readonly logLevel: string;
-}
+export type WorkerConfig = ReturnType<typeof buildConfig>;
 
 export type WorkerConfigResult =
   /** `warnings`: settings that were given and have no effect here. */
@@ -100,15 +65,18 @@ export function readWorkerConfig(sources: WorkerSettingSources): WorkerConfigRes
 function buildConfig(
   values: WorkerSettingValues,
   { hostname, mode, tokenFile }: { hostname: string; mode: "token" | "mtls"; tokenFile: string | undefined },
-): WorkerConfig {
+) {
   const { AUTH_FINGERPRINT: fingerprint, CA: ca, TLS_CERT: cert, TLS_KEY: key } = values;
   const secret = mode === "token" ? { token: values.AUTH_TOKEN ?? "" } : { ...(fingerprint !== undefined && { fingerprint }) };
   return deepFreeze({
+    /** Replicas of one scheduler; each connection is to the next. */
     urls: values.SCHEDULER_WS_URL,
     tenant: values.TENANT,
     name: values.WORKER_NAME ?? hostname,
+    /** Undefined: the one stored in the data directory. */
     instanceId: values.WORKER_INSTANCE_ID,
-    auth: { mode, ...secret },
+    auth: { mode, ...secret } as WorkerIdentity["auth"],
+    /** The file that the token is read from at each handshake; undefined where it did not come from a file. */
     tokenFile,
     version: values.WORKER_VERSION,
     maxParallel: values.CONCURRENCY_MAX_PARALLEL,

@@ -1,6 +1,7 @@
 // How single values of the worker's settings are read: a text from the environment or the command line, or a JSON value from a file.
 // Values are not repeated in a problem: one of them is a secret.
 
+import { errorMessage, isRecord } from "@astraflow/protocol";
 import { readSecretArgument, type SettingOrigin, SettingProblem, type SettingSources } from "@astraflow/settings";
 
 export interface WorkerSettingSources extends SettingSources {
@@ -86,7 +87,7 @@ export const readTags = jsonMap<string>((value) => typeof value === "string", "t
 function jsonMap<T>(isValid: (value: unknown) => boolean, expected: string) {
   return (given: unknown): Readonly<Record<string, T>> | SettingProblem => {
     const map: unknown = typeof given === "string" ? parseJson(given) : given;
-    const isMap = typeof map === "object" && map !== null && !Array.isArray(map) && Object.values(map).every(isValid);
+    const isMap = isRecord(map) && Object.values(map).every(isValid);
     return isMap ? (map as Record<string, T>) : new SettingProblem(`must be a JSON object whose values are ${expected}`);
   };
 }
@@ -98,7 +99,7 @@ export function readToken(given: unknown, origin: SettingOrigin, sources: Worker
     const token = readSecretArgument(given, { ...sources, publicToken: publicDevToken });
     if (token !== null) return readText(token);
   } catch (cause) {
-    return new SettingProblem(`cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`);
+    return new SettingProblem(`cannot be read: ${errorMessage(cause)}`);
   }
   return new SettingProblem(
     "shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ASTRA_WORKER_AUTH_TOKEN",

@@ -3,6 +3,7 @@
 
 import { resourceDefaults } from "@astraflow/runtime";
 import type { SettingTable, SettingValues } from "@astraflow/settings";
+import manifest from "../../package.json" with { type: "json" };
 import {
   number,
   oneOf,
@@ -68,7 +69,7 @@ export const workerSettings = {
     help: "send the token unencrypted, over ws:// to another machine; only in a trusted network",
     default: false,
   },
-  WORKER_VERSION: { read: readPrintable, help: "version to announce", default: "0.1.0" },
+  WORKER_VERSION: { read: readPrintable, help: "version to announce", default: manifest.version },
   CONCURRENCY_MAX_PARALLEL: { flag: "max-parallel", read: wholeNumber(1, 2_048), help: "tasks that run at once", default: 4 },
   CONCURRENCY_PER_NODE_LIMITS: { read: readLimits, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
   RUNTIME_NAMES: { read: readList, help: "runtimes to announce", default: ["node"] },
