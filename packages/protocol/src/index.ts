@@ -1,5 +1,4 @@
-// The public contract: every frame, payload, REST body, event and document, with their faults and codecs.
-// Nothing here uses a socket, a store or a clock.
+// The public contract: frames, REST bodies, events and documents, with faults and codecs. Nothing here uses a socket, store or clock.
 
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";

@@ -49,7 +49,6 @@ export class FifoQueue<T> {
     for (let at = this.head; at < this.items.length; at += 1) visit(this.items[at] as T);
   }
 
-  /** Takes everything out, oldest first. */
   drain(): T[] {
     const all = this.items.slice(this.head) as T[];
     this.items = [];

@@ -34,7 +34,6 @@ export class LruMap<K, V> {
     return value;
   }
 
-  /** The value, without counting as use. */
   peek(key: K): V | undefined {
     return this.entries.get(key);
   }

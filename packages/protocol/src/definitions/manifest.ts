@@ -1,5 +1,4 @@
-// The package manifest: the two forms that exist, and the normalised form that the rest of the code uses.
-// The older form binds a node to code by runtime, the newer one by adapter and handler.
+// The package manifest: the older form (nodes bound by runtime), the newer one (by adapter and handler), and the normalised one.
 
 import type { Static } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
@@ -62,27 +61,21 @@ export const ManifestSchema = Type.Object({
   version: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?$", maxLength: 64 }),
   description: t.text(),
   adapters: Type.Array(AdapterSchema, { minItems: 1, maxItems: 1_000 }),
-  python: t.optional(Type.Object({ requires: t.name(), dependencies: t.optional(t.list(t.name(), 1_000)) })),
-  node: t.optional(
-    Type.Object({
-      requires: t.name("Range of Node versions."),
-      lockfile: t.optional(packagePath("Lock file inside the package.")),
-    }),
-  ),
+  python: t.optionalObject({ requires: t.name(), dependencies: t.optional(t.list(t.name(), 1_000)) }),
+  node: t.optionalObject({
+    requires: t.name("Range of Node versions."),
+    lockfile: t.optional(packagePath("Lock file inside the package.")),
+  }),
   nodes: Type.Array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
-  requirements: t.optional(Type.Object({ resources: t.optional(t.list(RequirementSchema, 1_000)) })),
+  requirements: t.optionalObject({ resources: t.optional(t.list(RequirementSchema, 1_000)) }),
   resources: t.optional(
     t.list(Type.Object({ path: packagePath("Inside the package."), type: t.name(), sha256: t.optional(sha256()) }), 1_000),
   ),
-  hooks: t.optional(
-    Type.Object({
-      install: t.optional(t.list(packagePath("Script inside the package."), 64)),
-      uninstall: t.optional(t.list(packagePath("Script inside the package."), 64)),
-    }),
-  ),
-  signature: t.optional(
-    Type.Object({ sha256: t.optional(sha256()), signedAt: t.optional(t.name()), signedBy: t.optional(t.name()) }),
-  ),
+  hooks: t.optionalObject({
+    install: t.optional(t.list(packagePath("Script inside the package."), 64)),
+    uninstall: t.optional(t.list(packagePath("Script inside the package."), 64)),
+  }),
+  signature: t.optionalObject({ sha256: t.optional(sha256()), signedAt: t.optional(t.name()), signedBy: t.optional(t.name()) }),
 });
 type AuthoredManifest = Static<typeof ManifestSchema>;
 type AuthoredManifestNode = AuthoredManifest["nodes"][number];
@@ -160,7 +153,6 @@ function findDuplicate(names: readonly string[]): string | undefined {
   return names.find((name, index) => names.indexOf(name) !== index);
 }
 
-/** A path that would name something outside the package's own directory. */
 function isOutsidePackage(file: string): boolean {
   return file.startsWith("/") || /^[A-Za-z]:[\\/]/.test(file) || file.split("/").includes("..");
 }

@@ -12,14 +12,12 @@ const PortBindingSchema = Type.Object({
   }),
   mode: t.optional(t.oneOf(["read", "write", "two_way"])),
   prefix: t.optional(Type.String({ maxLength: 1_024, description: "@alias.alias.#node or #node." })),
-  scope: t.optional(
-    Type.Object({
-      kind: t.oneOf(["local", "subgraph"]),
-      subgraphAliases: t.optional(t.list(t.name(), 64)),
-      nodeId: t.optional(t.id()),
-      prefix: t.optional(Type.String({ maxLength: 1_024 })),
-    }),
-  ),
+  scope: t.optionalObject({
+    kind: t.oneOf(["local", "subgraph"]),
+    subgraphAliases: t.optional(t.list(t.name(), 64)),
+    nodeId: t.optional(t.id()),
+    prefix: t.optional(Type.String({ maxLength: 1_024 })),
+  }),
 });
 export type PortBinding = Static<typeof PortBindingSchema>;
 

@@ -1,5 +1,4 @@
-// The workflow definition: what the builder saves, the scheduler runs and the API returns. Shape only.
-// The graph package checks whether the graph makes sense (edges, cycles, chains).
+// The shape of a workflow definition. Whether its graph makes sense is checked in the graph package.
 
 import type { Static } from "typebox";
 import { type Fault, fault } from "../faults/fault.ts";
@@ -26,28 +25,24 @@ export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
 /** How a node is run; absent: the defaults of the scheduler. */
 export const NodePolicySchema = Type.Object({
-  retry: t.optional(
-    Type.Object({
-      maxAttempts: t.optional(t.between(1, 1_000)),
-      backoffMs: t.optional(t.integer(0)),
-      factor: t.optional(Type.Number({ minimum: 1, maximum: 100 })),
-      backoffMsMax: t.optional(t.integer(0)),
-    }),
-  ),
+  retry: t.optionalObject({
+    maxAttempts: t.optional(t.between(1, 1_000)),
+    backoffMs: t.optional(t.integer(0)),
+    factor: t.optional(Type.Number({ minimum: 1, maximum: 100 })),
+    backoffMsMax: t.optional(t.integer(0)),
+  }),
   timeoutMs: t.optional(t.integer(1)),
   queueTimeoutMs: t.optional(t.integer(1)),
   priority: t.optional(Type.Integer({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
-  concurrency: t.optional(Type.Object({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) })),
+  concurrency: t.optionalObject({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) }),
   pool: t.optional(t.id()),
   tags: t.optional(t.map(t.name())),
   maxDeliveries: t.optional(t.between(1, 1_000)),
-  affinity: t.optional(
-    Type.Object({
-      key: t.id("Tasks of one tenant with the same key go to one worker."),
-      mode: t.optional(t.oneOf(["sticky", "preferred"])),
-      ttlSeconds: t.optional(t.between(1, 31_536_000)),
-    }),
-  ),
+  affinity: t.optionalObject({
+    key: t.id("Tasks of one tenant with the same key go to one worker."),
+    mode: t.optional(t.oneOf(["sticky", "preferred"])),
+    ttlSeconds: t.optional(t.between(1, 31_536_000)),
+  }),
   resourceRefs: t.optional(
     t.list(
       Type.Object({
@@ -92,7 +87,7 @@ const WorkflowNodeSchema = Type.Object({
   ...nodeFields,
   role: t.optional(t.oneOf(nodeRoles)),
   position: Type.Object({ x: Type.Number(), y: Type.Number() }),
-  layout: t.optional(Type.Object({ width: t.optional(Type.Number()), height: t.optional(Type.Number()) })),
+  layout: t.optionalObject({ width: t.optional(Type.Number()), height: t.optional(Type.Number()) }),
   middlewares: t.optional(t.list(MiddlewareSchema, 64)),
 });
 export type WorkflowNode = Static<typeof WorkflowNodeSchema>;
@@ -142,16 +137,14 @@ export const WorkflowSchema = Type.Cyclic(
           Type.Object({
             id: t.id(),
             definition: Type.Ref("Workflow"),
-            metadata: t.optional(
-              Type.Object({
-                label: t.optional(t.name()),
-                description: t.optional(t.text()),
-                referenceWorkflowId: t.optional(t.id()),
-                referenceWorkflowName: t.optional(t.name()),
-                ownerId: t.optional(t.id()),
-                notes: t.optional(t.text()),
-              }),
-            ),
+            metadata: t.optionalObject({
+              label: t.optional(t.name()),
+              description: t.optional(t.text()),
+              referenceWorkflowId: t.optional(t.id()),
+              referenceWorkflowName: t.optional(t.name()),
+              ownerId: t.optional(t.id()),
+              notes: t.optional(t.text()),
+            }),
           }),
           1_000,
         ),

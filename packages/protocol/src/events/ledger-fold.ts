@@ -1,9 +1,7 @@
-// The ledger: what was given to workers, what came of it and what was refused, counted from facts. Figures of consecutive ranges of a log
-// can be added, except `lost` and `twice`, which only see one range.
+// The ledger, counted from facts. Figures of consecutive ranges add up, except `lost` and `twice`, which only see one range.
 
 import type { LedgerFigures } from "../rest/bodies/run-part-bodies.ts";
 
-/** One fact of any subject of a tenant's log. */
 export interface LedgerFact {
   readonly type: string;
   /** `run/<run id>` for facts of a run. */
@@ -16,7 +14,6 @@ export interface LedgerState {
   readonly figures: LedgerFigures;
   /** Tasks that were given to a worker and have not ended, by run. */
   readonly openTasks: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Tasks that have ended, by run. */
   readonly endedTasks: ReadonlyMap<string, ReadonlySet<string>>;
 }
 

@@ -1,5 +1,4 @@
-// Rebuilds a run from its facts up to any position of the log. Results, parameters and printed text are not in the facts, and so
-// not in the snapshot.
+// Rebuilds a run from its facts up to any position of the log: without results, parameters and output, which are not in the facts.
 
 import type { ResultError } from "../definitions/workflow.ts";
 import type { NodeStatus, RunStatus } from "../rest/bodies/run-bodies.ts";
@@ -214,10 +213,8 @@ function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {
   return error === null ? chars : chars + JSON.stringify(error).length;
 }
 
-/** Estimated size of one artifact. */
 const artifactCharsEstimate = 200;
 
-/** Applies a fact to the run itself. */
 function applyRunFact(run: RunSnapshot, { type, at, data }: RunFact): RunSnapshot {
   const status = Object.hasOwn(runStatusByFact, type) ? (runStatusByFact[type] ?? null) : null;
   if (status === null) return run;

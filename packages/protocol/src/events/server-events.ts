@@ -1,5 +1,4 @@
-// Server-sent events: the envelope and what each type of event carries. Absent fields are left out.
-// Events without an id are volatile: they are not in the log.
+// Server-sent events: the envelope and what each type of event carries. Events without an id are volatile: they are not in the log.
 
 import type { Static, TProperties } from "typebox";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "../definitions/workflow.ts";
@@ -107,14 +106,12 @@ export const eventDataSchemas = {
     id: t.id(),
     seq: t.optional(t.integer(0)),
     corr: t.optional(t.id()),
-    ack: t.optional(
-      Type.Object({
-        request: t.optional(Type.Boolean()),
-        for: t.optional(t.id("The frame that is acknowledged.")),
-        seq: t.optional(Type.Integer({ description: "All frames up to this number; below 0: none." })),
-        ok: t.optional(Type.Boolean()),
-      }),
-    ),
+    ack: t.optionalObject({
+      request: t.optional(Type.Boolean()),
+      for: t.optional(t.id("The frame that is acknowledged.")),
+      seq: t.optional(Type.Integer({ description: "All frames up to this number; below 0: none." })),
+      ok: t.optional(Type.Boolean()),
+    }),
     bytes: t.integer(0),
     run: t.optional(t.id()),
     task: t.optional(t.id()),
@@ -162,7 +159,6 @@ export const EventSchema = Type.Object({
   data: Type.Union(eventTypes.map((type) => eventDataSchemas[type])),
 });
 
-/** One event of the stream. */
 export type ServerEvent<K extends EventType = EventType> = {
   [T in K]: Omit<Static<typeof EventSchema>, "type" | "data"> & { type: T; data: Static<(typeof eventDataSchemas)[T]> };
 }[K];

@@ -1,5 +1,4 @@
-// The fault table: every code a caller can see. Codes never change; their sentences may improve.
-// The servers take the http, frame and resp columns from here.
+// The fault table: every code a caller can see, and how each wire spells it. Codes never change; their sentences may improve.
 
 /** How one code looks on each wire, and whether trying again unchanged can help. */
 export interface FaultRow {
@@ -156,7 +155,6 @@ export const faultCodes: Readonly<Record<FaultCode, FaultRow>> = Object.freeze(
   ) as Record<FaultCode, FaultRow>,
 );
 
-/** Whether an external value is one of our codes. */
 export function isFaultCode(code: unknown): code is FaultCode {
   return typeof code === "string" && Object.hasOwn(faultCodes, code);
 }

@@ -7,7 +7,6 @@ export interface FaultSummary {
   readonly code: string;
   readonly message: string;
   readonly problems?: readonly string[];
-  /** What to try next, if anything. */
   readonly suggestion?: string | null | undefined;
 }
 

@@ -1,5 +1,4 @@
-// The one error type that crosses rooms and wires. The codes live in fault-codes.ts.
-// A broken invariant of our own is not a Fault: assert it and crash loudly.
+// The one error type that crosses packages and wires. A broken invariant of our own is not a Fault: assert it.
 
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 
@@ -29,7 +28,6 @@ export class Fault extends Error {
   }
 }
 
-/** What to say about anything that was thrown. */
 export const errorMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 export function fault(code: FaultCode, message: string, details?: FaultDetails, cause?: unknown): Fault {

@@ -1,5 +1,4 @@
-// Payloads of the control frames: handshake, register, accept, resume, reset, drain, ack, heartbeat.
-// The base schema of each is what existing workers know; ours adds optional fields, and v1 differs in a few fields.
+// Payloads of the control frames. The base schema of each is what existing workers know; ours adds optional fields.
 
 import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
@@ -45,7 +44,6 @@ const packages = t.list(
 const manifests = t.list(Type.Object({ name: t.id(), version: t.id(), manifest: t.openObject() }), limits.packagesMax);
 
 const HeldTaskRefSchema = Type.Object({ task_id: t.id(), fence: t.integer(0) });
-/** An attempt that a worker reports as held. */
 export type HeldTaskRef = Static<typeof HeldTaskRefSchema>;
 export const heldTaskList = t.list(HeldTaskRefSchema, limits.heldTasksMax);
 
@@ -188,23 +186,20 @@ const metrics = Type.Unsafe<HeartbeatMetrics>(
 export const HeartbeatFirstGenSchema = Type.Object({
   healthy: Type.Boolean(),
   metrics,
-  packages: t.optional(Type.Object({ drift: t.optional(Type.Boolean()) })),
+  packages: t.optionalObject({ drift: t.optional(Type.Boolean()) }),
 });
 export const HeartbeatSchema = Type.Object({
   ...HeartbeatFirstGenSchema.properties,
-  packages: t.optional(
-    Type.Object({
-      drift: t.optional(Type.Boolean()),
-      hash: t.optional(t.id("Digest of the installed packages and versions.")),
-      installed: t.optional(packages),
-    }),
-  ),
+  packages: t.optionalObject({
+    drift: t.optional(Type.Boolean()),
+    hash: t.optional(t.id("Digest of the installed packages and versions.")),
+    installed: t.optional(packages),
+  }),
   held: t.optional(heldTaskList),
   draining: t.optional(Type.Boolean()),
 });
 export type HeartbeatPayload = Static<typeof HeartbeatSchema>;
 
-/** A register of any dialect, normalised. */
 export function normaliseRegister(register: Static<typeof RegisterSchema>): RegisterPayload {
   const { runtimes, features, capabilities, ...rest } = register;
   return {

@@ -1,5 +1,4 @@
-// Writes outgoing frames: in the form of the dialect, absent fields left out, no null in the envelope.
-// Sequence numbers, windows and retries belong to the session package.
+// Writes outgoing frames in the form of the dialect: absent fields are left out, and the envelope has no null.
 
 import type { Dialect } from "./envelope.ts";
 import { type FrameType, frameDefinitions, toWireType } from "./frame-definitions.ts";

@@ -17,7 +17,7 @@ const commonFields = {
   sender: Type.Object({ role: t.oneOf(["scheduler", "worker"]), id: t.id("Instance id of a worker, not its display name.") }),
   payload: t.openObject("Selected by type and checked in a second step."),
   corr: t.optional(t.id("The subject of the frame: a task, a request, or the frame it answers.")),
-  ack: t.optional(Type.Object({ for: t.optional(t.id()), request: t.optional(Type.Boolean()) })),
+  ack: t.optionalObject({ for: t.optional(t.id()), request: t.optional(Type.Boolean()) }),
   flags: t.optional(t.list(t.name(), 64)),
 };
 

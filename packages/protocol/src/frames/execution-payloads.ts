@@ -1,5 +1,4 @@
-// Payloads of the execution frames: dispatch, feedback, result, error, next, cancel, inventory and the two batches.
-// The base schema of each is what existing workers know; ours adds the fence, and v1 has worker_id instead of worker_name.
+// Payloads of the execution frames. The base schema of each is what existing workers know; ours adds the fence.
 
 import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
@@ -93,7 +92,7 @@ const resultFields = {
   result: t.openObject(),
   duration_ms: t.optional(t.integer(0)),
   metadata: t.optional(t.openObject()),
-  error: t.optional(Type.Object({ code: t.id(), message: t.nonEmptyText(), remediation: t.optional(t.text()) })),
+  error: t.optionalObject({ code: t.id(), message: t.nonEmptyText(), remediation: t.optional(t.text()) }),
 };
 export const ResultFirstGenSchema = Type.Object({ ...resultFields, artifacts: t.optional(t.list(artifactSchema, 1_000)) });
 export const ResultV1Schema = Type.Object({
@@ -107,7 +106,7 @@ export const ExecErrorFirstGenSchema = Type.Object({
   code: t.id(),
   message: t.nonEmptyText(),
   remediation: t.optional(t.text()),
-  context: t.optional(Type.Object({ where: t.optional(t.name()), details: t.optional(t.openObject()) })),
+  context: t.optionalObject({ where: t.optional(t.name()), details: t.optional(t.openObject()) }),
 });
 export const ExecErrorSchema = Type.Object({
   ...ExecErrorFirstGenSchema.properties,
@@ -161,7 +160,6 @@ export type CancelPayload = Static<typeof CancelSchema>;
 export const InventorySchema = Type.Object({ boot_id: t.optional(t.id()), running: heldTaskList });
 export type InventoryPayload = Static<typeof InventorySchema>;
 
-/** A resource that a worker no longer has. */
 export const ResourceRemovedSchema = Type.Object({
   items: Type.Array(Type.Object({ resource_id: t.id(), reason: t.oneOf(["evicted", "expired", "released", "lost"]) }), {
     minItems: 1,

@@ -1,5 +1,4 @@
-// Which payload belongs to which type of frame in each dialect: one table, used for reading and for writing.
-// A payload that was read is always in the form of our v2, so that the rest of the code knows only one form.
+// Which payload belongs to which type of frame in each dialect. A payload that was read is always in the form of v2.
 
 import type { Static, TSchema } from "typebox";
 import { Fault, fault } from "../faults/fault.ts";
@@ -11,7 +10,6 @@ import { envelopeReaders } from "./envelope.ts";
 import * as exec from "./execution-payloads.ts";
 import * as pkg from "./package-payloads.ts";
 
-/** Every type of frame by its v2 name, and what it carries. */
 export interface FramePayloads {
   "control.handshake": control.HandshakePayload;
   "control.register": control.RegisterPayload;

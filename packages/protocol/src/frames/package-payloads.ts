@@ -14,9 +14,7 @@ export const PkgInstallFirstGenSchema = Type.Object({
 /** A digest does not prove who made the archive, so ours may have a signature, and the id of the command. */
 export const PkgInstallSchema = Type.Object({
   ...PkgInstallFirstGenSchema.properties,
-  signature: t.optional(
-    Type.Object({ key_id: t.id(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
-  ),
+  signature: t.optionalObject({ key_id: t.id(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
   command_id: t.optional(t.id()),
 });
 export type PkgInstallPayload = Static<typeof PkgInstallSchema>;

@@ -1,12 +1,10 @@
-// The parameter keys under which a task gets granted resources, which may be secrets. They are removed from everything that a worker
-// sends back, at both ends.
+// The parameters with granted resources, which may be secrets: they are removed from everything that a worker sends back.
 
 const bindingKeys: ReadonlySet<string> = new Set(["__resourceBindings", "__resourceBindingErrors"]);
 const bindingKeyPrefix = '"__resourceBinding';
 
 const secretTypes: ReadonlySet<string> = new Set(["secret", "token", "api_key", "apikey", "key", "credential"]);
 
-/** Whether resources of this type are secrets. */
 export const isSecretType = (type: string): boolean => secretTypes.has(type.toLowerCase());
 
 /** As JSON text, without bindings at any depth: a handler may return its parameters, and its secrets must not be stored. */
@@ -16,7 +14,6 @@ export function stringifyWithoutBindings(value: unknown): string {
   return text?.includes(bindingKeyPrefix) === true ? JSON.stringify(value, dropBindings) : (text as string);
 }
 
-/** The same as data; returns the same object if there is nothing to remove. */
 export function withoutBindings<T>(value: T): T {
   const text = JSON.stringify(value) as string | undefined;
   return text?.includes(bindingKeyPrefix) === true ? (JSON.parse(stringifyWithoutBindings(value)) as T) : value;

@@ -5,7 +5,6 @@ import type { FaultCode } from "../faults/fault-codes.ts";
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** What readJson() checks before and after parsing. */
 export interface JsonLimits {
   readonly bytesMax: number;
   readonly depthMax: number;
@@ -27,13 +26,11 @@ const byteLimits = {
   frameBytesMax: 16 * MiB,
   /** To a worker of the older dialects: its library closes the socket above this. */
   legacyFrameBytesMax: 1 * MiB,
-  /** Body of a REST request. */
   requestBytesMax: 8 * MiB,
   /** One feedback frame is cut at this size. */
   feedbackBytesMax: 64 * KiB,
   /** A larger result is sent as an artifact. */
   resultInlineBytesMax: 256 * KiB,
-  /** A manifest.json inside a package. */
   manifestBytesMax: 1 * MiB,
 } as const;
 
@@ -84,7 +81,6 @@ const jsonLimits = {
 export const limits = {
   ...byteLimits,
   json: jsonLimits,
-  /** Dispatches or results in one batch frame. */
   batchItemsMax: 64,
   /** Bits of `ack_bitmap` that a JSON number carries without rounding. */
   bitmapNumberBitsMax: 53,

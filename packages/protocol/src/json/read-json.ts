@@ -1,6 +1,4 @@
-// Reads JSON from untrusted clients. One linear scan bounds size, depth, items and lengths before anything is built;
-// one walk over the parsed value settles what only the value can show: duplicate keys, poisoned keys, numbers beyond double.
-// What the value means is read elsewhere.
+// Reads JSON from untrusted clients: one linear scan bounds it before anything is built, one walk checks keys and numbers.
 
 import { Fault, fault } from "../faults/fault.ts";
 import type { JsonValue } from "./json-value.ts";

@@ -1,6 +1,6 @@
 // Field types that all schemas share: ids, names, whole numbers, instants, maps, open objects. Schemas import them as `t`.
 
-import type { Static, TSchema, TUnsafe } from "typebox";
+import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
 import type { JsonObject, JsonValue } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
 import { Type } from "./type.ts";
@@ -18,11 +18,9 @@ export const id = (description?: string) =>
 export const name = (description?: string) =>
   Type.String({ maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$", ...(description && { description }) });
 
-/** Free text. */
 export const text = (description?: string) =>
   Type.String({ maxLength: limits.textCharsMax, ...(description && { description }) });
 
-/** Free text that must not be empty. */
 export const nonEmptyText = (description?: string) =>
   Type.String({ minLength: 1, maxLength: limits.textCharsMax, ...(description && { description }) });
 
@@ -46,7 +44,6 @@ export const uuid = (description?: string) => Type.String({ format: "uuid", ...(
 export const list = <S extends TSchema>(items: S, maxItems: number = limits.json.frame.itemsMax) =>
   Type.Array(items, { maxItems });
 
-/** One of a fixed list of strings. */
 export const oneOf = <const W extends readonly string[]>(values: W, description?: string): TUnsafe<W[number]> =>
   Type.Unsafe<W[number]>({ type: "string", enum: [...values], ...(description && { description }) });
 
@@ -58,10 +55,15 @@ export const map = <S extends TSchema>(values: S): TUnsafe<Record<string, Static
 export const openObject = (description?: string): TUnsafe<JsonObject> =>
   Type.Unsafe<JsonObject>({ type: "object", ...(description && { description }) });
 
-/** Any JSON value. */
 export const anyJson = (description?: string): TUnsafe<JsonValue> => Type.Unsafe<JsonValue>(description ? { description } : {});
 
 export const optional = Type.Optional;
+
+export const optionalObject = <P extends TProperties>(properties: P) => Type.Optional(Type.Object(properties));
+
+export const objectList = <P extends TProperties>(properties: P) => list(Type.Object(properties));
+
+export const nullable = <S extends TSchema>(schema: S, description: string) => Type.Union([schema, Type.Null()], { description });
 
 /** With this flag an unknown package is a warning instead of an error. */
 export const allowUnknownFlag = () =>

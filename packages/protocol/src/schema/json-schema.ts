@@ -1,5 +1,4 @@
-// A TypeBox schema as a plain JSON Schema 2020-12 document: no hidden marks, references where a schema has a name.
-// Which documents there are is in documents.ts and openapi-document.ts.
+// A TypeBox schema as a plain JSON Schema 2020-12 document, with references where a schema has a name.
 
 import type { TSchema } from "typebox";
 

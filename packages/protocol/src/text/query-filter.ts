@@ -1,5 +1,4 @@
-// The query line: how people say which runs, workers, letters, events or deeds they mean, as `status:failed since:1h text:"timed out"`. The
-// same words on the command line, in the console and in saved views. Only read and written here; what is asked of the API is the caller's.
+// The filter line of lists, such as `status:failed since:1h text:"timed out"`: on the command line, in the console and in saved views.
 
 import { Fault, fault } from "../faults/fault.ts";
 import { closestMatch } from "./closest-match.ts";

@@ -10,7 +10,7 @@ export const asOfPosition = () => t.integer(0, "Position of the tenant's log at 
 
 const pageFields = <S extends TSchema>(items: S) => ({
   items: Type.Array(items),
-  nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end." }),
+  nextCursor: t.nullable(Type.String(), "null at the end."),
 });
 export const pageOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: t.optional(asOfPosition()) });
 /** A page that always states its log position. */

@@ -41,15 +41,13 @@ export const CatalogNodeSchema = Type.Object({
   type: t.id(),
   label: t.name(),
   packageName: t.id(),
-  versions: t.list(
-    Type.Object({
-      version: t.id(),
-      status: t.optional(t.oneOf(nodeStatuses)),
-      template: t.optional(ManifestSchema.properties.nodes.items),
-      inputs: t.optional(t.list(CatalogPortSchema)),
-      outputs: t.optional(t.list(CatalogPortSchema)),
-    }),
-  ),
+  versions: t.objectList({
+    version: t.id(),
+    status: t.optional(t.oneOf(nodeStatuses)),
+    template: t.optional(ManifestSchema.properties.nodes.items),
+    inputs: t.optional(t.list(CatalogPortSchema)),
+    outputs: t.optional(t.list(CatalogPortSchema)),
+  }),
   description: t.optional(t.text()),
   role: t.optional(t.oneOf(nodeRoles)),
   category: t.optional(t.name()),

@@ -118,9 +118,6 @@ export type ResourceGrant = Static<typeof ResourceGrantSchema>;
 export const ResourceGrantDetailSchema = Type.Object({ ...grantFields, asOf: asOfPosition() });
 export const ResourceGrantListSchema = pageAsOf(ResourceGrantSchema);
 
-/** The body of POST /api/v1/resources/uploads. */
 export const readResourceUploadInit = createBodyReader(ResourceUploadInitRequestSchema);
-/** The fields of the form of POST /api/v1/resources. */
 export const readResourceForm = createBodyReader(ResourceFormSchema, { subject: "form", unknownKeys: "refuse" });
-/** The body of POST /api/v1/resource-grants. */
 export const readResourceGrantCreate = createBodyReader(ResourceGrantCreateRequestSchema);

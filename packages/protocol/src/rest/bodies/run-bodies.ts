@@ -45,27 +45,22 @@ export const RunStartRequestSchema = Type.Object({
 });
 export type RunStartRequest = Static<typeof RunStartRequestSchema>;
 
-/** What a start would do. */
 export const RunPlanSchema = Type.Object({
   dryRun: Type.Literal(true),
   definitionHash: t.optional(t.id()),
-  nodes: t.list(
-    Type.Object({
-      nodeId: t.id(),
-      label: t.name(),
-      action: t.oneOf(["run", "pin", "reuse", "excluded"]),
-      workers: t.optional(t.integer(0, "Workers that could take it now; absent for what the scheduler carries out itself.")),
-    }),
-  ),
-  problems: t.list(
-    Type.Object({
-      path: t.text(),
-      code: t.id(),
-      message: t.text(),
-      node: t.optional(t.id()),
-      severity: t.optional(t.oneOf(["error", "warning"])),
-    }),
-  ),
+  nodes: t.objectList({
+    nodeId: t.id(),
+    label: t.name(),
+    action: t.oneOf(["run", "pin", "reuse", "excluded"]),
+    workers: t.optional(t.integer(0, "Workers that could take it now; absent for what the scheduler carries out itself.")),
+  }),
+  problems: t.objectList({
+    path: t.text(),
+    code: t.id(),
+    message: t.text(),
+    node: t.optional(t.id()),
+    severity: t.optional(t.oneOf(["error", "warning"])),
+  }),
 });
 export type RunPlan = Static<typeof RunPlanSchema>;
 
@@ -117,19 +112,15 @@ export const RunNodeStatusSchema = Type.Object({
   error: t.optional(ResultErrorSchema),
   label: t.optional(t.name()),
   middlewares: t.optional(t.list(t.id("On a host: the ids of its chain, outermost first."))),
-  host_node_id: t.optional(Type.Union([t.id(), Type.Null()], { description: "On a middleware: its host. Null on the host." })),
-  chain_index: t.optional(
-    Type.Union([t.integer(0), Type.Null()], { description: "On a middleware: its place. Null on the host." }),
-  ),
+  host_node_id: t.optional(t.nullable(t.id(), "On a middleware: its host. Null on the host.")),
+  chain_index: t.optional(t.nullable(t.integer(0), "On a middleware: its place. Null on the host.")),
   call: t.optional(t.integer(1, "Which call through the chain, where a node is called more than once.")),
-  frame: t.optional(
-    Type.Object({
-      container: t.id("Node id of the container."),
-      index: t.integer(0, "Which iteration."),
-      number: t.optional(t.integer(0, "Of the frame; an iteration that was tried again has several.")),
-      isFrame: t.optional(Type.Boolean({ description: "This entry is the iteration itself, not a node in it." })),
-    }),
-  ),
+  frame: t.optionalObject({
+    container: t.id("Node id of the container."),
+    index: t.integer(0, "Which iteration."),
+    number: t.optional(t.integer(0, "Of the frame; an iteration that was tried again has several.")),
+    isFrame: t.optional(Type.Boolean({ description: "This entry is the iteration itself, not a node in it." })),
+  }),
   why: t.optional(t.text("Why it was not run: pin, reuse, excluded, or an operator's reason.")),
 });
 export type RunNodeStatus = Static<typeof RunNodeStatusSchema>;
@@ -146,9 +137,7 @@ export const RunSchema = Type.Object({
   error: t.optional(ResultErrorSchema),
   artifacts: t.optional(t.list(RunArtifactSchema)),
   nodes: t.optional(t.list(RunNodeStatusSchema)),
-  nodesNextCursor: t.optional(
-    Type.Union([Type.String(), Type.Null()], { description: "More nodes: GET …/nodes with this cursor." }),
-  ),
+  nodesNextCursor: t.optional(t.nullable(Type.String(), "More nodes: GET …/nodes with this cursor.")),
   name: t.optional(t.name("Of the workflow.")),
   workflowId: t.optional(t.id()),
   version: t.optional(Type.Union([t.integer(1), Type.Literal("draft")])),
@@ -166,7 +155,6 @@ export type Run = Static<typeof RunSchema>;
 export const RunListSchema = pageOf(RunSchema);
 export type RunList = Static<typeof RunListSchema>;
 
-/** One fact of a run, as the log keeps it. */
 export const RunEventSchema = Type.Object({
   position: t.integer(0, "Place in the tenant's log."),
   type: t.id(),

@@ -55,14 +55,12 @@ export const PlacementSchema = Type.Object({
   status: t.name(),
   summary: t.text("One sentence: why the node is in this state."),
   reasons: t.list(Type.Object({ code: t.name(), facts: t.openObject() })),
-  workers: t.list(
-    Type.Object({
-      workerId: t.id(),
-      workerName: t.name(),
-      code: t.name("First rule that rules this worker out; `fits` if none does."),
-      facts: t.openObject(),
-    }),
-  ),
+  workers: t.objectList({
+    workerId: t.id(),
+    workerName: t.name(),
+    code: t.name("First rule that rules this worker out; `fits` if none does."),
+    facts: t.openObject(),
+  }),
   fixes: t.list(t.name("What would help, most likely first.")),
   asOf: asOfPosition(),
 });

@@ -53,7 +53,7 @@ export const RunLedgerSchema = Type.Object({ runId: t.id(), ...ledgerFields });
 export type RunLedger = Static<typeof RunLedgerSchema>;
 export const LedgerSchema = Type.Object({
   ...ledgerFields,
-  next: Type.Union([t.integer(0), Type.Null()], { description: "Go on with this as after; null at the end of the log." }),
+  next: t.nullable(t.integer(0), "Go on with this as after; null at the end of the log."),
 });
 export type Ledger = Static<typeof LedgerSchema>;
 
@@ -85,7 +85,7 @@ export const LogLineSchema = Type.Object({
 export type LogLine = Static<typeof LogLineSchema>;
 export const RunLogSchema = Type.Object({
   items: t.list(LogLineSchema),
-  nextCursor: Type.Union([Type.String(), Type.Null()], { description: "null at the end of what was printed so far." }),
+  nextCursor: t.nullable(Type.String(), "null at the end of what was printed so far."),
   hits: t.optional(t.integer(0, "Lines that contain q, counted up to a limit.")),
   isHitsPartial: t.optional(Type.Boolean()),
   asOf: asOfPosition(),

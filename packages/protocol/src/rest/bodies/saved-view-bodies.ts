@@ -8,7 +8,6 @@ import * as t from "../../schema/field-types.ts";
 import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
-/** The lists that a view can be of. */
 export const viewPages = ["runs", "workers", "workflows", "queues", "letters", "audit", "events"] as const;
 
 export const viewLimits = {
@@ -57,7 +56,6 @@ export const ViewDetailSchema = Type.Object({ ...viewFields, asOf: asOfPosition(
 export const ViewListSchema = pageAsOf(SavedViewSchema);
 
 const readViewBody = createBodyReader(ViewRequestSchema);
-/** The body of a request to save a view. */
 export function readViewRequest(value: unknown): ViewRequest | Fault {
   const body = readViewBody(value);
   if (body instanceof Fault) return body;

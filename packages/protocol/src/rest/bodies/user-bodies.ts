@@ -85,6 +85,5 @@ const userRequestReaders = {
 } as const;
 
 type UserRequestReaders = typeof userRequestReaders;
-/** The body of one of the routes about users. */
 export const readUserRequest = <K extends keyof UserRequestReaders>(of: K, value: unknown) =>
   userRequestReaders[of](value) as ReturnType<UserRequestReaders[K]>;

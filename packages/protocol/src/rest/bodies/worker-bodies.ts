@@ -44,34 +44,30 @@ const workerFields = {
   instanceId: t.optional(t.id()),
   bootId: t.optional(t.id()),
   version: t.optional(t.name()),
-  capabilities: t.optional(
-    Type.Object({
-      concurrency: Type.Object({ maxParallel: t.integer(1), perNodeLimits: t.optional(t.map(t.integer(1))) }),
-      runtimes: t.list(t.name()),
-      features: t.list(t.name()),
-      pool: t.optional(t.id()),
-      tags: t.optional(t.map(t.name())),
-    }),
-  ),
+  capabilities: t.optionalObject({
+    concurrency: Type.Object({ maxParallel: t.integer(1), perNodeLimits: t.optional(t.map(t.integer(1))) }),
+    runtimes: t.list(t.name()),
+    features: t.list(t.name()),
+    pool: t.optional(t.id()),
+    tags: t.optional(t.map(t.name())),
+  }),
   payloadTypes: t.optional(t.list(t.name())),
-  heartbeat: t.optional(
-    Type.Object({
-      healthy: Type.Boolean(),
-      metrics: t.optional(
-        Type.Object(
-          {
-            cpuPct: t.optional(Type.Number()),
-            memPct: t.optional(Type.Number()),
-            diskPct: t.optional(Type.Number()),
-            inflight: t.optional(t.integer(0)),
-            latencyMs: t.optional(t.integer(0)),
-          },
-          { additionalProperties: true },
-        ),
+  heartbeat: t.optionalObject({
+    healthy: Type.Boolean(),
+    metrics: t.optional(
+      Type.Object(
+        {
+          cpuPct: t.optional(Type.Number()),
+          memPct: t.optional(Type.Number()),
+          diskPct: t.optional(Type.Number()),
+          inflight: t.optional(t.integer(0)),
+          latencyMs: t.optional(t.integer(0)),
+        },
+        { additionalProperties: true },
       ),
-      packages: t.optional(Type.Object({ drift: t.optional(Type.Boolean()) })),
-    }),
-  ),
+    ),
+    packages: t.optionalObject({ drift: t.optional(Type.Boolean()) }),
+  }),
 };
 export const WorkerSchema = Type.Object(workerFields);
 export type Worker = Static<typeof WorkerSchema>;
@@ -175,7 +171,5 @@ export const ScalingSchema = Type.Object({
 });
 export type Scaling = Static<typeof ScalingSchema>;
 
-/** The body of POST /api/v1/workers/{workerIdParam}/kick. */
 export const readWorkerKickRequest = createBodyReader(WorkerKickRequestSchema);
-/** The body of POST /api/v1/extensions/{type}. */
 export const readExtensionRequest = createBodyReader(ExtensionRequestSchema);

@@ -21,9 +21,10 @@ export const WorkerEnrolRequestSchema = Type.Object({
     Type.Union(
       [
         Type.Object({
-          concurrency: t.optional(
-            Type.Object({ maxParallel: t.optional(t.integer(1)), perNodeLimits: t.optional(t.map(t.integer(1))) }),
-          ),
+          concurrency: t.optionalObject({
+            maxParallel: t.optional(t.integer(1)),
+            perNodeLimits: t.optional(t.map(t.integer(1))),
+          }),
           runtimes: t.optional(t.list(t.name())),
           features: t.optional(t.list(t.name())),
           payloadTypes: t.optional(t.list(t.name())),
@@ -112,11 +113,8 @@ const commandReaders = {
   "pkg.uninstall": createBodyReader(commandSchemas["pkg.uninstall"], { unknownKeys: "refuse" }),
 };
 
-/** The body of POST /api/workers/register. */
 export const readWorkerEnrolRequest = createBodyReader(WorkerEnrolRequestSchema);
-/** The body of POST /api/workers/heartbeat. */
 export const readWorkerHeartbeatRequest = createBodyReader(WorkerSignRequestSchema);
-/** The body of POST /api/v1/workers/{workerName}/commands. */
 export function readWorkerCommand(value: unknown): WorkerCommand | Fault {
   const typed = readCommandType(value);
   return typed instanceof Fault ? typed : commandReaders[typed.type](value);

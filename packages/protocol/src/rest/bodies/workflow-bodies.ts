@@ -60,7 +60,7 @@ export const DraftChangeSchema = Type.Object({
   revision: t.integer(1),
   by: t.id(),
   at: t.instant(),
-  edits: Type.Union([t.list(WorkflowEditSchema), Type.Null()], { description: "null: too many to be stored." }),
+  edits: t.nullable(t.list(WorkflowEditSchema), "null: too many to be stored."),
 });
 export type DraftChange = Static<typeof DraftChangeSchema>;
 

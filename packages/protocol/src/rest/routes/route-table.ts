@@ -1,5 +1,4 @@
-// The REST routes that exist now, as data: the door serves this table, the OpenAPI document is written from it.
-// A route that is not here does not exist; its handler lives in the REST door under the same operation name.
+// Every REST route. The door has a handler of the same name for each, and the OpenAPI document is written from this table.
 
 import { eventRoutes } from "./event-routes.ts";
 import { resourceRoutes } from "./resource-routes.ts";

@@ -1,5 +1,4 @@
-// What a call of a route takes and gives, as types that follow from the table: clients are typed by it, nothing is written twice.
-// The table itself is route-table.ts.
+// What a call of a route takes and gives, as types that follow from the route table.
 
 import type { Static, TSchema } from "typebox";
 import type { RouteName, routes } from "./route-table.ts";

@@ -6,7 +6,6 @@ import * as bodies from "../bodies/run-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
-/** A run, or a part of it, as it was. */
 const atQuery = {
   schema: t.integer(0),
   description: "As it was after this position of the tenant's log; of nodes that had not ended then without results.",

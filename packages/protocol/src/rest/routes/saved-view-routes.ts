@@ -1,5 +1,4 @@
-// The routes of saved views. They are open to every signed-in user and to tokens with the permission `view`; no single permission
-// expresses that, so the handlers check it.
+// The routes of saved views: for users, and for tokens with the permission `view`. No single permission says that; handlers check it.
 
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/saved-view-bodies.ts";
