@@ -3,7 +3,6 @@
 import { runWorker } from "./run-worker.ts";
 import { listedSettings } from "./settings/help-text.ts";
 
-/** A command of the `astra` program. */
 export interface WorkerProgram {
   readonly name: string;
   readonly flags: readonly {

@@ -1,5 +1,4 @@
-// What a session worker is: its link to the scheduler, its handlers, and the packages they come from. This is the only entrance.
-// Config, logs and signals belong to the app.
+// What a session worker is: its link to the scheduler, its handlers, and their packages. Config, logs and signals belong to the app.
 
 // For authors of node packages.
 export type { FeedbackChunk, FeedbackInput } from "./attempts/feedback.ts";

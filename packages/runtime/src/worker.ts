@@ -1,5 +1,4 @@
-// A session worker: link, socket, runner of its handlers and clock wired together. Config, logs and signals belong to the app.
-// createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
+// A session worker: link, socket, clock and runner of its handlers, in the same thread (simulator, tests) or in one of its own.
 
 import path from "node:path";
 import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";

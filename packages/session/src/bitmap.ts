@@ -1,12 +1,10 @@
-// `ack_bitmap`: the settled numbers above the contiguous part. A JSON number while a double holds it, lowercase hex above. No BigInt: an
-// ack without gaps, which is nearly every ack, costs nothing here.
+// `ack_bitmap`: the settled numbers above the contiguous part, as a JSON number while a double holds it, as lowercase hex above.
 
 import { limits } from "@astraflow/protocol";
 
 const noPositions: readonly number[] = [];
 const twoTo32 = 2 ** 32;
 
-/** Positions of the set bits, ascending. */
 export function bitmapPositions(bitmap: number | string | undefined): readonly number[] {
   if (bitmap === undefined || bitmap === 0) return noPositions;
   const positions: number[] = [];

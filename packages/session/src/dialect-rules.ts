@@ -8,7 +8,6 @@ export interface DialectRules {
   /** Whether frames carry a transport number. Where they do not, numbers are internal and acks name ids. */
   readonly isNumbered: boolean;
   readonly firstNumber: number;
-  /** Frames that either window may have at most. */
   readonly framesMax: number;
   readonly resend: ResendPolicy;
   /** A gap in the numbers of the peer that stays open this long ends the session. */

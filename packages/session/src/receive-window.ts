@@ -71,7 +71,6 @@ export class ReceiveWindow<I> {
     return number <= this.settled || this.settledAhead.has(number);
   }
 
-  /** Whether a frame with this number was received. */
   hasSeen(number: number): boolean {
     return number <= this.delivered || this.buffer.has(number);
   }

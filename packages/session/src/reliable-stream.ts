@@ -1,5 +1,4 @@
-// One end of a session, which outlives its sockets: numbers, acks, resends and order in both directions, for any dialect. Time,
-// randomness and ids arrive as arguments; the caller encodes, decodes and sends the frames.
+// One end of a session, which outlives its sockets: numbers, acks, resends and order in both directions. Time and ids are arguments.
 
 import { type AckPayload, LruMap } from "@astraflow/protocol";
 import type { DialectRules } from "./dialect-rules.ts";
@@ -28,7 +27,6 @@ export interface StreamCounts {
   readonly unsettled: number;
 }
 
-/** The fields of a received frame that the stream needs. */
 export interface ReceivedFrameHeader {
   readonly number: number | undefined;
   readonly id: string;

@@ -2,11 +2,9 @@
 
 import { FifoQueue } from "@astraflow/protocol";
 
-/** Something to be sent under a number. */
 export interface OutgoingItem {
   /** Commands (dispatches, results) overtake waiting feedback and have a quarter of the window for themselves. */
   readonly lane: "command" | "feedback";
-  /** Approximate size on the wire. */
   readonly bytes: number;
   /** Items with the same key may share one frame; null is sent alone. */
   readonly batch: string | null;
@@ -46,7 +44,6 @@ export class SendLane<O extends OutgoingItem> {
     this.queue.forEach(visit);
   }
 
-  /** Takes everything out, oldest first. */
   takeAll(): O[] {
     this.bytes = 0;
     return this.queue.drain();

@@ -55,12 +55,10 @@ export class SendWindow<O extends OutgoingItem> {
     this.highestAckSeq = this.base;
   }
 
-  /** Unacknowledged frames. */
   get size(): number {
     return this.inFlight.size;
   }
 
-  /** Frames the window may span now. */
   get width(): number {
     return this.frames;
   }
@@ -70,7 +68,6 @@ export class SendWindow<O extends OutgoingItem> {
     return this.nextNumber - 1 - this.base;
   }
 
-  /** Gives a frame its number and counts it as sent. */
   addFrame(items: readonly O[], bytes: number, id: string, now: number): SentFrame<O> {
     const dueAt = this.firstResendAt(this.nextNumber, now);
     const frame: InFlightFrame<O> = {
@@ -186,7 +183,6 @@ export class SendWindow<O extends OutgoingItem> {
     for (const frame of this.inFlight.values()) for (const item of frame.items) visit(item);
   }
 
-  /** Takes all unacknowledged items, by number. */
   takeUnacked(): O[] {
     const items = [...this.inFlight.values()].flatMap((frame) => frame.items);
     this.inFlight.clear();
@@ -219,7 +215,6 @@ export class SendWindow<O extends OutgoingItem> {
     for (const item of frame.items) items.push(item);
   }
 
-  /** Moves the window up to the first unacknowledged frame. */
   private advanceBase(): void {
     while (this.base + 1 < this.nextNumber && !this.inFlight.has(this.base + 1)) this.base += 1;
     if (this.inFlight.size === 0) this.earliestResendAt = Number.POSITIVE_INFINITY;

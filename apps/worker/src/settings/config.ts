@@ -1,5 +1,4 @@
-// From flags, environment and file to one frozen config, or to all problems at once. Nothing is written here, and only what the
-// settings name is read; the table of settings is setting-table.ts.
+// From flags, environment and file to one frozen config, or to all problems at once.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
 import type { WorkerIdentity } from "@astraflow/runtime";

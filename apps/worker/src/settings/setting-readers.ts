@@ -1,5 +1,4 @@
-// How single values of the worker's settings are read: a text from the environment or the command line, or a JSON value from a file.
-// Values are not repeated in a problem: one of them is a secret.
+// How single settings are read. Their values are not repeated in a problem: one of them is a secret.
 
 import { errorMessage, isRecord } from "@astraflow/protocol";
 import { readSecretArgument, type SettingOrigin, SettingProblem, type SettingSources } from "@astraflow/settings";
@@ -49,7 +48,6 @@ export function readBoolean(given: unknown): boolean | SettingProblem {
   return new SettingProblem("must be true or false");
 }
 
-/** Addresses with commas between them. */
 export function readUrls(given: unknown): readonly string[] | SettingProblem {
   const texts: unknown = typeof given === "string" ? given.split(",").map((text) => text.trim()) : given;
   if (!Array.isArray(texts) || texts.length === 0) return new SettingProblem(urlProblem);
@@ -73,7 +71,6 @@ export function readHostPort(given: unknown): { readonly host: string; readonly 
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) };
 }
 
-/** A JSON list, or texts with commas between them. */
 export function readList(given: unknown): readonly string[] | SettingProblem {
   const isJson = typeof given === "string" && given.trim().startsWith("[");
   const list: unknown = isJson ? parseJson(given) : typeof given === "string" ? given.split(",").map((one) => one.trim()) : given;

@@ -1,5 +1,4 @@
-// Every setting of the worker in one table: its name, how it is read, its default. Workers in the field already use these names and
-// meanings. A key is the variable without its prefix; the flag is the same in kebab-case, and `flag` a shorter one.
+// Every setting of the worker. A key is the variable without its prefix and, in kebab-case, the flag; `flag` is a shorter one.
 
 import { resourceDefaults } from "@astraflow/runtime";
 import type { SettingTable, SettingValues } from "@astraflow/settings";

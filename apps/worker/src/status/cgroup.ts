@@ -1,5 +1,4 @@
-// What the system allows this process and how much of it is used: memory and processor time of its control group, in both versions of
-// that interface. Without a limit nothing is reported; a file that cannot be read counts as no known limit.
+// Memory and processor time that the control group of this process, of either version, allows it, and how much of it is used.
 
 export interface CgroupUsage {
   /** The tightest limit, by share used. Memory that the system can take back at once (old pages of files) does not count as used. */

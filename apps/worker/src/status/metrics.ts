@@ -1,5 +1,4 @@
-// The worker's own numbers, in the text form that Prometheus reads: a few counters and gauges, and how long tasks took.
-// What they mean is fixed by their names; who serves the text is status-server.ts.
+// The worker's counters, gauges and task durations, in the text form that Prometheus reads.
 
 import { formatHistogram, formatMetricHeader, formatMetricLine, type MetricKind } from "@astraflow/protocol";
 import type { LinkCounter } from "@astraflow/runtime";
@@ -35,7 +34,6 @@ export class WorkerMetrics {
     this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
   }
 
-  /** An attempt took so long, whatever came of it. */
   observeDuration(nodeType: string, ms: number): void {
     const durations = this.#histogramFor(nodeType);
     durations.sum += ms;

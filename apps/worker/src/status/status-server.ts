@@ -1,5 +1,4 @@
-// The worker's own small HTTP server: /metrics, /healthz and /inventory, for reading only. It runs beside the link, so handlers that block
-// do not block it. The content is status.ts; everybody who reaches the address may read it, and by default that is only this machine.
+// The worker's HTTP server for /metrics, /healthz and /inventory. It runs beside the link, so blocking handlers do not block it.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

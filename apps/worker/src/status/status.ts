@@ -13,7 +13,6 @@ export interface StatusSources {
   readHealth(): WorkerHealth;
 }
 
-/** Text for Prometheus. */
 export function renderMetrics(sources: StatusSources): string {
   const { counts, phase, leaseLeftMs } = sources.worker.inventory();
   const { metrics } = sources.readHealth();

@@ -1,5 +1,4 @@
-// How this worker is doing, for the heartbeat, /metrics and /healthz: memory, processor and disk against its own limits, and what of it
-// is a reason to take no new work. Read on each beat, so it must stay cheap; it never throws.
+// Memory, processor and disk against the worker's limits. Read at each heartbeat, so it must stay cheap; it never throws.
 
 import { statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";

@@ -6,7 +6,6 @@ import { type DispatchPayload, FifoQueue, type HeldTaskRef } from "@astraflow/pr
 import { createAttempt, type LocalAttempt } from "./attempt.ts";
 
 export interface AttemptTableSettings {
-  /** Handlers that may run at once. */
   readonly slotsMax: number;
   /** How long a taken attempt may wait for a slot that a stopped handler does not give back. */
   readonly slotWaitMs: number;
@@ -57,7 +56,6 @@ export class AttemptTable {
     return [...this.#byTask.values()];
   }
 
-  /** Attempts whose handler runs or will run. */
   unfinishedAttempts(): LocalAttempt[] {
     return [...this.#byTask.values()].filter((attempt) => attempt.phase !== "finished");
   }
@@ -67,7 +65,6 @@ export class AttemptTable {
     return attempt !== undefined && (fence === undefined || attempt.fence === fence) ? attempt : undefined;
   }
 
-  /** Accepts a dispatch, or gives the reason why not. */
   admitDispatch(dispatch: DispatchPayload, now: number): DispatchDecision {
     const current = this.#byTask.get(dispatch.task_id);
     const known = this.#fenceCache.get(dispatch.task_id);
@@ -109,7 +106,6 @@ export class AttemptTable {
     if (attempt.phase !== "dropped") attempt.phase = "finished";
   }
 
-  /** The scheduler has acked its outcome. */
   removeAttempt(attempt: LocalAttempt): void {
     if (this.#byTask.get(attempt.task) === attempt) this.#byTask.delete(attempt.task);
   }
@@ -162,7 +158,6 @@ export class AttemptTable {
     return expired;
   }
 
-  /** When the next wait for a slot ends. */
   get nextSlotWaitEndsAt(): number {
     return this.#waitingForSlot.peek()?.slotWaitEndsAt ?? Number.POSITIVE_INFINITY;
   }

@@ -1,5 +1,4 @@
 // One attempt as its worker sees it: what was asked, how far it is, and the way to stop it.
-// Which attempts a worker holds, and which it may start, is decided in attempt-table.ts.
 
 import type { DispatchPayload } from "@astraflow/protocol";
 

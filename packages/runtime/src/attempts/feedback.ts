@@ -1,5 +1,4 @@
 // Feedback of running handlers: converted to frames, and merged per attempt for as long as it cannot be sent.
-// When it leaves, and that a result may overtake it, is decided in link.ts.
 
 import { type FeedbackPayload, isRecord, type JsonObject, limits, type OutputChunk } from "@astraflow/protocol";
 import type { LocalAttempt } from "./attempt.ts";

@@ -1,5 +1,4 @@
-// How an attempt ended, and the frame that reports it. What a handler returned is read here. Calling handlers is handler-executor.ts;
-// keeping the outcome until it is acked is outbox/.
+// How an attempt ended: read from what its handler returned or threw, and written as the frame that reports it.
 
 import { createHash } from "node:crypto";
 import {
@@ -56,7 +55,6 @@ export interface OutcomeContext {
 
 const defaultOutcomeContext: OutcomeContext = { workerName: "", isKeptResource: () => true };
 
-/** Reads what a handler returned. */
 export function readReturnedOutcome(
   returned: unknown,
   durationMs: number,
@@ -80,7 +78,6 @@ export function readReturnedOutcome(
   };
 }
 
-/** Reads what a handler threw. */
 export function readThrownOutcome(thrown: unknown): ErrorOutcome {
   if (thrown instanceof Fault)
     return { type: "error", code: thrown.code, message: limitMessage(thrown.message), where: "worker.runner" };
@@ -173,7 +170,6 @@ function spillLargeValues(attempt: AttemptIdentity, outcome: ResultOutcome, spil
   return { ...outcome, result, artifacts };
 }
 
-/** For the references themselves. */
 const spillReserveBytes = 4_096;
 
 function spillResourceId({ task, fence }: AttemptIdentity, key: string): string {

@@ -1,5 +1,4 @@
-// The context of a handler for one attempt. Directories, signals and process groups cost more than a light handler, so each is created
-// when it is first used. handler-executor.ts calls the handler and reads what it returns.
+// The context of a handler for one attempt. Directories, signals and process groups are costly, so each is created on first use.
 
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";

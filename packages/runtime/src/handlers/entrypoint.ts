@@ -12,7 +12,6 @@ const moduleSuffixes = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"]
 
 /** An adapter's code once imported. */
 export interface ImportedAdapter {
-  /** The handler of this name, or undefined. */
   findHandler(name: string): NodeHandler | undefined;
   /** What the module wants to be called with when it is loaded. */
   readonly setup?: PackageSetup;
@@ -83,7 +82,6 @@ async function resolveModuleFile(packageDir: string, module: string): Promise<st
   return undefined;
 }
 
-/** Where the file really is, or undefined if there is none. */
 async function resolveRealFile(file: string): Promise<string | undefined> {
   try {
     return (await stat(file)).isFile() ? await realpath(file) : undefined;

@@ -1,5 +1,4 @@
 // Runs handlers inside this thread: calls them, limits their time and reports their outcomes. Nothing here knows the session.
-// Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (handler-thread-main.ts).
 
 import { rm } from "node:fs/promises";
 import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";

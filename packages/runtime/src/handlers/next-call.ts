@@ -1,5 +1,4 @@
-// A middleware's call of the next of its chain, as its handler sees it: what is asked, what comes back, what can go wrong. How the question
-// travels and when it is asked again is calls.ts; what is run for it, the scheduler decides.
+// A middleware's call of the next of its chain, as its handler sees it. How the call travels is pending-next-calls.ts.
 
 import { fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";

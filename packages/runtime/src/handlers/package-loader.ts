@@ -1,5 +1,4 @@
 // The packages of a worker: found on disk, read, imported, offered. A bad one is reported and left out; it never stops the others.
-// Installing, verifying and removing packages will come beside this and call `loadPackage` for what they put in place.
 
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
@@ -82,7 +81,6 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
   return { packages, problems, handlers, vendorFrames };
 }
 
-/** The fields of register that describe the packages. */
 export function describePackagesForRegister({
   packages,
 }: {

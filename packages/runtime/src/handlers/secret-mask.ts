@@ -1,11 +1,9 @@
-// Removes a task's secrets from what its handler reports. Secrets are found by value, wherever they occur; pieces of a secret, or
-// encodings beyond the usual ones, are not found. Whole bindings are left out elsewhere.
+// Removes a task's secrets, found by value, from what its handler reports. Pieces of a secret and rare encodings are not found.
 
 import type { JsonObject } from "@astraflow/protocol";
 import type { FeedbackChunk, FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerOutcome } from "../attempts/outcome.ts";
 
-/** Replaces a secret. */
 const maskPlaceholder = "***";
 /** Shorter values occur in too many texts by chance. */
 const secretCharsMin = 8;
@@ -70,7 +68,6 @@ export class SecretMask {
     return this.#maskValue(JSON.parse(text)) as T;
   }
 
-  /** Bytes as base64 text. */
   maskBase64(text: string): string {
     const bytes = Buffer.from(text, "base64").toString("latin1");
     let clean = bytes;

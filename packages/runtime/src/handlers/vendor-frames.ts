@@ -1,9 +1,7 @@
-// Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent. Windows, numbers and
-// repeats are the link's; the other end is whoever subscribed at the scheduler.
+// Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent.
 
 import { Fault, fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
 
-/** A vendor frame from the scheduler. */
 export interface IncomingVendorFrame {
   readonly type: string;
   readonly id: string;
@@ -11,7 +9,6 @@ export interface IncomingVendorFrame {
   readonly payload: JsonObject;
 }
 
-/** A vendor frame to be sent. */
 export interface OutgoingVendorFrame {
   /** Begins with `ext.vendor.` */
   readonly type: string;
@@ -22,7 +19,6 @@ export interface OutgoingVendorFrame {
   readonly payload: string;
 }
 
-/** What handlers and `setup` are given. */
 export interface HandlerVendorFrames {
   /**
    * Hands a frame to the session; it is delivered at least once, over new connections if it must. False: too much waits already, or

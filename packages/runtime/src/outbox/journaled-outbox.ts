@@ -1,5 +1,4 @@
-// Keeps the outbox on disk: outcomes of one tick share one append and one sync, later ones gather meanwhile, and a failing disk is
-// retried until it works. The bytes are outbox-journal.ts; the link decides when outcomes are sent.
+// Keeps the outbox on disk: outcomes of one tick share one append and one sync, and a failing disk is retried until it works.
 
 import { errorMessage, FifoQueue } from "@astraflow/protocol";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -27,7 +26,6 @@ export interface JournaledOutboxPorts {
   readonly disk: OutboxDisk;
   readonly environment: Pick<WorkerEnvironment, "after" | "defer" | "wallClock">;
   log(event: OutboxLogEvent): void;
-  /** `isHealthy` is another now. */
   healthChanged(): void;
 }
 

@@ -1,6 +1,4 @@
 // The outbox as bytes: how outcomes and their acks are written, and what can be read back after any crash. Pure.
-// When something is written, and what happens when that fails, is journaled-outbox.ts.
-//
 // A file is a list of records, numbered from 0 without gaps: length (4 bytes), number (6), type (1), CRC-32C (4), payload. One append
 // writes one record and is on disk before the next begins. So only the last record can be torn: a bad one with a good one behind it
 // is damage.

@@ -1,6 +1,4 @@
-// Words that must reach the scheduler: outcomes, feedback, calls, removed resources, refused packages, vendor frames; kept until acked, whatever becomes of sessions and sockets.
-// Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
-// All in memory: where outcomes are kept on disk too, they come here only once they are (attempt-manager.ts, journaled-outbox.ts).
+// Messages to the scheduler, kept in memory until acked, whatever becomes of sessions. Numbers and resends are packages/session.
 
 import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
 import { FifoQueue } from "@astraflow/protocol";
@@ -68,7 +66,6 @@ export class Outbox {
     this.#settings = settings;
   }
 
-  /** Words that the scheduler has not acked. */
   get messageCount(): number {
     return this.#messageCount;
   }

@@ -1,5 +1,4 @@
-// The files of a worker's resources: one folder, each file with its metadata in a file beside it, so that it outlives the process.
-// Which of them are kept, and for how long, is resource-registry.ts.
+// The files of a worker's resources, each with its metadata in a file beside it, so that it outlives the process.
 
 import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -1,5 +1,4 @@
-// What a worker keeps under a name for later tasks: files, sessions, models. They are leased, counted, and limited in size and time;
-// the one that was idle longest is removed first. The registry lives where the handlers run; the files on disk are resource-files.ts.
+// What a worker keeps under a name for later tasks: leased, limited in size and time, the longest idle removed first.
 
 import { readFileSync } from "node:fs";
 import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
@@ -82,7 +81,6 @@ export class ResourceRegistry {
     return entry === undefined ? undefined : toKeptResource(entry);
   }
 
-  /** What a `json` resource holds. */
   readJson(id: string): unknown {
     const entry = this.#findLive(id);
     if (entry?.path === undefined) throw this.#missingFault(id);
@@ -98,7 +96,6 @@ export class ResourceRegistry {
     return toKeptResource(entry);
   }
 
-  /** Gives one lease back. */
   release(id: string): void {
     const leaving = [...this.#droppedInUse].filter((one) => one.id === id);
     const entry = [this.#entries.get(id), ...leaving].find((one) => one !== undefined && one.inUse > 0);
@@ -153,7 +150,6 @@ export class ResourceRegistry {
     return [...this.#entries.values()].flatMap((entry) => (entry.isReferenced ? [entry.id] : []));
   }
 
-  /** A result names it. */
   markReferenced(id: string): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.isReferenced) return;
@@ -166,7 +162,6 @@ export class ResourceRegistry {
     if (!this.#entries.has(id)) this.#ports.resourceRemoved?.(id, "lost");
   }
 
-  /** How a result names it. */
   artifact(id: string, { inline = false }: { readonly inline?: boolean } = {}): ResultArtifact {
     const entry = this.#findLive(id);
     if (entry === undefined) throw this.#missingFault(id);

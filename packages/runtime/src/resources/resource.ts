@@ -1,5 +1,4 @@
-// A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them. The registry is
-// resource-registry.ts.
+// A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them.
 
 import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
 
@@ -37,7 +36,6 @@ export interface ResourcePorts {
 /** Why a resource was removed, as frames name it. */
 export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
 
-/** What a handler may give a name to. */
 export interface ResourceDraft {
   readonly id: string;
   readonly type: string;
@@ -69,7 +67,6 @@ export interface KeptResource {
   readonly state: "idle" | "leased" | "dropped";
 }
 
-/** As the registry holds it. */
 export interface ResourceEntry extends ResourceDraft {
   readonly metadata: JsonObject;
   readonly sizeBytes: number;

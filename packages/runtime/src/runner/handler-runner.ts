@@ -26,7 +26,6 @@ export interface HandlerRunnerListener {
   /** A resource that a result has named is no longer kept. */
   resourceRemoved(resource: string, reason: ResourceRemovedReason): void;
   problemReported(problem: { readonly message: string; readonly cause: unknown }): void;
-  /** `problems` has changed. */
   healthChanged(): void;
 }
 
@@ -37,7 +36,6 @@ export interface HandlerRunner {
   deliverVendorFrame(frame: IncomingVendorFrame): boolean;
   /** Why nothing should be started now, in sentences. */
   readonly problems: readonly string[];
-  /** Numbers for the heartbeat. */
   readonly metrics: Readonly<Record<string, number>>;
   /** How full the memory of the handlers' thread is, in percent; null where it is not known. */
   readonly heapPct: number | null;

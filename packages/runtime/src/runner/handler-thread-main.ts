@@ -1,5 +1,4 @@
-// The thread in which handlers run: loads the packages, calls their handlers and reports the outcomes. It may block, crash or run out
-// of memory; the link lives in another thread and notices. spawn-handler-thread.ts starts it; no file imports this one.
+// The thread in which handlers run; it may block, crash or run out of memory. Started by spawn-handler-thread.ts, imported by no file.
 
 import { type MessagePort, workerData } from "node:worker_threads";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";

@@ -1,5 +1,4 @@
-// The messages between the link's thread and the handler thread: plain data, many in one post. An attempt is named by task
-// and fence on both sides; what its handler returned crosses as text, because only that thread can read it.
+// The messages between the link's thread and the handler thread: plain data, many in one post, an attempt named by task and fence.
 
 import type { DispatchPayload } from "@astraflow/protocol";
 import type { EncodedOutcome } from "../attempts/outcome.ts";

@@ -1,5 +1,4 @@
-// Runs handlers in a thread of their own: hands attempts over, reports what came back, and restarts the thread when it crashes. Attempts
-// that were lost with it are failed here. The thread itself is handler-thread-main.ts.
+// Runs handlers in a thread of their own, restarts it when it crashes, and fails the attempts that were lost with it.
 
 import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
@@ -67,7 +66,6 @@ export class ThreadRunner implements HandlerRunner {
   #metrics: Readonly<Record<string, number>> = {};
   /** What it keeps of what results have named. */
   readonly #referencedResources = new Set<string>();
-  /** Groups of processes of its handlers. */
   readonly #processGroups = new Set<number>();
   /** Takes back calls that are not answered yet, by their ticket. */
   readonly #cancelNextCall = new Map<number, () => void>();
@@ -90,7 +88,6 @@ export class ThreadRunner implements HandlerRunner {
     this.#listener = listener;
   }
 
-  /** What the thread has loaded last. */
   get loadedPackages(): LoadedPackagesSummary {
     return this.#loadedPackages;
   }

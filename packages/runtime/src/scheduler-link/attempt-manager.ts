@@ -1,5 +1,4 @@
-// The attempts that a worker holds, and the messages about them that are not acked yet. They outlive connections and sessions; phases
-// and heartbeats are scheduler-link.ts, the numbers of frames packages/session.
+// The attempts that a worker holds, and the messages about them that are not acked yet. They outlive connections and sessions.
 
 import type {
   AckPayload,
@@ -88,7 +87,6 @@ export class AttemptManager {
     });
   }
 
-  /** When `expireWaiting` has something to do. */
   get nextSlotWaitEndsAt(): number {
     return this.#attempts.nextSlotWaitEndsAt;
   }
@@ -210,7 +208,6 @@ export class AttemptManager {
     this.#persistOutcome(attempt, outcome);
   }
 
-  /** Its handler has returned, so its slot is free. */
   handleHandlerReturned(attempt: LocalAttempt): void {
     for (const next of this.#attempts.releaseSlot(attempt)) this.#startHandler(next);
   }

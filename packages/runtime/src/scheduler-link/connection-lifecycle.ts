@@ -1,5 +1,4 @@
-// How a link gets a session and loses it: phases, dialling and its pauses, handshake, accept, resume, reset. What happens within a
-// session, and when a worker leaves for good, is scheduler-link.ts.
+// How a link gets a session and loses it: phases, dialling and its pauses, handshake, accept, resume, reset.
 
 import type { AckPayload, ResetPayload, SessionAcceptPayload } from "@astraflow/protocol";
 import type { AttemptManager } from "./attempt-manager.ts";
@@ -12,7 +11,6 @@ import type { DialTarget } from "./websocket-dialer.ts";
 import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
-/** Another process has this identity. */
 const identityTakenCodes: ReadonlySet<string> = new Set(["E.SESSION.SUPERSEDED", "E.SESSION.DENIED"]);
 
 export interface ConnectionLifecycleParts {
@@ -21,7 +19,6 @@ export interface ConnectionLifecycleParts {
   readonly dispatcher: WorkFrameDispatcher;
   /** Whether the worker is leaving, and takes no new work in any session. */
   isLeaving(): boolean;
-  /** There is a session, new or resumed. */
   sessionReady(): void;
   /** The socket is gone; a new one will be dialled unless the link is closed. */
   disconnected(): void;
@@ -115,7 +112,6 @@ export class ConnectionLifecycle {
     this.#phaseDeadline = this.#sentAt + timeoutMs;
   }
 
-  /** Does what is due; true if anything was. */
   tick(now: number): boolean {
     if (this.#phaseDeadline <= now) {
       const reason = `no answer from the scheduler while ${this.#phase}`;

@@ -1,5 +1,4 @@
-// The heartbeats of a session: when they are due, what they carry, and what their answers renew. What follows from a lease that ends, or
-// from a scheduler that does not answer, is decided in scheduler-link.ts.
+// The heartbeats of a session and the lease that they renew. What follows when it ends is decided in scheduler-link.ts.
 
 import { createHash } from "node:crypto";
 import type { SessionAcceptPayload } from "@astraflow/protocol";
@@ -31,7 +30,6 @@ export class Heartbeats {
     this.#intervalMs = context.settings.heartbeatMs;
   }
 
-  /** Whether outcomes of new work could be kept. */
   get canPersistOutcomes(): boolean {
     const { durableOutbox } = this.#context;
     return durableOutbox === null || durableOutbox.isHealthy;
@@ -71,7 +69,6 @@ export class Heartbeats {
     this.nextHeartbeatAt = Number.POSITIVE_INFINITY;
   }
 
-  /** Sends a beat and gives its id. */
   sendHeartbeat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
     const { ports, capabilities, writer } = this.#context;
     const { metrics, problems } = this.#readHealth();
@@ -96,7 +93,6 @@ export class Heartbeats {
     return id;
   }
 
-  /** An ack names a frame, perhaps a beat. */
   handleAck(id: string): void {
     const sentAt = this.lease.heartbeatAnswered(id);
     if (sentAt === undefined) return;
@@ -165,7 +161,6 @@ export class Lease {
     this.grant(leaseMs ?? this.#leaseMs, from);
   }
 
-  /** A heartbeat left. */
   heartbeatSent(id: string, at: number): void {
     this.#unanswered.set(id, at);
   }

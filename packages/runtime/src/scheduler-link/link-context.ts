@@ -12,7 +12,6 @@ export interface LinkContext {
   readonly settings: LinkSettings;
   readonly identity: WorkerIdentity;
   readonly capabilities: () => WorkerCapabilities;
-  /** Handlers that may run at once. */
   readonly slotsMax: number;
   /** The outbox on disk; null where results are kept in memory only. */
   readonly durableOutbox: DurableOutbox | null;

@@ -31,7 +31,6 @@ export const linkTransitions = {
   CLOSED: {},
 } as const satisfies Record<LinkPhase, Partial<Record<LinkTransition, LinkPhase>>>;
 
-/** The phase after a move, or undefined if the phase has no such move. */
 export function nextPhase(phase: LinkPhase, move: LinkTransition): LinkPhase | undefined {
   const moves: Partial<Record<LinkTransition, LinkPhase>> = linkTransitions[phase];
   return moves[move];

@@ -46,7 +46,6 @@ export interface WorkerHealth {
   readonly problems: readonly string[];
 }
 
-/** Something worth a line in the log, or worth acting on. */
 export interface LinkLogEvent {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly event: LinkEventName;
@@ -74,7 +73,6 @@ export type LinkEventName =
   | "word-condemned"
   | "word-refused";
 
-/** Who this worker is, as handshake and register carry it. */
 export interface WorkerIdentity {
   readonly tenant: string;
   readonly instance: string;
@@ -141,7 +139,6 @@ export const linkDefaults: LinkSettings = {
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that announce them. */
 export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"] as const;
 
-/** Types of business frames that this link reads or writes. */
 export const linkPayloadTypes = [
   "biz.exec.dispatch",
   "biz.exec.dispatch.batch",
@@ -156,7 +153,6 @@ export const linkPayloadTypes = [
   "biz.pkg.event",
 ] as const;
 
-/** What is seen of a link from outside. */
 export type LinkStatus = { readonly phase: LinkPhase } & WorkCounts;
 
 /** The state of a link, for people who look for a fault. */
@@ -177,7 +173,6 @@ export interface InventoryAttempt {
   readonly node: string;
   readonly fence: number;
   readonly phase: LocalAttemptPhase;
-  /** How long ago it was taken. */
   readonly ageMs: number;
 }
 

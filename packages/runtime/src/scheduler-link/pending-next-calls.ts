@@ -1,5 +1,4 @@
-// Calls of middlewares that wait for an answer: asked once per session until acked, asked again in a new session, answered once. They end
-// with their attempt. That an attempt takes no slot while it waits is attempt-table.ts; what a handler sees of it, next.ts.
+// Calls of middlewares that wait for an answer: asked again in a new session, answered once, ended with their attempt.
 
 import { type JsonObject, limits, type NextResponsePayload } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
@@ -75,7 +74,6 @@ export class PendingNextCalls {
     this.#finishCall(id, { error: { code: "next_unavailable", message }, trace: {} });
   }
 
-  /** The attempt is over. */
   cancelCallsOf(attempt: LocalAttempt): void {
     if (attempt.pendingCalls === 0) return;
     for (const call of this.#calls.values()) if (call.attempt === attempt) this.#finishCall(call.id, null);

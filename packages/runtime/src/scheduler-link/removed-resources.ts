@@ -1,5 +1,4 @@
-// Reports of removed resources that are not sent yet, gathered into few frames. Their order among the outcomes is decided here; the
-// outbox delivers them.
+// Reports of removed resources, gathered into few frames and put in order among the outcomes.
 
 import { limits, type ResourceRemovedPayload, type ResultArtifact } from "@astraflow/protocol";
 

@@ -1,6 +1,4 @@
-// The worker's side of a session, driven by events of the socket, the clock, the handlers and the operator. Getting a session is
-// connection-lifecycle.ts, work frames in it scheduler-session.ts, heartbeats and the lease heartbeats.ts, attempts and unacked messages
-// attempt-manager.ts. Sockets and timers stay outside.
+// The worker's side of a session, driven by events of the socket, the clock, the handlers and the operator. No sockets, no timers.
 
 import {
   type AckPayload,
@@ -131,7 +129,6 @@ export class SchedulerLink implements DialerEvents {
     this.#lifecycle.handleConnectionLost(reason, target);
   }
 
-  /** One text message of the scheduler. */
   messageReceived(text: string): void {
     const { phase } = this.#lifecycle;
     if (phase === "CLOSED" || phase === "BACKOFF" || phase === "NEW") return;
@@ -322,7 +319,6 @@ export class SchedulerLink implements DialerEvents {
     this.#closeIfIdle();
   }
 
-  /** Why new work is refused just now. */
   get #refusalReason(): string | null {
     if (this.#lifecycle.phase === "DRAINING") return "the worker is draining and takes no new work";
     return this.#heartbeats.canPersistOutcomes ? null : "the worker cannot write results to its disk and takes no new work";

@@ -1,5 +1,4 @@
-// One session as its worker sees it: id, token, windows, and how work frames travel in it. It outlives its sockets; what it does not
-// deliver moves to the next session. Whether there is a socket, and which phase the link is in, is connection-lifecycle.ts.
+// One session as its worker sees it: id, token, windows, and how work frames travel in it. It outlives its sockets.
 
 import { type AckPayload, type Envelope, limits, type SessionAcceptPayload } from "@astraflow/protocol";
 import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";

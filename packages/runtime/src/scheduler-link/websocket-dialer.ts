@@ -1,5 +1,4 @@
-// The worker's socket: one at a time, dialled out, text in and text out. Real ones are WebSockets; a simulator brings its own.
-// What the texts mean is the link's business.
+// The worker's socket: one at a time, dialled out, text in and text out. A simulator brings its own.
 
 import type { Socket } from "node:net";
 import { limits } from "@astraflow/protocol";
@@ -16,7 +15,6 @@ export interface DialerEvents {
   connectionLost(reason: string, target?: DialTarget): void;
 }
 
-/** A line to the scheduler that can be opened again and again. */
 export interface SchedulerDialer {
   /** Opens a socket to the last address or to the next one; `opened` or `lost` must follow, never before this has returned. */
   dial(target: DialTarget): void;

@@ -1,5 +1,4 @@
-// What the scheduler's work frames mean to this worker: dispatches, cancels, answers to `next`, vendor frames, and how those that cannot
-// be read are refused. The session delivers them here in order and once, and acknowledges them afterwards.
+// What the scheduler's work frames mean to this worker, and how those that cannot be read are refused. Each comes once, in order.
 
 import {
   type DispatchPayload,

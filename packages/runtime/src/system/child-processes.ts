@@ -1,5 +1,4 @@
-// Processes that a handler starts: each in a group of its own, ended as a group when the task is stopped and at the latest when its handler
-// has come back. Nobody's processes outlive their attempt.
+// Processes that a handler starts: each in a group of its own, which ends with the task or when the handler has returned.
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 
@@ -43,7 +42,6 @@ export class ChildProcesses {
     return child;
   }
 
-  /** The handler has come back. */
   killAll(): void {
     for (const pid of this.#groups) {
       killProcessGroup(pid, "SIGKILL");

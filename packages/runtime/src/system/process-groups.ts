@@ -1,5 +1,4 @@
-// Groups of processes as the system shows them under /proc: who belongs to one, and whether it is still the one that was meant. Ids are
-// used again; an id with the instant at which its process began is not. Who ends which group is decided elsewhere.
+// Process groups under /proc. Ids are used again; an id with the instant at which its process began is not.
 
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -25,7 +24,6 @@ export function identifyProcess(pid: number): ProcessIdentity | null {
   return readProcStat(pid)?.identity ?? null;
 }
 
-/** Everybody who is in the group now. */
 export function listGroupMembers(group: number): ProcessIdentity[] {
   return readdirSync("/proc").flatMap((entry) => {
     const stat = /^\d+$/.test(entry) ? readProcStat(Number(entry)) : null;
@@ -42,7 +40,6 @@ function readProcStat(pid: number): ProcessStat | null {
   }
 }
 
-/** How the groups are looked at. */
 export interface ProcessTable {
   identify(pid: number): ProcessIdentity | null;
   listMembers(group: number): ProcessIdentity[];

@@ -1,5 +1,4 @@
-// A program of its own, one beside a worker whose handlers start processes: it reads which groups there are and ends what is left of them
-// once the worker is gone, however that went. It knows nothing else and ends by itself. Started by process-watchdog.ts.
+// A program beside the worker that kills the process groups of its handlers once the worker is gone. Started by process-watchdog.ts.
 
 import { createInterface } from "node:readline";
 import { killProcessGroup } from "./child-processes.ts";

@@ -1,5 +1,4 @@
-// The worker's side of the process watchdog: starts it with the first process group, reports groups that start and end, and closes it at
-// the end. When the worker is killed its end of the pipe closes; what the watchdog does then is process-watchdog-main.ts.
+// The worker's side of the process watchdog, which acts when the worker is killed and its end of the pipe closes.
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
