@@ -3,19 +3,8 @@
 import { runWorker } from "./run-worker.ts";
 import { listedSettings } from "./settings/help-text.ts";
 
-export interface WorkerProgram {
-  readonly name: string;
-  readonly flags: readonly {
-    readonly flag: string;
-    readonly env: string;
-    readonly help: string;
-    readonly values?: readonly string[];
-  }[];
-  /** Answers with the exit code; the process should end then. */
-  run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
-}
-
-export const workerCommand: WorkerProgram = {
+/** The command of the `astra` program; `run` answers with the exit code, and the process should end then. */
+export const workerCommand = {
   name: "worker",
   flags: listedSettings.map(({ flag, variable, help, choices }) => ({
     flag,

@@ -29,22 +29,16 @@ export interface JournaledOutboxPorts {
   healthChanged(): void;
 }
 
-export interface JournaledOutboxSettings {
+const journaledOutboxDefaults = {
   /** Pause after a failure of the disk; doubles up to the second. */
-  readonly retryMs: number;
-  readonly retryMsMax: number;
-  /** How long acks may wait for outcomes to share a write with; an ack that is written late only costs a repeated frame. */
-  readonly ackWaitMs: number;
-  /** The file is written anew when it is larger than this and a quarter of it, or less, is still needed. */
-  readonly compactBytesMin: number;
-}
-
-const journaledOutboxDefaults: JournaledOutboxSettings = {
   retryMs: 100,
   retryMsMax: 5_000,
+  /** How long acks may wait for outcomes to share a write with; an ack that is written late only costs a repeated frame. */
   ackWaitMs: 1_000,
+  /** The file is written anew when it is larger than this and a quarter of it, or less, is still needed. */
   compactBytesMin: 4 * 1024 * 1024,
 };
+export type JournaledOutboxSettings = Readonly<typeof journaledOutboxDefaults>;
 
 interface PendingWrite {
   readonly outcome: JournaledOutcome;

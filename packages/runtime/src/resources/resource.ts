@@ -2,25 +2,18 @@
 
 import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
 
-export interface ResourceSettings {
-  /** Name of this worker in refs and artifacts. */
-  readonly workerName: string;
-  readonly diskBytesMax: number;
-  readonly memBytesMax: number;
-  /** How long a resource lives that sets no expiry. */
-  readonly ttlMs: number;
-  readonly gcIntervalMs: number;
-  /** A result above this leaves its large parts here. */
-  readonly inlineBytesMax: number;
-}
-
-export const resourceDefaults: Omit<ResourceSettings, "workerName"> = {
+export const resourceDefaults = {
   diskBytesMax: 10 * 1024 ** 3,
   memBytesMax: 1024 ** 3,
+  /** How long a resource lives that sets no expiry. */
   ttlMs: 3_600_000,
   gcIntervalMs: 60_000,
+  /** A result above this leaves its large parts here. */
   inlineBytesMax: 2 * 1024 ** 2,
 };
+
+/** The limits, and the name of this worker in refs and artifacts. */
+export type ResourceSettings = Readonly<typeof resourceDefaults> & { readonly workerName: string };
 
 export interface ResourcePorts {
   /** Milliseconds since 1970: other machines see when a resource expires. */

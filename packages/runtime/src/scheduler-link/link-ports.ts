@@ -3,12 +3,9 @@
 import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt, LocalAttemptPhase } from "../attempts/attempt.ts";
-import type { AttemptTableSettings } from "../attempts/attempt-table.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { OutboxSettings } from "../outbox/outbox.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
-import type { LeaseSettings } from "./heartbeats.ts";
-import type { BackoffSettings, LinkPhase } from "./link-phase.ts";
+import type { LinkPhase } from "./link-phase.ts";
 import type { SchedulerDialer } from "./websocket-dialer.ts";
 
 /** Transport, clock, randomness and runner. Only `startHandler` may call back into the link before it has returned. */
@@ -98,43 +95,29 @@ export interface WorkerCapabilities {
   readonly resources?: Iterable<string>;
 }
 
-export interface LinkSettings {
-  readonly backoff: BackoffSettings;
-  readonly lease: LeaseSettings;
-  readonly outbox: OutboxSettings;
-  readonly attemptTable: Omit<AttemptTableSettings, "slotsMax">;
-  /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
-  readonly handshakeTimeoutMs: number;
-  /** How long the accept may take after the register, or the resume, left. */
-  readonly acceptTimeoutMs: number;
-  /** Used when the scheduler does not announce its own. */
-  readonly heartbeatMs: number;
-  /** A session that lived this long has proved itself: the next loss starts with an immediate retry again. */
-  readonly stableSessionMs: number;
-  /** Pause after another process took this identity over, so that two of them do not throw each other out in a loop. */
-  readonly supersededDelayMs: number;
-  /** Used when the scheduler does not announce how much it takes. */
-  readonly windowDefault: number;
-  /** Bytes of the scheduler's frames that may wait here for an earlier one. */
-  readonly reorderBytesMax: number;
-  /** While so many bytes wait in the socket no further frame of work gets its number. */
-  readonly socketBufferBytesMax: number;
-}
-
-export const linkDefaults: LinkSettings = {
+export const linkDefaults = {
   backoff: { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 },
   lease: { safetyMargin: 0.1, missedHeartbeatsMax: 2 },
   outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024, vendorFramesMax: 1_024, vendorBytesMax: 1024 * 1024 },
   attemptTable: { slotWaitMs: 5_000, rememberedFencesMax: 65_536 },
+  /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
   handshakeTimeoutMs: 30_000,
+  /** How long the accept may take after the register, or the resume, left. */
   acceptTimeoutMs: 10_000,
+  /** Used when the scheduler does not announce its own. */
   heartbeatMs: 10_000,
+  /** A session that lived this long has proved itself: the next loss starts with an immediate retry again. */
   stableSessionMs: 1_000,
+  /** Pause after another process took this identity over, so that two of them do not throw each other out in a loop. */
   supersededDelayMs: 5_000,
+  /** Used when the scheduler does not announce how much it takes. */
   windowDefault: 64,
+  /** Bytes of the scheduler's frames that may wait here for an earlier one. */
   reorderBytesMax: 8 * 1024 * 1024,
+  /** While so many bytes wait in the socket no further frame of work gets its number. */
   socketBufferBytesMax: 256 * 1024,
 };
+export type LinkSettings = Readonly<typeof linkDefaults>;
 
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that announce them. */
 export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"] as const;
