@@ -4,7 +4,7 @@ import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault, sessionPath } from "@astraflow/protocol";
-import { createServices, createVolatileEvents } from "@astraflow/services";
+import { createServices, VolatileEvents } from "@astraflow/services";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
@@ -18,12 +18,11 @@ export class Doors {
   readonly #closeServices: () => void;
 
   constructor(options: DoorsOptions) {
-    const volatile = options.volatile ?? createVolatileEvents();
+    const volatile = options.volatile ?? new VolatileEvents();
     const services = createServices({ ...options, volatile });
     const { vendorFrames: extensions, manifestRecorder, findLostResources, dispatchResources } = services;
-    const { recordManifests } = manifestRecorder;
     this.#session = new SessionDoor({
-      recordManifests,
+      recordManifests: (tenant, reported) => manifestRecorder.recordManifests(tenant, reported),
       findLostResources,
       dispatchResources,
       ...options,

@@ -2,7 +2,7 @@
 
 export type { CatalogueCache } from "./catalogue/catalogue.ts";
 export { getPackage, listPackages, searchNodes } from "./catalogue/catalogue-pages.ts";
-export { createManifestRecorder } from "./catalogue/manifest-recorder.ts";
+export { ManifestRecorder } from "./catalogue/manifest-recorder.ts";
 export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { notFound } from "./documents/documents.ts";
@@ -11,20 +11,18 @@ export { type AnswerHandler, EngineClient, faultFromData } from "./environment/e
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { withTimeout } from "./environment/timeout.ts";
-export { createEventLookup } from "./events/event-lookup.ts";
+export { EventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
 export {
-  createHeartbeatWatch,
   defaultHeartbeatMs,
-  type HeartbeatData,
-  type HeartbeatWatch,
+  HeartbeatWatch,
   heartbeatEventData,
 } from "./events/heartbeat-watch.ts";
-export { CursorExpired, createLogTail, type FactEvents, type LogTail } from "./events/log-tail.ts";
+export { CursorExpired, type FactEvents, LogTail } from "./events/log-tail.ts";
 export {
-  createVolatileEvents,
+  type HeartbeatData,
   type PublishedHeartbeat,
-  type VolatileEvents,
+  VolatileEvents,
   type VolatileListener,
   volatileEventJson,
   type WireFrameEvent,
@@ -86,10 +84,9 @@ export type { UserChanges } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";
 export { countedTasksMax, readScaling } from "./workers/capacity.ts";
 export {
-  createVendorFrameRelay,
   isVendorType,
   type ReceivedVendorFrame,
-  type VendorFrameRelay,
+  VendorFrameRelay,
   vendorRelayLimits,
 } from "./workers/vendor-frame-relay.ts";
 export {

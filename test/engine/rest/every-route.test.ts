@@ -22,7 +22,7 @@ async function openFixture(stage: Promise<StoreFixture> = createMemoryFixture("s
 const isStream = (name: RouteName): boolean => routeOf(name).media === "text/event-stream";
 const guarded = routeNames.filter((name) => routeOf(name).isOpen !== true);
 const withBody = routeNames.filter((name) => routeOf(name).request !== undefined);
-const withParams = routeNames.filter((name) => routeOf(name).params !== undefined);
+const withParams = routeNames.filter((name) => Object.keys(routeOf(name).params ?? {}).length > 0);
 const withKey = routeNames.filter((name) => routeOf(name).headers?.["Idempotency-Key"] !== undefined);
 
 /** Asks many times and says every objection, with what was asked. */

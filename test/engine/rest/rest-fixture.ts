@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { createMetricsRegistry, createRestServer, createTokenAuthenticator } from "@astraflow/doors";
 import { cheapPasswordCost } from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
-import { allGrants, createManifestRecorder, type EngineClient, UserAccounts } from "@astraflow/services";
+import { allGrants, type EngineClient, ManifestRecorder, UserAccounts } from "@astraflow/services";
 import { createFakeEnvironment, type FakeEnvironment, sampleManifest } from "@astraflow/services/testing";
 import type { StoreFixture } from "@astraflow/store/testing";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
@@ -155,7 +155,7 @@ async function createSamples(
     if (response.status >= 300) throw new Error(`${url} answered ${response.status} ${JSON.stringify(response.body)}`);
     return response.body;
   };
-  const manifests = createManifestRecorder({ engineClient, reader: harness.store, digest, environment });
+  const manifests = new ManifestRecorder({ engineClient, reader: harness.store, digest, environment });
   const name = `pkg-${tenant}`;
   manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
   await manifests.whenIdle();

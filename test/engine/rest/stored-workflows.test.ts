@@ -3,7 +3,7 @@
 import { openWorkflowFixture, type WorkflowFixture } from "@astraflow/doors/testing";
 import type { StoreReader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
-import { createManifestRecorder, type EngineClient } from "@astraflow/services";
+import { type EngineClient, ManifestRecorder } from "@astraflow/services";
 import { sampleManifest } from "@astraflow/services/testing";
 import {
   createMemoryFixture,
@@ -85,7 +85,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
 
   it("[A376] their runs name the version as it was published, whatever the catalogue adds to what runs", async () => {
     const { bench, engineClient, reader } = await openFixture(await stageOf());
-    const manifestRecorder = createManifestRecorder({
+    const manifestRecorder = new ManifestRecorder({
       engineClient,
       reader,
       digest: (text) => text,
@@ -161,7 +161,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
 
   it("[A52] [A53] [A34] workflows are checked against the manifests that workers announced", async () => {
     const { bench, engineClient, reader } = await openFixture(await stageOf());
-    const manifestRecorder = createManifestRecorder({
+    const manifestRecorder = new ManifestRecorder({
       engineClient,
       reader,
       digest: (text) => text,

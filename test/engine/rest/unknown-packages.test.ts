@@ -3,7 +3,7 @@
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
-import { createManifestRecorder } from "@astraflow/services";
+import { ManifestRecorder } from "@astraflow/services";
 import { sampleManifest } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
@@ -24,7 +24,7 @@ async function openFixture() {
   cleanups.push(() => harness.engine.stop());
   const engineClient = createHarnessLink(harness);
   const bench = openWorkflowFixture({ engineClient, reader: harness.store, authenticate: tokens });
-  const manifestRecorder = createManifestRecorder({
+  const manifestRecorder = new ManifestRecorder({
     engineClient,
     reader: harness.store,
     digest: (text) => text,

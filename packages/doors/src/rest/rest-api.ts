@@ -153,7 +153,10 @@ function routeHandlers(
     ...bulkHandlers(runs),
     ...workflowHandlers(workflows),
     ...workerHandlers(workers),
-    ...enrolmentHandlers(workers, { ...options, onSignOfLife: heartbeatWatch.reportSignOfLife }),
+    ...enrolmentHandlers(workers, {
+      ...options,
+      onSignOfLife: (tenant, worker) => heartbeatWatch.reportSignOfLife(tenant, worker),
+    }),
     ...vendorFrameHandlers(workers, services.vendorFrames),
     ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
     ...userHandlers(services.userChanges),

@@ -3,7 +3,7 @@
 import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
 import { routes } from "@astraflow/protocol";
 import { SseTestReader } from "@astraflow/protocol/testing";
-import { type CallerIdentity, createHeartbeatWatch, createVolatileEvents } from "@astraflow/services";
+import { type CallerIdentity, HeartbeatWatch, VolatileEvents } from "@astraflow/services";
 import { createFakeEngine, createFakeEnvironment, runRow, taskRow, workerRow } from "@astraflow/services/testing";
 import { eventsHandlers } from "../rest/events/event-routes.ts";
 import { RestCall } from "../rest/requests/rest-call.ts";
@@ -84,8 +84,8 @@ export function openEventStreamFixture(
   const environment = createFakeEnvironment();
   const engine = createFakeEngine();
   const { farewells = new Set() } = more;
-  const volatile = createVolatileEvents();
-  const beats = createHeartbeatWatch({ reader, environment, volatile, isAlone: true });
+  const volatile = new VolatileEvents();
+  const beats = new HeartbeatWatch({ reader, environment, volatile, isAlone: true });
   const handlers = eventsHandlers({
     engineClient: engine.client,
     reader,

@@ -5,7 +5,7 @@ import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/fake
 import { createFakeEnvironment, type FakeEnvironment } from "../testing/fake-environment.ts";
 import { sampleManifest } from "../testing/sample-manifest.ts";
 import { workerRow } from "../testing/sample-rows.ts";
-import { type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
+import { CatalogueCache } from "./catalogue.ts";
 
 describe("packages that workers list", () => {
   let environment: FakeEnvironment;
@@ -23,7 +23,7 @@ describe("packages that workers list", () => {
     const manifest = sampleManifest("demo", "1.0.0");
     const body = JSON.stringify({ manifest, digest: "d" });
     docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
-    catalogues = createCatalogueCache({ reader: docs.reader, environment });
+    catalogues = new CatalogueCache({ reader: docs.reader, environment });
   });
   const looks = () => docs.queries.filter(({ page }) => page === "workers").length;
 

@@ -3,8 +3,8 @@
 
 import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
-import type { Manifest, ManifestNode } from "@astraflow/protocol";
-import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import { LruMap, type Manifest, type ManifestNode } from "@astraflow/protocol";
+import type { ServiceContext } from "../environment/service-environment.ts";
 import { type PackageDocument, packageCollection } from "./manifest-recorder.ts";
 
 /** One tenant's catalogue at one instant; it never changes. */
@@ -20,20 +20,6 @@ export interface CataloguePackage {
   readonly name: string;
   /** Newest first. */
   readonly versions: readonly string[];
-}
-
-export interface CatalogueCache {
-  current(tenant: string): Promise<Catalogue>;
-  /**
-   * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
-   * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
-   */
-  reload(tenant: string): Promise<Catalogue>;
-}
-
-export interface CatalogueCacheOptions {
-  readonly reader: StoreReader;
-  readonly environment: ServiceEnvironment;
 }
 
 const catalogueLimits = {
@@ -62,84 +48,83 @@ interface CachedCatalogue {
   fullyLoadedAt: number;
 }
 
-export function createCatalogueCache({ reader, environment }: CatalogueCacheOptions): CatalogueCache {
-  const cachedByTenant = new Map<string, CachedCatalogue>();
-  const refreshing = new Map<string, Promise<CachedCatalogue>>();
+export class CatalogueCache {
+  readonly #reader: StoreReader;
+  readonly #clock: ServiceContext["environment"]["clock"];
+  readonly #cached = new LruMap<string, CachedCatalogue>({ entriesMax: catalogueLimits.tenantsMax, touchOnGet: false });
+  readonly #refreshing = new Map<string, Promise<CachedCatalogue>>();
+  /**
+   * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
+   * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
+   */
+  readonly reload = coalesceByKey((tenant: string) => this.#reloadWithWorkers(tenant));
+
+  constructor({ reader, environment }: Pick<ServiceContext, "reader" | "environment">) {
+    this.#reader = reader;
+    this.#clock = environment.clock;
+  }
+
+  async current(tenant: string): Promise<Catalogue> {
+    const cached = this.#cached.get(tenant);
+    if (cached !== undefined && this.#clock.monotonic() - cached.checkedAt < catalogueLimits.freshMs) return cached.catalogue;
+    return (await this.#refreshOnce(tenant)).catalogue;
+  }
+
+  async #reloadWithWorkers(tenant: string): Promise<Catalogue> {
+    // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
+    await Promise.allSettled([this.#refreshing.get(tenant)]);
+    const workers = this.#reader.page({ page: "workers", tenant });
+    const [{ items }, cached] = await Promise.all([workers, this.#refreshOnce(tenant)]);
+    if (addListedPackages(cached, items)) cached.catalogue = buildFromCache(cached, cached.catalogue.asOf);
+    return cached.catalogue;
+  }
+
+  #refreshOnce(tenant: string): Promise<CachedCatalogue> {
+    const underWay = this.#refreshing.get(tenant) ?? this.#refresh(tenant).finally(() => this.#refreshing.delete(tenant));
+    this.#refreshing.set(tenant, underWay);
+    return underWay;
+  }
+
+  async #refresh(tenant: string): Promise<CachedCatalogue> {
+    const now = this.#clock.monotonic();
+    const cached = this.#cached.get(tenant) ?? emptyCachedCatalogue();
+    const isFullLoad = now - cached.fullyLoadedAt >= catalogueLimits.fullReloadMs;
+    const asOf = await this.#loadDocuments(tenant, cached, isFullLoad);
+    cached.checkedAt = now;
+    if (isFullLoad) cached.fullyLoadedAt = now;
+    this.#cached.set(tenant, cached);
+    cached.catalogue = { ...cached.catalogue, asOf };
+    return cached;
+  }
 
   /** The documents that were written last first, until a page brings nothing new. */
-  const loadDocuments = async (tenant: string, cached: CachedCatalogue, isFullLoad: boolean): Promise<number> => {
-    let after: string | undefined;
+  async #loadDocuments(tenant: string, cached: CachedCatalogue, isFullLoad: boolean): Promise<number> {
+    const limit = isFullLoad ? catalogueLimits.pageMax : catalogueLimits.incrementalPageMax;
+    const query = { page: "docs", tenant, collection: packageCollection, order: "desc", limit } as const;
     const seen = new Set<string>();
+    let after: string | undefined;
     let changes = 0;
     let chars = 0;
     for (;;) {
-      const page = await reader.page({
-        page: "docs",
-        tenant,
-        collection: packageCollection,
-        order: "desc",
-        limit: isFullLoad ? catalogueLimits.pageMax : catalogueLimits.incrementalPageMax,
-        ...(after !== undefined && { after }),
-      });
-      const changedDocuments = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
-      for (const doc of changedDocuments) cached.manifests.set(doc.id, { rev: doc.rev, manifest: parseManifestDocument(doc) });
+      const page = await this.#reader.page({ ...query, ...(after !== undefined && { after }) });
+      const changed = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
+      for (const doc of changed) cached.manifests.set(doc.id, { rev: doc.rev, manifest: parseManifestDocument(doc) });
       for (const doc of page.items) seen.add(doc.id);
       chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
-      changes += changedDocuments.length;
-      const isEnough = !isFullLoad && changedDocuments.length === 0;
+      changes += changed.length;
+      const isEnough = !isFullLoad && changed.length === 0;
       const isFull = seen.size >= catalogueLimits.manifestsMax || chars >= catalogueLimits.charsMax;
       if (page.next === null || isEnough || isFull) {
-        if (isFullLoad)
-          for (const id of cached.manifests.keys()) if (!seen.has(id)) changes += cached.manifests.delete(id) ? 1 : 0;
-        if (isFullLoad) cached.listedPackages.clear();
+        if (isFullLoad) {
+          for (const id of cached.manifests.keys()) if (!seen.has(id)) cached.manifests.delete(id);
+          cached.listedPackages.clear();
+        }
         if (changes > 0 || isFullLoad) cached.catalogue = buildFromCache(cached, page.head);
         return page.head;
       }
       after = page.next;
     }
-  };
-
-  const refresh = async (tenant: string): Promise<CachedCatalogue> => {
-    const now = environment.clock.monotonic();
-    const cached = cachedByTenant.get(tenant) ?? emptyCachedCatalogue();
-    const isFullLoad = now - cached.fullyLoadedAt >= catalogueLimits.fullReloadMs;
-    const asOf = await loadDocuments(tenant, cached, isFullLoad);
-    cached.checkedAt = now;
-    if (isFullLoad) cached.fullyLoadedAt = now;
-    // Put last again: the first is the one that was longest unused.
-    cachedByTenant.delete(tenant);
-    cachedByTenant.set(tenant, cached);
-    for (const oldest of cachedByTenant.keys()) {
-      if (cachedByTenant.size <= catalogueLimits.tenantsMax) break;
-      cachedByTenant.delete(oldest);
-    }
-    cached.catalogue = { ...cached.catalogue, asOf };
-    return cached;
-  };
-
-  const refreshOnce = (tenant: string): Promise<CachedCatalogue> => {
-    const underWay = refreshing.get(tenant) ?? refresh(tenant).finally(() => refreshing.delete(tenant));
-    refreshing.set(tenant, underWay);
-    return underWay;
-  };
-
-  const reloadWithWorkers = async (tenant: string): Promise<Catalogue> => {
-    // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
-    await Promise.allSettled([refreshing.get(tenant)]);
-    const [{ items }, cached] = await Promise.all([reader.page({ page: "workers", tenant }), refreshOnce(tenant)]);
-    if (addListedPackages(cached, items)) cached.catalogue = buildFromCache(cached, cached.catalogue.asOf);
-    return cached.catalogue;
-  };
-
-  return {
-    async current(tenant) {
-      const cached = cachedByTenant.get(tenant);
-      if (cached !== undefined && environment.clock.monotonic() - cached.checkedAt < catalogueLimits.freshMs)
-        return cached.catalogue;
-      return (await refreshOnce(tenant)).catalogue;
-    },
-    reload: coalesceByKey(reloadWithWorkers),
-  };
+  }
 }
 
 /**

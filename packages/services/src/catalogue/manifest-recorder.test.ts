@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/fake-document-store.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "../testing/fake-environment.ts";
 import { sampleManifest } from "../testing/sample-manifest.ts";
-import { type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
-import { createManifestRecorder, type ManifestRecorder } from "./manifest-recorder.ts";
+import { CatalogueCache } from "./catalogue.ts";
+import { ManifestRecorder } from "./manifest-recorder.ts";
 
 const shown = (name: string, version: string, more: object = {}) => ({
   name,
@@ -20,13 +20,13 @@ describe("manifests that workers bring", () => {
   beforeEach(() => {
     environment = createFakeEnvironment();
     docs = createFakeDocumentStore({ now: () => environment.clock.now() });
-    manifestRecorder = createManifestRecorder({
+    manifestRecorder = new ManifestRecorder({
       engineClient: docs.engineClient,
       reader: docs.reader,
       digest: (text) => text,
       environment,
     });
-    catalogues = createCatalogueCache({ reader: docs.reader, environment });
+    catalogues = new CatalogueCache({ reader: docs.reader, environment });
   });
   const note = async (...list: Parameters<ManifestRecorder["recordManifests"]>[1]) => {
     manifestRecorder.recordManifests("default", list);
@@ -51,7 +51,7 @@ describe("manifests that workers bring", () => {
 
   it("[A52] are not written by a scheduler that finds them kept by another", async () => {
     await note(shown("demo", "1.0.0"));
-    const second = createManifestRecorder({
+    const second = new ManifestRecorder({
       engineClient: docs.engineClient,
       reader: docs.reader,
       digest: (text) => text,
@@ -80,7 +80,7 @@ describe("manifests that workers bring", () => {
 
     expect(environment.logRecords).toMatchObject([{ level: "warn", event: "manifests.not_kept", packages: ["demo/1.0.0"] }]);
     const again = createFakeDocumentStore();
-    manifestRecorder = createManifestRecorder({
+    manifestRecorder = new ManifestRecorder({
       engineClient: again.engineClient,
       reader: again.reader,
       digest: (text) => text,

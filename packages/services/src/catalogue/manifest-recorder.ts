@@ -1,12 +1,12 @@
 // Stores the manifests that workers report, so that the catalogue knows their nodes when the workers are gone. Nobody waits for it: a worker
 // joins whether or not its manifests could be stored. catalogue.ts reads them.
 
-import { type DocPut, type DocRow, type StoreReader, searchWords } from "@astraflow/engine";
+import { type DocPut, type DocRow, searchWords } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
+import { errorMessage, Fault, type Manifest, readManifest } from "@astraflow/protocol";
+import { sortKeyOf } from "../documents/derived-names.ts";
 import { retryOnConflict } from "../documents/documents.ts";
-import type { EngineClient } from "../environment/engine-client.ts";
-import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
 import type { ReportedPackage } from "./worker-handlers.ts";
 
 export const packageCollection = "package";
@@ -15,21 +15,6 @@ export const packageCollection = "package";
 export interface PackageDocument {
   readonly manifest: Manifest;
   readonly digest: string;
-}
-
-export interface ManifestRecorderOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  /** Collision-resistant digest of a text. */
-  readonly digest: (text: string) => string;
-  readonly environment: ServiceEnvironment;
-}
-
-export interface ManifestRecorder {
-  /** Stores those that are new, some time later. Never throws. */
-  recordManifests(tenant: string, reported: readonly ReportedPackage[]): void;
-  /** Resolves when everything reported so far is stored, or failed and logged. */
-  whenIdle(): Promise<void>;
 }
 
 const recorderLimits = {
@@ -51,49 +36,48 @@ interface ReportedManifest {
   readonly raw: string;
 }
 
-export function createManifestRecorder({ engineClient, reader, digest, environment }: ManifestRecorderOptions): ManifestRecorder {
+export class ManifestRecorder {
+  readonly #context: ServiceContext;
   /** By tenant and document: digest of the text that was shown last and is kept. */
-  const recordedDigests = new Map<string, string>();
-  const queue: ReportedManifest[] = [];
-  let writing: Promise<void> | null = null;
+  readonly #recordedDigests = new Map<string, string>();
+  readonly #queue: ReportedManifest[] = [];
+  #writing: Promise<void> | null = null;
 
-  const remember = ({ tenant, name, raw }: ReportedManifest): void => {
-    if (recordedDigests.size >= recorderLimits.knownMax) recordedDigests.clear();
-    recordedDigests.set(`${tenant}/${name}`, raw);
-  };
+  constructor(context: ServiceContext) {
+    this.#context = context;
+  }
 
-  const parseReported = (tenant: string, reported: ReportedPackage): ReportedManifest | null => {
+  /** Stores those that are new, some time later. Never throws. */
+  recordManifests(tenant: string, reported: readonly ReportedPackage[]): void {
+    const queue = this.#queue;
+    for (const one of reported) {
+      const manifest = this.#parseReported(tenant, one);
+      if (manifest === null) continue;
+      if (queue.length >= recorderLimits.waitingMax)
+        return this.#context.environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
+      queue.push(manifest);
+    }
+    // Not in the same tick: the caller has a worker to answer.
+    if (queue.length > 0) this.#writing ??= Promise.resolve().then(() => this.#writeQueued());
+  }
+
+  /** Resolves when everything reported so far is stored, or failed and logged. */
+  async whenIdle(): Promise<void> {
+    while (this.#writing !== null) await this.#writing;
+  }
+
+  #parseReported(tenant: string, reported: ReportedPackage): ReportedManifest | null {
     if (reported.manifest === undefined || reported.manifest === null) return null;
-    const raw = digest(JSON.stringify(reported.manifest));
+    const raw = this.#context.digest(JSON.stringify(reported.manifest));
     const name = `${reported.name}/${reported.version}`;
-    if (recordedDigests.get(`${tenant}/${name}`) === raw) return null;
+    if (this.#recordedDigests.get(`${tenant}/${name}`) === raw) return null;
     const manifest = readManifest(reported.manifest);
     const isItsOwn = !(manifest instanceof Fault) && manifest.name === reported.name && manifest.version === reported.version;
     return isItsOwn ? { tenant, name, manifest, raw } : null;
-  };
+  }
 
-  const writeBatch = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
-    const { items } = await reader.page({
-      page: "doc",
-      tenant,
-      collection: packageCollection,
-      names: batch.map((reported) => reported.name),
-    });
-    const sort = String(environment.clock.now()).padStart(15, "0");
-    const puts = batch.flatMap((reported, index) => toDocPut(reported, items[index] ?? null, sort, digest));
-    if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
-    batch.forEach(remember);
-  };
-
-  const writeWithRetry = (tenant: string, batch: readonly ReportedManifest[]): Promise<void> =>
-    retryOnConflict(recorderLimits.triesMax, () => writeBatch(tenant, batch)).catch((problem: unknown) => {
-      // They are reported again by the next worker that has them.
-      const why = problem instanceof Error ? problem.message : String(problem);
-      const packages = batch.map(({ name }) => name);
-      environment.log({ level: "warn", event: "manifests.not_kept", tenant, packages, why });
-    });
-
-  const writeQueued = async (): Promise<void> => {
+  async #writeQueued(): Promise<void> {
+    const queue = this.#queue;
     for (let first = queue[0]; first !== undefined; first = queue[0]) {
       const { tenant } = first;
       // Each document once in a write; a repeat waits for the next one.
@@ -102,27 +86,32 @@ export function createManifestRecorder({ engineClient, reader, digest, environme
         const reported = queue.shift() as ReportedManifest;
         batch.set(reported.name, reported);
       }
-      await writeWithRetry(tenant, [...batch.values()]);
+      await this.#writeWithRetry(tenant, [...batch.values()]);
     }
-    writing = null;
-  };
+    this.#writing = null;
+  }
 
-  return {
-    recordManifests(tenant, reported) {
-      for (const one of reported) {
-        const reported = parseReported(tenant, one);
-        if (reported === null) continue;
-        if (queue.length >= recorderLimits.waitingMax)
-          return environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
-        queue.push(reported);
-      }
-      // Not in the same tick: the caller has a worker to answer.
-      if (queue.length > 0) writing ??= Promise.resolve().then(writeQueued);
-    },
-    whenIdle: async () => {
-      while (writing !== null) await writing;
-    },
-  };
+  #writeWithRetry(tenant: string, batch: readonly ReportedManifest[]): Promise<void> {
+    return retryOnConflict(recorderLimits.triesMax, () => this.#writeBatch(tenant, batch)).catch((problem: unknown) => {
+      // They are reported again by the next worker that has them.
+      const packages = batch.map(({ name }) => name);
+      const why = errorMessage(problem);
+      this.#context.environment.log({ level: "warn", event: "manifests.not_kept", tenant, packages, why });
+    });
+  }
+
+  async #writeBatch(tenant: string, batch: readonly ReportedManifest[]): Promise<void> {
+    const { engineClient, reader, environment, digest } = this.#context;
+    const names = batch.map(({ name }) => name);
+    const { items } = await reader.page({ page: "doc", tenant, collection: packageCollection, names });
+    const sort = sortKeyOf(environment.clock.now());
+    const puts = batch.flatMap((reported, index) => toDocPut(reported, items[index] ?? null, sort, digest));
+    if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
+    for (const { name, raw } of batch) {
+      if (this.#recordedDigests.size >= recorderLimits.knownMax) this.#recordedDigests.clear();
+      this.#recordedDigests.set(`${tenant}/${name}`, raw);
+    }
+  }
 }
 
 /** Empty if the stored manifest is the same. Another manifest for the same version replaces it. */

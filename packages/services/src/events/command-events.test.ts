@@ -1,6 +1,7 @@
 import type { LoggedFact } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { type EventLookup, eventsOfFact } from "./fact-events.ts";
+import type { EventLookup } from "./event-lookup.ts";
+import { eventsOfFact } from "./fact-events.ts";
 
 const lookup = { workerName: async () => "press" } as unknown as EventLookup;
 const eventDataOf = async (type: string, data: LoggedFact["data"]) => {

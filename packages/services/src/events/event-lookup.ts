@@ -3,11 +3,11 @@
 
 import { nodeAt, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
-import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
+import { type EventData, type JsonObject, LruMap, type Workflow } from "@astraflow/protocol";
+import { isoTime } from "../presentation/fields.ts";
 import { lastReportOf, presentNodes } from "../presentation/node-view.ts";
 import { presentRun } from "../presentation/run-view.ts";
 import { presentWorker } from "../presentation/worker-view.ts";
-import type { EventLookup, PrintedChunk } from "./fact-events.ts";
 import { heartbeatEventData } from "./heartbeat-watch.ts";
 
 /** A node as events name it; a middleware also names its host, a host its chain. */
@@ -32,81 +32,106 @@ export interface EventLookupOptions {
   readonly now: () => number;
 }
 
+export interface EndedTask {
+  readonly lastReport: { readonly progress?: number; readonly message?: string };
+  readonly result: Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null;
+}
+
+export interface PrintedChunk {
+  readonly channel: string;
+  readonly text?: string;
+  readonly data?: string;
+  readonly mimeType?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
 /** Runs whose plan is kept at hand, and nodes of a snapshot. */
 const lookupLimits = { runsMax: 256, snapshotNodesMax: 1_000, workerNamesMax: 10_000 } as const;
 
-export function createEventLookup(options: EventLookupOptions): EventLookup {
-  const { reader, tenant } = options;
+export class EventLookup {
+  readonly #options: EventLookupOptions;
   // Promises, so that readers who come together ask once.
-  const runs = new Map<string, Promise<RunNodeNames | null>>();
-  const workerNames = new Map<string, string>();
+  readonly #runs = new LruMap<string, Promise<RunNodeNames | null>>({ entriesMax: lookupLimits.runsMax, touchOnGet: false });
+  readonly #workerNames = new Map<string, string>();
 
-  const readWorkerNames = async (): Promise<void> => {
-    const { items } = await reader.page({ page: "workers", tenant });
-    workerNames.clear();
-    for (const worker of items.slice(0, lookupLimits.workerNamesMax)) workerNames.set(worker.id, worker.name);
-  };
+  constructor(options: EventLookupOptions) {
+    this.#options = options;
+  }
 
-  const workerNameOf = (id: string): string => workerNames.get(id) ?? id.slice(tenant.length + 1);
+  run(id: string): Promise<RunNodeNames | null> {
+    const known = this.#runs.get(id);
+    if (known !== undefined) return known;
+    const names = this.#readRun(id);
+    this.#runs.set(id, names);
+    // What could not be read, or is not there yet, is read anew by whoever asks next.
+    const forget = () => this.#runs.delete(id);
+    names.then((found) => found ?? forget(), forget);
+    return names;
+  }
 
-  const readRun = async (id: string): Promise<RunNodeNames | null> => {
+  async workerName(id: string): Promise<string> {
+    if (!this.#workerNames.has(id)) await this.#readWorkerNames();
+    return this.#workerNameOf(id);
+  }
+
+  /** The worker as the stream shows it; null when it is unknown. */
+  async workerHeartbeat(id: string): Promise<EventData<"worker.heartbeat"> | null> {
+    const { reader, tenant, now, heartbeatMsOf } = this.#options;
+    const { worker } = await reader.page({ page: "worker", tenant, worker: id, limit: 1 });
+    if (worker === null) return null;
+    return { kind: "worker.heartbeat", ...heartbeatEventData(presentWorker(worker, { now: now(), heartbeatMsOf })) };
+  }
+
+  /** A task that has ended: what it last said of itself, and its result where it has one. */
+  async endedTask(id: string): Promise<EndedTask | null> {
+    const { reader, tenant } = this.#options;
+    const { task } = await reader.page({ page: "task", tenant, task: id });
+    if (task === null) return null;
+    const lastReport = lastReportOf(task);
+    if (task.result === null) return { lastReport, result: null };
+    const artifactsLeft = readTaskState(task).artifacts ?? [];
+    if (artifactsLeft.some(({ worker }) => !this.#workerNames.has(worker))) await this.#readWorkerNames();
+    const artifacts = artifactsLeft.map((one) => presentEventArtifact(one, this.#workerNameOf(one.worker)));
+    return { lastReport, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };
+  }
+
+  async printedChunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]> {
+    const { reader, tenant } = this.#options;
+    const { items } = await reader.page({ page: "chunks", tenant, task, fence, fromChunk: first, limit: count });
+    return items.flatMap((row) =>
+      (JSON.parse(row.body) as PrintedChunk[]).filter((_, at) => row.first + at >= first && row.first + at < first + count),
+    );
+  }
+
+  /** The run with its nodes as they are now, and the position at which that is true. */
+  async runSnapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null> {
+    const { reader, tenant, ackDeadlineMs } = this.#options;
+    const { snapshotNodesMax } = lookupLimits;
+    const { detail, head } = await reader.page({ page: "run", tenant, run: id, tasksMax: snapshotNodesMax });
+    if (detail === null) return null;
+    await this.#readWorkerNames();
+    const cutAfter = detail.tasks.length >= snapshotNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
+    const nodes = presentNodes(detail, { workers: this.#workerNames, ackDeadlineMs }, cutAfter).slice(0, snapshotNodesMax);
+    return { kind: "run.snapshot", run: presentRun(detail.run), nodes, asOf: head } as EventData<"run.snapshot"> & {
+      asOf: number;
+    };
+  }
+
+  async #readRun(id: string): Promise<RunNodeNames | null> {
+    const { reader, tenant } = this.#options;
     const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
     return detail === null ? null : indexNodeNames(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
-  };
+  }
 
-  return {
-    run(id) {
-      const known = runs.get(id);
-      if (known !== undefined) return known;
-      const name = readRun(id);
-      if (runs.size >= lookupLimits.runsMax) runs.delete(runs.keys().next().value as string);
-      runs.set(id, name);
-      // What could not be read, or is not there yet, is read anew by whoever asks next.
-      const forget = () => runs.delete(id);
-      name.then((found) => found ?? forget(), forget);
-      return name;
-    },
-    async workerName(id) {
-      if (!workerNames.has(id)) await readWorkerNames();
-      return workerNameOf(id);
-    },
-    async workerHeartbeat(id) {
-      const { worker } = await reader.page({ page: "worker", tenant, worker: id, limit: 1 });
-      if (worker === null) return null;
-      const seen = presentWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
-      return { kind: "worker.heartbeat", ...heartbeatEventData(seen) };
-    },
-    async endedTask(id) {
-      const { task } = await reader.page({ page: "task", tenant, task: id });
-      if (task === null) return null;
-      const lastReport = lastReportOf(task);
-      if (task.result === null) return { lastReport, result: null };
-      const artifactsLeft = readTaskState(task).artifacts ?? [];
-      if (artifactsLeft.some(({ worker }) => !workerNames.has(worker))) await readWorkerNames();
-      const artifacts = artifactsLeft.map((one) => presentEventArtifact(one, workerNameOf(one.worker)));
-      return { lastReport, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };
-    },
-    async printedChunks(task, fence, first, count) {
-      const { items } = await reader.page({ page: "chunks", tenant, task, fence, fromChunk: first, limit: count });
-      const printed: PrintedChunk[] = [];
-      for (const row of items)
-        for (const [at, chunk] of (JSON.parse(row.body) as PrintedChunk[]).entries())
-          if (row.first + at >= first && row.first + at < first + count) printed.push(chunk);
-      return printed;
-    },
-    async runSnapshot(id) {
-      const { detail, head } = await reader.page({ page: "run", tenant, run: id, tasksMax: lookupLimits.snapshotNodesMax });
-      if (detail === null) return null;
-      await readWorkerNames();
-      const isCut = detail.tasks.length >= lookupLimits.snapshotNodesMax;
-      const cutAfter = isCut ? (detail.tasks.at(-1)?.id ?? null) : null;
-      const nodes = presentNodes(detail, { workers: workerNames, ackDeadlineMs: options.ackDeadlineMs }, cutAfter);
-      const shown = nodes.slice(0, lookupLimits.snapshotNodesMax);
-      return { kind: "run.snapshot", run: presentRun(detail.run), nodes: shown, asOf: head } as EventData<"run.snapshot"> & {
-        asOf: number;
-      };
-    },
-  };
+  async #readWorkerNames(): Promise<void> {
+    const { items } = await this.#options.reader.page({ page: "workers", tenant: this.#options.tenant });
+    this.#workerNames.clear();
+    for (const worker of items.slice(0, lookupLimits.workerNamesMax)) this.#workerNames.set(worker.id, worker.name);
+  }
+
+  #workerNameOf(id: string): string {
+    return this.#workerNames.get(id) ?? id.slice(this.#options.tenant.length + 1);
+  }
 }
 
 /** Spelt as in the worker's own result: clients in the field read this event so. */
@@ -118,7 +143,7 @@ function presentEventArtifact(artifact: NonNullable<TaskState["artifacts"]>[numb
     type,
     ...(sizeBytes !== undefined && { size_bytes: sizeBytes }),
     ...(inline !== undefined && { inline }),
-    ...(expiresAt !== undefined && { expires_at: new Date(expiresAt).toISOString() }),
+    ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
     ...(metadata !== undefined && { metadata: metadata as JsonObject }),
   };
 }

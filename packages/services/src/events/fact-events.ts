@@ -1,5 +1,5 @@
 // One fact of the log as the events that readers of a stream see. Pure but for what it must look up: names, results and printed text, which
-// the log only points to. How events travel is reliable-stream.ts and ../rest/events.ts.
+// the log only points to.
 
 import type { LoggedFact } from "@astraflow/engine";
 import { listPatchChanges } from "@astraflow/graph";
@@ -12,33 +12,8 @@ import {
   type ServerEvent,
   taskStateChangeOf,
 } from "@astraflow/protocol";
-import type { NodeName, RunNodeNames } from "./event-lookup.ts";
-
-/** What the words need to know besides the fact. */
-export interface EventLookup {
-  run(id: string): Promise<RunNodeNames | null>;
-  workerName(id: string): Promise<string>;
-  /** The worker as the stream shows it; null when it is unknown. */
-  workerHeartbeat(id: string): Promise<EventData<"worker.heartbeat"> | null>;
-  /** A task that has ended: what it last said of itself, and its result where it has one. */
-  endedTask(task: string): Promise<EndedTask | null>;
-  printedChunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]>;
-  /** The run with its nodes as they are now, and the position at which that is true. */
-  runSnapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null>;
-}
-
-export interface EndedTask {
-  readonly lastReport: { readonly progress?: number; readonly message?: string };
-  readonly result: Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null;
-}
-
-export interface PrintedChunk {
-  readonly channel: string;
-  readonly text?: string;
-  readonly data?: string;
-  readonly mimeType?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
+import { definedFields, isoTime } from "../presentation/fields.ts";
+import type { EndedTask, EventLookup, NodeName, PrintedChunk } from "./event-lookup.ts";
 
 /** One event, with what filters look at. `id` is given by whoever sends it. */
 export interface StreamEvent {
@@ -64,14 +39,17 @@ function splitAtFirst(text: string, separator: string): [string, string] {
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-const iso = (ms: number): string => new Date(ms).toISOString();
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
 
 async function eventsOfRunFact(entry: LoggedFact, runId: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
   const run = await lookup.run(runId);
   if (run === null) return [];
-  const addEvent = createEventCollector(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
+  const { addEvent, events } = createEventCollector(entry, {
+    tenant,
+    runId,
+    ...(run.client !== "" && { clientSessionId: run.client }),
+  });
   const status = runStatusByFact[entry.type];
   if (status !== undefined) {
     addEvent("run.status", { runId, status, ...runStatusFields(entry) });
@@ -80,12 +58,12 @@ async function eventsOfRunFact(entry: LoggedFact, runId: string, lookup: EventLo
       const snapshot = await lookup.runSnapshot(runId);
       if (snapshot !== null) addEvent("run.snapshot", snapshot);
     }
-    return addEvent.all;
+    return events;
   }
   const task = textOf(entry.data["task"]);
   const node = task === undefined ? null : run.node(task);
   if (task !== undefined && node !== null) await addNodeEvents({ entry, runId, task, node, addEvent, lookup });
-  return addEvent.all;
+  return events;
 }
 
 const isRunEnd = (type: string): boolean => type === "run.succeeded" || type === "run.failed" || type === "run.cancelled";
@@ -93,23 +71,22 @@ const isRunEnd = (type: string): boolean => type === "run.succeeded" || type ===
 function runStatusFields({ type, at, data }: LoggedFact): Partial<EventData<"run.status">> {
   const reason = textOf((data["error"] as FactData | undefined)?.["message"]) ?? textOf(data["reason"]);
   return {
-    ...(type === "run.started" && { startedAt: iso(at) }),
-    ...(isRunEnd(type) && { finishedAt: iso(at) }),
+    ...(type === "run.started" && { startedAt: isoTime(at) }),
+    ...(isRunEnd(type) && { finishedAt: isoTime(at) }),
     ...(reason !== undefined && { reason }),
   };
 }
 
-interface EventCollector {
-  <K extends EventType>(type: K, data: Omit<EventData<K>, "kind">, node?: NodeName): void;
-  readonly all: StreamEvent[];
-}
+type AddEvent = <K extends EventType>(type: K, data: Omit<EventData<K>, "kind">, node?: NodeName) => void;
 
-function createEventCollector(entry: LoggedFact, scope: ServerEvent["scope"]): EventCollector {
+/** Collects the events of one fact. */
+function createEventCollector(entry: LoggedFact, scope: ServerEvent["scope"]): { addEvent: AddEvent; events: StreamEvent[] } {
   const events: StreamEvent[] = [];
-  const addEvent = (type: EventType, data: object, node: NodeName | null = null): void => {
-    events.push({ type, occurredAt: iso(entry.at), scope, node, data: { kind: type, ...data } as EventData });
+  const addEvent: AddEvent = (type, data, node) => {
+    const stored = { kind: type, ...data } as unknown as EventData;
+    events.push({ type, occurredAt: isoTime(entry.at), scope, node: node ?? null, data: stored });
   };
-  return Object.assign(addEvent, { all: events }) as EventCollector;
+  return { addEvent, events };
 }
 
 interface NodeFact {
@@ -117,7 +94,7 @@ interface NodeFact {
   readonly runId: string;
   readonly task: string;
   readonly node: NodeName;
-  readonly addEvent: EventCollector;
+  readonly addEvent: AddEvent;
   readonly lookup: EventLookup;
 }
 
@@ -130,25 +107,18 @@ async function addNodeEvents(fact: NodeFact): Promise<void> {
     const { phase, status } = turn;
     const worker = textOf(data["worker"]);
     const holder = worker === undefined ? undefined : await lookup.workerName(worker);
-    const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
+    const attempt = typeof data["attempt"] === "number" ? data["attempt"] : undefined;
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    const workerNameField = holder === undefined ? {} : { workerName: holder };
-    addEvent(
-      "node.status",
-      { ...names, status, ...workerNameField, ...sequenceField(data, status), ...ackField(entry.type) },
-      node,
-    );
+    const dispatch = { ...definedFields({ workerName: holder }), ...sequenceField(data, status), ...ackField(entry.type) };
+    addEvent("node.status", { ...names, status, ...dispatch }, node);
     // Its ack says that it runs; what it calls its stage it may have said before.
     if (entry.type === "task.running") return;
-    const workerField = holder === undefined ? {} : { worker: holder };
     const ended = taskEndTypes.has(entry.type) ? await lookup.endedTask(task) : null;
-    const last = ended?.lastReport ?? {};
     const state = {
       stage: defaultStageOfPhase(phase),
-      ...last,
-      lastUpdatedAt: iso(entry.at),
-      ...workerField,
-      ...attempt,
+      ...ended?.lastReport,
+      lastUpdatedAt: isoTime(entry.at),
+      ...definedFields({ worker: holder, attempt }),
       ...chainFields(node),
     };
     addEvent("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
@@ -179,12 +149,8 @@ function chainFields({ hostNodeId, chainIndex, middlewares }: NodeName): FactDat
 function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended: EndedTask | null): void {
   const result = ended?.result ?? null;
   if (result === null) return;
-  const revision = numberOf(entry.data["fence"]);
-  addEvent(
-    "node.result.snapshot",
-    { ...nodeFields(runId, task, node), revision, format: "json", ...result, complete: true },
-    node,
-  );
+  const snapshot = { revision: numberOf(entry.data["fence"]), format: "json", ...result, complete: true } as const;
+  addEvent("node.result.snapshot", { ...nodeFields(runId, task, node), ...snapshot }, node);
 }
 
 /** Of a node that has not named one of its own. */
@@ -194,14 +160,10 @@ const runningStage = defaultStageOfPhase("leased");
 async function addFeedbackEvents({ entry, runId, task, node, addEvent, lookup }: NodeFact): Promise<void> {
   const { data } = entry;
   const names = nodeFields(runId, task, node);
-  const state = pickFields(data, ["stage", "progress", "message"]);
+  const said = pickFields(data, ["stage", "progress", "message"]);
+  const state = { stage: runningStage, ...said, lastUpdatedAt: isoTime(entry.at), ...chainFields(node) };
   // What a result has overtaken changes nothing of what the node is.
-  if (Object.keys(state).length > 0 && data["isLate"] !== true)
-    addEvent(
-      "node.state",
-      { ...names, state: { stage: runningStage, ...state, lastUpdatedAt: iso(entry.at), ...chainFields(node) } },
-      node,
-    );
+  if (Object.keys(said).length > 0 && data["isLate"] !== true) addEvent("node.state", { ...names, state }, node);
   const revision = numberOf(data["fence"]);
   // One number for everything a fact says: positions grow, and so do the places within one.
   let sequence = entry.position * 1_000;
@@ -213,11 +175,8 @@ async function addFeedbackEvents({ entry, runId, task, node, addEvent, lookup }:
   if (patch !== undefined)
     for (const { op, path, value } of listPatchChanges(patch)) {
       const payload = op === "replace" ? { payload: { value } as JsonObject } : {};
-      addEvent(
-        "node.result.delta",
-        { ...names, revision, sequence: sequence++, operation: op, path, ...payload, terminal: false },
-        node,
-      );
+      const change = { operation: op, path, ...payload, terminal: false };
+      addEvent("node.result.delta", { ...names, revision, sequence: sequence++, ...change }, node);
     }
   for (const [metric, value] of Object.entries((data["metrics"] as FactData | undefined) ?? {}))
     if (typeof value === "number")
@@ -242,7 +201,7 @@ const pickFields = (data: FactData, names: readonly string[]): Record<string, ne
 function artifactFields(data: FactData): { artifactId: string; expiresAt?: string; sizeBytes?: number } {
   return {
     artifactId: String(data["resource"] ?? ""),
-    ...(typeof data["expiresAt"] === "number" && { expiresAt: iso(data["expiresAt"]) }),
+    ...(typeof data["expiresAt"] === "number" && { expiresAt: isoTime(data["expiresAt"]) }),
     ...(typeof data["sizeBytes"] === "number" && { sizeBytes: data["sizeBytes"] }),
   };
 }
@@ -250,47 +209,36 @@ function artifactFields(data: FactData): { artifactId: string; expiresAt?: strin
 function artifactRemovedEvent(entry: LoggedFact, tenant: string): StreamEvent {
   const run = textOf(entry.data["run"]) ?? "";
   const scope = { tenant, ...(run !== "" && { runId: run }) };
-  const reason = textOf(entry.data["reason"]);
-  const why = reason === undefined ? {} : { reason };
-  const data = { kind: "artifact.removed" as const, runId: run, ...artifactFields(entry.data), ...why };
-  return { type: "artifact.removed", occurredAt: iso(entry.at), scope, node: null, data };
+  const reason = definedFields({ reason: textOf(entry.data["reason"]) });
+  const data = { kind: "artifact.removed" as const, runId: run, ...artifactFields(entry.data), ...reason };
+  return { type: "artifact.removed", occurredAt: isoTime(entry.at), scope, node: null, data };
 }
 
-async function eventsOfWorkerFact(
-  entry: LoggedFact,
-  worker: string,
-  lookup: EventLookup,
-  tenant: string,
-): Promise<StreamEvent[]> {
+async function eventsOfWorkerFact(entry: LoggedFact, worker: string, lookup: EventLookup, tenant: string) {
   const workerName = await lookup.workerName(worker);
-  const addEvent = createEventCollector(entry, { tenant, workerName });
+  const { addEvent, events } = createEventCollector(entry, { tenant, workerName });
   const { data } = entry;
   if (entry.type === "worker.package")
-    addEvent("worker.package", {
-      workerName,
-      package: String(data["name"]),
-      version: String(data["version"]),
-      status: String(data["status"]),
-      ...(typeof data["message"] === "string" && { message: data["message"] }),
-    });
+    addEvent("worker.package", { workerName, ...packageFields(data), ...definedFields({ message: textOf(data["message"]) }) });
   else if (entry.type === "command.acked")
-    addEvent("command.ack", { commandId: String(data["id"]), workerName, receivedAt: iso(entry.at) });
+    addEvent("command.ack", { commandId: String(data["id"]), workerName, receivedAt: isoTime(entry.at) });
   else if (entry.type === "command.failed")
     addEvent("command.error", { commandId: String(data["id"]), workerName, error: commandError(data) });
   else if (entry.type.startsWith("worker.")) {
     for (const one of (data["changed"] as readonly FactData[] | undefined) ?? [])
-      addEvent("worker.package", {
-        workerName,
-        package: String(one["name"]),
-        version: String(one["version"]),
-        status: String(one["status"]),
-      });
+      addEvent("worker.package", { workerName, ...packageFields(one) });
     const heartbeat = await lookup.workerHeartbeat(worker);
     // As it was when this happened: by the time it is told the worker may have come back, or gone.
     if (heartbeat !== null) addEvent("worker.heartbeat", { ...heartbeat, ...presenceAfterFact[entry.type] });
   }
-  return addEvent.all;
+  return events;
 }
+
+const packageFields = ({ name, version, status }: FactData) => ({
+  package: String(name),
+  version: String(version),
+  status: String(status),
+});
 
 /** What a fact says of a worker's being here; of the others the row says it. */
 const presenceAfterFact: Readonly<Record<string, Partial<EventData<"worker.heartbeat">>>> = {

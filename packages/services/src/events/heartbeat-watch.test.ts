@@ -2,8 +2,8 @@ import type { StoreReader, WorkerRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import { workerRow } from "../testing/sample-rows.ts";
-import { createHeartbeatWatch } from "./heartbeat-watch.ts";
-import { createVolatileEvents, type VolatileListener } from "./volatile-events.ts";
+import { HeartbeatWatch } from "./heartbeat-watch.ts";
+import { VolatileEvents, type VolatileListener } from "./volatile-events.ts";
 
 const rowWithHeartbeat = (id: string, at: number, more: Partial<WorkerRow> = {}): WorkerRow =>
   workerRow(id, { seenAt: at, condition: JSON.stringify({ beatAt: at, vitals: { metrics: { cpu_pct: 7 } } }), ...more });
@@ -11,7 +11,7 @@ const rowWithHeartbeat = (id: string, at: number, more: Partial<WorkerRow> = {})
 /** Rows that another scheduler writes, and one listener. */
 function openFixture(options: { isAlone?: boolean } = {}) {
   const environment = createFakeEnvironment();
-  const volatile = createVolatileEvents();
+  const volatile = new VolatileEvents();
   const rows = new Map<string, WorkerRow>();
   const reads: string[] = [];
   let problem: Error | null = null;
@@ -23,7 +23,7 @@ function openFixture(options: { isAlone?: boolean } = {}) {
       return { items: [...rows.values()], head: 0 };
     },
   } as unknown as StoreReader;
-  const watch = createHeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
+  const watch = new HeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
   const heard: { workerName: string; text: string }[] = [];
   const ear: VolatileListener = { heartbeat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };
   const names = () => heard.splice(0).map(({ workerName }) => workerName);

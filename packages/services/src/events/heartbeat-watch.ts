@@ -2,12 +2,11 @@
 // their rows. Beats of the workers that are here are told by their sessions.
 
 import { defaultSettings, readCondition, type StoreReader, type WorkerRow, workerTimings } from "@astraflow/engine";
-import type { EventData, Worker } from "@astraflow/protocol";
+import type { Worker } from "@astraflow/protocol";
+import { withoutOverlap } from "../environment/polling.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
 import { presentWorker } from "../presentation/worker-view.ts";
-import type { VolatileEvents } from "./volatile-events.ts";
-
-export type HeartbeatData = Omit<EventData<"worker.heartbeat">, "kind">;
+import type { HeartbeatData, VolatileEvents } from "./volatile-events.ts";
 
 export function heartbeatEventData(seen: Worker): HeartbeatData {
   return {
@@ -32,34 +31,53 @@ export interface HeartbeatWatchOptions {
   readonly isAlone?: boolean;
 }
 
-export interface HeartbeatWatch {
-  /** Looks at the tenant's workers at the pace of their heartbeats until the returned function is called, as often as it was entered. */
-  watchTenant(tenant: string): () => void;
-  /** A worker without a socket said that it lives; told if somebody listens. */
-  reportSignOfLife(tenant: string, worker: string): void;
-}
-
 export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
   workerTimings(defaultSettings, tenant, dialect).heartbeatMs;
 
 /** However often workers beat, all their rows are not read oftener than this. */
 const pollMsMin = 1_000;
 
-export function createHeartbeatWatch(options: HeartbeatWatchOptions): HeartbeatWatch {
-  const { reader, environment, volatile, heartbeatMsOf = defaultHeartbeatMs } = options;
-  const watched = new Map<string, { readers: number; end(): void }>();
+export class HeartbeatWatch {
+  readonly #options: HeartbeatWatchOptions;
+  readonly #heartbeatMsOf: (tenant: string, dialect: string) => number;
+  readonly #watched = new Map<string, { readers: number; stop(): void }>();
 
-  const publishHeartbeat = (row: WorkerRow, at: number): void =>
-    volatile.publishHeartbeat({ tenant: row.tenant, worker: row.id, workerName: row.name, at }, () =>
-      heartbeatEventData(presentWorker(row, { now: environment.clock.now(), heartbeatMsOf })),
+  constructor(options: HeartbeatWatchOptions) {
+    this.#options = options;
+    this.#heartbeatMsOf = options.heartbeatMsOf ?? defaultHeartbeatMs;
+  }
+
+  /** Looks at the tenant's workers at the pace of their heartbeats until the returned function is called, as often as it was entered. */
+  watchTenant(tenant: string): () => void {
+    if (this.#options.isAlone === true) return () => undefined;
+    const watching = this.#watched.get(tenant) ?? { readers: 0, stop: this.#startPolling(tenant) };
+    watching.readers += 1;
+    this.#watched.set(tenant, watching);
+    return () => {
+      watching.readers -= 1;
+      if (watching.readers > 0) return;
+      watching.stop();
+      this.#watched.delete(tenant);
+    };
+  }
+
+  /** A worker without a socket said that it lives; told if somebody listens. */
+  reportSignOfLife(tenant: string, worker: string): void {
+    const { reader, volatile } = this.#options;
+    if (!volatile.hasHeartbeatListeners(tenant)) return;
+    reader.page({ page: "worker", tenant, worker, limit: 1 }).then(
+      ({ worker: row }) => {
+        const at = row === null ? null : readCondition(row.condition).beatAt;
+        if (row !== null && at !== null && at > volatile.lastHeartbeatAt(tenant, worker)) this.#publish(row, at);
+      },
+      (problem: unknown) => this.#logFailure(tenant, problem),
     );
-  const logFailureOf = (tenant: string) => (problem: unknown) =>
-    environment.log({ level: "warn", event: "events.beats", tenant, problem: String(problem) });
+  }
 
-  const startPolling = (tenant: string): (() => void) => {
+  #startPolling(tenant: string): () => void {
+    const { reader, environment, volatile } = this.#options;
     // Null before the first look: what was so before anybody listened is no news.
     let lastObserved: ReadonlyMap<string, ObservedHeartbeat> | null = null;
-    let isPolling = false;
     let isStopped = false;
     const read = async (): Promise<void> => {
       const { items } = await reader.page({ page: "workers", tenant });
@@ -69,48 +87,29 @@ export function createHeartbeatWatch(options: HeartbeatWatchOptions): HeartbeatW
       for (const row of items) {
         const seen = observeHeartbeat(row, before?.get(row.id), volatile.lastHeartbeatAt(tenant, row.id));
         next.set(row.id, seen);
-        if (before !== null && seen.isNew) publishHeartbeat(row, seen.heartbeatAt);
+        if (before !== null && seen.isNew) this.#publish(row, seen.heartbeatAt);
       }
       lastObserved = next;
     };
-    const poll = (): void => {
-      if (isPolling) return;
-      isPolling = true;
-      void read()
-        .catch(logFailureOf(tenant))
-        .finally(() => {
-          isPolling = false;
-        });
-    };
+    const poll = withoutOverlap(() => read().catch((problem: unknown) => this.#logFailure(tenant, problem)));
     poll();
-    const endTimer = environment.timers.every(Math.max(pollMsMin, heartbeatMsOf(tenant, "v2")), poll);
+    const endTimer = environment.timers.every(Math.max(pollMsMin, this.#heartbeatMsOf(tenant, "v2")), poll);
     return () => {
       isStopped = true;
       endTimer();
     };
-  };
+  }
 
-  return {
-    watchTenant(tenant) {
-      if (options.isAlone === true) return () => undefined;
-      const watching = watched.get(tenant) ?? { readers: 0, end: startPolling(tenant) };
-      watching.readers += 1;
-      watched.set(tenant, watching);
-      return () => {
-        watching.readers -= 1;
-        if (watching.readers > 0) return;
-        watching.end();
-        watched.delete(tenant);
-      };
-    },
-    reportSignOfLife(tenant, worker) {
-      if (!volatile.hasHeartbeatListeners(tenant)) return;
-      reader.page({ page: "worker", tenant, worker, limit: 1 }).then(({ worker: row }) => {
-        const at = row === null ? null : readCondition(row.condition).beatAt;
-        if (row !== null && at !== null && at > volatile.lastHeartbeatAt(tenant, worker)) publishHeartbeat(row, at);
-      }, logFailureOf(tenant));
-    },
-  };
+  #publish(row: WorkerRow, at: number): void {
+    const { environment, volatile } = this.#options;
+    volatile.publishHeartbeat({ tenant: row.tenant, worker: row.id, workerName: row.name, at }, () =>
+      heartbeatEventData(presentWorker(row, { now: environment.clock.now(), heartbeatMsOf: this.#heartbeatMsOf })),
+    );
+  }
+
+  #logFailure(tenant: string, problem: unknown): void {
+    this.#options.environment.log({ level: "warn", event: "events.beats", tenant, problem: String(problem) });
+  }
 }
 
 interface ObservedHeartbeat {

@@ -1,10 +1,11 @@
 // The tail of one tenant's log as events: read once however many listen, the last stretch kept so that a reader who comes back soon costs no
 // read. Readers that are further behind read the log themselves until they have caught up.
 
-import type { LoggedFact, StoreReader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { createSemaphore } from "../environment/semaphore.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { type EventLookup, eventsOfFact, type StreamEvent } from "./fact-events.ts";
+import type { EventLookup } from "./event-lookup.ts";
+import { eventsOfFact, type StreamEvent } from "./fact-events.ts";
 
 /** One fact's events; a fact that says nothing to readers moves their cursor all the same. */
 export interface FactEvents {
@@ -12,15 +13,6 @@ export interface FactEvents {
   readonly events: readonly StreamEvent[];
   /** About how long they are, written out. */
   readonly chars: number;
-}
-
-export interface LogTail {
-  /** Highest position that was read. */
-  readonly position: number;
-  /** Facts after a cursor, oldest first: from what is kept, else from the log. Empty: nothing more yet. Throws `Expired` below the floor. */
-  readAfter(cursor: number): Promise<readonly FactEvents[]>;
-  /** Called when there may be more; the returned function ends that. */
-  subscribe(onMore: () => void): () => void;
 }
 
 /** The facts after this cursor are no longer kept. */
@@ -51,96 +43,102 @@ export interface LogTailOptions {
   readonly environment: ServiceEnvironment;
 }
 
-export function createLogTail(options: LogTailOptions, start: number): LogTail & { wake(): void } {
-  const { tenant, reader, lookup } = options;
-  const listeners = new Set<() => void>();
-  let buffered: FactEvents[] = [];
+export class LogTail {
+  readonly #options: LogTailOptions;
+  readonly #listeners = new Set<() => void>();
+  readonly #withReplaySlot = createSemaphore(tailLimits.concurrentReplaysMax);
+  #buffered: FactEvents[] = [];
   /** What is kept begins after this position. */
-  let from = start;
-  let position = start;
-  let reading: Promise<void> | null = null;
-  let isRequested = false;
+  #from: number;
+  /** Highest position that was read. */
+  #position: number;
+  #reading: Promise<void> | null = null;
+  #isRequested = false;
 
-  const readPage = async (after: number): Promise<{ told: FactEvents[]; next: number }> => {
+  constructor(options: LogTailOptions, start: number) {
+    this.#options = options;
+    this.#from = start;
+    this.#position = start;
+  }
+
+  /** Facts after a cursor, oldest first: from what is kept, else from the log. Empty: nothing more yet. Throws CursorExpired below the floor. */
+  async readAfter(cursor: number): Promise<readonly FactEvents[]> {
+    if (cursor > this.#position) return [];
+    if (cursor >= this.#from) return this.#buffered.filter((one) => one.position > cursor);
+    return (await this.#withReplaySlot(() => this.#readPage(cursor))).facts;
+  }
+
+  /** Called when there may be more; the returned function ends that. */
+  subscribe(onMore: () => void): () => void {
+    this.#listeners.add(onMore);
+    this.wake();
+    return () => this.#listeners.delete(onMore);
+  }
+
+  /** The log may have grown. */
+  wake(): void {
+    this.#isRequested = true;
+    if (this.#reading !== null || this.#listeners.size === 0) return;
+    this.#reading = this.#readToEnd()
+      .catch((problem: unknown) => {
+        const { tenant, environment } = this.#options;
+        if (problem instanceof CursorExpired) {
+          // Nobody listened while the log was cut: those who come now have their own cursors.
+          this.#from = problem.floor;
+          this.#position = problem.floor;
+          this.#buffered = [];
+          this.#isRequested = true;
+        } else environment.log({ level: "warn", event: "events.tail", tenant, problem: String(problem) });
+      })
+      .finally(() => {
+        this.#reading = null;
+        for (const listener of this.#listeners) listener();
+        // Asked between the last look and this: it would wait for the next timer.
+        if (this.#isRequested) this.wake();
+      });
+  }
+
+  async #readToEnd(): Promise<void> {
+    do {
+      this.#isRequested = false;
+      const { facts, next } = await this.#readPage(this.#position);
+      const hasMore = next > this.#position;
+      this.#appendToBuffer(facts, next);
+      if (hasMore) this.#isRequested = true;
+      if (facts.length > 0) for (const listener of this.#listeners) listener();
+    } while (this.#isRequested && this.#listeners.size > 0);
+  }
+
+  async #readPage(after: number): Promise<{ facts: FactEvents[]; next: number }> {
+    const { tenant, reader, lookup } = this.#options;
     const page = await reader.events({ tenant, after, limit: tailLimits.pageFacts });
     if (after < page.floor) throw new CursorExpired(page.floor, page.head);
     const facts: FactEvents[] = [];
-    let chars = 0;
+    let pageChars = 0;
     for (const entry of page.items) {
-      const one = await convertEntry(entry);
-      facts.push(one);
-      chars += one.chars;
-      if (chars > tailLimits.pageChars) return { told: facts, next: one.position };
+      const { position } = entry;
+      const events = await eventsOfFact(entry, lookup, tenant);
+      const chars = events.reduce((sum, event) => sum + charsOf(event), 0);
+      facts.push({ position, events, chars });
+      pageChars += chars;
+      if (pageChars > tailLimits.pageChars) return { facts, next: position };
     }
-    return { told: facts, next: page.next };
-  };
+    return { facts, next: page.next };
+  }
 
-  const convertEntry = async (entry: LoggedFact): Promise<FactEvents> => {
-    const events = await eventsOfFact(entry, lookup, tenant);
-    return { position: entry.position, events, chars: events.reduce((sum, event) => sum + charsOf(event), 0) };
-  };
-
-  const withReplaySlot = createSemaphore(tailLimits.concurrentReplaysMax);
-
-  const appendToBuffer = (facts: readonly FactEvents[], next: number): void => {
+  #appendToBuffer(facts: readonly FactEvents[], next: number): void {
+    const buffered = this.#buffered;
     buffered.push(...facts);
-    position = next;
+    this.#position = next;
     let chars = buffered.reduce((sum, one) => sum + one.chars, 0);
     const isTooMuch = (at: number): boolean =>
       buffered.length - at > tailLimits.bufferedFacts || chars > tailLimits.bufferedChars;
     let at = 0;
     for (; at < buffered.length && isTooMuch(at); at++) chars -= buffered[at]?.chars ?? 0;
     if (at === 0) return;
-    from = buffered[at - 1]?.position ?? from;
-    buffered = buffered.slice(at);
-  };
-
-  const readToEnd = async (): Promise<void> => {
-    do {
-      isRequested = false;
-      const { told: facts, next } = await readPage(position);
-      const hasMore = next > position;
-      appendToBuffer(facts, next);
-      if (hasMore) isRequested = true;
-      if (facts.length > 0) for (const listener of listeners) listener();
-    } while (isRequested && listeners.size > 0);
-  };
-
-  const wake = (): void => {
-    isRequested = true;
-    if (reading !== null || listeners.size === 0) return;
-    reading = readToEnd()
-      .catch((problem: unknown) => {
-        if (problem instanceof CursorExpired) {
-          // Nobody listened while the log was cut: those who come now have their own cursors.
-          [from, position, buffered] = [problem.floor, problem.floor, []];
-          isRequested = true;
-        } else options.environment.log({ level: "warn", event: "events.tail", tenant, problem: String(problem) });
-      })
-      .finally(() => {
-        reading = null;
-        for (const listener of listeners) listener();
-        // Asked between the last look and this: it would wait for the next timer.
-        if (isRequested) wake();
-      });
-  };
-
-  return {
-    get position() {
-      return position;
-    },
-    async readAfter(cursor) {
-      if (cursor >= from && cursor <= position) return buffered.filter((one) => one.position > cursor);
-      if (cursor > position) return [];
-      return (await withReplaySlot(() => readPage(cursor))).told;
-    },
-    subscribe(onMore) {
-      listeners.add(onMore);
-      wake();
-      return () => listeners.delete(onMore);
-    },
-    wake,
-  };
+    this.#from = buffered[at - 1]?.position ?? this.#from;
+    this.#buffered = buffered.slice(at);
+  }
 }
 
 /** Most events are a few names; only what carries bodies is worth measuring. */

@@ -1,7 +1,10 @@
 // What is told and stands in no log: every heartbeat of a worker, and frames on the wire. Said once to whoever listens at that moment, never
 // kept for who comes later. How much of it one reader gets is ../rest/volatile-feed.ts; where beats come from is heartbeat-watch.ts and the session door.
 
-import type { EventData, EventType, ServerEvent } from "@astraflow/protocol";
+import { type EventData, type EventType, LruMap, type ServerEvent } from "@astraflow/protocol";
+import { isoTime } from "../presentation/fields.ts";
+
+export type HeartbeatData = Omit<EventData<"worker.heartbeat">, "kind">;
 
 /** A frame as it is told; how many were left out before it differs by reader. */
 export type WireFrameEvent = Omit<EventData<"wire.frame">, "kind" | "skipped">;
@@ -24,23 +27,6 @@ export interface VolatileListener {
   readonly frame: { wants(workerName: string, type: string): boolean; hear(frame: WireFrameEvent): void } | null;
 }
 
-export interface VolatileEvents {
-  hasHeartbeatListeners(tenant: string): boolean;
-  hasFrameListeners(tenant: string): boolean;
-  publishHeartbeat(source: HeartbeatSource, build: () => Omit<EventData<"worker.heartbeat">, "kind">): void;
-  /** When the last beat of this worker that was told here was stored; before all times where none was. */
-  lastHeartbeatAt(tenant: string, worker: string): number;
-  /** The newest beat of each worker that has beaten after that count, the oldest of them first. */
-  heartbeatsAfter(tenant: string, count: number): Iterable<PublishedHeartbeat>;
-  heartbeatCount(tenant: string): number;
-  publishFrame(
-    of: { readonly tenant: string; readonly workerName: string; readonly type: string },
-    build: () => WireFrameEvent,
-  ): void;
-  /** The returned function ends that. */
-  subscribe(tenant: string, listener: VolatileListener): () => void;
-}
-
 export interface HeartbeatSource {
   readonly tenant: string;
   readonly worker: string;
@@ -55,67 +41,81 @@ const heartbeatsKeptMax = 20_000;
 interface TenantListeners {
   readonly listeners: Set<VolatileListener>;
   /** By worker, in the order they came. */
-  readonly heartbeats: Map<string, PublishedHeartbeat>;
+  readonly heartbeats: LruMap<string, PublishedHeartbeat>;
   heartbeatCount: number;
   heartbeatListeners: number;
   frameListeners: number;
 }
 
-export function createVolatileEvents(): VolatileEvents {
-  const byTenant = new Map<string, TenantListeners>();
-  const addListener = (tenant: string, listener: VolatileListener): TenantListeners => {
-    const tenantListeners = byTenant.get(tenant) ?? {
+export class VolatileEvents {
+  readonly #byTenant = new Map<string, TenantListeners>();
+
+  hasHeartbeatListeners(tenant: string): boolean {
+    return (this.#byTenant.get(tenant)?.heartbeatListeners ?? 0) > 0;
+  }
+
+  hasFrameListeners(tenant: string): boolean {
+    return (this.#byTenant.get(tenant)?.frameListeners ?? 0) > 0;
+  }
+
+  publishHeartbeat(source: HeartbeatSource, build: () => HeartbeatData): void {
+    const here = this.#byTenant.get(source.tenant);
+    if (here === undefined || here.heartbeatListeners === 0) return;
+    const heartbeat = new LazyHeartbeat(source, ++here.heartbeatCount, build);
+    here.heartbeats.set(source.worker, heartbeat);
+    for (const listener of here.listeners)
+      if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.hear(heartbeat);
+  }
+
+  /** When the last beat of this worker that was told here was stored; before all times where none was. */
+  lastHeartbeatAt(tenant: string, worker: string): number {
+    return this.#byTenant.get(tenant)?.heartbeats.peek(worker)?.at ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /** The newest beat of each worker that has beaten after that count, the oldest of them first. */
+  *heartbeatsAfter(tenant: string, count: number): Iterable<PublishedHeartbeat> {
+    for (const heartbeat of this.#byTenant.get(tenant)?.heartbeats.values() ?? []) if (heartbeat.count > count) yield heartbeat;
+  }
+
+  heartbeatCount(tenant: string): number {
+    return this.#byTenant.get(tenant)?.heartbeatCount ?? 0;
+  }
+
+  publishFrame(
+    { tenant, workerName, type }: { readonly tenant: string; readonly workerName: string; readonly type: string },
+    build: () => WireFrameEvent,
+  ): void {
+    const here = this.#byTenant.get(tenant);
+    if (here === undefined || here.frameListeners === 0) return;
+    let frame: WireFrameEvent | null = null;
+    for (const listener of here.listeners)
+      if (listener.frame?.wants(workerName, type) === true) listener.frame.hear((frame ??= build()));
+  }
+
+  /** The returned function ends that. */
+  subscribe(tenant: string, listener: VolatileListener): () => void {
+    const here = this.#byTenant.get(tenant) ?? {
       listeners: new Set(),
-      heartbeats: new Map(),
+      heartbeats: new LruMap({ entriesMax: heartbeatsKeptMax }),
       heartbeatCount: 0,
       heartbeatListeners: 0,
       frameListeners: 0,
     };
-    byTenant.set(tenant, tenantListeners);
-    tenantListeners.listeners.add(listener);
-    if (listener.heartbeat !== null) tenantListeners.heartbeatListeners += 1;
-    if (listener.frame !== null) tenantListeners.frameListeners += 1;
-    return tenantListeners;
-  };
-  return {
-    hasHeartbeatListeners: (tenant) => (byTenant.get(tenant)?.heartbeatListeners ?? 0) > 0,
-    hasFrameListeners: (tenant) => (byTenant.get(tenant)?.frameListeners ?? 0) > 0,
-    publishHeartbeat(source, build) {
-      const tenantListeners = byTenant.get(source.tenant);
-      if (tenantListeners === undefined || tenantListeners.heartbeatListeners === 0) return;
-      const heartbeat = new LazyHeartbeat(source, ++tenantListeners.heartbeatCount, build);
-      // Entered anew, so that the order is that of the newest ones.
-      tenantListeners.heartbeats.delete(source.worker);
-      tenantListeners.heartbeats.set(source.worker, heartbeat);
-      if (tenantListeners.heartbeats.size > heartbeatsKeptMax)
-        tenantListeners.heartbeats.delete(tenantListeners.heartbeats.keys().next().value as string);
-      for (const listener of tenantListeners.listeners)
-        if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.hear(heartbeat);
-    },
-    lastHeartbeatAt: (tenant, worker) => byTenant.get(tenant)?.heartbeats.get(worker)?.at ?? Number.NEGATIVE_INFINITY,
-    *heartbeatsAfter(tenant, count) {
-      for (const heartbeat of byTenant.get(tenant)?.heartbeats.values() ?? []) if (heartbeat.count > count) yield heartbeat;
-    },
-    heartbeatCount: (tenant) => byTenant.get(tenant)?.heartbeatCount ?? 0,
-    publishFrame({ tenant, workerName, type }, build) {
-      const tenantListeners = byTenant.get(tenant);
-      if (tenantListeners === undefined || tenantListeners.frameListeners === 0) return;
-      let frame: WireFrameEvent | null = null;
-      for (const listener of tenantListeners.listeners)
-        if (listener.frame?.wants(workerName, type) === true) listener.frame.hear((frame ??= build()));
-    },
-    subscribe(tenant, listener) {
-      const tenantListeners = addListener(tenant, listener);
-      return () => {
-        if (!tenantListeners.listeners.delete(listener)) return;
-        if (listener.heartbeat !== null) tenantListeners.heartbeatListeners -= 1;
-        if (listener.frame !== null) tenantListeners.frameListeners -= 1;
-        // The beats that are at hand are for those who listened to them.
-        if (tenantListeners.heartbeatListeners === 0) tenantListeners.heartbeats.clear();
-        if (tenantListeners.listeners.size === 0) byTenant.delete(tenant);
-      };
-    },
-  };
+    this.#byTenant.set(tenant, here);
+    const count = (change: 1 | -1): void => {
+      if (listener.heartbeat !== null) here.heartbeatListeners += change;
+      if (listener.frame !== null) here.frameListeners += change;
+    };
+    here.listeners.add(listener);
+    count(1);
+    return () => {
+      if (!here.listeners.delete(listener)) return;
+      count(-1);
+      // The beats that are at hand are for those who listened to them.
+      if (here.heartbeatListeners === 0) here.heartbeats.clear();
+      if (here.listeners.size === 0) this.#byTenant.delete(tenant);
+    };
+  }
 }
 
 class LazyHeartbeat implements PublishedHeartbeat {
@@ -123,10 +123,10 @@ class LazyHeartbeat implements PublishedHeartbeat {
   readonly workerName: string;
   readonly at: number;
   readonly #tenant: string;
-  readonly #build: () => Omit<EventData<"worker.heartbeat">, "kind">;
+  readonly #build: () => HeartbeatData;
   #text: string | null = null;
 
-  constructor(source: HeartbeatSource, count: number, build: () => Omit<EventData<"worker.heartbeat">, "kind">) {
+  constructor(source: HeartbeatSource, count: number, build: () => HeartbeatData) {
     this.count = count;
     this.workerName = source.workerName;
     this.at = source.at;
@@ -136,7 +136,7 @@ class LazyHeartbeat implements PublishedHeartbeat {
 
   get text(): string {
     this.#text ??= volatileEventJson("worker.heartbeat", this.#build(), {
-      occurredAt: new Date(this.at).toISOString(),
+      occurredAt: isoTime(this.at),
       scope: { tenant: this.#tenant, workerName: this.workerName },
     });
     return this.#text;
@@ -149,12 +149,5 @@ export function volatileEventJson<K extends EventType>(
   data: Omit<EventData<K>, "kind">,
   { occurredAt, scope }: Pick<ServerEvent, "occurredAt" | "scope">,
 ): string {
-  return JSON.stringify({
-    version: "v1",
-    type,
-    occurredAt,
-    scope,
-    meta: { volatile: true },
-    data: { kind: type, ...data },
-  });
+  return JSON.stringify({ version: "v1", type, occurredAt, scope, meta: { volatile: true }, data: { kind: type, ...data } });
 }

@@ -6,7 +6,7 @@ import { canonicalJson } from "@astraflow/graph";
 import { type Bulk, type BulkRequest, Fault, fault } from "@astraflow/protocol";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { idempotencyKeyFor, isConflict, RecordStore, recordPut, type StoredRecord } from "../documents/documents.ts";
-import { pollAlone } from "../environment/polling.ts";
+import { withoutOverlap } from "../environment/polling.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { Caller } from "../identity/caller.ts";
 import type { CallerIdentity } from "../identity/identity.ts";
@@ -81,9 +81,8 @@ export class BulkChanges {
   constructor(options: BulkChangesOptions) {
     this.#options = options;
     this.#records = new RecordStore(options, "bulk");
-    this.#stopPolling = pollAlone(options.environment, bulkLimits.pollMs, () =>
-      this.resumeStalled().catch((problem: unknown) => this.#logPollFailure(problem)),
-    );
+    const poll = withoutOverlap(() => this.resumeStalled().catch((problem: unknown) => this.#logPollFailure(problem)));
+    this.#stopPolling = options.environment.timers.every(bulkLimits.pollMs, poll);
   }
 
   /** The same key and request again give the same change, as far as it has come. */

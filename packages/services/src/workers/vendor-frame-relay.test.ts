@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import {
   type BufferedVendorFrame,
-  createVendorFrameRelay,
   isVendorType,
+  VendorFrameRelay,
   type VendorFrameSubscription,
   type VendorRelayLimits,
   vendorRelayLimits,
@@ -14,7 +14,7 @@ const type = "ext.vendor.acme.ping";
 
 function openRelay(limits: Partial<VendorRelayLimits> = {}) {
   const environment = createFakeEnvironment();
-  const extensions = createVendorFrameRelay({ environment, limits });
+  const extensions = new VendorFrameRelay(environment, limits);
   let count = 0;
   const send = (more: { tenant?: string; type?: string; payload?: object } = {}): boolean =>
     extensions.publish({

@@ -3,6 +3,7 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
+import { isoTime } from "../presentation/fields.ts";
 
 /** One frame as the session door read it; who sent it comes from the session, never from the frame. */
 export interface ReceivedVendorFrame {
@@ -40,37 +41,8 @@ export interface VendorFrameSubscription {
   unsubscribe(): void;
 }
 
-export interface VendorFrameRelay {
-  /**
-   * True when somebody took it: a reader of this tenant and type is connected, or left so short a time ago that the frame is kept for
-   * its return. False when nobody asked for such frames, or the frame is larger than is kept.
-   */
-  publish(frame: ReceivedVendorFrame): boolean;
-  /** Why one more reader would be refused now; null when it would not. */
-  capacityFault(tenant: string, type: string): Fault | null;
-  /** `after`: the last number the reader has seen, null for "from now on". */
-  subscribe(
-    tenant: string,
-    type: string,
-    after: number | null,
-    subscriber: VendorFrameSubscriber,
-  ): VendorFrameSubscription | Fault;
-  /** Ends every subscription and refuses new ones. */
-  close(): void;
-}
-
-export interface VendorRelayLimits {
-  readonly framesMax: number;
-  readonly bytesMax: number;
-  readonly keepMs: number;
-  readonly frameBytesMax: number;
-  readonly ringsPerTenantMax: number;
-  readonly ringsMax: number;
-  readonly readersPerTenantMax: number;
-}
-
 const KiB = 1024;
-export const vendorRelayLimits: VendorRelayLimits = {
+export const vendorRelayLimits = {
   /** Of one ring. */
   framesMax: 1_000,
   bytesMax: 1024 * KiB,
@@ -81,7 +53,9 @@ export const vendorRelayLimits: VendorRelayLimits = {
   ringsPerTenantMax: 64,
   ringsMax: 256,
   readersPerTenantMax: 200,
-};
+} as const;
+
+export type VendorRelayLimits = Readonly<Record<keyof typeof vendorRelayLimits, number>>;
 
 const vendorTypePattern = /^ext\.vendor\.[a-z0-9][a-z0-9._-]{0,100}$/;
 /** Our own words to workers; nobody else may send or read them. */
@@ -99,128 +73,129 @@ interface FrameRing {
   cancelExpiry: (() => void) | null;
 }
 
-export function createVendorFrameRelay({
-  environment,
-  limits: overrides,
-}: {
-  environment: ServiceEnvironment;
-  limits?: Partial<VendorRelayLimits>;
-}): VendorFrameRelay {
-  const limits = { ...vendorRelayLimits, ...overrides };
-  const rings = new Map<string, FrameRing>();
-  let isClosed = false;
+export class VendorFrameRelay {
+  readonly #environment: ServiceEnvironment;
+  readonly #limits: VendorRelayLimits;
+  readonly #rings = new Map<string, FrameRing>();
+  #isClosed = false;
 
-  const dropOldest = (ring: FrameRing): void => {
-    const oldest = ring.frames.shift();
-    if (oldest === undefined) return;
-    ring.bytes -= oldest.bytes;
-    ring.droppedUpTo = oldest.number;
-  };
-  const trim = (ring: FrameRing): void => {
-    const keepAfter = environment.clock.now() - limits.keepMs;
-    while (ring.frames.length > limits.framesMax || ring.bytes > limits.bytesMax) dropOldest(ring);
-    while (ring.frames[0] !== undefined && ring.frames[0].at <= keepAfter) dropOldest(ring);
-  };
+  constructor(environment: ServiceEnvironment, limits: Partial<VendorRelayLimits> = {}) {
+    this.#environment = environment;
+    this.#limits = { ...vendorRelayLimits, ...limits };
+  }
 
-  const isIdle = (ring: FrameRing): boolean => ring.readers.size === 0;
-  const ringsOf = (tenant: string): FrameRing[] => [...rings.values()].filter((ring) => ring.tenant === tenant);
+  /**
+   * True when somebody took it: a reader of this tenant and type is connected, or left so short a time ago that the frame is kept for
+   * its return. False when nobody asked for such frames, or the frame is larger than is kept.
+   */
+  publish(frame: ReceivedVendorFrame): boolean {
+    const ring = this.#rings.get(ringKey(frame.tenant, frame.type));
+    if (ring === undefined || this.#isClosed) return false;
+    const at = this.#environment.clock.now();
+    const data = formatFrame(frame, at);
+    const bytes = Buffer.byteLength(data);
+    if (bytes > this.#limits.frameBytesMax) return false;
+    const buffered = { number: ++ring.newestNumber, at, data, bytes };
+    ring.frames.push(buffered);
+    ring.bytes += bytes;
+    this.#trim(ring);
+    for (const subscriber of [...ring.readers]) subscriber.onFrame(buffered);
+    return true;
+  }
 
-  const capacityFault = (tenant: string, type: string): Fault | null => {
-    if (isClosed) return fault("E.SHUTTING_DOWN", "this scheduler is shutting down; reconnect");
-    const own = ringsOf(tenant);
-    if (own.reduce((sum, ring) => sum + ring.readers.size, 0) >= limits.readersPerTenantMax)
-      return fault("E.OVERLOADED", `this tenant already has ${limits.readersPerTenantMax} extension readers`);
-    if (rings.has(ringKey(tenant, type))) return null;
+  /** Why one more reader would be refused now; null when it would not. */
+  capacityFault(tenant: string, type: string): Fault | null {
+    const { readersPerTenantMax, ringsPerTenantMax, ringsMax } = this.#limits;
+    if (this.#isClosed) return fault("E.SHUTTING_DOWN", "this scheduler is shutting down; reconnect");
+    const own = this.#ringsOf(tenant);
+    if (own.reduce((sum, ring) => sum + ring.readers.size, 0) >= readersPerTenantMax)
+      return fault("E.OVERLOADED", `this tenant already has ${readersPerTenantMax} extension readers`);
+    if (this.#rings.has(ringKey(tenant, type))) return null;
     // A ring that only waits for a reader makes room.
-    if (own.length >= limits.ringsPerTenantMax && !own.some(isIdle))
-      return fault("E.OVERLOADED", `this tenant reads ${limits.ringsPerTenantMax} types of extensions already`);
-    if (rings.size >= limits.ringsMax && ![...rings.values()].some(isIdle))
+    if (own.length >= ringsPerTenantMax && !own.some(isIdle))
+      return fault("E.OVERLOADED", `this tenant reads ${ringsPerTenantMax} types of extensions already`);
+    if (this.#rings.size >= ringsMax && ![...this.#rings.values()].some(isIdle))
       return fault("E.OVERLOADED", "this scheduler already serves the maximum number of extension types");
     return null;
-  };
+  }
 
-  const openRing = (name: string, tenant: string): FrameRing => {
-    const known = rings.get(name);
-    if (known !== undefined) return known;
-    if (ringsOf(tenant).length >= limits.ringsPerTenantMax) evictIdleRing((ring) => ring.tenant === tenant);
-    if (rings.size >= limits.ringsMax) evictIdleRing(() => true);
-    // A number that no earlier ring of this name has used, as long as fewer than a thousand frames came in a millisecond.
-    const start = environment.clock.now() * 1_000;
-    const ring: FrameRing = {
-      tenant,
-      readers: new Set(),
-      frames: [],
-      bytes: 0,
-      newestNumber: start,
-      droppedUpTo: start,
-      cancelExpiry: null,
+  /** `after`: the last number the reader has seen, null for "from now on". */
+  subscribe(
+    tenant: string,
+    type: string,
+    after: number | null,
+    subscriber: VendorFrameSubscriber,
+  ): VendorFrameSubscription | Fault {
+    const why = this.capacityFault(tenant, type);
+    if (why !== null) return why;
+    const name = ringKey(tenant, type);
+    const ring = this.#rings.get(name) ?? this.#openRing(name, tenant);
+    ring.cancelExpiry?.();
+    ring.cancelExpiry = null;
+    this.#trim(ring);
+    const hasGap = after !== null && (after < ring.droppedUpTo || after > ring.newestNumber);
+    const from = after === null ? ring.newestNumber : hasGap ? ring.droppedUpTo : after;
+    ring.readers.add(subscriber);
+    const unsubscribe = (): void => {
+      if (!ring.readers.delete(subscriber) || ring.readers.size > 0 || this.#isClosed) return;
+      ring.cancelExpiry = this.#environment.timers.after(this.#limits.keepMs, () => this.#rings.delete(name));
     };
-    rings.set(name, ring);
-    return ring;
-  };
-  const evictIdleRing = (isAmong: (ring: FrameRing) => boolean): void => {
-    for (const [name, ring] of rings) {
-      if (!isIdle(ring) || !isAmong(ring)) continue;
+    return { from, hasGap, buffered: ring.frames.filter((frame) => frame.number > from), unsubscribe };
+  }
+
+  /** Ends every subscription and refuses new ones. */
+  close(): void {
+    this.#isClosed = true;
+    for (const ring of this.#rings.values()) {
       ring.cancelExpiry?.();
-      rings.delete(name);
-      return;
+      for (const subscriber of [...ring.readers]) subscriber.onClosed();
     }
-  };
+    this.#rings.clear();
+  }
 
-  const removeReader = (name: string, ring: FrameRing, subscriber: VendorFrameSubscriber): void => {
-    if (!ring.readers.delete(subscriber) || ring.readers.size > 0 || isClosed) return;
-    ring.cancelExpiry = environment.timers.after(limits.keepMs, () => rings.delete(name));
-  };
+  #ringsOf(tenant: string): FrameRing[] {
+    return [...this.#rings.values()].filter((ring) => ring.tenant === tenant);
+  }
 
-  return {
-    publish(frame) {
-      const ring = rings.get(ringKey(frame.tenant, frame.type));
-      if (ring === undefined || isClosed) return false;
-      const at = environment.clock.now();
-      const data = formatFrame(frame, at);
-      const bytes = Buffer.byteLength(data);
-      if (bytes > limits.frameBytesMax) return false;
-      const buffered = { number: ++ring.newestNumber, at, data, bytes };
-      ring.frames.push(buffered);
-      ring.bytes += bytes;
-      trim(ring);
-      for (const subscriber of [...ring.readers]) subscriber.onFrame(buffered);
-      return true;
-    },
-    capacityFault,
-    subscribe(tenant, type, after, subscriber) {
-      const why = capacityFault(tenant, type);
-      if (why !== null) return why;
-      const name = ringKey(tenant, type);
-      const ring = openRing(name, tenant);
-      ring.cancelExpiry?.();
-      ring.cancelExpiry = null;
-      trim(ring);
-      const hasGap = after !== null && (after < ring.droppedUpTo || after > ring.newestNumber);
-      const from = after === null ? ring.newestNumber : hasGap ? ring.droppedUpTo : after;
-      ring.readers.add(subscriber);
-      return {
-        from,
-        hasGap,
-        buffered: ring.frames.filter((frame) => frame.number > from),
-        unsubscribe: () => removeReader(name, ring, subscriber),
-      };
-    },
-    close() {
-      isClosed = true;
-      for (const ring of rings.values()) {
-        ring.cancelExpiry?.();
-        for (const subscriber of [...ring.readers]) subscriber.onClosed();
-      }
-      rings.clear();
-    },
-  };
+  #openRing(name: string, tenant: string): FrameRing {
+    if (this.#ringsOf(tenant).length >= this.#limits.ringsPerTenantMax) this.#evictIdleRing((ring) => ring.tenant === tenant);
+    if (this.#rings.size >= this.#limits.ringsMax) this.#evictIdleRing(() => true);
+    // A number that no earlier ring of this name has used, as long as fewer than a thousand frames came in a millisecond.
+    const start = this.#environment.clock.now() * 1_000;
+    const numbers = { newestNumber: start, droppedUpTo: start };
+    const ring: FrameRing = { tenant, readers: new Set(), frames: [], bytes: 0, ...numbers, cancelExpiry: null };
+    this.#rings.set(name, ring);
+    return ring;
+  }
+
+  #evictIdleRing(isAmong: (ring: FrameRing) => boolean): void {
+    const idle = [...this.#rings].find(([, ring]) => isIdle(ring) && isAmong(ring));
+    if (idle === undefined) return;
+    idle[1].cancelExpiry?.();
+    this.#rings.delete(idle[0]);
+  }
+
+  #trim(ring: FrameRing): void {
+    const { framesMax, bytesMax, keepMs } = this.#limits;
+    const keepAfter = this.#environment.clock.now() - keepMs;
+    while (ring.frames.length > framesMax || ring.bytes > bytesMax) dropOldest(ring);
+    while (ring.frames[0] !== undefined && ring.frames[0].at <= keepAfter) dropOldest(ring);
+  }
 }
+
+function dropOldest(ring: FrameRing): void {
+  const oldest = ring.frames.shift();
+  if (oldest === undefined) return;
+  ring.bytes -= oldest.bytes;
+  ring.droppedUpTo = oldest.number;
+}
+
+const isIdle = (ring: FrameRing): boolean => ring.readers.size === 0;
 
 /** Tenants have no line end in their name. */
 const ringKey = (tenant: string, type: string): string => `${tenant}\n${type}`;
 
 function formatFrame({ id, type, corr, instance, payload }: ReceivedVendorFrame, at: number): string {
   const corrField = typeof corr === "string" ? { corr } : {};
-  return JSON.stringify({ id, type, ...corrField, workerId: instance, at: new Date(at).toISOString(), payload });
+  return JSON.stringify({ id, type, ...corrField, workerId: instance, at: isoTime(at), payload });
 }

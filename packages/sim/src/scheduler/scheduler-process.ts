@@ -21,9 +21,9 @@ import {
 import { createMutantEngine } from "@astraflow/engine/testing";
 import {
   createLostResourceFinder,
-  createManifestRecorder,
   EngineClient,
   type LogRecord,
+  ManifestRecorder,
   type ServiceEnvironment,
 } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
@@ -120,7 +120,7 @@ export class SchedulerProcess implements NetworkListener {
     };
     const metrics = createMetricsRegistry();
     const who = createTokenAuthenticator(options.tenants);
-    const manifestRecorder = createManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
+    const manifestRecorder = new ManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
     this.#sessionServer = new SessionServer({
       engineClient,
       environment,
@@ -132,7 +132,7 @@ export class SchedulerProcess implements NetworkListener {
         nextId: () => ids.next(),
       }),
       limits: options.sessionLimits,
-      recordManifests: manifestRecorder.recordManifests,
+      recordManifests: (tenant, reported) => manifestRecorder.recordManifests(tenant, reported),
       findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
     });
     this.#rest = new RestApi({

@@ -5,13 +5,12 @@ import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import {
   CursorExpired,
-  createEventLookup,
-  createLogTail,
   defaultHeartbeatMs,
   type EngineClient,
+  EventLookup,
   type FactEvents,
   type HeartbeatWatch,
-  type LogTail,
+  LogTail,
   type ServiceEnvironment,
   type VolatileEvents,
 } from "@astraflow/services";
@@ -92,8 +91,8 @@ class TenantReaders {
     const known = this.#tails.get(tenant);
     if (known !== undefined) return known;
     const { reader, environment, ackDeadlineMs, heartbeatMsOf = defaultHeartbeatMs } = this.#options;
-    const lookup = createEventLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
-    const made = readLogHead(reader, tenant).then((head) => createLogTail({ tenant, reader, lookup, environment }, head));
+    const lookup = new EventLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
+    const made = readLogHead(reader, tenant).then((head) => new LogTail({ tenant, reader, lookup, environment }, head));
     this.#tails.set(tenant, made);
     made.catch(() => this.#tails.delete(tenant));
     return made;

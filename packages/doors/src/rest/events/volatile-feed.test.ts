@@ -1,5 +1,5 @@
 import type { EventData } from "@astraflow/protocol";
-import { createVolatileEvents, type WireFrameEvent } from "@astraflow/services";
+import { VolatileEvents, type WireFrameEvent } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { feedVolatile, type VolatileFilter, volatileFeedLimits } from "./volatile-feed.ts";
@@ -27,7 +27,7 @@ const frameOf = (id: string, more: Partial<WireFrameEvent> = {}): WireFrameEvent
 
 function openFixture() {
   const environment = createFakeEnvironment();
-  const volatile = createVolatileEvents();
+  const volatile = new VolatileEvents();
   const counts = { built: 0 };
   const beat = (workerName: string, at: number): void =>
     volatile.publishHeartbeat({ tenant: "default", worker: `default/${workerName}`, workerName, at }, () => {

@@ -1,7 +1,7 @@
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { SseTestReader } from "@astraflow/protocol/testing";
-import { type CallerIdentity, createVendorFrameRelay, type VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
+import { type CallerIdentity, VendorFrameRelay, vendorRelayLimits } from "@astraflow/services";
 import {
   createAwaitableQueue,
   createFakeEngine,
@@ -31,7 +31,7 @@ interface VendorFrameFixture {
 function openFixture(): VendorFrameFixture {
   const environment = createFakeEnvironment();
   const engine = createFakeEngine();
-  const extensions = createVendorFrameRelay({ environment });
+  const extensions = new VendorFrameRelay(environment);
   const revoked = new Set<string>();
   const book: Record<string, CallerIdentity> = {
     "secret-a": { tenant: "default", user: "ann", grants: ["view", "edit"] },

@@ -1,5 +1,5 @@
 import type { CatalogNode } from "@astraflow/protocol";
-import { createManifestRecorder } from "@astraflow/services";
+import { ManifestRecorder } from "@astraflow/services";
 import { sampleManifest } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
 import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
@@ -17,7 +17,7 @@ describe("packages and the catalogue of nodes", () => {
   beforeEach(async () => {
     bench = openWorkflowFixture();
     const { docs, environment } = bench;
-    const manifestRecorder = createManifestRecorder({
+    const manifestRecorder = new ManifestRecorder({
       engineClient: docs.engineClient,
       reader: docs.reader,
       digest: (text) => text,

@@ -1,7 +1,7 @@
 // Workflows that name a package nobody has brought, on every route that takes one in.
 
 import type { RouteName } from "@astraflow/protocol";
-import { createManifestRecorder } from "@astraflow/services";
+import { ManifestRecorder } from "@astraflow/services";
 import { nodeIds, sampleChain, sampleManifest } from "@astraflow/services/testing";
 import { beforeEach, describe, expect, it } from "vitest";
 import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-fixture.ts";
@@ -18,7 +18,7 @@ describe("workflows with packages that nobody has brought", () => {
   /** A worker brings this package, and the catalogue has had time to see it. */
   const bring = async (name: string) => {
     const { docs, environment } = bench;
-    const manifestRecorder = createManifestRecorder({
+    const manifestRecorder = new ManifestRecorder({
       engineClient: docs.engineClient,
       reader: docs.reader,
       digest: (text) => text,
@@ -130,7 +130,7 @@ describe("workflows with packages that nobody has brought", () => {
     await bring("mail");
     expect((await bench.save()).status).toBe(400);
     const { docs, environment } = bench;
-    const manifestRecorder = createManifestRecorder({
+    const manifestRecorder = new ManifestRecorder({
       engineClient: docs.engineClient,
       reader: docs.reader,
       digest: (text) => text,

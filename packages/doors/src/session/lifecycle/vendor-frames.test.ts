@@ -1,4 +1,5 @@
-import type { ReceivedVendorFrame } from "@astraflow/services";
+import { type ReceivedVendorFrame, VendorFrameRelay } from "@astraflow/services";
+import { createFakeEnvironment } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { sampleDispatch } from "../../testing/sample-dispatch.ts";
@@ -11,17 +12,12 @@ describe("frames of vendors", () => {
 
   const open = async (isTaken: boolean, limits: object = {}) => {
     const heard: ReceivedVendorFrame[] = [];
-    const extensions = {
+    const extensions = Object.assign(new VendorFrameRelay(createFakeEnvironment()), {
       publish: (frame: ReceivedVendorFrame) => {
         heard.push(frame);
         return isTaken;
       },
-      capacityFault: () => null,
-      subscribe: () => {
-        throw new Error("nobody subscribes in this test");
-      },
-      close: () => undefined,
-    };
+    });
     fixture = await openDoorsFixture({ extensions, limits });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
