@@ -51,7 +51,7 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
     log.fatal({ err: cause }, "scheduler.crashed");
     process.exit(exitCodes.failed);
   });
-  const signals = installSignalHandlers();
+  const signals = new SignalHandlers();
   let scheduler: Scheduler;
   try {
     scheduler = await startScheduler(config, log);
@@ -61,8 +61,8 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
     process.stderr.write(formatFault({ code, message: cause.message }));
     return exitCodes.usage;
   }
-  signals.markReady();
-  signals.setReloadHandler(() => scheduler.reload());
+  signals.isReady = true;
+  signals.reload = () => scheduler.reload();
   process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
 
   const why = await Promise.race([signals.stopRequested, scheduler.died]);
@@ -93,38 +93,28 @@ function hidePasswordFromProcessList(argv: readonly string[]): void {
   if (argv.some((word) => /:\/\/[^/]*:[^/]*@/.test(word))) process.title = "astra scheduler";
 }
 
-interface SignalHandlers {
-  /** From now on a signal shuts down gracefully. */
-  markReady(): void;
-  /** Sets what SIGHUP does; before that it is ignored, because nothing has been read yet. */
-  setReloadHandler(reload: () => Promise<void>): void;
+/** Before the ready line nothing was accepted, so a signal exits at once, also from a start that hangs. */
+class SignalHandlers {
+  /** Once it is ready a signal shuts down gracefully. */
+  isReady = false;
+  /** What SIGHUP does; before that it is ignored, because nothing has been read yet. */
+  reload = async (): Promise<void> => undefined;
   /** Resolves with the first signal after that; the second one exits at once. */
   readonly stopRequested: Promise<NodeJS.Signals>;
-}
 
-/** Before the ready line nothing was accepted, so a signal exits at once, also from a start that hangs. */
-function installSignalHandlers(): SignalHandlers {
-  const stopRequest = Promise.withResolvers<NodeJS.Signals>();
-  let isReady = false;
-  let isStopping = false;
-  let reload = async (): Promise<void> => undefined;
-  process.on("SIGHUP", () => void reload());
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.on(signal, () => {
-      if (!isReady || isStopping) process.exit(exitCodes.terminated);
-      isStopping = true;
-      stopRequest.resolve(signal);
-    });
+  constructor() {
+    const stopRequest = Promise.withResolvers<NodeJS.Signals>();
+    let isStopping = false;
+    this.stopRequested = stopRequest.promise;
+    process.on("SIGHUP", () => void this.reload());
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.on(signal, () => {
+        if (!this.isReady || isStopping) process.exit(exitCodes.terminated);
+        isStopping = true;
+        stopRequest.resolve(signal);
+      });
+    }
   }
-  return {
-    markReady: () => {
-      isReady = true;
-    },
-    setReloadHandler: (handler) => {
-      reload = handler;
-    },
-    stopRequested: stopRequest.promise,
-  };
 }
 
 function readVersion(): string {

@@ -1,9 +1,8 @@
-// One running scheduler: the server, the engine in its host, the doors between them, and the order in which they start and stop. Signals, exit
-// codes and the ready line are in command.ts.
+// One running scheduler: the server, the engine in its host, the doors between them, and the order in which they start and stop.
 
 import { hostname } from "node:os";
 import { createMetricsRegistry, Doors, type SessionLimits } from "@astraflow/doors";
-import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
+import { type EngineProblem, workerTimings } from "@astraflow/engine";
 import { Fault, sessionPath } from "@astraflow/protocol";
 import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
@@ -75,7 +74,8 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   });
   const store = describeStoreAddress(config.store);
   const replica = config.replica ?? loadOrCreateReplicaName(config.dataDir, hostname());
-  const engine = { ...config, tenants: thresholdsByTenant(config), replica };
+  const thresholds = Object.entries(config.tenants).map(([tenant, own]) => [tenant, own.thresholds] as const);
+  const engine = { ...config, tenants: Object.fromEntries(thresholds), replica };
   const start = () =>
     startEngineHost(engine, {
       onEffects: (effects) => engineClient.handleEffects(effects),
@@ -186,11 +186,6 @@ function watchCredentials(
     },
     (problem) => log.error({ problem: describeError(problem) }, "credentials.bug"),
   );
-}
-
-/** The thresholds of single tenants, as the engine takes them. */
-function thresholdsByTenant({ tenants }: SchedulerConfig): Readonly<Record<string, Partial<TenantSettings>>> {
-  return Object.fromEntries(Object.entries(tenants).map(([tenant, { thresholds }]) => [tenant, thresholds]));
 }
 
 /** A configured window applies to all workers, also to those that could use a wider one. */

@@ -1,5 +1,4 @@
-// The event stream as an async iterator that survives disconnects: it reconnects with the id of the last event, so nothing is missed or
-// repeated.
+// The event stream as an async iterator that reconnects with the id of the last event, so that nothing is missed or repeated.
 
 import { type ErrorBody, type Route, type RouteInput, routes, type ServerEvent } from "@astraflow/protocol";
 import { ApiFault, NoAnswer } from "./fault.ts";
@@ -11,10 +10,7 @@ export interface ClientEventsOptions extends RouteInput<"streamEvents"> {
   readonly signal?: AbortSignal | undefined;
   /** The stream is open, or it is lost and will be reopened. */
   readonly onState?: (state: "open" | "lost", why: ApiFault | NoAnswer | null) => void;
-  /**
-   * Events before the next one are missing, because they are no longer stored: read again what was derived from them. Without this
-   * the iterator throws instead.
-   */
+  /** Events are missing, as they are no longer stored: read again what was derived from them. Without this the iterator throws. */
   readonly onGap?: (fault: ApiFault) => void;
   /** The cursor has moved, with or without an event that passes the filter. */
   readonly onCursor?: (cursor: string) => void;
@@ -32,7 +28,7 @@ export async function* streamEvents(
   for (let tries = 0; ; ) {
     let why: ApiFault | NoAnswer | null = null;
     try {
-      for await (const message of openStream(connection, filter, cursor, { signal, opened: () => onState?.("open", null) })) {
+      for await (const message of openStream(connection, filter, cursor, signal, () => onState?.("open", null))) {
         tries = 0;
         if (message.type === "stream.error") why = readStreamError(message.data, onGap);
         else if (message.data !== null) yield JSON.parse(message.data) as ServerEvent;
@@ -68,16 +64,12 @@ function readStreamError(data: string | null, onGap: ClientEventsOptions["onGap"
   return null;
 }
 
-interface StreamHooks {
-  readonly signal: AbortSignal | undefined;
-  readonly opened: () => void;
-}
-
 async function* openStream(
   connection: ApiConnection,
   filter: RouteInput<"streamEvents">,
   cursor: string | undefined,
-  { signal, opened }: StreamHooks,
+  signal: AbortSignal | undefined,
+  onOpen: () => void,
 ) {
   const silent = new AbortController();
   const eitherSignal = AbortSignal.any([silent.signal, ...(signal === undefined ? [] : [signal])]);
@@ -92,7 +84,7 @@ async function* openStream(
     await response.body.cancel();
     throw new NoAnswer(connection.url, new TypeError("what answers there is no stream of events"));
   }
-  opened();
+  onOpen();
   const watchdog = startSilenceWatchdog(connection, silent);
   try {
     yield* readSseMessages(response.body, watchdog.heard);

@@ -79,8 +79,7 @@ export async function sendWithRetries(connection: ApiConnection, request: Client
     });
     if (answer?.response.ok) return answer;
     const tries = answer === null ? ++lostTries : ++busyTries;
-    const waitMs =
-      answer === null ? backoffMs(tries, connection.environment) : retryDelayMs(answer.response, tries, connection.environment);
+    const waitMs = retryDelayMs(answer?.response, tries, connection.environment);
     if (
       answer !== null &&
       (busyTries > busyMax || waitMs > retryPauses.retryAfterMsMax || !isRetryAllowed(answer.response.status, request))
@@ -120,8 +119,8 @@ async function sendOnce(connection: ApiConnection, request: ClientRequest): Prom
   }
 }
 
-function retryDelayMs({ headers }: Response, tries: number, environment: ClientEnvironment): number {
-  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+function retryDelayMs(response: Response | undefined, tries: number, environment: ClientEnvironment): number {
+  const seconds = Number(response?.headers.get("retry-after") ?? Number.NaN);
   // With jitter, so that clients do not all retry at the same instant.
   return Number.isFinite(seconds) ? seconds * 1_000 + environment.random() * retryPauses.firstMs : backoffMs(tries, environment);
 }

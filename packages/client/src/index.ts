@@ -4,5 +4,4 @@ export { type Client, type ClientOptions, createClient } from "./client.ts";
 export type { ClientEventsOptions } from "./events.ts";
 export { ApiFault, NoAnswer } from "./fault.ts";
 export type { ClientEnvironment, RetryLimits } from "./http.ts";
-export type { CallOptions, RouteMethods } from "./methods.ts";
-export { allItems } from "./pages.ts";
+export { allItems, type CallOptions, type RouteMethods } from "./methods.ts";

@@ -1,4 +1,4 @@
-// One method for every route, generated from the route table and typed by it.
+// One method for every route, generated from the route table and typed by it; and lists page by page as one sequence.
 
 import { type RawBody, type Route, type RouteAnswer, type RouteInput, type RouteName, routes } from "@astraflow/protocol";
 import { NoAnswer } from "./fault.ts";
@@ -86,5 +86,20 @@ function readResponse(route: Route, { response, text }: ClientResponse, connecti
     return JSON.parse(text);
   } catch (cause) {
     throw new NoAnswer(connection.url, cause);
+  }
+}
+
+interface ItemPage<T> {
+  readonly items: readonly T[];
+  readonly nextCursor: string | null;
+}
+
+/** Every item of a list: `allItems((cursor) => client.listRuns({ cursor }))`. Lists that can be followed end where the cursor stands still. */
+export async function* allItems<T>(read: (cursor: string | undefined) => Promise<ItemPage<T>>): AsyncGenerator<T, void> {
+  for (let cursor: string | undefined; ; ) {
+    const page = await read(cursor);
+    yield* page.items;
+    if (page.nextCursor === null || page.nextCursor === cursor) return;
+    cursor = page.nextCursor;
   }
 }

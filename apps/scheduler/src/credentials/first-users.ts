@@ -1,5 +1,4 @@
-// Prepares users and blobs at the start: creates the first user of a tenant without any, and removes unfinished blobs of a crash. Failures are
-// logged and do not prevent the start.
+// Creates the first user of a tenant without any, and removes unfinished blobs of a crash. Failures do not prevent the start.
 
 import { errorMessage } from "@astraflow/protocol";
 import {

@@ -1,5 +1,4 @@
-// The keys that sign session tokens, in a file of the data folder that only this user may read. When keys are created and dropped is decided
-// by rotateKeys.
+// The keys that sign session tokens, in a file of the data folder that only this user may read.
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";

@@ -1,5 +1,4 @@
-// Reads and validates the TLS files and turns them into options for Node's servers, with the accepted protocol versions and ciphers. Reloading
-// is in tls-reloader.ts.
+// Reads and validates the TLS files and turns them into options for Node's servers, with the accepted protocol versions and ciphers.
 
 import { constants, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";

@@ -1,5 +1,4 @@
-// Reloads the TLS files: valid new ones are used for new connections, broken ones are logged and the old ones stay in use. How files are
-// validated is in tls-credentials.ts.
+// Reloads the TLS files: valid new ones are used for new connections, broken ones are logged and the old ones stay in use.
 
 import type { Log } from "../platform/log.ts";
 import { type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";

@@ -1,18 +1,20 @@
-// Runs the engine in this thread or in a worker thread. Both hosts take batches of commands and return batches of effects, all plain data,
-// so that the doors need not know which one it is. How the engine is built is in engine-start.ts.
+// Runs the engine in this thread or in a worker thread. Both hosts take and return batches of plain data, so the doors need not know which.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { releasePausedThreads } from "../platform/failpoints.ts";
-import { type EngineHostGauge, type EngineListeners, type EngineStartOptions, startEngine } from "./engine-start.ts";
+import {
+  type EngineHostGauge,
+  type EngineListeners,
+  type EngineStartOptions,
+  type RunningEngine,
+  startEngine,
+} from "./engine-start.ts";
 
-export interface EngineHost {
-  push(items: readonly CommandRequest[]): void;
-  /** The engine's last gauge; from a thread it is up to `gaugeIntervalMs` old. */
-  gauge(): EngineHostGauge;
-  stop(): Promise<void>;
+/** From a thread the gauge is up to `gaugeIntervalMs` old. */
+export interface EngineHost extends RunningEngine {
   /** Resolves with the reason when the engine dies or is replaced. Then the process has to end. */
   readonly died: Promise<Error>;
 }

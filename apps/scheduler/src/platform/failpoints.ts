@@ -65,10 +65,7 @@ export function armFailpoints(points: readonly Failpoint[], control: ProcessCont
   };
 }
 
-/**
- * The actions on the real process. With a pause flag only the thread at the failpoint waits, so that a stalled engine can be observed from
- * outside; without one (a single thread) the whole process stops. SIGCONT resumes both.
- */
+/** The actions on the real process. With a pause flag only that thread waits, without one the process stops. SIGCONT resumes both. */
 export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | null): ProcessControl {
   return {
     kill: () => void process.kill(process.pid, "SIGKILL"),

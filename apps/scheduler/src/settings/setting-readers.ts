@@ -1,5 +1,4 @@
-// How the texts of the scheduler's settings are read: addresses, names, switches, numbers, tokens. Which settings there are is in
-// setting-table.ts and tenant-settings.ts.
+// How the texts of the scheduler's settings are read: addresses, names, switches, numbers, tokens.
 
 import type { Permission } from "@astraflow/protocol";
 import { limits, userRoles } from "@astraflow/protocol";

@@ -14,10 +14,7 @@ export const passwordEscapeHint = "in a password write % as %25, / as %2F, # as 
 /** Shorter passwords occur inside other words; masking them would only garble the log. */
 const secretCharsMin = 4;
 
-/**
- * The driver takes `require` and `verify-ca` for `verify-full`, with a page of warning at every start; written as `verify-full` they
- * mean the same without it. `prefer` would promise less than it does.
- */
+/** The driver takes `require` and `verify-ca` for `verify-full`, with a page of warning; `prefer` would promise less than it does. */
 const sslModes: Readonly<Record<string, string>> = {
   disable: "disable",
   require: "verify-full",

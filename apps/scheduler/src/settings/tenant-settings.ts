@@ -1,5 +1,4 @@
-// Settings of single tenants, out of `tenants` in the configuration file: which there are, how they are read, and whether they make
-// sense together with those of the whole scheduler. What follows from them is the engine's and the session door's business.
+// Settings of single tenants, out of `tenants` in the configuration file, checked together with those of the whole scheduler.
 
 import type { TenantSettings } from "@astraflow/engine";
 import { didYouMean } from "@astraflow/protocol";

@@ -1,5 +1,4 @@
-// The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: how they are judged, and
-// what a change means. When the files are looked at is decided in credentials.ts.
+// The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: what is valid, and what changed.
 
 import { errorMessage, type Permission } from "@astraflow/protocol";
 import { allGrants } from "@astraflow/services";

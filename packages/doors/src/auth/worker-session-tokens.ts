@@ -35,7 +35,7 @@ export interface KeyRing {
 const clockSkewMsMax = 60_000;
 
 /** No token is valid longer, whatever it says. */
-export const sessionTokenMsMax = 86_400_000;
+const sessionTokenMsMax = 86_400_000;
 
 export type SessionTokenSubject = Pick<SessionTokenClaims, "sid" | "wid" | "tenant" | "dialect"> & {
   readonly thumbprint: string | null;

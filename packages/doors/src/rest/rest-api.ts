@@ -1,5 +1,4 @@
-// The REST API without HTTP: checks the token, calls the handler of the route and turns errors into one kind of body. HTTP itself is in
-// rest-server.ts.
+// The REST API without HTTP: checks the token, calls the handler of the route and turns errors into one kind of body.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import {

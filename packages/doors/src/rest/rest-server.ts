@@ -1,5 +1,4 @@
-// The REST API over HTTP: one Fastify route per route of the protocol's table. Paths, headers and bodies are read here; everything else is
-// in rest-api.ts.
+// The REST API over HTTP: one Fastify route per route of the protocol's table. Only paths, headers and bodies are read here.
 
 import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
@@ -69,13 +68,11 @@ export function createRestServer(options: RestServerOptions, services?: Services
         });
         const { stream, bytes, ...head } = answer;
         // Who asks with HEAD for a stream, or for bytes, gets the head.
-        if (request.method === "HEAD" && bytes !== undefined) return writeHead(head, request, reply);
-        if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return writeResponse(head, reply);
-        if (stream !== undefined) return streamResponse(stream, answer, request, reply, environment);
-        return reply
-          .code(head.status)
-          .headers(head.headers)
-          .send(bytes === undefined ? "" : Readable.from(bytes()));
+        const isHead = request.method === "HEAD";
+        if (bytes !== undefined && isHead) return writeHead(head, request, reply);
+        if (bytes !== undefined) return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
+        if (stream === undefined || isHead) return writeResponse(head, reply);
+        return streamResponse(stream, answer, request, reply, environment);
       },
     });
   };

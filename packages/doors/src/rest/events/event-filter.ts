@@ -40,10 +40,7 @@ function readTopics(text: string | undefined): readonly string[] | null {
   });
 }
 
-/**
- * Heartbeats pass as those of the log do. Frames must be asked for by their topic, and are about workers and runs alone: with a filter for
- * nodes none passes.
- */
+/** Frames must be asked for by their topic, and are about workers and runs alone: with a filter for nodes none passes. */
 export function readVolatileFilter({ query, tenant }: RestCall, filter: EventFilter): VolatileFilter {
   const { workerName, runId, frameType } = query;
   const wantsHeartbeatOf = (name: string): boolean =>

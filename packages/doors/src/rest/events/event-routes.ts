@@ -1,5 +1,4 @@
-// The stream of events: the tenant's log as readers see it, resumed by cursor, filtered, never ahead of the disk. One tail per tenant feeds all
-// its readers. What they get besides, and is in no log, is volatile-feed.ts.
+// The stream of events: the tenant's log as readers see it, resumed by cursor and filtered. One tail per tenant feeds all its readers.
 
 import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
@@ -270,10 +269,7 @@ const cursorAheadFault = (cursor: number, head: number): Fault =>
 const readLogHead = async (reader: StoreReader, tenant: string): Promise<number> =>
   (await reader.events({ tenant, after: Number.MAX_SAFE_INTEGER, limit: 1 })).head;
 
-/**
- * The last event that a reader gets of a fact has the fact's position as its id; earlier ones also have their index, because a reader may
- * disconnect in between.
- */
+/** The last event of a fact has the fact's position as its id; earlier ones also an index, as a reader may disconnect in between. */
 function sendFactEvents(
   stream: EventStream,
   { position, events }: FactEvents,

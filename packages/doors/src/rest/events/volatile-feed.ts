@@ -1,5 +1,5 @@
-// What one reader of events gets of that which is not in the log. It is never queued: of heartbeats a slow reader gets the newest of each worker
-// once it has taken what waits, of frames it is told how many it missed. What is told at all is ../events/volatile.ts.
+// Events that are not stored, for one reader. They are never queued: a slow reader gets the newest heartbeat of each worker once it has taken
+// what waits, and the number of frames that it missed.
 
 import { runOf } from "@astraflow/engine";
 import {

@@ -2,8 +2,8 @@
 
 import type { StoreReader } from "@astraflow/engine";
 import {
-  type Fault,
   fault,
+  type JsonValue,
   omitUndefined,
   readUserRequest,
   type UserRole,
@@ -18,14 +18,7 @@ import {
   type User,
   type UserChanges,
 } from "@astraflow/services";
-import {
-  noContent,
-  pageReply,
-  type RestCall,
-  type RouteHandler,
-  type RouteHandlers,
-  replayedHeader,
-} from "../requests/rest-call.ts";
+import { noContent, pageReply, type RouteHandler, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
 const defaultTenant = "default";
 
@@ -33,7 +26,7 @@ export function userHandlers(users: UserChanges) {
   const { accounts } = users;
   return {
     async login(call) {
-      const { username, password, tenant = defaultTenant } = readUserBody(call, "login");
+      const { username, password, tenant = defaultTenant } = call.readBody(userRequest("login"));
       const attempt = { tenant, username, password, address: call.address, corr: call.requestId };
       const { token, expiresIn, user } = await accounts.login(attempt);
       return { body: { accessToken: token, tokenType: "Bearer", expiresIn, user: presentUser(user) } };
@@ -58,7 +51,7 @@ export function userHandlers(users: UserChanges) {
 
     async createUser(call) {
       const key = call.readIdempotencyKey();
-      const { username, password, displayName = username, roles = [] } = readUserBody(call, "create");
+      const { username, password, displayName = username, roles = [] } = call.readBody(userRequest("create"));
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
       const { user, repeated, head } = await users.createUser(call, named, password, key);
       const headers = { location: `/api/v1/users/${user.id}`, ...replayedHeader(repeated) };
@@ -74,14 +67,14 @@ export function userHandlers(users: UserChanges) {
 
     async setUserPassword(call) {
       const key = call.readIdempotencyKey();
-      const { password } = readUserBody(call, "password");
+      const { password } = call.readBody(userRequest("password"));
       const { repeated } = await users.resetPassword(call, call.param("userId"), password, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async addUserRole(call) {
       const key = call.readIdempotencyKey();
-      const { role } = readUserBody(call, "role");
+      const { role } = call.readBody(userRequest("role"));
       const { repeated } = await users.addRole(call, call.param("userId"), role, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
@@ -92,7 +85,7 @@ export function userHandlers(users: UserChanges) {
     },
 
     async setUserStatus(call) {
-      await users.setActive(call, call.param("userId"), readUserBody(call, "status").isActive);
+      await users.setActive(call, call.param("userId"), call.readBody(userRequest("status")).isActive);
       return noContent;
     },
 
@@ -107,13 +100,13 @@ export function userHandlers(users: UserChanges) {
     },
 
     async changeOwnUser(call) {
-      const { displayName } = readUserBody(call, "change");
+      const { displayName } = call.readBody(userRequest("change"));
       const { user, head } = await users.changeOwnName(call, displayName);
       return { body: { ...presentUser(user), asOf: head } };
     },
 
     async setOwnPassword(call) {
-      const passwords = readUserBody(call, "ownPassword");
+      const passwords = call.readBody(userRequest("ownPassword"));
       await users.changeOwnPassword(call, { ...passwords, address: call.address });
       return noContent;
     },
@@ -141,10 +134,12 @@ const presentUser = ({ id, username, displayName, roles, isActive }: User): User
 });
 
 type UserRequestType = Parameters<typeof readUserRequest>[0];
-type UserRequestOf<K extends UserRequestType> = Exclude<ReturnType<typeof readUserRequest<K>>, Fault>;
 
-const readUserBody = <K extends UserRequestType>(call: RestCall, of: K): UserRequestOf<K> =>
-  call.readBody((body) => readUserRequest(of, body)) as UserRequestOf<K>;
+/** A reader of this kind of request. */
+const userRequest =
+  <K extends UserRequestType>(of: K) =>
+  (body: JsonValue) =>
+    readUserRequest(of, body);
 
 function readRole(text: string): UserRole {
   const role = userRoles.find((one) => one === text);

@@ -62,12 +62,8 @@ export class SchedulerFrameWriter {
   }
 
   /** `ackId`: id of the frame, which the worker then has to acknowledge. */
-  encodeDrain(reason: string, ackId?: string): string {
-    return this.encodeControl("control.drain", { reason }, { ask: ackId });
-  }
-
-  encodeUndrain(reason: string, ackId?: string): string {
-    return this.encodeControl("control.undrain", { reason }, { ask: ackId });
+  encodeDrain(type: "control.drain" | "control.undrain", reason: string, ackId?: string): string {
+    return this.encodeControl(type, { reason }, { ask: ackId });
   }
 
   /** One dispatch keeps its own id, the same for every repeat; several share a frame. */
@@ -166,10 +162,7 @@ function dispatchPayload(send: SendDispatch, hasFence: boolean): string {
   return `${text}${chainAndResourceFields(send, "v2")}}`;
 }
 
-/**
- * The key is the task's own: it keeps such a worker from running a task twice, and makes it report that it still runs it.
- * The engine enforces the keys of users, for all workers alike.
- */
+/** The key keeps such a worker from running a task twice, and makes it report that it still runs it. The engine enforces the user's key. */
 function olderDispatchPayload(send: SendDispatch, dialect: Dialect): string {
   const d = send.dispatch;
   const key = json(`${d.run}:${d.task}`);

@@ -6,10 +6,7 @@ import { type Envelope, LruMap } from "@astraflow/protocol";
 const runsMax = 10_000;
 const numbersMax = 200_000;
 
-/**
- * Numbers the dispatches of each run that go to older workers. They are exact only for runs that are younger than this process and known
- * to no other scheduler.
- */
+/** Numbers the dispatches of a run to older workers. Exact only for runs younger than this process and known to no other scheduler. */
 export class RunSequence {
   readonly #isOnlyScheduler: boolean;
   readonly #startedAt: number;
@@ -41,10 +38,7 @@ export class RunSequence {
     return workers.length;
   }
 
-  /**
-   * Why the number of a v1 result is wrong; null where it may be right. Only a number that was never sent to this worker is wrong: results of
-   * one run come from several workers and in any order.
-   */
+  /** Why the number of a v1 result was never sent to this worker; null where it may be right: results come in any order. */
   findWrongNumber({ seq, payload }: Envelope, worker: string): string | null {
     const run = payload["run_id"];
     if (seq === undefined || typeof run !== "string" || !this.isKnownWrong(run, seq, worker)) return null;

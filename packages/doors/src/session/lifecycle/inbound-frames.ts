@@ -75,10 +75,7 @@ export class InboundFrames {
     }
   }
 
-  /**
-   * Workers repeat their first frame when its ack is late. The older ones that reconnected at once even repeat that of an earlier socket,
-   * and would exit on a reset.
-   */
+  /** Workers repeat their first frame when its ack is late; older ones even that of an earlier socket, and they exit on a reset. */
   #handleRepeatedHandshake(envelope: Envelope): void {
     const { identity, join, stream } = this.#session;
     const isOlder = identity.dialect !== "v2" && envelope.type !== "control.resume";

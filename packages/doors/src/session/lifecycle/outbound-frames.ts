@@ -116,9 +116,10 @@ export class OutboundFrames {
 
   /** Only workers that announced `undrain` acknowledge these frames. */
   sendDrain(connection: SessionConnection, on: boolean, reason: string): void {
-    const ackId = this.#features.has("undrain") ? this.#writer.nextId(on ? "control.drain" : "control.undrain") : undefined;
+    const type = on ? "control.drain" : "control.undrain";
+    const ackId = this.#features.has("undrain") ? this.#writer.nextId(type) : undefined;
     if (ackId !== undefined) this.#unackedDrains.set(ackId, on);
-    connection.send(on ? this.#writer.encodeDrain(reason, ackId) : this.#writer.encodeUndrain(reason, ackId));
+    connection.send(this.#writer.encodeDrain(type, reason, ackId));
   }
 
   /** Whether the acknowledged frame was a drain (`on`) or an undrain, and whether another of the same kind is unacked; null: it was neither. */

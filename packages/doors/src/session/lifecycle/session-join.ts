@@ -118,7 +118,7 @@ function sendOpening(session: Session, connection: SessionConnection, body: Join
   session.flushAcks(connection);
   sendAccept(session, connection, isResumed);
   // Sent with every accept: the frame on an earlier socket may be lost.
-  if (body.draining) connection.send(session.writer.encodeDrain("this worker is being drained"));
+  if (body.draining) connection.send(session.writer.encodeDrain("control.drain", "this worker is being drained"));
 }
 
 /** Protocol extensions that are used with workers that announce them. */
