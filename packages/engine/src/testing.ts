@@ -4,7 +4,7 @@ import type { EngineSettings } from "./interface/settings.ts";
 import type { Engine, World } from "./interface/world.ts";
 import { type EngineMutant, TurnDriver } from "./turn/driver.ts";
 
-export { sampleGauge, sampleRun, sampleTask, sampleWorker } from "./testing/sample-rows.ts";
+export { sampleGauge, sampleRun, sampleTask, sampleWorker, withColumns } from "./testing/sample-rows.ts";
 export type { EngineMutant as Plant };
 
 /** An engine with one known bug switched on; a suite that does not catch it is too weak. */

@@ -1,6 +1,7 @@
 // Assertions that stay on in production: damaged rows make the engine break one of its own rules, and every time only the command or timer
 // that did so ends in the quarantine.
-import { type Row, type RowColumns, type RowKey, rootOf, type Store, type TaskRow } from "@astraflow/engine";
+import { type Row, type RowKey, rootOf, type Store, type TaskRow } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
@@ -25,9 +26,6 @@ const withMethod = <T extends object, K extends keyof T>(target: T, name: K, met
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-
-/** The row with other columns, whether or not its phase allows them. */
-const withColumns = <R extends Row>(row: R, columns: Partial<RowColumns<R>>): R => ({ ...row, ...columns });
 
 /** A store that gives back this row in place of the one it has: it would refuse to keep such a row itself. */
 const readingAs = (store: Store, damaged: () => Row | null): Store =>
@@ -129,6 +127,21 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect(await reportBoth(world)).toEqual({ codes: ["E.UNIT.QUARANTINED", "done"], rules: ["one tenant"] });
     expect((await world.harness.store.page({ page: "key", tenant: "t2", key: "printer" })).key).toEqual(foreign);
     expect((await world.harness.runDetail(world.good.run)).run.phase).toBe("succeeded");
+  });
+
+  it("[U22] the fields of a row fit its phase", async () => {
+    const world = await startBusyWorker();
+    const { harness, bad, good } = world;
+    await world.damage([withColumns(bad, { grantedAt: null })]);
+
+    await world.worker.heartbeat([{ task: good.id, fence: good.fence }]);
+    expect(await reportBoth(world)).toEqual({ codes: ["E.UNIT.QUARANTINED", "done"], rules: ["row shape"] });
+    expect((await harness.runDetail(bad.run)).tasks).toMatchObject([{ phase: "leased" }]);
+    expect((await harness.runDetail(good.run)).run.phase).toBe("succeeded");
+    const again = await harness.joinWorker("w", { slots: 2 });
+    await harness.startRun(buildChain(1));
+    await again.succeed();
+    expect(harness.problems).toHaveLength(1);
   });
 
   it("[U19] rows make only the moves of their table", async () => {

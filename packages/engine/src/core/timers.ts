@@ -2,7 +2,7 @@
 // Each is decided after its own savepoint, so that one that throws does not hold up the others.
 
 import { workerTimings } from "../interface/settings.ts";
-import { keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
+import { type InPhase, keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
 import { sendDispatch } from "./delivery/dispatch.ts";
 import { findHeldTask } from "./delivery/find-worker.ts";
 import { releaseAttempt } from "./delivery/held-attempts.ts";
@@ -180,7 +180,7 @@ function expireRow(work: UnitOfWork, loaded: Row, limits: ExpiryLimits, isolate:
   }
 }
 
-function expireTask(work: UnitOfWork, task: TaskRow): void {
+function expireTask(work: UnitOfWork, task: InPhase<TaskRow, "ready" | "parked" | "leased" | "hosting">): void {
   const run = work.existingRun(task.run);
   if (run.phase === "ending") return;
   if (task.phase === "hosting") return resumeHost(new RunProgress(work, run), task);
@@ -197,8 +197,8 @@ function expireTask(work: UnitOfWork, task: TaskRow): void {
     failAttempt(progress, task, error, null);
     return;
   }
-  if (recheckPin(work, run, node, task)) return;
-  const waited = work.now - (task.readyAt ?? work.now);
+  if (task.phase === "ready" && recheckPin(work, run, node, task)) return;
+  const waited = work.now - task.readyAt;
   const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
   failTask(
     new RunProgress(work, run),

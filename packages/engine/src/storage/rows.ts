@@ -104,18 +104,14 @@ export type RunRow = RunFields &
 /** A run whose tasks go on. */
 export type LiveRun = InPhase<RunRow, "queued" | "running">;
 
-export interface TaskRow {
+interface TaskFields {
   readonly kind: "task";
   readonly id: TaskId;
   readonly run: RunId;
-  readonly phase: TaskRowPhase;
   readonly route: RouteId;
   readonly pin: WorkerId | null;
-  readonly line: QueueName | null;
   readonly band: number;
-  /** Assigned by the store when the task enters a queue; null asks for one. */
-  readonly rank: number | null;
-  /** Predecessors that have not ended, while `waiting`. */
+  /** While `waiting`: predecessors that have not ended. Of an iteration: its nodes that are open. */
   readonly needs: number;
   /** Strictly increasing per task: reports under an older fence change nothing. */
   readonly fence: number;
@@ -124,24 +120,93 @@ export interface TaskRow {
   readonly deliveries: number;
   /** Attempts that the worker itself reported as failed, or that ran out of time. */
   readonly failures: number;
-  readonly worker: WorkerId | null;
-  readonly boot: string | null;
   readonly epoch: number;
   readonly acked: boolean;
   /** Concurrency key this task holds or waits for, `<tenant>/<key>`. */
   readonly key: string | null;
-  /** parked: not before; ready and parked on a key: end of its time in queue; leased: end of its attempt. */
-  readonly due: Millis | null;
-  readonly readyAt: Millis | null;
-  readonly grantedAt: Millis | null;
-  readonly endedAt: Millis | null;
-  /** JSON texts, each written once. */
+  /** JSON text. */
   readonly params: string | null;
-  readonly result: string | null;
-  readonly error: string | null;
   /** JSON text of what else is known: its progress, its calls, its iterations. Read by core/rows/task-state.ts alone. */
   readonly state: string | null;
 }
+
+interface OpenTaskFields {
+  readonly endedAt: null;
+  readonly result: null;
+  readonly error: null;
+}
+
+interface NotQueued {
+  readonly line: null;
+  readonly rank: null;
+}
+
+interface Queued {
+  readonly line: QueueName;
+  /** Assigned by the store when the task enters a queue; null asks for one. */
+  readonly rank: number | null;
+  /** End of its time in queue. */
+  readonly due: Millis | null;
+}
+
+/** No worker holds it; `grantedAt` is of its last attempt. */
+interface NotHeld {
+  readonly worker: null;
+  readonly boot: null;
+  readonly grantedAt: Millis | null;
+}
+
+/** With the worker that held it last; null where none did. */
+interface EndedTaskFields extends NotQueued {
+  readonly worker: WorkerId | null;
+  readonly boot: string | null;
+  readonly due: null;
+  readonly readyAt: Millis | null;
+  readonly grantedAt: Millis | null;
+  readonly endedAt: Millis;
+}
+
+export type TaskRow = TaskFields &
+  (
+    | ({ readonly phase: "waiting"; readonly due: null; readonly readyAt: null; readonly grantedAt: null } & NotQueued &
+        NotHeld &
+        OpenTaskFields)
+    | ({ readonly phase: "ready"; readonly readyAt: Millis } & Queued & NotHeld & OpenTaskFields)
+    /** Behind a concurrency key, or without a queue until its next attempt is due. */
+    | ({ readonly phase: "parked"; readonly readyAt: Millis } & (Queued | (NotQueued & { readonly due: Millis })) &
+        NotHeld &
+        OpenTaskFields)
+    | ({
+        readonly phase: "leased";
+        readonly worker: WorkerId;
+        readonly boot: string;
+        /** End of its attempt, or of the first of its calls. */
+        readonly due: Millis | null;
+        readonly readyAt: Millis;
+        readonly grantedAt: Millis;
+      } & NotQueued &
+        OpenTaskFields)
+    | ({
+        readonly phase: "hosting";
+        /** When its container or iteration goes on without any event. */
+        readonly due: Millis | null;
+        readonly readyAt: Millis;
+      } & NotQueued &
+        NotHeld &
+        OpenTaskFields)
+    | ({ readonly phase: "succeeded" | "skipped"; readonly result: string; readonly error: null } & EndedTaskFields)
+    | ({ readonly phase: "failed"; readonly result: string | null; readonly error: string } & EndedTaskFields)
+    | ({ readonly phase: "cancelled"; readonly result: null; readonly error: string | null } & EndedTaskFields)
+  );
+
+export type WaitingTask = InPhase<TaskRow, "waiting">;
+export type ReadyTask = InPhase<TaskRow, "ready">;
+/** A task that a worker holds: what an attempt is about. */
+export type LeasedTask = InPhase<TaskRow, "leased">;
+/** A task that other tasks carry out: a container, an iteration, or a host with middlewares. */
+export type HostingTask = InPhase<TaskRow, "hosting">;
+export type EndedTask = InPhase<TaskRow, "succeeded" | "failed" | "cancelled" | "skipped">;
+export type OpenTask = InPhase<TaskRow, "waiting" | "parked" | "ready" | "leased" | "hosting">;
 
 interface WorkerFields {
   readonly kind: "worker";

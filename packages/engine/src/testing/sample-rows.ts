@@ -8,6 +8,7 @@ import { defaultSettings } from "../interface/settings.ts";
 import type { EngineGauge } from "../interface/world.ts";
 import {
   type InPhase,
+  type Row,
   type RowColumns,
   type RunId,
   type RunPhase,
@@ -15,6 +16,7 @@ import {
   runOf,
   type TaskId,
   type TaskRow,
+  type TaskRowPhase,
   type WorkerId,
   type WorkerPhase,
   type WorkerRow,
@@ -61,8 +63,32 @@ export function sampleRun<P extends RunPhase = "queued">(id: RunId, over: Sample
   return row as InPhase<RunRow, P>;
 }
 
-export function sampleTask(id: TaskId, over: Partial<TaskRow> = {}): TaskRow {
-  return { ...newTaskRow(id, runOf(id), "route-1", 5, 0, null), ...over };
+const held = {
+  fence: 1,
+  attempt: 1,
+  deliveries: 1,
+  worker: "acme/w1",
+  boot: "boot-1",
+  epoch: 7,
+  readyAt: 1_500,
+  grantedAt: 1_600,
+};
+/** What a task has in each phase besides the fields of a waiting one. */
+const taskFields: { readonly [P in TaskRowPhase]: Partial<RowColumns<InPhase<TaskRow, P>>> } = {
+  waiting: {},
+  ready: { line: "r|route-1", readyAt: 1_500 },
+  parked: { line: "k|acme/k1", readyAt: 1_500 },
+  leased: held,
+  hosting: { readyAt: 1_500 },
+  succeeded: { ...held, endedAt: 2_000, result: "{}" },
+  skipped: { endedAt: 2_000, result: "{}" },
+  failed: { ...held, endedAt: 2_000, error: '{"code":"E.RUNNER.FAILURE","message":"failed"}' },
+  cancelled: { ...held, endedAt: 2_000 },
+};
+
+export function sampleTask<P extends TaskRowPhase = "waiting">(id: TaskId, over: Sample<TaskRow, P> = {}): InPhase<TaskRow, P> {
+  const row = { ...newTaskRow(id, runOf(id), "route-1", 5, 0, null), ...taskFields[over.phase ?? "waiting"], ...over };
+  return row as InPhase<TaskRow, P>;
 }
 
 const leaseEnd: { readonly [P in WorkerPhase]: InPhase<WorkerRow, P>["due"] } = {
@@ -71,6 +97,9 @@ const leaseEnd: { readonly [P in WorkerPhase]: InPhase<WorkerRow, P>["due"] } = 
   lost: null,
   enrolled: null,
 };
+
+/** The row with other columns, whether or not its phase allows them. */
+export const withColumns = <R extends Row>(row: R, columns: Partial<RowColumns<R>>): R => ({ ...row, ...columns });
 
 export function sampleWorker<P extends WorkerPhase = "online">(
   id: WorkerId,

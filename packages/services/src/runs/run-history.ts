@@ -146,7 +146,7 @@ async function readTaskRowAt(reader: StoreReader, { id: run, tenant }: RunRow, m
 
 /** The same row, with the facts' word on what the facts tell. */
 function endedTaskRow(row: TaskRow, moment: TaskSnapshot): TaskRow {
-  return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorJson(moment) };
+  return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorJson(moment) } as TaskRow;
 }
 
 const errorJson = ({ error }: TaskSnapshot): string | null => (error === null ? null : JSON.stringify(error));
@@ -189,5 +189,5 @@ function liveTaskRow(run: string, moment: TaskSnapshot, row: TaskRow | null): Ta
     result: null,
     error: errorJson(moment),
     state: hasState ? JSON.stringify(state) : null,
-  };
+  } as TaskRow;
 }

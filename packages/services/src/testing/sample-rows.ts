@@ -42,7 +42,7 @@ export function runRow(id: string, more: Partial<RowColumns<RunRow>> = {}): RunR
   });
 }
 
-export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
+export function taskRow(id: string, more: Partial<RowColumns<TaskRow>> = {}): TaskRow {
   return sampleTask(id, { phase: "ready", route: "route", readyAt: 2_000, ...more });
 }
 

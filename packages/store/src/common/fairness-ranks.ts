@@ -1,6 +1,6 @@
 // Fair queueing as arithmetic: the rank a task gets when it enters a queue. The index returns tasks in rank order; nothing here picks one.
 
-import type { ChangeSet, QueueName, TaskId, TaskRow, Tenant } from "@astraflow/engine";
+import type { ChangeSet, QueueName, Row, TaskId, TaskRow, Tenant } from "@astraflow/engine";
 import { leavesTaskQueue } from "./change-set-check.ts";
 
 /** Clocks of tenants and lines as they will be after this turn; thrown away when the turn is. */
@@ -72,4 +72,11 @@ export function assignRanks(units: readonly ChangeSet[], clocks: FairnessClocks)
     }
   }
   return ranks;
+}
+
+/** The row as it is stored: a task that enters a queue gets its rank. */
+export function withRank(row: Row, ranks: ReadonlyMap<TaskId, number>): Row {
+  if (row.kind !== "task" || row.line === null) return row;
+  const rank = ranks.get(row.id);
+  return rank === undefined ? row : { ...row, rank };
 }

@@ -29,7 +29,7 @@ import {
   type InvalidChangeSet,
   refusedChangeSetFault,
 } from "../common/change-set-check.ts";
-import { advanceTaskQueueClocks, assignRanks, FairnessClocks } from "../common/fairness-ranks.ts";
+import { advanceTaskQueueClocks, assignRanks, FairnessClocks, withRank } from "../common/fairness-ranks.ts";
 import { assignPositions, type LogRow } from "../common/log-rows.ts";
 import { rowProblem } from "../common/row-shape.ts";
 import { taskListKey } from "../common/task-list-key.ts";
@@ -161,9 +161,8 @@ export class MemoryTurn implements TurnTransaction {
     const lines = new Set<QueueName>();
     for (const unit of written) {
       for (const row of unit.puts) {
-        const rank = row.kind === "task" ? ranks.get(row.id) : undefined;
-        tables.put(row.kind === "task" && rank !== undefined ? { ...row, rank } : row);
-        if (rank !== undefined && row.kind === "task" && row.line !== null) lines.add(row.line);
+        tables.put(withRank(row, ranks));
+        if (row.kind === "task" && row.line !== null && ranks.has(row.id)) lines.add(row.line);
       }
       for (const key of unit.deletes) tables.drop(key);
       for (const chunk of unit.chunks ?? []) tables.putChunk(chunk);

@@ -3,7 +3,7 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { SendDispatch } from "../../interface/effect.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { LeasedTask, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
 import { planOfScope, scopeOf, taskPathOf } from "../rows/task-path.ts";
@@ -13,7 +13,7 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export const attemptTimeoutMs = (work: UnitOfWork, node: PlanNode): number | null =>
   node.policy.timeoutMs ?? work.settings.attemptTimeoutMs;
 
-export function sendDispatch(work: UnitOfWork, connected: ConnectedWorker, run: RunRow, node: PlanNode, task: TaskRow): void {
+export function sendDispatch(work: UnitOfWork, connected: ConnectedWorker, run: RunRow, node: PlanNode, task: LeasedTask): void {
   const plain = {
     id: `${task.id}#${task.fence}`,
     run: run.id,

@@ -2,7 +2,7 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { SessionReport } from "../../interface/command.ts";
-import { type RunRow, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { type LeasedTask, type RunRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { type ConnectedWorker, type HeldAttempt, newConnectedWorker } from "../fleet/connected-worker.ts";
 import { readDescription } from "../fleet/route.ts";
 import { readCondition } from "../rows/worker-condition.ts";
@@ -54,7 +54,7 @@ export const unknownSession = (worker: string): Fault =>
   fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
 
 /** The task of an attempt and its run, if the rows show the attempt as this worker's. */
-export function findHeldTask(work: UnitOfWork, held: HeldAttempt): { task: TaskRow; run: RunRow } | null {
+export function findHeldTask(work: UnitOfWork, held: HeldAttempt): { task: LeasedTask; run: RunRow } | null {
   const task = work.task(held.task);
   if (task?.phase !== "leased" || task.fence !== held.fence || task.worker !== held.worker) return null;
   const run = work.run(task.run);

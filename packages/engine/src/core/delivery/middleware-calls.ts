@@ -2,7 +2,7 @@
 // by mail where another scheduler holds its socket. What calls and ends mean for the chain is in progress/middleware-chain.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { Millis, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { LeasedTask, Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { lastStep, taskPathOf } from "../rows/task-path.ts";
@@ -26,7 +26,7 @@ export function openCalls(task: TaskRow): readonly MiddlewareCall[] {
 }
 
 /** The row of a caller with these calls: all that are open, the last of those that were answered, and the deadline that follows. */
-export function withCalls(work: UnitOfWork, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): TaskRow {
+export function withCalls(work: UnitOfWork, node: PlanNode, task: LeasedTask, calls: readonly MiddlewareCall[]): LeasedTask {
   const answered = calls.filter((call) => !isOpen(call)).slice(-openCallsMax);
   const kept = calls.filter((call) => isOpen(call) || answered.includes(call));
   return {
@@ -36,16 +36,16 @@ export function withCalls(work: UnitOfWork, node: PlanNode, task: TaskRow, calls
 }
 
 /** A leased row is due when its attempt must be over or the first of its open calls is. */
-function earliestDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow, calls: readonly MiddlewareCall[]): Millis | null {
+function earliestDeadline(work: UnitOfWork, node: PlanNode, task: LeasedTask, calls: readonly MiddlewareCall[]): Millis | null {
   let due = attemptDeadline(work, node, task);
   for (const call of calls) if (isOpen(call) && call.due !== null && (due === null || call.due < due)) due = call.due;
   return due;
 }
 
 /** When the attempt must be over, whatever it waits for. */
-export function attemptDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow): Millis | null {
+export function attemptDeadline(work: UnitOfWork, node: PlanNode, task: LeasedTask): Millis | null {
   const timeoutMs = attemptTimeoutMs(work, node);
-  return timeoutMs === null || task.grantedAt === null ? null : task.grantedAt + timeoutMs;
+  return timeoutMs === null ? null : task.grantedAt + timeoutMs;
 }
 
 /** The worker's name if it is connected here, otherwise its instance id. Never send the tenant part of the id. */
@@ -81,11 +81,11 @@ export function buildNextAnswer(
 export function answerCall(
   work: UnitOfWork,
   run: RunRow,
-  caller: TaskRow,
+  caller: LeasedTask,
   call: MiddlewareCall,
   target: TaskRow | null,
   refusal: { readonly code: string; readonly message: string } | null,
-): TaskRow {
+): LeasedTask {
   const node = work.nodeOf(run, caller);
   const code = refusal?.code ?? null;
   const others = (readTaskState(caller).calls ?? []).filter((one) => one !== call);
@@ -118,12 +118,12 @@ export function answerCall(
 /** True when a session of this fleet gets it; otherwise it goes by mail, and the row must remember that it is owed. */
 function deliverNextAnswer(
   work: UnitOfWork,
-  caller: TaskRow,
+  caller: LeasedTask,
   node: string,
   answer: NextRequestAnswer,
   isWaiting: boolean,
 ): boolean {
-  const connected = caller.worker === null ? null : connectedAfterTurn(work, caller.worker);
+  const connected = connectedAfterTurn(work, caller.worker);
   if (connected !== null && connected.attempts.get(caller.id)?.fence === caller.fence) {
     sendNextAnswer(work, connected, caller, node, answer);
     return true;
@@ -133,7 +133,7 @@ function deliverNextAnswer(
 }
 
 /** The attempt is taken from its worker, which may wait for answers that will never come. The caller of this writes the rows. */
-export function refuseOpenCalls(work: UnitOfWork, task: TaskRow, why: StopReason): void {
+export function refuseOpenCalls(work: UnitOfWork, task: LeasedTask, why: StopReason): void {
   const open = openCalls(task);
   if (open.length === 0) return;
   const { id } = work.nodeOf(work.existingRun(task.run), task);
@@ -145,9 +145,9 @@ export function refuseOpenCalls(work: UnitOfWork, task: TaskRow, why: StopReason
 export function deliverPendingAnswers(
   work: UnitOfWork,
   run: RunRow,
-  task: TaskRow,
+  task: LeasedTask,
   connected: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
-): TaskRow {
+): LeasedTask {
   const calls = readTaskState(task).calls ?? [];
   if (!calls.some((call) => call.answer?.isOwed === true)) return task;
   const node = work.nodeOf(run, task);

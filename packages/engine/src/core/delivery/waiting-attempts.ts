@@ -1,13 +1,13 @@
 // Attempts that wait for their calls through a chain, as they will be after this turn: while they wait they take no slot.
 
-import type { TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { LeasedTask, TaskId, WorkerId } from "../../storage/rows.ts";
 import { type ConnectedWorker, isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import type { FleetChange } from "../fleet/fleet.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** The attempt begins to wait, or goes on; no effect where its worker is not connected here. */
-export function setAttemptWaiting(work: UnitOfWork, task: TaskRow, isWaiting: boolean): void {
-  const connected = task.worker === null ? null : connectedAfterTurn(work, task.worker);
+export function setAttemptWaiting(work: UnitOfWork, task: LeasedTask, isWaiting: boolean): void {
+  const connected = connectedAfterTurn(work, task.worker);
   const attempt = connected?.attempts.get(task.id);
   if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
 }

@@ -3,7 +3,7 @@
 
 import { fault } from "@astraflow/protocol";
 import type { PackageCommand, VendorFrame } from "../../interface/command.ts";
-import type { Mail, QueueName, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
+import type { LeasedTask, Mail, QueueName, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
@@ -36,7 +36,7 @@ type WorkerMail =
 type AddressedMail = WorkerMail & { readonly worker: WorkerId };
 
 /** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
-export function mailStop(work: UnitOfWork, task: TaskRow, reason: StopReason): void {
+export function mailStop(work: UnitOfWork, task: LeasedTask, reason: StopReason): void {
   const { id, run, fence } = task;
   mailToHolder(work, task, `stop ${id}#${fence}`, { of: "stop", run, task: id, fence, ...reason });
 }
@@ -44,23 +44,22 @@ export function mailStop(work: UnitOfWork, task: TaskRow, reason: StopReason): v
 /** The answer that a middleware waits for, to wherever its socket is. Where it has none the row remembers that it is owed. */
 export function mailNextAnswer(
   work: UnitOfWork,
-  task: TaskRow,
+  task: LeasedTask,
   answer: NextRequestAnswer & { readonly node: string; readonly isWaiting: boolean },
 ): void {
   const { id, run, fence } = task;
   mailToHolder(work, task, `next ${id}#${fence} ${answer.request}`, { of: "next", run, task: id, fence, ...answer });
 }
 
-function mailToHolder(work: UnitOfWork, task: TaskRow, id: string, message: WorkerMail): void {
-  const worker = task.worker === null ? null : work.peekWorker(task.worker);
+function mailToHolder(work: UnitOfWork, task: LeasedTask, id: string, message: WorkerMail): void {
+  const worker = work.peekWorker(task.worker);
   if (worker !== null && isConnectedElsewhere(work, worker)) mailToWorker(work, worker, task.run, id, message);
 }
 
 /** Requires the rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
 export function requireHolderAddresses(work: UnitOfWork, tasks: readonly TaskRow[]): void {
   const workers = new Set<WorkerId>();
-  for (const { phase, worker } of tasks)
-    if (phase === "leased" && worker !== null && !work.fleet.workers.has(worker)) workers.add(worker);
+  for (const task of tasks) if (task.phase === "leased" && !work.fleet.workers.has(task.worker)) workers.add(task.worker);
   work.requirePeekedWorkers(workers);
 }
 

@@ -2,7 +2,7 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { EndedTask } from "../../storage/rows.ts";
 import { searchWords } from "../../storage/search-terms.ts";
 import { enclosingPaths, lastStep, nodeAt, type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
@@ -41,7 +41,7 @@ export function isFinalFailure(plan: Plan, path: TaskPath): boolean {
  * Records a failure that is final. The failed row is written already; `task.failed` is recorded after this, as the last fact of the task.
  * Not for calls of a chain: the caller may still handle their failure.
  */
-export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: TaskRow, error: FaultData): void {
+export function recordDeadLetter(progress: RunProgress, node: PlanNode, row: EndedTask, error: FaultData): void {
   const { work, run } = progress;
   const path = taskPathOf(row);
   if (isChainCall(node, path) || !isFinalFailure(progress.plan, path)) return;

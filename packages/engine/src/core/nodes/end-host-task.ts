@@ -2,7 +2,7 @@
 // then the host itself ends with the given verdict. Which host is ended, and why, is decided elsewhere.
 
 import type { FaultData } from "../../interface/command.ts";
-import type { TaskId, TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, HostingTask, TaskId, TaskRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { isEnded } from "../rows/task.ts";
 import {
@@ -50,7 +50,7 @@ export function isInsideEndedHost(progress: RunProgress, path: TaskPath): boolea
 }
 
 /** Ends an iteration or a container with this verdict, once nothing inside is open any more. */
-export function endHost(progress: RunProgress, host: TaskRow, ending: HostTaskEnding): void {
+export function endHost(progress: RunProgress, host: HostingTask, ending: HostTaskEnding): void {
   const { work } = progress;
   const endingHost = withTaskState(host, { ending });
   work.put(endingHost);
@@ -58,7 +58,7 @@ export function endHost(progress: RunProgress, host: TaskRow, ending: HostTaskEn
 }
 
 /** Continues ending a host: another part of the tasks inside, then the host itself. */
-export function continueEndingHost(progress: RunProgress, host: TaskRow, ending: HostTaskEnding): void {
+export function continueEndingHost(progress: RunProgress, host: HostingTask, ending: HostTaskEnding): void {
   const { work } = progress;
   if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
   const endedRow = writeEndedHost(work, host, ending);
@@ -72,7 +72,7 @@ export function continueEndingHost(progress: RunProgress, host: TaskRow, ending:
  * Cancels what is inside a hosting container and leaves the row itself, still hosting, to the caller. False: there is more than a turn
  * may hold; the rest follows, and then the row ends as cancelled.
  */
-export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: FaultData): boolean {
+export function cancelTasksInside(progress: RunProgress, host: HostingTask, why: FaultData): boolean {
   const { work } = progress;
   const ending: HostTaskEnding = { verdict: "cancelled", error: why };
   const endingHost = withTaskState(host, { ending });
@@ -85,7 +85,7 @@ export function cancelTasksInside(progress: RunProgress, host: TaskRow, why: Fau
  * is released here may ready a task inside. A pass that took several turns is repeated until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */
-function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostTaskEnding, why: FaultData): boolean {
+function cancelNextInside(progress: RunProgress, host: HostingTask, ending: HostTaskEnding, why: FaultData): boolean {
   const { work, run } = progress;
   const { after, last } = pathRangeInside(taskPathOf(host));
   const from = ending.cursor ?? taskIdAt(run.id, after);
@@ -104,7 +104,7 @@ function cancelNextInside(progress: RunProgress, host: TaskRow, ending: HostTask
 }
 
 /** A container that failed by itself and not by a task inside, which has its own dead letter, gets one too. */
-function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: FaultData | null): void {
+function recordContainerDeadLetter(progress: RunProgress, host: EndedTask, error: FaultData | null): void {
   const { run } = progress;
   if (error === null || lastStep(taskPathOf(host)).iteration !== null) return;
   const plan = progress.plan;
@@ -114,12 +114,12 @@ function recordContainerDeadLetter(progress: RunProgress, host: TaskRow, error: 
   recordDeadLetter(progress, progress.nodeOf(host), host, error);
 }
 
-const cancelReason = (host: TaskRow, { verdict }: HostTaskEnding): FaultData => ({
+const cancelReason = (host: HostingTask, { verdict }: HostTaskEnding): FaultData => ({
   code: "E.RUNNER.CANCELLED",
   message: `${host.id} around it is ${verdict === "failed" ? "failing" : verdict}`,
 });
 
-function writeEndedHost(work: UnitOfWork, host: TaskRow, { verdict, error }: HostTaskEnding): TaskRow {
+function writeEndedHost(work: UnitOfWork, host: HostingTask, { verdict, error }: HostTaskEnding): EndedTask {
   // Readers see how far it came; collected items and pending fan-outs are of no use any more.
   const { loop, frame: iteration } = readTaskState(host);
   const kept = withTaskState(host, {
@@ -137,7 +137,7 @@ export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopSta
   return loop;
 }
 
-function recordHostEnd(progress: RunProgress, row: TaskRow, { verdict, error }: HostTaskEnding): void {
+function recordHostEnd(progress: RunProgress, row: EndedTask, { verdict, error }: HostTaskEnding): void {
   const { frame: iteration } = readTaskState(row);
   const reason = error !== null && { error };
   if (iteration !== undefined && lastStep(taskPathOf(row)).iteration !== null)

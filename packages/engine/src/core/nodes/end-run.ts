@@ -1,7 +1,7 @@
 // How a run is ended early: it is condemned, its open tasks are cancelled, at once or by a cursor when they are many, then it closes.
 
 import type { FaultData } from "../../interface/command.ts";
-import type { InPhase, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, InPhase, RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { releaseKey } from "../queueing/task-queue.ts";
@@ -15,7 +15,7 @@ export const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
 
 /** Ends one task early; its worker is told to stop, its key is released. The caller updates the counters of run and iteration. */
-export function cancelTask(work: UnitOfWork, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
+export function cancelTask(work: UnitOfWork, run: RunRow, task: TaskRow, reason: FaultData): EndedTask {
   const cancelled = work.moveTask(task, { type: "cancel", error: errorText(reason) });
   const { frame: iteration } = readTaskState(task);
   if (iteration !== undefined)

@@ -3,7 +3,7 @@
 
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { WaitingTask } from "../../storage/rows.ts";
 import { recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
 import type { RunProgress } from "./run-progress.ts";
@@ -25,7 +25,13 @@ const keptPartProblem = (node: PlanNode, { field, inside, resourceId }: RemoteVa
 });
 
 /** A task that cannot begin ends as failed at once. `newTask` is counted as open already. */
-export function failBeforeStart(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string, error: FaultData): void {
+export function failBeforeStart(
+  progress: RunProgress,
+  node: PlanNode,
+  newTask: WaitingTask,
+  params: string,
+  error: FaultData,
+): void {
   const failed = progress.work.moveTask({ ...newTask, params }, { type: "fail", error: errorText(error), result: null });
   recordDeadLetter(progress, node, failed, error);
   progress.end(failed, { error });

@@ -2,7 +2,7 @@
 // from. The only reader and writer of `RunRow.marks`; most runs have none.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { RunRow, WaitingTask, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
 import { type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
@@ -47,7 +47,7 @@ function skipMarkOf(run: RunRow, node: PlanNode, path: TaskPath): { readonly by:
 }
 
 /** Ends a marked node as skipped when it is reached; its successors go on. False: it is not marked. */
-export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: TaskRow, params: string): boolean {
+export function skipIfMarked(progress: RunProgress, node: PlanNode, newTask: WaitingTask, params: string): boolean {
   const mark = skipMarkOf(progress.run, node, taskPathOf(newTask));
   if (mark === null) return false;
   const { reason: why, by } = mark;

@@ -2,7 +2,7 @@
 // that other tasks carry out becomes a host and is followed up. What happens after an end is in progress/follow-up.ts.
 
 import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { RunRow, TaskRow, WaitingTask } from "../../storage/rows.ts";
 import { concurrencyKeyOf, enqueueTask } from "../queueing/task-queue.ts";
 import { newTaskRow } from "../rows/new-task.ts";
 import { applyTaskTransition, isEnded } from "../rows/task.ts";
@@ -24,13 +24,13 @@ import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 /** A node is reached and waits for no other. `arrived`: its task, where it waited for several. */
-export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode, params: string, arrived?: TaskRow): void {
+export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode, params: string, arrived?: WaitingTask): void {
   if (arrived === undefined) progress.openedTasks += 1;
   startTask(progress, node, arrived ?? newTaskFor(progress, path, node, 0), params);
 }
 
 /** A new task, or one that has waited, is queued or becomes a host that other tasks carry out; one that cannot begin ends at once. */
-export function startTask(progress: RunProgress, node: PlanNode, task: TaskRow, params: string): void {
+export function startTask(progress: RunProgress, node: PlanNode, task: WaitingTask, params: string): void {
   const { work, run } = progress;
   if (run.marks !== null && skipIfMarked(progress, node, task, params)) return;
   const usesChain = runsThroughChain(node, task);
@@ -48,7 +48,7 @@ export function startTask(progress: RunProgress, node: PlanNode, task: TaskRow, 
 export const runsThroughChain = (node: PlanNode, row: TaskRow): boolean =>
   node.chain.length > 0 && lastStep(taskPathOf(row)).call === null;
 
-export function newTaskFor(progress: RunProgress, path: TaskPath, node: PlanNode, needs: number): TaskRow {
+export function newTaskFor(progress: RunProgress, path: TaskPath, node: PlanNode, needs: number): WaitingTask {
   const { work, run } = progress;
   const route = work.routeIdOf(run, node);
   return newTaskRow(taskIdAt(run.id, path), run.id, route, node.policy.priority ?? run.band, needs, concurrencyKeyOf(run, node));

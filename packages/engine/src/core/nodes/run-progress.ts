@@ -2,15 +2,17 @@
 // and the tasks opened and ended so far. progress/follow-up.ts works the list off.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
-import type { Fact, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, Fact, HostingTask, RunRow, TaskRow } from "../../storage/rows.ts";
+import { InvariantBroken } from "../rows/invariant-broken.ts";
+import { type TaskPath, taskIdAt } from "../rows/task-path.ts";
 import type { FanOutCursor } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type FollowUp =
   /** A row has ended: whatever waited for it goes on. */
-  | { readonly type: "ended"; readonly row: TaskRow }
+  | { readonly type: "ended"; readonly row: EndedTask }
   /** A host was reached: its iterations, or the outermost middleware of its chain, have to be opened. */
-  | { readonly type: "hosting"; readonly row: TaskRow };
+  | { readonly type: "hosting"; readonly row: HostingTask };
 
 /** Nodes that every command may reach: in a crowded turn ordinary nodes go on at once, only large fan-outs wait. */
 const nodesPerCommandMin = 16;
@@ -44,6 +46,13 @@ export class RunProgress {
     return this.work.nodeOf(this.run, task);
   }
 
+  /** A host around a task that goes on. */
+  hostAt(path: TaskPath): HostingTask {
+    const host = this.work.existingTask(taskIdAt(this.run.id, path));
+    if (host.phase !== "hosting") throw new InvariantBroken("legal move", `task ${host.id} is ${host.phase} and hosts nothing`);
+    return host;
+  }
+
   /** Whether another node may be reached in this turn. */
   hasCapacity(): boolean {
     const most = this.work.settings.sweepTasksMax;
@@ -60,7 +69,7 @@ export class RunProgress {
   }
 
   /** A task has ended and is written: records its end and follows it up. */
-  end(row: TaskRow, more: Fact["data"] = {}): void {
+  end(row: EndedTask, more: Fact["data"] = {}): void {
     this.work.recordTaskFact(this.run, `task.${row.phase}`, row, more);
     this.pending.push({ type: "ended", row });
   }

@@ -5,7 +5,7 @@ import type { PlanNode } from "@astraflow/graph";
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RebindRunCommand } from "../../interface/command.ts";
 import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
-import { docKey, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from "../../storage/rows.ts";
+import { docKey, type OpenTask, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf } from "../fleet/route.ts";
 import { type OperatorMarks, readMarks, withMarks } from "../nodes/operator-marks.ts";
@@ -140,18 +140,20 @@ function allNodes(nodes: readonly PlanNode[]): PlanNode[] {
   return nodes.flatMap((node) => (node.container === null ? [node] : allNodes(node.container.body.nodes)));
 }
 
-function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: TaskRow): AffectedTask {
+function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: OpenTask): AffectedTask {
   const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   const from = task.worker ?? task.pin;
   const isTaken = task.phase === "leased" && command.mode === "switch" && task.worker !== command.worker;
   moveAffinityKey(work, run, node, command.worker, from);
-  const meant = { ...task, pin: command.worker };
   if (isTaken)
-    takeBackAttempt(work, run, withoutDelivery(meant), { code: "E.RUNNER.CANCELLED", message: `moved by ${command.by}` });
-  else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin: command.worker, line: task.line, due: task.due });
+    takeBackAttempt(work, run, withoutDelivery({ ...task, pin: command.worker }), {
+      code: "E.RUNNER.CANCELLED",
+      message: `moved by ${command.by}`,
+    });
+  else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin: command.worker, queue: null });
   else if (task.phase === "ready") {
-    const bound = pinTask(work, run, node, { ...meant, line: task.line });
+    const bound = pinTask(work, run, node, { ...task, pin: command.worker });
     if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
   }
   work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "rebind", reason: command.mode });

@@ -3,7 +3,7 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RetryNodeCommand, SkipNodeCommand } from "../../interface/command.ts";
 import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
-import type { RunRow, TaskRow } from "../../storage/rows.ts";
+import type { OpenTask, RunRow, TaskRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { endHost } from "../nodes/end-host-task.ts";
 import { readMarks, withMarks } from "../nodes/operator-marks.ts";
@@ -74,7 +74,7 @@ function recordOperation(
   work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
 }
 
-function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): AffectedTask {
+function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: OpenTask): AffectedTask {
   const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
@@ -98,7 +98,7 @@ function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: TaskRow): Af
 }
 
 /** Ends a task that no other task carries out; its worker is stopped, its key released. */
-function endAsSkipped(work: UnitOfWork, run: RunRow, task: TaskRow, reason: string): void {
+function endAsSkipped(work: UnitOfWork, run: RunRow, task: OpenTask, reason: string): void {
   const progress = new RunProgress(work, run);
   const free = cancelOpenCalls(progress, task);
   const skipped = work.moveTask(withTaskState(free, { why: reason }), { type: "skip", result: "{}" });

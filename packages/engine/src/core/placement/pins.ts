@@ -4,7 +4,17 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { ResourceRef } from "../../interface/effect.ts";
-import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../storage/rows.ts";
+import type {
+  DocRow,
+  LeasedTask,
+  Millis,
+  QueueName,
+  ReadyTask,
+  RunRow,
+  TaskId,
+  WorkerId,
+  WorkerRow,
+} from "../../storage/rows.ts";
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
@@ -28,7 +38,7 @@ interface PinRequest {
   readonly work: UnitOfWork;
   readonly run: RunRow;
   readonly node: PlanNode;
-  readonly task: TaskRow;
+  readonly task: ReadyTask;
   readonly lostWorker: WorkerId | null;
 }
 
@@ -37,9 +47,9 @@ export function pinTask(
   work: UnitOfWork,
   run: RunRow,
   node: PlanNode,
-  task: TaskRow,
+  task: ReadyTask,
   lostWorker: WorkerId | null = null,
-): TaskRow | null {
+): ReadyTask | null {
   const refs = resourceRefsOf(node, task.params);
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
   const pin = choosePin({ work, run, node, task, lostWorker }, refs);
@@ -50,7 +60,7 @@ export function pinTask(
   const queue = work.fleet.queueFor(task.route, pin);
   const isSettled = task.pin === pin && task.line === queue && (pin === null || (task.due !== null && task.due > work.now));
   if (isSettled) return task;
-  const moved = work.moveTask(task, { type: "repin", pin, line: queue, due: pinDeadline(work, node, task, pin) });
+  const moved = work.moveTask(task, { type: "repin", pin, queue: { line: queue, due: pinDeadline(work, node, task, pin) } });
   if (pin !== null) notifyOwner(work, run, pin, queue);
   return moved;
 }
@@ -63,21 +73,21 @@ function notifyOwner(work: UnitOfWork, run: RunRow, worker: WorkerId, queue: Que
 }
 
 /** End of its time in queue, or the next check of its pin. */
-function pinDeadline(work: UnitOfWork, node: PlanNode, task: TaskRow, pin: WorkerId | null): Millis | null {
-  const queue = queueDeadline(work, node, task.readyAt ?? work.now);
+function pinDeadline(work: UnitOfWork, node: PlanNode, task: ReadyTask, pin: WorkerId | null): Millis | null {
+  const queue = queueDeadline(work, node, task.readyAt);
   if (pin === null) return queue;
   // An operator may have sent a task here that would only have preferred to be: its preference is over then, its pin is not.
-  const isPreferring = node.policy.affinity?.mode === "preferred" && preferenceEndsAt(work, task) > work.now;
-  const look = isPreferring ? preferenceEndsAt(work, task) : work.now + pinCheckMs;
+  const isPreferring = node.policy.affinity?.mode === "preferred" && preferenceEndsAt(task) > work.now;
+  const look = isPreferring ? preferenceEndsAt(task) : work.now + pinCheckMs;
   return queue === null ? look : Math.min(queue, look);
 }
 
-const preferenceEndsAt = (work: UnitOfWork, task: TaskRow): Millis => (task.readyAt ?? work.now) + preferenceMs;
+const preferenceEndsAt = (task: ReadyTask): Millis => task.readyAt + preferenceMs;
 
 /** What is due of a ready task is its pin and not its time in queue. False: it has waited too long. */
-export function recheckPin(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): boolean {
-  const queue = queueDeadline(work, node, task.readyAt ?? work.now);
-  if (task.phase !== "ready" || task.pin === null || (queue !== null && queue <= work.now)) return false;
+export function recheckPin(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask): boolean {
+  const queue = queueDeadline(work, node, task.readyAt);
+  if (task.pin === null || (queue !== null && queue <= work.now)) return false;
   repinTask(work, run, node, task, null);
   return true;
 }
@@ -92,14 +102,14 @@ export function recheckResource(work: UnitOfWork, id: TaskId, resource: string):
 }
 
 /** The worker that a task waits for was lost. False: it must be checked again later. */
-export function repinAfterLoss(work: UnitOfWork, task: TaskRow, worker: WorkerRow): boolean {
+export function repinAfterLoss(work: UnitOfWork, task: ReadyTask, worker: WorkerRow): boolean {
   const run = work.run(task.run);
   if (run === null || !isRunLive(run)) return false;
   repinTask(work, run, work.nodeOf(run, task), task, worker.id);
   return true;
 }
 
-function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, lostWorker: WorkerId | null): void {
+function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask, lostWorker: WorkerId | null): void {
   const bound = pinTask(work, run, node, task, lostWorker);
   if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
 }
@@ -114,7 +124,7 @@ function choosePin(request: PinRequest, refs: readonly RequestedResource[]): Wor
   const owner = affinityOwner(work, run.tenant, affinity.key, lostWorker);
   if (owner === null || affinity.mode !== "preferred") return owner;
   const row = work.peekWorker(owner);
-  return row?.phase === "online" && !row.draining && preferenceEndsAt(work, task) > work.now ? owner : null;
+  return row?.phase === "online" && !row.draining && preferenceEndsAt(task) > work.now ? owner : null;
 }
 
 /** An operator's choice does not hold up a task that the worker cannot run, or can no longer run. */
@@ -200,9 +210,9 @@ export function withGrantDetails(
   work: UnitOfWork,
   run: RunRow,
   node: PlanNode,
-  task: TaskRow,
+  task: LeasedTask,
   connected: ConnectedWorker,
-): TaskRow {
+): LeasedTask {
   const refs = resourceRefsOf(node, task.params);
   const { affinity } = node.policy;
   if (node.minVersion === null && affinity === undefined && refs.length === 0) return task;

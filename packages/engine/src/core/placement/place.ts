@@ -6,6 +6,7 @@ import type { Command } from "../../interface/command.ts";
 import type { QueueClaim } from "../../storage/port.ts";
 import {
   type QueueName,
+  type ReadyTask,
   type RunRow,
   runOf,
   type TaskId,
@@ -129,9 +130,9 @@ export function placeTasks(
       const task = work.task(head.id);
       const bound = task?.phase === "ready" ? pinOrDefer(work, task, recheck) : null;
       if (bound === null || tryGrant(work, bound)) return;
-      if (bound.line === task?.line) blocked.add(bound.line as QueueName);
+      if (bound.line === task?.line) blocked.add(bound.line);
       // It is in another queue now, which this turn may have found empty.
-      else recheck.add(bound.line as QueueName);
+      else recheck.add(bound.line);
     });
   // There were free slots and yet they could not be placed: claiming again before anything changes would only spin.
   if (work.changedWorkers.size === 0 && work.fleet.pendingChanges === noPendingChanges)
@@ -157,7 +158,7 @@ function placeNewlyReady(work: UnitOfWork, id: TaskId, { blocked, drained, reche
   const task = ready?.phase === "ready" ? pinOrDefer(work, ready, recheck) : null;
   // Not placed because its pin cannot be read now: it stays in its queue, and the log shows it.
   if (task === null && work.task(id)?.phase === "ready") recordReady(work, id);
-  if (task === null || task.line === null) return;
+  if (task === null) return;
   const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
   const route = work.fleet.routes.has(task.route) ? null : work.route(task.route);
@@ -189,19 +190,19 @@ function byPriority(a: TaskRow, b: TaskRow): number {
  * The task in the queue where it belongs; null when it has failed because what it needs is gone, or when another turn has locked what
  * decides its pin: it then stays where it is, and its queue is checked again.
  */
-function pinOrDefer(work: UnitOfWork, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
+function pinOrDefer(work: UnitOfWork, task: ReadyTask, recheck: Set<QueueName>): ReadyTask | null {
   const run = work.run(task.run);
   if (run === null || !isRunLive(run)) return task;
   try {
     return pinTask(work, run, work.nodeOf(run, task), task);
   } catch (problem) {
     if (!(problem instanceof RootBusy)) throw problem;
-    if (task.line !== null) recheck.add(task.line);
+    recheck.add(task.line);
     return null;
   }
 }
 
-function tryGrant(work: UnitOfWork, task: TaskRow): boolean {
+function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   const run = work.run(task.run);
   // A condemned run is being swept; its tasks are not worth a worker any more.
   if (run === null || !isRunLive(run)) return false;
@@ -265,7 +266,7 @@ function verifyWorker(work: UnitOfWork, connected: ConnectedWorker): boolean {
  * The worker that this run's package is bound to while it has a free slot; otherwise round-robin from the last grant of this route, and
  * among a few free workers the one with most free slots.
  */
-function pickWorker(work: UnitOfWork, run: RunRow, task: TaskRow, node: PlanNode): ConnectedWorker | null {
+function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNode): ConnectedWorker | null {
   const candidates = candidateWorkers(work.fleet, task.route, task.pin);
   const { pendingChanges } = work.fleet;
   const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;

@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
-import type { Millis, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
+import type { Millis, ReadyTask, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../storage/rows.ts";
 import { usedSlots } from "../fleet/connected-worker.ts";
 import { findMismatch, type RouteMismatch, readDescription, requirementsOf, type TaskRequirements } from "../fleet/route.ts";
 import { runDeadline } from "../nodes/fan-out.ts";
@@ -205,9 +205,9 @@ function predecessorReason(code: "not-reached" | "predecessors", { before = [] }
   return { code, facts: { waitsFor: open, ...(needs === undefined ? {} : { needs }) } };
 }
 
-function queuedReasons(run: RunRow, task: TaskRow, node: PlanNode, now: Millis): WaitReason[] {
+function queuedReasons(run: RunRow, task: ReadyTask, node: PlanNode, now: Millis): WaitReason[] {
   // Until when it may wait: its own time in queue (or the next check of its pin), and its run's time limit.
-  const facts = { sinceMs: now - (task.readyAt ?? now), priority: task.band, until: task.due, runUntil: runDeadline(run) };
+  const facts = { sinceMs: now - task.readyAt, priority: task.band, until: task.due, runUntil: runDeadline(run) };
   if (task.pin === null) return [{ code: "queued", facts }];
   const isPreferred = node.policy.affinity?.mode === "preferred";
   const pinned: WaitReason = {

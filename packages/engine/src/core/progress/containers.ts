@@ -3,7 +3,7 @@
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { Millis, TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, HostingTask, InPhase, Millis, TaskRow } from "../../storage/rows.ts";
 import { endHost, withoutCollectedItems } from "../nodes/end-host-task.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
@@ -15,7 +15,7 @@ import { iterationStateOf, openIteration, outputsTooLarge, requireContainer } fr
 import { retryDelay } from "./outcome.ts";
 
 /** A container was reached: its row is `hosting`, its parameters are known. */
-export function openContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+export function openContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
   const { work } = progress;
   const { loop, timeoutMs } = requireContainer(node);
   const items = loop === null || loop.mode === "while" ? null : resolveLoopItems(loop, readContainerParams(row));
@@ -29,7 +29,7 @@ export function openContainer(progress: RunProgress, row: TaskRow, node: PlanNod
 }
 
 /** The container is due: more iterations, a retry, another part of its result, or its time limit. */
-export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+export function resumeContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
   const { work } = progress;
   const loop = loopStateOf(row);
   if (loop.deadline === null || loop.deadline > work.now) return advanceContainer(progress, row, node);
@@ -39,7 +39,7 @@ export function resumeContainer(progress: RunProgress, row: TaskRow, node: PlanN
 }
 
 /** An iteration has ended: open the next, retry this one, or end the container. */
-export function handleIterationEnd(progress: RunProgress, host: TaskRow, iteration: TaskRow): void {
+export function handleIterationEnd(progress: RunProgress, host: HostingTask, iteration: EndedTask): void {
   const { work } = progress;
   const node = progress.nodeOf(host);
   const before = loopStateOf(host);
@@ -60,13 +60,16 @@ export function handleIterationEnd(progress: RunProgress, host: TaskRow, iterati
 }
 
 /** An iteration succeeded. In a while loop its outputs decide whether there is another. */
-function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: TaskRow): void {
+function handleIterationSuccess(
+  progress: RunProgress,
+  host: HostingTask,
+  node: PlanNode,
+  iteration: InPhase<TaskRow, "succeeded" | "skipped">,
+): void {
   const { loop: loopSpec } = requireContainer(node);
   const loop = { ...loopStateOf(host), lastFrame: lastStep(taskPathOf(iteration)).iteration ?? 0 };
   const goesOn =
-    loopSpec?.mode === "while" &&
-    loopSpec.condition !== null &&
-    isConditionMet(loopSpec.condition, JSON.parse(iteration.result ?? "{}"));
+    loopSpec?.mode === "while" && loopSpec.condition !== null && isConditionMet(loopSpec.condition, JSON.parse(iteration.result));
   const count = loop.count + (goesOn ? 1 : 0);
   const after = withTaskState(host, { loop: { ...loop, count } });
   if (!goesOn || count <= loopSpec.maxIterations) return advanceContainer(progress, after, node);
@@ -76,7 +79,7 @@ function handleIterationSuccess(progress: RunProgress, host: TaskRow, node: Plan
 }
 
 /** Opens what may be open now; a container with nothing open and nothing to come is finished. */
-function advanceContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+function advanceContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
   const { work } = progress;
   const { loop: loopSpec } = requireContainer(node);
   const most = loopSpec?.mode === "map" ? loopSpec.parallelism : 1;
@@ -110,24 +113,24 @@ function nextIteration(loop: LoopState, most: number, now: Millis): { index: num
   return { index: loop.next, tries: 0, loop: { ...opened, next: loop.next + 1 } };
 }
 
-function itemAt(loopSpec: ContainerLoop | null, row: TaskRow, index: number): unknown {
+function itemAt(loopSpec: ContainerLoop | null, row: HostingTask, index: number): unknown {
   if (loopSpec === null || loopSpec.mode === "while") return undefined;
   const items = resolveLoopItems(loopSpec, readContainerParams(row));
   return typeof items === "string" ? undefined : items[index];
 }
 
 /** Outputs of the iteration before, where iterations follow each other. */
-function previousOutputs(progress: RunProgress, row: TaskRow, loop: LoopState, loopSpec: ContainerLoop | null): unknown {
+function previousOutputs(progress: RunProgress, row: HostingTask, loop: LoopState, loopSpec: ContainerLoop | null): unknown {
   if (loopSpec === null || loopSpec.mode === "map" || loop.lastFrame === undefined) return undefined;
   return JSON.parse(iterationResult(progress, row, loop.lastFrame)) as unknown;
 }
 
-function iterationResult(progress: RunProgress, row: TaskRow, iteration: number): string {
+function iterationResult(progress: RunProgress, row: HostingTask, iteration: number): string {
   const { work, run } = progress;
   return work.task(taskIdAt(run.id, iterationPath(taskPathOf(row), iteration)))?.result ?? "{}";
 }
 
-function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+function finishContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
   const { work } = progress;
   const { loop: loopSpec } = requireContainer(node);
   const loop = loopStateOf(row);
@@ -147,13 +150,13 @@ function finishContainer(progress: RunProgress, row: TaskRow, node: PlanNode): v
   progress.end(work.moveTask(row, { type: "succeed", result }));
 }
 
-const containerFault = (row: TaskRow, node: PlanNode, code: string, message: string): FaultData => ({
+const containerFault = (row: HostingTask, node: PlanNode, code: string, message: string): FaultData => ({
   code,
   message,
   details: { task: row.id, node: node.id },
 });
 
-function loopStateOf(row: TaskRow): LoopState {
+function loopStateOf(row: HostingTask): LoopState {
   const { loop } = readTaskState(row);
   if (loop === undefined) throw new Error(`container ${row.id} was never opened`);
   return loop;

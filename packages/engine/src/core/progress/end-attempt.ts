@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { Fact, RunRow, TaskRow } from "../../storage/rows.ts";
+import type { Fact, LeasedTask, OpenTask, RunRow } from "../../storage/rows.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
@@ -18,7 +18,7 @@ import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgres
 /** A task ended well (or was skipped): the run walks on. */
 export function completeTask(
   progress: RunProgress,
-  task: TaskRow,
+  task: LeasedTask,
   how: "succeed" | "skip",
   result: string,
   extra: Fact["data"],
@@ -33,10 +33,11 @@ export function completeTask(
 }
 
 /** The row as its end leaves it: what it called is stopped, and its live progress is dropped. */
-const prepareEnd = (progress: RunProgress, task: TaskRow): TaskRow => withoutLiveProgress(cancelOpenCalls(progress, task));
+const prepareEnd = <R extends OpenTask>(progress: RunProgress, task: R): R =>
+  withoutLiveProgress(cancelOpenCalls(progress, task));
 
 /** The row as its next attempt finds it; what the last one called is stopped. */
-function prepareNextAttempt(progress: RunProgress, task: TaskRow): TaskRow {
+function prepareNextAttempt(progress: RunProgress, task: LeasedTask): LeasedTask {
   if (task.state === null) return task;
   const free = cancelOpenCalls(progress, task);
   if (free !== task) runFollowUps(progress);
@@ -44,7 +45,7 @@ function prepareNextAttempt(progress: RunProgress, task: TaskRow): TaskRow {
 }
 
 /** An attempt failed by the worker's report or by time: retry it as the node's policy says, or fail the task. */
-export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
+export function failAttempt(progress: RunProgress, task: LeasedTask, error: FaultData, result: string | null): void {
   const { work } = progress;
   const node = progress.nodeOf(task);
   const policy = { ...work.settings.retry, ...node.policy.retry };
@@ -58,7 +59,7 @@ export function failAttempt(progress: RunProgress, task: TaskRow, error: FaultDa
 }
 
 /** Returns the new fence of the task. */
-function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: number): number {
+function retryTask(progress: RunProgress, node: PlanNode, task: LeasedTask, delay: number): number {
   const { work } = progress;
   if (delay > 0) {
     releaseKey(work, task);
@@ -71,7 +72,7 @@ function retryTask(progress: RunProgress, node: PlanNode, task: TaskRow, delay: 
 }
 
 /** A task fails for good; its caller, iteration or run decides what that means. */
-export function failTask(progress: RunProgress, task: TaskRow, error: FaultData, result: string | null): void {
+export function failTask(progress: RunProgress, task: OpenTask, error: FaultData, result: string | null): void {
   const { work } = progress;
   const failed = work.moveTask(prepareEnd(progress, task), { type: "fail", error: errorText(error), result });
   recordDeadLetter(progress, progress.nodeOf(task), failed, error);
@@ -81,7 +82,7 @@ export function failTask(progress: RunProgress, task: TaskRow, error: FaultData,
 }
 
 /** The worker reports that it cancelled the task itself. */
-export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
+export function cancelByWorker(progress: RunProgress, task: LeasedTask): void {
   const { work } = progress;
   releaseAttempt(work, task, null);
   const cancelled = work.moveTask(prepareEnd(progress, task), { type: "cancel", error: null });
@@ -91,13 +92,13 @@ export function cancelByWorker(progress: RunProgress, task: TaskRow): void {
 }
 
 /** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
-export const withoutDelivery = (task: TaskRow): TaskRow => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
+export const withoutDelivery = (task: LeasedTask): LeasedTask => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
 /** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed with `finalCode`. */
 export function takeBackAttempt(
   work: UnitOfWork,
   run: RunRow,
-  task: TaskRow,
+  task: LeasedTask,
   { code, message: reason }: FaultData,
   finalCode: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE" = "E.WORKER.LOST",
 ): void {

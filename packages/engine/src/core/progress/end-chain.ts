@@ -3,7 +3,7 @@
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import { type TaskRow, taskKey } from "../../storage/rows.ts";
+import { type EndedTask, type HostingTask, type TaskRow, taskKey } from "../../storage/rows.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { newTaskFor, TaskOutcome } from "../nodes/reach.ts";
@@ -14,22 +14,19 @@ import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { ChainPosition } from "./chain-position.ts";
 
 /** The outermost middleware has ended, and with it the host. */
-export function endChain(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): void {
+export function endChain(progress: RunProgress, chain: ChainPosition, host: HostingTask, outermost: EndedTask): void {
   const { work } = progress;
-  // An operator has already ended the host; keep that outcome.
-  if (host.phase !== "hosting") return;
   requireCallRows(progress, chain, host);
   for (const ordinal of chain.host.chain.slice(1)) closeMiddleware(progress, chain, chain.plan.nodes[ordinal] as PlanNode, host);
-  const written = withMiddlewareOutputs(progress, chain, host, outermost);
-  const event = hostTransition(chain, host, outermost, written.result ?? "{}");
-  const ended = work.moveTask({ ...written, result: null }, event);
+  const { params, result } = outputsOfChain(progress, chain, host, outermost);
+  const ended = work.moveTask({ ...host, params }, hostTransition(chain, host, outermost, result));
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
   if (ended.phase === "failed" && error !== null) recordDeadLetter(progress, chain.host, ended, error);
   progress.end(ended, error === null ? {} : { error });
 }
 
 /** Requires all rows of calls that are read below, at once. */
-function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosition, host: TaskRow): void {
+function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosition, host: HostingTask): void {
   const { work, run } = progress;
   const { called = {}, ran = {} } = readTaskState(host);
   const calls = [node.ordinal, ...node.chain].flatMap((ordinal) => {
@@ -39,7 +36,12 @@ function requireCallRows(progress: RunProgress, { scope, host: node }: ChainPosi
   work.requireRows(calls);
 }
 
-function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, outermost: TaskRow, result: string): TaskTransition {
+function hostTransition(
+  { plan, host: node }: ChainPosition,
+  host: HostingTask,
+  outermost: EndedTask,
+  result: string,
+): TaskTransition {
   const { called, skippedBy } = readTaskState(host);
   switch (outermost.phase) {
     case "succeeded":
@@ -50,7 +52,7 @@ function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, oute
     case "skipped":
       return { type: "skip", result };
     case "failed": {
-      const error = JSON.parse(outermost.error ?? "{}") as FaultData;
+      const error = JSON.parse(outermost.error) as FaultData;
       const middleware = plan.nodes[node.chain[0] ?? -1]?.id;
       return { type: "fail", error: errorText({ ...error, details: { ...error.details, middleware } }), result: null };
     }
@@ -62,7 +64,7 @@ function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, oute
 const notCalled = "not called";
 
 /** The row of an inner middleware in the graph: as its last call ended, with its last successful result. */
-function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: PlanNode, host: TaskRow): void {
+function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: PlanNode, host: HostingTask): void {
   const { work, run } = progress;
   const path = nodePath(chain.scope, node.ordinal);
   const { called, ran } = readTaskState(host);
@@ -91,7 +93,7 @@ function transitionOfCall(last: TaskRow, result: string): TaskTransition {
     case "skipped":
       return { type: "skip", result };
     case "failed":
-      return { type: "fail", error: last.error ?? "{}", result };
+      return { type: "fail", error: last.error, result };
     default:
       return { type: "cancel", error: last.error };
   }
@@ -109,7 +111,12 @@ function lastSuccessfulCall(
 }
 
 /** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost middleware's value wins. */
-function withMiddlewareOutputs(progress: RunProgress, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
+function outputsOfChain(
+  progress: RunProgress,
+  chain: ChainPosition,
+  host: HostingTask,
+  outermost: EndedTask,
+): { readonly params: string | null; readonly result: string } {
   const { ran } = readTaskState(host);
   const lastSuccess = lastSuccessfulCall(progress, chain, chain.host, ran?.[chain.host.ordinal]);
   let values: WrittenOutputs = { parameters: null, results: null };
@@ -120,7 +127,6 @@ function withMiddlewareOutputs(progress: RunProgress, chain: ChainPosition, host
     if (row !== null) values = copyOutputs(values, node.outputs, row, host, lastSuccess);
   }
   return {
-    ...host,
     params: values.parameters === null ? host.params : JSON.stringify(values.parameters),
     result: values.results === null ? (lastSuccess?.result ?? "{}") : JSON.stringify(values.results),
   };

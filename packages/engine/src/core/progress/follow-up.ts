@@ -3,14 +3,14 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { LiveRun, TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, HostingTask, LiveRun } from "../../storage/rows.ts";
 import { continueEndingHost, isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut, hasPendingFanOut, resumeFanOuts, runDeadline, withPendingFanOuts } from "../nodes/fan-out.ts";
 import { runsThroughChain } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { applyRunTransition, isRunLive } from "../rows/run.ts";
-import { containerPath, lastStep, scopeOf, taskIdAt, taskPathOf, topLevel } from "../rows/task-path.ts";
+import { containerPath, lastStep, scopeOf, taskPathOf, topLevel } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleIterationEnd, openContainer, resumeContainer } from "./containers.ts";
@@ -18,7 +18,7 @@ import { continueIteration, failIteration, resumeIteration } from "./iterations.
 import { handleCallEnd, openChain } from "./middleware-chain.ts";
 
 /** The ended row is written already. */
-export function handleTaskEnd(progress: RunProgress, row: TaskRow): void {
+export function handleTaskEnd(progress: RunProgress, row: EndedTask): void {
   progress.pending.push({ type: "ended", row });
   runFollowUps(progress);
 }
@@ -35,7 +35,7 @@ export function runFollowUps(progress: RunProgress, starts?: readonly number[]):
 }
 
 /** A host was reached. One that was ended since, with the iteration around it, is not opened any more. */
-function openHost(progress: RunProgress, row: TaskRow): void {
+function openHost(progress: RunProgress, row: HostingTask): void {
   if (isInsideEndedHost(progress, taskPathOf(row))) return;
   const node = progress.nodeOf(row);
   if (runsThroughChain(node, row)) openChain(progress, row);
@@ -43,7 +43,7 @@ function openHost(progress: RunProgress, row: TaskRow): void {
 }
 
 /** A host is due: an iteration or a container continues, or continues to end. */
-export function resumeHost(progress: RunProgress, row: TaskRow): void {
+export function resumeHost(progress: RunProgress, row: HostingTask): void {
   const { work } = progress;
   const node = progress.nodeOf(row);
   const { ending, frame: iteration } = readTaskState(row);
@@ -83,14 +83,13 @@ function updateOpenCount(progress: RunProgress, starts?: readonly number[]): voi
     work.put(withPendingFanOuts(applyRunTransition(run, { type: "open", tasks: opened }, work.now), left, work.now, starts));
 }
 
-function handleEndedRow(progress: RunProgress, row: TaskRow): void {
-  const { work, run } = progress;
+function handleEndedRow(progress: RunProgress, row: EndedTask): void {
   progress.openedTasks -= 1;
   const path = taskPathOf(row);
   if (isInsideEndedHost(progress, path)) return;
   const step = lastStep(path);
   if (step.iteration !== null) {
-    return handleIterationEnd(progress, work.existingTask(taskIdAt(run.id, containerPath(path))), row);
+    return handleIterationEnd(progress, progress.hostAt(containerPath(path)), row);
   }
   const node = progress.nodeOf(row);
   if (step.call !== null || node.host !== null) return handleCallEnd(progress, row);
@@ -106,7 +105,7 @@ function handleEndedRow(progress: RunProgress, row: TaskRow): void {
 }
 
 /** A node of the top level failed, or its worker cancelled it: the run ends with it. */
-function endRunWithTask(progress: RunProgress, row: TaskRow, node: PlanNode): void {
+function endRunWithTask(progress: RunProgress, row: EndedTask, node: PlanNode): void {
   const { work, run, openedTasks: opened } = progress;
   progress.openedTasks = 0;
   progress.pending.length = 0;
@@ -120,13 +119,13 @@ function endRunWithTask(progress: RunProgress, row: TaskRow, node: PlanNode): vo
 }
 
 /** The error of a row with its task and node; a container's error names the task inside that caused it. */
-function errorWithLocation(row: TaskRow, node: PlanNode): FaultData {
+function errorWithLocation(row: EndedTask, node: PlanNode): FaultData {
   const error = row.error === null ? workerCancelled(row) : (JSON.parse(row.error) as FaultData);
   const where = { task: row.id, node: node.id };
   return { ...error, details: node.container === null ? { ...error.details, ...where } : { ...where, ...error.details } };
 }
 
-const workerCancelled = (row: TaskRow): FaultData => ({
+const workerCancelled = (row: EndedTask): FaultData => ({
   code: "E.RUNNER.CANCELLED",
   message: `task ${row.id} was cancelled by its worker`,
 });

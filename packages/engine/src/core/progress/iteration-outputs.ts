@@ -1,7 +1,7 @@
 // Collects the outputs of all iterations of a list, in the order of the list, as one result. Reads a limited number of rows per
 // turn and ignores failed tries. What becomes of the result is decided in containers.ts.
 
-import type { TaskRow } from "../../storage/rows.ts";
+import type { HostingTask } from "../../storage/rows.ts";
 import { loadTasks } from "../nodes/end-host-task.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { iterationPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
@@ -15,7 +15,7 @@ export type CollectedOutputs =
   | { readonly loop: LoopState }
   | "too large";
 
-export function collectOutputs(progress: RunProgress, row: TaskRow, loop: LoopState): CollectedOutputs {
+export function collectOutputs(progress: RunProgress, row: HostingTask, loop: LoopState): CollectedOutputs {
   const { work, run } = progress;
   const from = loop.gathered ?? 0;
   const to = Math.min(loop.frames, from + work.settings.sweepTasksMax);

@@ -3,14 +3,14 @@
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { EndedTask, HostingTask, TaskRow } from "../../storage/rows.ts";
 import { endHost } from "../nodes/end-host-task.ts";
 import { fanOut } from "../nodes/fan-out.ts";
 import { iterationParamsText } from "../nodes/iteration-values.ts";
 import { newTaskFor, outcomesIn } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import { iterationPath, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
+import { iterationPath, type TaskPath, taskPathOf } from "../rows/task-path.ts";
 import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/task-state.ts";
 import { resultBytesMax } from "./outcome.ts";
 
@@ -28,7 +28,7 @@ export interface NewIteration {
 }
 
 /** An iteration opens with the start nodes of its body; a body without any ends at once. */
-export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNode, iteration: NewIteration): void {
+export function openIteration(progress: RunProgress, host: HostingTask, node: PlanNode, iteration: NewIteration): void {
   const { work } = progress;
   const { number, index, tries, item, last } = iteration;
   const path = iterationPath(taskPathOf(host), number);
@@ -43,7 +43,7 @@ export function openIteration(progress: RunProgress, host: TaskRow, node: PlanNo
 }
 
 /** Continues the pending fan-outs of an iteration, as far as this turn has capacity. */
-export function resumeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
+export function resumeIteration(progress: RunProgress, iteration: HostingTask, node: PlanNode): void {
   const { work } = progress;
   const { reach } = iterationStateOf(iteration);
   if (reach === undefined) work.put({ ...iteration, due: null });
@@ -52,8 +52,7 @@ export function resumeIteration(progress: RunProgress, iteration: TaskRow, node:
 
 /** A node of the iteration has succeeded: its successors are reached. */
 export function continueIteration(progress: RunProgress, scope: TaskPath, ended: number): void {
-  const { work, run } = progress;
-  const iteration = work.existingTask(taskIdAt(run.id, scope));
+  const iteration = progress.hostAt(scope);
   const node = progress.nodeOf(iteration);
   advanceIteration(progress, iteration, node, [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])], -1);
 }
@@ -61,7 +60,7 @@ export function continueIteration(progress: RunProgress, scope: TaskPath, ended:
 /** Reaches nodes, then updates the count; an iteration with nothing open and nothing pending has succeeded. */
 function advanceIteration(
   progress: RunProgress,
-  iteration: TaskRow,
+  iteration: HostingTask,
   node: PlanNode,
   reach: readonly FanOutCursor[],
   ended: number,
@@ -81,7 +80,7 @@ function advanceIteration(
   if (needs === 0 && owed.length === 0) completeIteration(progress, walked, node);
 }
 
-function completeIteration(progress: RunProgress, iteration: TaskRow, node: PlanNode): void {
+function completeIteration(progress: RunProgress, iteration: HostingTask, node: PlanNode): void {
   const container = requireContainer(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
   const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(progress, taskPathOf(iteration), wanted)));
@@ -101,9 +100,8 @@ export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): Fau
 });
 
 /** A node inside an iteration failed, or its worker cancelled it: the iteration ends with it. */
-export function failIteration(progress: RunProgress, scope: TaskPath, row: TaskRow, error: FaultData): void {
-  const { work, run } = progress;
-  const iteration = work.existingTask(taskIdAt(run.id, scope));
+export function failIteration(progress: RunProgress, scope: TaskPath, row: EndedTask, error: FaultData): void {
+  const iteration = progress.hostAt(scope);
   const container = progress.nodeOf(iteration).id;
   const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
   const verdict = row.phase === "failed" ? "failed" : "cancelled";

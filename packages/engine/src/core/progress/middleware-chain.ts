@@ -4,7 +4,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import { type TaskRow, taskKey } from "../../storage/rows.ts";
+import { type EndedTask, type HostingTask, type LeasedTask, type OpenTask, type TaskRow, taskKey } from "../../storage/rows.ts";
 import { answerCall, attemptDeadline, openCalls, withCalls } from "../delivery/middleware-calls.ts";
 import { cancelTasksInside } from "../nodes/end-host-task.ts";
 import { cancelTask } from "../nodes/end-run.ts";
@@ -17,7 +17,7 @@ import { type ChainPosition, findChain } from "./chain-position.ts";
 import { endChain } from "./end-chain.ts";
 
 /** A host with middlewares was reached (its row is `hosting`, its params are known): the outermost middleware is opened. */
-export function openChain(progress: RunProgress, row: TaskRow): void {
+export function openChain(progress: RunProgress, row: HostingTask): void {
   const { scope, plan, host } = findChain(progress, row);
   const outermost = plan.nodes[host.chain[0] ?? -1];
   if (outermost === undefined) throw new Error(`host ${row.id} has no chain`);
@@ -43,7 +43,7 @@ export function startCall(progress: RunProgress, { path, node, params, state, he
 }
 
 /** A middleware, or a call of one or of the host, has ended, in whatever way. */
-export function handleCallEnd(progress: RunProgress, row: TaskRow): void {
+export function handleCallEnd(progress: RunProgress, row: EndedTask): void {
   const { work, run } = progress;
   const chain = findChain(progress, row);
   const hostId = taskIdAt(run.id, nodePath(chain.scope, chain.host.ordinal));
@@ -51,13 +51,16 @@ export function handleCallEnd(progress: RunProgress, row: TaskRow): void {
   work.requireRows(caller === undefined ? [taskKey(hostId)] : [taskKey(hostId), taskKey(caller.task)]);
   const host = work.existingTask(hostId);
   const { call } = lastStep(taskPathOf(row));
-  if (call === null) return endChain(progress, chain, host, row);
-  if (host.phase === "hosting") recordCallOnHost(progress, chain, host, row);
-  answerCaller(progress, row);
+  // If an operator has already ended the host, that outcome is kept.
+  if (host.phase === "hosting") {
+    if (call === null) return endChain(progress, chain, host, row);
+    recordCallOnHost(progress, chain, host, row);
+  }
+  if (call !== null) answerCaller(progress, row);
 }
 
 /** What the host needs in the end: which calls succeeded, and whether a middleware has skipped it since. */
-function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: TaskRow, row: TaskRow): void {
+function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: HostingTask, row: EndedTask): void {
   const { work } = progress;
   const node = progress.nodeOf(row);
   const { ran } = readTaskState(host);
@@ -74,21 +77,21 @@ function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: Tas
   );
 }
 
-const oneCallLess = (host: TaskRow): Pick<TaskState, "inCall"> => ({
+const oneCallLess = (host: HostingTask): Pick<TaskState, "inCall"> => ({
   inCall: Math.max(0, (readTaskState(host).inCall ?? 0) - 1),
 });
 
 /** Answers the caller of an ended call. A caller whose attempt is over, or whose call timed out, gets no answer. */
-function answerCaller(progress: RunProgress, row: TaskRow): void {
+function answerCaller(progress: RunProgress, row: EndedTask): void {
   const { work, run } = progress;
   const waiting = readTaskState(row).caller;
   const caller = waiting === undefined ? null : work.task(waiting.task);
-  if (waiting === undefined || caller === null || caller.fence !== waiting.fence) return;
+  if (waiting === undefined || caller?.phase !== "leased" || caller.fence !== waiting.fence) return;
   const call = openCalls(caller).find((one) => one.target === row.id);
   if (call !== undefined) answerCall(work, run, caller, call, row, callFailure(progress.nodeOf(row), row));
 }
 
-function callFailure(node: PlanNode, row: TaskRow): { code: string; message: string } | null {
+function callFailure(node: PlanNode, row: EndedTask): { code: string; message: string } | null {
   if (row.phase === "succeeded") return null;
   const error = row.error === null ? null : (JSON.parse(row.error) as FaultData);
   const why = error === null ? "" : `: ${error.code} ${error.message}`;
@@ -102,7 +105,7 @@ const outcomeText = (row: TaskRow): string => (row.phase === "failed" ? "called 
  * The attempt of a caller is over while calls are open: they are stopped, wherever they run, and not answered. Returns the row without its
  * calls, for its end or retry. `progress` counts what was closed.
  */
-export function cancelOpenCalls(progress: RunProgress, task: TaskRow): TaskRow {
+export function cancelOpenCalls<R extends OpenTask>(progress: RunProgress, task: R): R {
   if (task.state === null || readTaskState(task).calls === undefined) return task;
   const why = { code: "E.RUNNER.CANCELLED", message: `the attempt of task ${task.id} that called it is over` };
   cancelCalls(progress, task, openCalls(task), why);
@@ -141,7 +144,7 @@ function cancelWithDescendants(progress: RunProgress, row: TaskRow, why: FaultDa
 }
 
 /** Whether the attempt itself is out of time; if not, the calls that are get `next_timeout` and what they called is stopped. */
-export function expireCalls(progress: RunProgress, node: PlanNode, task: TaskRow): boolean {
+export function expireCalls(progress: RunProgress, node: PlanNode, task: LeasedTask): boolean {
   const { work, run } = progress;
   const over = attemptDeadline(work, node, task);
   if (over !== null && over <= work.now) return false;

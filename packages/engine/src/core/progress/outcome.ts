@@ -4,7 +4,7 @@
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
 import type { FaultData, ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";
 import type { EngineSettings } from "../../interface/settings.ts";
-import type { Millis, TaskRow } from "../../storage/rows.ts";
+import type { LeasedTask, Millis, OpenTask } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
 import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
 
@@ -53,10 +53,10 @@ const artifactExpiry = (one: ReportedArtifact, now: Millis): Pick<ReportedArtifa
 
 /** The row with the artifacts and metadata of the result. */
 export function withResultDetails(
-  task: TaskRow,
+  task: LeasedTask,
   report: Pick<ReportResultCommand, "artifacts" | "metadata">,
   now: Millis,
-): TaskRow {
+): LeasedTask {
   if (report.artifacts === undefined && report.metadata === undefined) return task;
   const { artifacts = [], metadata } = report;
   const details =
@@ -65,13 +65,13 @@ export function withResultDetails(
   return withTaskState(task, {
     ...(artifacts.length === 0
       ? {}
-      : { artifacts: artifacts.map((one) => ({ ...one, ...artifactExpiry(one, now), worker: task.worker ?? "" })) }),
+      : { artifacts: artifacts.map((one) => ({ ...one, ...artifactExpiry(one, now), worker: task.worker })) }),
     ...(details.length === 0 ? {} : { metadata: Object.fromEntries(details) }),
   });
 }
 
 /** The task has ended: its result replaces what feedback collected, and it has no stage any more. */
-export function withoutLiveProgress(task: TaskRow): TaskRow {
+export function withoutLiveProgress<R extends OpenTask>(task: R): R {
   if (task.state === null) return task;
   const { said: reported, results } = readTaskState(task);
   if (results === undefined && reported?.stage === undefined) return task;
@@ -83,7 +83,7 @@ function withoutStage({ stage: _, ...reported }: ReportedProgress): ReportedProg
 }
 
 /** The next attempt begins without progress. */
-export function resetForNextAttempt(task: TaskRow): TaskRow {
+export function resetForNextAttempt(task: LeasedTask): LeasedTask {
   if (task.state === null) return task;
   const { said: reported, results, calls } = readTaskState(task);
   if (reported === undefined && results === undefined && calls === undefined) return task;

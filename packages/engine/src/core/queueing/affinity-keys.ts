@@ -2,7 +2,7 @@
 // use, void once its worker is lost. What a key means for a waiting task is in placement/pins.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import { type DocRow, docId, type Millis, type RunRow, type TaskRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import { type DocRow, docId, type LeasedTask, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -51,9 +51,9 @@ export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinit
 }
 
 /** A task succeeded under its key: its worker keeps the key, unless another has acquired it meanwhile. */
-export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
+export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): void {
   const { affinity } = node.policy;
-  if (affinity === undefined || task.worker === null) return;
+  if (affinity === undefined) return;
   const owner = affinityOwner(work, run.tenant, affinity.key);
   if (owner === null || owner === task.worker) acquireAffinity(work, run, affinity, task.worker);
 }

@@ -6,11 +6,11 @@ import {
   type DocRow,
   docId,
   docKey,
+  type LeasedTask,
   type Millis,
   type RunId,
   type RunRow,
   type TaskId,
-  type TaskRow,
   type WorkerId,
 } from "../../storage/rows.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
@@ -48,9 +48,9 @@ export function findArtifact(work: UnitOfWork, tenant: string, resource: string)
 }
 
 /** Records what stays with the worker after a result. Inline artifacts are in the result itself and pin no task, so they are not stored. */
-export function recordArtifacts(work: UnitOfWork, run: RunRow, task: TaskRow, artifacts: readonly ReportedArtifact[]): void {
+export function recordArtifacts(work: UnitOfWork, run: RunRow, task: LeasedTask, artifacts: readonly ReportedArtifact[]): void {
   const { worker } = task;
-  if (worker === null || artifacts.length === 0) return;
+  if (artifacts.length === 0) return;
   const kept = artifacts.slice(0, artifactsMax);
   work.requireRows(kept.filter((one) => one.inline !== true).map((one) => docKey(run.tenant, "artifact", one.resource)));
   const node = work.nodeOf(run, task);

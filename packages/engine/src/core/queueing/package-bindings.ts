@@ -2,7 +2,7 @@
 // warm. A preference, never a promise. The only reader and writer of `RunRow.bindings`.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { Millis, RunRow, TaskRow, WorkerId } from "../../storage/rows.ts";
+import type { LeasedTask, Millis, RunRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refreshAffinity } from "./affinity-keys.ts";
@@ -22,15 +22,15 @@ export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
 }
 
 /** A task ended well at its worker: the package is bound there, and the task's affinity key lives on. */
-export function recordSuccess(work: UnitOfWork, run: RunRow, task: TaskRow): void {
+export function recordSuccess(work: UnitOfWork, run: RunRow, task: LeasedTask): void {
   const node = work.nodeOf(run, task);
   recordBinding(work, work.run(run.id) ?? run, node, task);
   refreshAffinity(work, run, node, task);
 }
 
 /** Written at the first success of a package and when it changes place, so a run is not written for each. */
-function recordBinding(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
-  if (task.worker === null || boundWorker(run, node.packageName) === task.worker) return;
+function recordBinding(work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): void {
+  if (boundWorker(run, node.packageName) === task.worker) return;
   const bindings = { ...readBindings(run), [node.packageName]: { worker: task.worker, at: work.now } };
   const bound = { ...run, bindings: JSON.stringify(bindings) };
   bindingsColumn.remember(bound, bindings);

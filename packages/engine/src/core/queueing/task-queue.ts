@@ -2,7 +2,7 @@
 // A task takes its key before it becomes ready, and a released key readies the next task in the same change set.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { ConcurrencyKeyRow, Millis, RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
+import type { ConcurrencyKeyRow, InPhase, LeasedTask, Millis, ReadyTask, RunRow, TaskId, TaskRow } from "../../storage/rows.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import { RootBusy, RowsMissing } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -19,7 +19,13 @@ export function queueDeadline(work: UnitOfWork, node: PlanNode, since: Millis = 
 }
 
 /** A waiting, parked or new task enters its queue: it takes its key first, or parks behind it. */
-export function enqueueTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow, params = task.params): void {
+export function enqueueTask(
+  work: UnitOfWork,
+  run: RunRow,
+  node: PlanNode,
+  task: InPhase<TaskRow, "waiting" | "parked">,
+  params = task.params,
+): void {
   if (task.key === null || acquireKey(work, task.key, node, task)) return readyTask(work, node, task, params);
   work.moveTask(task, { type: "park", line: keyQueueName(task.key), due: queueDeadline(work, node), params });
   work.recordRunFact(run, "task.parked", { task: task.id, key: task.key });
@@ -82,7 +88,7 @@ export function admitKeyWaiters(work: UnitOfWork, key: ConcurrencyKeyRow, most: 
 }
 
 /** A task taken back from its holder without a verdict is queued again, under a new fence, and keeps its key. */
-export function requeueTask(work: UnitOfWork, node: PlanNode, task: TaskRow): TaskRow {
+export function requeueTask(work: UnitOfWork, node: PlanNode, task: LeasedTask): ReadyTask {
   const due = queueDeadline(work, node);
   const moved = applyTaskTransition(task, { type: "requeue", line: work.fleet.queueFor(task.route, task.pin), due }, work.now);
   const back = work.forgetsFence ? { ...moved, fence: task.fence } : moved;

@@ -11,7 +11,7 @@ import type {
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
-import { type Fact, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { type Fact, type LeasedTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
@@ -54,7 +54,7 @@ export function handleAcks(work: UnitOfWork, report: AckDispatchesCommand): Answ
 
 export interface CurrentAttempt {
   readonly run: RunRow;
-  readonly task: TaskRow;
+  readonly task: LeasedTask;
   readonly connected: ConnectedWorker;
 }
 
@@ -103,13 +103,10 @@ export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAtt
   }
   // The same process on a newer session, perhaps of another scheduler: reports of the older one are refused.
   if (task.epoch !== connected.epoch) return refuseStale(work, report, connected);
-  if (task.phase === "leased" && run.phase === "ending" && report.type === "task.feedback") {
-    // The run is ending: stop the attempt, but keep its output so that the log has no gap.
-    refuseStale(work, report, connected);
-    return { run, task, connected };
-  }
-  if (task.phase !== "leased" || run.phase === "ending") return refuseStale(work, report, connected);
-  return { run, task, connected };
+  if (task.phase === "leased" && run.phase !== "ending") return { run, task, connected };
+  const refusal = refuseStale(work, report, connected);
+  // The run is ending: stop the attempt, but keep its output so that the log has no gap.
+  return task.phase === "leased" && report.type === "task.feedback" ? { run, task, connected } : refusal;
 }
 
 /** Refusals of one task that are recorded; a worker that repeats itself for ever must not fill the log. */
@@ -134,7 +131,7 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const progress = new RunProgress(work, run);
   const task = withResultDetails(found.task, report, work.now);
   const attempt = found.connected.attempts.get(task.id);
-  if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - (task.grantedAt ?? work.now));
+  if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
   switch (report.status) {
     case "succeeded": {
       const unfit = findResultProblem(work.nodeOf(run, task), report.result);
@@ -169,7 +166,7 @@ const durationField = ({ durationMs }: ReportResultCommand): Fact["data"] => (du
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
   const task = work.existingTask(report.task);
   if (task.phase === report.status && (task.result ?? "{}") === report.result) return repeated;
-  if (task.phase === "cancelled" && task.result === null) return repeated;
+  if (task.phase === "cancelled") return repeated;
   work.incrementMetric("duplicate_results_total", {});
   recordRefusal(work, work.existingRun(task.run), task, report, "E.RESULT.DUPLICATE");
   const message = `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`;

@@ -5,7 +5,7 @@ import type { PlanNode } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
 import type { RequestNextCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { type HostingTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
 import { sendNextAnswer } from "../delivery/next-answer.ts";
 import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
@@ -133,7 +133,7 @@ function acceptNextRequest(work: UnitOfWork, report: RequestNextCommand, found: 
 
 interface RequestedCall {
   readonly chain: ChainPosition;
-  readonly host: TaskRow;
+  readonly host: HostingTask;
   /** The calling middleware, and the node it calls. */
   readonly node: PlanNode;
   readonly target: PlanNode;

@@ -15,12 +15,12 @@ interface NumberedChunk {
  * Writes the new ones of these chunks. `isCounted`: the worker numbers the chunks of an attempt, so that repeats after a reset are
  * recognised; other workers use indexes differently. Returns the row with the updated counters, and which chunks were written.
  */
-export function storeNewChunks(
+export function storeNewChunks<R extends TaskRow>(
   work: UnitOfWork,
-  task: TaskRow,
+  task: R,
   chunks: readonly ChunkFields[],
   isCounted: boolean,
-): { row: TaskRow; chunks: { first: number; count: number } | null } {
+): { row: R; chunks: { first: number; count: number } | null } {
   const known = readTaskState(task).printed;
   let printed: PrintProgress = known?.fence === task.fence ? known : { fence: task.fence, chunks: 0, lines: 0 };
   const fresh = numberNewChunks(printed.chunks, chunks, isCounted);

@@ -1,7 +1,7 @@
 // A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import type { TaskRow } from "../../storage/rows.ts";
+import type { TaskRow, TaskRowPhase } from "../../storage/rows.ts";
 import { sampleRun, sampleTask, sampleWorker } from "../../testing/sample-rows.ts";
 import { isRunLive, type RunTransition, runMoves, stepRun } from "./run.ts";
 import {
@@ -35,31 +35,18 @@ function walk<P extends string, E extends { readonly type: string }>(
   return { wrong, refusals };
 }
 
-const task: TaskRow = sampleTask("r.0", {
-  phase: "leased",
-  needs: 1,
-  fence: 7,
-  attempt: 1,
-  deliveries: 1,
-  worker: "t/w",
-  boot: "b",
-  epoch: 1,
-  grantedAt: 1,
-  params: "{}",
-});
+const inPhase = (phase: TaskRowPhase): TaskRow => sampleTask("r.0", { phase, needs: 1, fence: 7 });
+const task = sampleTask("r.0", { phase: "leased", fence: 7 });
 
 const taskEvents: { [T in TaskTransition["type"]]: Extract<TaskTransition, { type: T }>[] } = {
   arrive: [{ type: "arrive" }],
   host: [{ type: "host", params: "{}" }],
   ready: [{ type: "ready", line: "r|x", due: null, params: "{}" }],
   repin: [
-    { type: "repin", pin: "t/w", line: "r|x|t/w", due: 9 },
-    { type: "repin", pin: null, line: null, due: null },
+    { type: "repin", pin: "t/w", queue: { line: "r|x|t/w", due: 9 } },
+    { type: "repin", pin: null, queue: null },
   ],
-  park: [
-    { type: "park", line: null, due: 5, params: "{}" },
-    { type: "park", line: "k|t/k", due: null, params: "{}" },
-  ],
+  park: [{ type: "park", line: "k|t/k", due: null, params: "{}" }],
   grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
   ack: [{ type: "ack" }],
   rebind: [
@@ -81,7 +68,7 @@ describe("the table of task moves", () => {
   it("[M1] makes exactly the moves it names, in every phase", () => {
     const events = Object.values(taskEvents).flat() as TaskTransition[];
 
-    const walked = walk(taskMoves, events, (phase, event) => stepTask({ ...task, phase }, event, 100));
+    const walked = walk(taskMoves, events, (phase, event) => stepTask(inPhase(phase), event, 100));
 
     expect(walked.wrong).toEqual([]);
     expect(walked.refusals).toEqual(new Set(["E.TASK.MOVE_REFUSED"]));
@@ -92,7 +79,7 @@ describe("the table of task moves", () => {
       for (const [type, targets] of Object.entries(moves)) {
         const reached = new Set(
           (taskEvents[type as TaskTransition["type"]] as TaskTransition[]).map(
-            (event) => (stepTask({ ...task, phase }, event, 100) as TaskRow).phase,
+            (event) => (stepTask(inPhase(phase), event, 100) as TaskRow).phase,
           ),
         );
         expect([phase, type, [...reached].sort()]).toEqual([phase, type, [...targets].sort()]);
@@ -101,14 +88,13 @@ describe("the table of task moves", () => {
 
   it("[M2] lets nothing out of an end", () => {
     for (const phase of ["succeeded", "failed", "cancelled", "skipped"] as const) {
-      expect(isEnded({ ...task, phase })).toBe(true);
+      expect(isEnded(inPhase(phase))).toBe(true);
       expect(taskMoves[phase]).toEqual({});
     }
   });
 
   it("[M3] raises the fence whenever the holder changes, and only then", () => {
-    const fenceAfter = (phase: TaskRow["phase"], event: TaskTransition) =>
-      (stepTask({ ...task, phase }, event, 3) as TaskRow).fence;
+    const fenceAfter = (phase: TaskRow["phase"], event: TaskTransition) => (stepTask(inPhase(phase), event, 3) as TaskRow).fence;
 
     expect(fenceAfter("ready", taskEvents.grant[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", taskEvents.requeue[0] as TaskTransition)).toBe(8);
@@ -119,7 +105,11 @@ describe("the table of task moves", () => {
   });
 
   it("[M4] counts a delivery in the grant itself, and forgets the count only when the worker has spoken", () => {
-    const granted = stepTask({ ...task, phase: "ready", deliveries: 3 }, taskEvents.grant[0] as TaskTransition, 9) as TaskRow;
+    const granted = stepTask(
+      sampleTask("r.0", { phase: "ready", deliveries: 3 }),
+      taskEvents.grant[0] as TaskTransition,
+      9,
+    ) as TaskRow;
     const back = stepTask(granted, taskEvents.requeue[0] as TaskTransition, 9) as TaskRow;
     const retried = stepTask(granted, taskEvents.retry[0] as TaskTransition, 9) as TaskRow;
 
@@ -130,8 +120,8 @@ describe("the table of task moves", () => {
     const rows: Record<TaskAttemptPhase, TaskRow> = {
       granted: task,
       acked: { ...task, acked: true },
-      ended: { ...task, phase: "succeeded" },
-      revoked: { ...task, phase: "succeeded", worker: null },
+      ended: sampleTask("r.0", { phase: "succeeded" }),
+      revoked: sampleTask("r.0", { phase: "succeeded", worker: null }),
     };
     const events = Object.values(taskEvents).flat() as TaskTransition[];
 

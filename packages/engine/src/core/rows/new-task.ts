@@ -1,9 +1,9 @@
 // A new task: waiting, in no queue, without a worker. The one place that lists every field of a new row.
 
-import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
+import type { RunId, TaskId, WaitingTask } from "../../storage/rows.ts";
 
 /** Separate arguments instead of an object, because this is called for every task. */
-export function newTaskRow(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): TaskRow {
+export function newTaskRow(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): WaitingTask {
   return {
     kind: "task",
     id,

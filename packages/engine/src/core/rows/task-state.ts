@@ -128,7 +128,10 @@ const stateColumn = parsedColumn((task: TaskRow) => task.state, emptyState);
 export const readTaskState = (task: TaskRow): TaskState => (task.state === null ? emptyState : stateColumn.read(task));
 
 /** The row with these parts of its state changed; `undefined` removes a part. */
-export function withTaskState(task: TaskRow, change: { readonly [K in keyof TaskState]: TaskState[K] | undefined }): TaskRow {
+export function withTaskState<R extends TaskRow>(
+  task: R,
+  change: { readonly [K in keyof TaskState]: TaskState[K] | undefined },
+): R {
   const state = Object.fromEntries(
     Object.entries({ ...readTaskState(task), ...change }).filter(([, value]) => value !== undefined),
   );

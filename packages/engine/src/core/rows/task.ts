@@ -2,17 +2,22 @@
 // Nothing here reads or writes; what follows from a move (successors, keys, iterations) is decided elsewhere.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../storage/rows.ts";
+import type { EndedTask, LeasedTask, Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../storage/rows.ts";
 import { requireLegalMove } from "./invariant-broken.ts";
+import { type RowAfter, type Steps, takeStep } from "./moves.ts";
 
 export type TaskTransition =
   | { readonly type: "arrive" }
   /** Other tasks carry it out: a container or a host with middlewares. */
   | { readonly type: "host"; readonly params: string | null }
   | { readonly type: "ready"; readonly line: QueueName; readonly due: Millis | null; readonly params: string | null }
-  | { readonly type: "park"; readonly line: QueueName | null; readonly due: Millis | null; readonly params: string | null }
-  /** It waits for another worker from now on, or for any. A task that waits for a concurrency key stays in that queue. */
-  | { readonly type: "repin"; readonly pin: WorkerId | null; readonly line: QueueName | null; readonly due: Millis | null }
+  | { readonly type: "park"; readonly line: QueueName; readonly due: Millis | null; readonly params: string | null }
+  /** It waits for another worker from now on, or for any. `queue` is null for a parked task: it stays where it is. */
+  | {
+      readonly type: "repin";
+      readonly pin: WorkerId | null;
+      readonly queue: { readonly line: QueueName; readonly due: Millis | null } | null;
+    }
   | {
       readonly type: "grant";
       readonly worker: WorkerId;
@@ -24,7 +29,9 @@ export type TaskTransition =
   /** Kept over a join. `acked: false`: a resumed session has not acked its dispatch yet. */
   | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
   | { readonly type: "requeue"; readonly line: QueueName; readonly due: Millis | null }
-  | { readonly type: "retry"; readonly line: QueueName | null; readonly due: Millis | null; readonly key: string | null }
+  /** At once, or when its pause is over. */
+  | { readonly type: "retry"; readonly line: QueueName; readonly due: Millis | null; readonly key: string | null }
+  | { readonly type: "retry"; readonly line: null; readonly due: Millis; readonly key: string | null }
   | { readonly type: "succeed" | "skip"; readonly result: string }
   | { readonly type: "fail"; readonly error: string; readonly result: string | null }
   | { readonly type: "cancel"; readonly error: string | null };
@@ -94,13 +101,96 @@ export function attemptPhase(task: TaskRow): TaskAttemptPhase {
   return isEnded(task) && task.worker !== null ? "ended" : "revoked";
 }
 
-export const isEnded = (task: TaskRow): boolean =>
+export const isEnded = (task: TaskRow): task is EndedTask =>
   task.phase === "succeeded" || task.phase === "failed" || task.phase === "cancelled" || task.phase === "skipped";
 
 /** Strictly increasing even when a backup of yesterday is restored: the clock has moved on meanwhile. */
 export const nextFence = (previous: number, now: Millis): number => Math.max(previous + 1, now);
 
-export function stepTask(task: TaskRow, event: TaskTransition, now: Millis): TaskRow | Fault {
+const taskSteps: Steps<TaskRow, TaskTransition, typeof taskMoves> = {
+  arrive: (task) => ({ ...task, needs: task.needs - 1 }),
+  host: (task, { params }, now) => ({ ...task, phase: "hosting", needs: 0, readyAt: now, params }),
+  ready: (task, { line, due, params }, now) => ({
+    ...task,
+    phase: "ready",
+    needs: 0,
+    line,
+    rank: null,
+    due,
+    readyAt: now,
+    params,
+  }),
+  park: (task, { line, due, params }, now) => ({
+    ...task,
+    phase: "parked",
+    needs: 0,
+    line,
+    rank: null,
+    due,
+    readyAt: now,
+    params,
+  }),
+  repin: (task, { pin, queue }) =>
+    task.phase === "parked" || queue === null
+      ? { ...task, pin }
+      : { ...task, pin, line: queue.line, rank: queue.line === task.line ? task.rank : null, due: queue.due },
+  grant: (task, { worker, boot, epoch, due }, now) => ({
+    ...task,
+    phase: "leased",
+    line: null,
+    rank: null,
+    fence: nextFence(task.fence, now),
+    attempt: task.attempt + 1,
+    // Counted before the dispatch leaves: a task that kills its worker must not be granted for ever.
+    deliveries: task.deliveries + 1,
+    worker,
+    boot,
+    epoch,
+    acked: false,
+    due,
+    grantedAt: now,
+  }),
+  ack: (task) => ({ ...task, acked: true }),
+  rebind: (task, { boot, epoch, acked }) => ({ ...task, boot, epoch, acked: task.acked || acked }),
+  requeue: (task, { line, due }, now) => ({ ...withoutHolder(task, now), phase: "ready", line, due }),
+  retry: (task, event, now) => {
+    const { line, due, key } = event;
+    const freed = withoutHolder(task, now);
+    const failures = task.failures + 1;
+    return line === null
+      ? { ...freed, phase: "parked", line, due, deliveries: 0, failures, key }
+      : { ...freed, phase: "ready", line, due, deliveries: 0, failures, key };
+  },
+  succeed: (task, { result }, now) => ({ ...task, phase: "succeeded", line: null, rank: null, due: null, endedAt: now, result }),
+  skip: (task, { result }, now) => ({ ...task, phase: "skipped", line: null, rank: null, due: null, endedAt: now, result }),
+  fail: (task, { error, result }, now) => ({
+    ...task,
+    phase: "failed",
+    line: null,
+    rank: null,
+    due: null,
+    endedAt: now,
+    result,
+    error,
+  }),
+  cancel: (task, { error }, now) => ({ ...task, phase: "cancelled", line: null, rank: null, due: null, endedAt: now, error }),
+};
+
+/** A task taken from its holder: the fence rises in the same write, so reports of the old holder are refused. */
+const withoutHolder = (task: LeasedTask, now: Millis) => ({
+  ...task,
+  rank: null,
+  fence: nextFence(task.fence, now),
+  worker: null,
+  boot: null,
+  epoch: 0,
+  acked: false,
+  readyAt: now,
+});
+
+type TaskAfter<R extends TaskRow, E extends TaskTransition> = RowAfter<R, E, typeof taskMoves, TaskRow>;
+
+export function stepTask<R extends TaskRow, E extends TaskTransition>(task: R, event: E, now: Millis): TaskAfter<R, E> | Fault {
   const isAllowed =
     event.type in taskMoves[task.phase] && (task.phase !== "leased" || event.type in attemptMoves[attemptPhase(task)]);
   if (!isAllowed)
@@ -108,79 +198,13 @@ export function stepTask(task: TaskRow, event: TaskTransition, now: Millis): Tas
       task: task.id,
       phase: task.phase,
     });
-  switch (event.type) {
-    case "arrive":
-      return { ...task, needs: task.needs - 1 };
-    case "host":
-      return { ...task, phase: "hosting", needs: 0, readyAt: now, params: event.params };
-    case "ready":
-    case "park":
-      return {
-        ...task,
-        phase: event.type === "ready" ? "ready" : "parked",
-        needs: 0,
-        line: event.line,
-        rank: null,
-        due: event.due,
-        readyAt: now,
-        params: event.params,
-      };
-    case "repin":
-      return { ...task, pin: event.pin, line: event.line, rank: event.line === task.line ? task.rank : null, due: event.due };
-    case "grant":
-      return {
-        ...task,
-        phase: "leased",
-        line: null,
-        rank: null,
-        fence: nextFence(task.fence, now),
-        attempt: task.attempt + 1,
-        // Counted before the dispatch leaves: a task that kills its worker must not be granted for ever.
-        deliveries: task.deliveries + 1,
-        worker: event.worker,
-        boot: event.boot,
-        epoch: event.epoch,
-        acked: false,
-        due: event.due,
-        grantedAt: now,
-      };
-    case "ack":
-      return { ...task, acked: true };
-    case "rebind":
-      return { ...task, boot: event.boot, epoch: event.epoch, acked: task.acked || event.acked };
-    case "requeue":
-      return { ...withoutHolder(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
-    case "retry":
-      return {
-        ...withoutHolder(task, now),
-        phase: event.line === null || event.line.startsWith("k|") ? "parked" : "ready",
-        line: event.line,
-        rank: null,
-        due: event.due,
-        readyAt: now,
-        deliveries: 0,
-        failures: task.failures + 1,
-        key: event.key,
-      };
-    case "succeed":
-    case "skip":
-      return { ...withEndTime(task, now), phase: event.type === "succeed" ? "succeeded" : "skipped", result: event.result };
-    case "fail":
-      return { ...withEndTime(task, now), phase: "failed", result: event.result, error: event.error };
-    case "cancel":
-      return { ...withEndTime(task, now), phase: "cancelled", error: event.error };
-  }
+  return takeStep(taskSteps, task, event, now);
 }
 
-/** A task taken from its holder: the fence rises in the same write, so reports of the old holder are refused. */
-function withoutHolder(task: TaskRow, now: Millis): TaskRow {
-  return { ...task, fence: nextFence(task.fence, now), worker: null, boot: null, epoch: 0, acked: false };
-}
-
-function withEndTime(task: TaskRow, now: Millis): TaskRow {
-  return { ...task, line: null, rank: null, due: null, endedAt: now };
-}
-
-export function applyTaskTransition(task: TaskRow, event: TaskTransition, now: Millis): TaskRow {
+export function applyTaskTransition<R extends TaskRow, E extends TaskTransition>(
+  task: R,
+  event: E,
+  now: Millis,
+): TaskAfter<R, E> {
   return requireLegalMove(stepTask(task, event, now));
 }

@@ -1,8 +1,12 @@
 // Each rule by itself, on a unit of work without a store. How a broken one ends is in test/engine/turns/invariants.test.ts.
 import { describe, expect, it } from "vitest";
-import type { Row, TaskRow } from "../../storage/rows.ts";
-import { sampleContext, sampleRun, sampleTask } from "../../testing/sample-rows.ts";
+import type { Row, RowColumns, RunPhase, RunRow, TaskRow, TaskRowPhase, WorkerPhase } from "../../storage/rows.ts";
+import { sampleContext, sampleRun, sampleTask, sampleWorker, withColumns } from "../../testing/sample-rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
+import { findMisfit } from "../rows/row-shapes.ts";
+import { runMoves } from "../rows/run.ts";
+import { taskMoves } from "../rows/task.ts";
+import { workerMoves } from "../rows/worker.ts";
 import { BrokenChangeSet } from "./change-sets.ts";
 import { UnitOfWork } from "./unit-of-work.ts";
 
@@ -18,10 +22,10 @@ function workWith(rows: readonly Row[], checksFences = true): UnitOfWork {
 }
 
 /** Reads a task and writes it changed. */
-function rewrite(before: TaskRow, change: Partial<TaskRow>, checksFences = true): () => void {
+function rewrite(before: TaskRow, change: Partial<RowColumns<TaskRow>>, checksFences = true): () => void {
   const work = workWith([run, before], checksFences);
   const task = work.task(before.id) as TaskRow;
-  return () => work.put({ ...task, ...change });
+  return () => work.put(withColumns(task, change));
 }
 
 describe("what a turn may write", () => {
@@ -32,7 +36,7 @@ describe("what a turn may write", () => {
 
   it("[U19] refuses a phase that the table does not lead to, although no transition was asked", () => {
     expect(rewrite(leased, { phase: "waiting", fence: 8 })).toThrow("legal move");
-    expect(rewrite({ ...leased, phase: "succeeded" }, { phase: "leased", fence: 8 })).toThrow("legal move");
+    expect(rewrite(sampleTask(leased.id, { phase: "succeeded" }), { phase: "leased", fence: 8 })).toThrow("legal move");
     expect(rewrite(leased, { phase: "succeeded" })).not.toThrow();
     const ended = workWith([sampleRun(run.id, { phase: "failed" })]);
     expect(ended.run(run.id)?.phase).toBe("failed");
@@ -89,5 +93,35 @@ describe("what a turn may write", () => {
     }
 
     expect(work.changeSets().units.map((unit) => unit.roots)).toEqual([["run/r-1"], ["run/r-2"]]);
+  });
+});
+
+describe("what a turn may read", () => {
+  const taskPhases = Object.keys(taskMoves) as TaskRowPhase[];
+  const allPhases: readonly Row[] = [
+    ...taskPhases.map((phase): TaskRow => sampleTask("r-1.0", { phase })),
+    ...(Object.keys(runMoves) as RunPhase[]).map((phase) => sampleRun("r-1", { phase })),
+    ...(Object.keys(workerMoves) as WorkerPhase[]).map((phase) => sampleWorker("acme/w", { phase })),
+  ];
+
+  it("[U22] takes rows of every phase whose fields fit it", () => {
+    expect(allPhases.map(findMisfit)).toEqual(allPhases.map(() => null));
+  });
+
+  it("[U22] refuses a row that lacks what its phase requires, or has what its phase excludes", () => {
+    const damaged = [
+      withColumns<TaskRow>(leased, { worker: null }),
+      withColumns<TaskRow>(leased, { line: "r|x" }),
+      withColumns<TaskRow>(sampleTask("r-1.0", { phase: "ready" }), { line: null }),
+      withColumns<TaskRow>(sampleTask("r-1.0", { phase: "parked" }), { line: null }),
+      withColumns<TaskRow>(sampleTask("r-1.0", { phase: "succeeded" }), { endedAt: null }),
+      withColumns<TaskRow>(leased, { phase: "bogus" as TaskRowPhase }),
+    ];
+    for (const row of damaged) {
+      expect(() => workWith([run, row]).task(row.id)).toThrow("row shape");
+      expect(workWith([run, row]).run(run.id)).toBe(run);
+    }
+    const unstarted = withColumns<RunRow>(run, { startedAt: null });
+    expect(() => workWith([unstarted]).run(run.id)).toThrow("run r-1 is running and its startedAt is null");
   });
 });

@@ -25,6 +25,7 @@ import {
   type WorkflowRow,
 } from "../../storage/rows.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
+import { findMisfit } from "../rows/row-shapes.ts";
 import { applyRunTransition, type RunTransition } from "../rows/run.ts";
 import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
 import { applyWorkerTransition, type WorkerTransition } from "../rows/worker.ts";
@@ -160,16 +161,20 @@ export abstract class RowSet {
     const last = loaded.length < limit ? null : (loaded.at(-1)?.id ?? null);
     const end = last ?? (list.of === "range" ? list.last : null);
     const found = new Map<TaskId, TaskRow>();
-    for (const task of loaded) found.set(task.id, task);
+    for (const task of loaded) {
+      checkLoaded(task);
+      found.set(task.id, task);
+    }
     for (const { row } of this.written)
       if (row?.kind === "task" && row.run === run && row.id > after && (end === null || row.id <= end)) found.set(row.id, row);
     const tasks = [...found.values()].filter((task) => !isEnded(task));
     return { tasks: tasks.sort((a, b) => (a.id < b.id ? -1 : 1)), last };
   }
 
-  /** Ids of tasks leased to a worker. Not locked: each is read again before it is changed. */
+  /** Ids of tasks leased to a worker. Not locked: each is read again before it is changed. A damaged one must not stop the worker's others. */
   tasksHeldBy(worker: WorkerId, limit: number): TaskId[] {
-    return this.#loadedTasks({ of: "held", worker, limit }).map((task) => task.id);
+    const tasks = this.#loadedTasks({ of: "held", worker, limit });
+    return tasks.filter((task) => findMisfit(task) === null).map((task) => task.id);
   }
 
   /** Ids of tasks at the heads of these queues, at most `limit`. Not locked, like `tasksHeldBy`. */
@@ -185,7 +190,8 @@ export abstract class RowSet {
     const limit = 64;
     const loaded = this.#loadedTasks({ of: "line", line: queue, limit });
     for (const seen of loaded) {
-      const task = except.has(seen.id) ? null : this.task(seen.id);
+      // A damaged one keeps its place; those behind it go on.
+      const task = except.has(seen.id) || findMisfit(seen) !== null ? null : this.task(seen.id);
       if (task !== null && task.line === queue) return task;
     }
     // All tasks that were loaded have left the queue in this turn; there may be more behind them.

@@ -5,7 +5,7 @@ import type { Fault } from "@astraflow/protocol";
 import type { RecordHeartbeatCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
-import { type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { type TaskId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findHeldTask, unknownSession } from "../delivery/find-worker.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
@@ -44,8 +44,8 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
   work.changeFleet({ type: "heartbeat", worker, at: work.now, healthy: command.healthy, resourcePressure: pressure });
   // The worker will be changed after this turn; nothing else in this turn may be decided by its old state.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
-  stopForeignAttempts(work, connected);
-  if (command.held !== null) compareHeldAttempts(work, connected, command, command.held);
+  const leased = stopForeignAttempts(work, connected);
+  if (command.held !== null) compareHeldAttempts(work, connected, leased, command, command.held);
   return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
 }
 
@@ -60,22 +60,27 @@ function conditionAfterHeartbeat(
   return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
 }
 
-/** Attempts that the rows no longer show as this worker's were ended or taken back by another scheduler, whose mail may be lost. */
-function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
+/**
+ * Attempts that the rows no longer show as this worker's were ended or taken back by another scheduler, whose mail may be lost. Returns the
+ * tasks that are still its own.
+ */
+function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): ReadonlySet<TaskId> {
   const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
   for (const attempt of connected.attempts.values())
     if (!leased.has(attempt.task)) stopAttempt(work, connected, attempt.task, attempt.fence, attemptNotHeld);
+  return leased;
 }
 
 function compareHeldAttempts(
   work: UnitOfWork,
   connected: ConnectedWorker,
+  leased: ReadonlySet<TaskId>,
   command: RecordHeartbeatCommand,
   held: NonNullable<RecordHeartbeatCommand["held"]>,
 ): void {
   const named = new Map(held.map((one) => [one.task, one.fence]));
   for (const attempt of connected.attempts.values()) {
-    if (named.get(attempt.task) === attempt.fence) continue;
+    if (named.get(attempt.task) === attempt.fence || !leased.has(attempt.task)) continue;
     // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it.
     if (!attempt.acked || work.now - attempt.grantedAt < work.settings.ackDeadlineMs) continue;
     const found = findHeldTask(work, { ...attempt, worker: connected.worker });

@@ -2,7 +2,7 @@
 
 import type { AttemptRef, JoinWorkerCommand, SessionReport } from "../../interface/command.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
-import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow } from "../../storage/rows.ts";
+import { type LeasedTask, runKey, runOf, type TaskId, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
 import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
@@ -50,7 +50,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
       fence: task.fence,
       nodeType: node.type,
       // An attempt that a resumed session has not acked gets its whole deadline again: the dispatch is sent again on the new socket.
-      grantedAt: acked ? (task.grantedAt ?? work.now) : work.now,
+      grantedAt: acked ? task.grantedAt : work.now,
       acked,
       stored: acked,
       recheckFrom: isOlderDialect(command.about.dialect) ? work.now : null,
@@ -65,7 +65,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
   return held;
 }
 
-function keepsAttempt({ command, before, boot }: JoinedWorker, reported: ReadonlyMap<TaskId, number>, task: TaskRow): boolean {
+function keepsAttempt({ command, before, boot }: JoinedWorker, reported: ReadonlyMap<TaskId, number>, task: LeasedTask): boolean {
   // Nothing was lost between the two ends of a resumed session.
   if (command.resumed !== undefined) return task.boot === boot;
   // For a worker that cannot report, the boot decides while its lease lasts.
@@ -78,7 +78,7 @@ function keepsAttempt({ command, before, boot }: JoinedWorker, reported: Readonl
  * Whether the worker has the dispatch. After a full join it has reported it, or will be rechecked. For a resumed session the fleet knows
  * best, if it has the session: a dispatch may have been sent after the door checked which ones are unacked.
  */
-function isAcked(work: UnitOfWork, { resumed, worker, session }: JoinWorkerCommand, { id, fence }: TaskRow): boolean {
+function isAcked(work: UnitOfWork, { resumed, worker, session }: JoinWorkerCommand, { id, fence }: LeasedTask): boolean {
   if (resumed === undefined) return true;
   const attempt = work.fleet.workerInSession(worker, session)?.attempts.get(id);
   if (attempt?.fence !== fence) return !resumed.unacked.some((one) => one.task === id && one.fence === fence);

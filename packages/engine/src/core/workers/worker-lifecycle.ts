@@ -12,7 +12,7 @@ import type {
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { workerTimings } from "../../interface/settings.ts";
-import { type TaskId, type TaskRow, type WorkerRow, workerKey } from "../../storage/rows.ts";
+import { type TaskId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker, findSession, unknownSession } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
 import { endSession } from "../delivery/send-stop.ts";
@@ -158,7 +158,7 @@ export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number
 
 /** One attempt of a lost worker is queued again; a task that waited for it is pinned anew, or fails where that is impossible. */
 export function takeBackFromLostWorker(work: UnitOfWork, id: TaskId, worker: WorkerRow): boolean {
-  const task: TaskRow | null = work.task(id);
+  const task = work.task(id);
   if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, task, worker);
   if (task === null || task.phase !== "leased" || task.worker !== worker.id) return true;
   // Taken over meanwhile: a worker that joined again has settled its own attempts.

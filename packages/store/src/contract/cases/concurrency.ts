@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import type { ChangeSet, DocRow, RowKey, TaskRow, TurnTransaction } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { changeSet, docRow, logEntry, readyChangeSet, runRow, taskRow } from "../fixtures/sample-rows.ts";
 import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase, StoreFixture } from "../fixtures/store-fixture.ts";
@@ -63,8 +64,8 @@ const joinsAreReadiedOnce: ContractCase = {
               if (join === "busy") return null;
               const needs = (join as TaskRow).needs - 1;
               const puts = [
-                { ...(join as TaskRow), needs, ...(needs === 0 ? { phase: "ready" as const, line: "l" } : {}) },
-                { ...(tx.row("task", `${run}.${slot}`) as TaskRow), phase: "succeeded" as const },
+                withColumns(join as TaskRow, { needs, ...(needs === 0 ? { phase: "ready", line: "l" } : {}) }),
+                withColumns(tx.row("task", `${run}.${slot}`) as TaskRow, { phase: "succeeded" }),
               ];
               const ready = needs === 0 ? [{ task: `${run}.9`, tenant: "acme", cost: 1 }] : [];
               return [
@@ -170,12 +171,12 @@ const concurrentClaimsAreExclusive: ContractCase = {
 
 /** The first grant gives the task back to its line at once, so that it is claimed a second time, by anybody. */
 function leaseTask(task: TaskRow): ChangeSet {
-  const next = { ...task, attempt: task.attempt + 1, fence: task.fence + 1 };
+  const next = withColumns(task, { attempt: task.attempt + 1, fence: task.fence + 1 });
   const happenings = [logEntry("acme", `run/${task.run}`, [`granted under ${next.fence}`])];
   if (next.attempt === 2)
-    return changeSet({ puts: [{ ...next, phase: "leased", line: null, rank: null }], logEntries: happenings });
+    return changeSet({ puts: [withColumns(next, { phase: "leased", line: null, rank: null })], logEntries: happenings });
   return changeSet({
-    puts: [{ ...next, rank: null }],
+    puts: [withColumns(next, { rank: null })],
     enqueued: [{ task: task.id, tenant: "acme", cost: 1 }],
     logEntries: happenings,
   });

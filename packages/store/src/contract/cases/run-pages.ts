@@ -1,7 +1,8 @@
 // The contract on finding runs and what is in them: filters that may be combined, words, tasks by cursor and by range, lines.
 
 import assert from "node:assert/strict";
-import type { ChangeSet, PageQuery, RouteRow, RunPhase, RunRow } from "@astraflow/engine";
+import type { ChangeSet, PageQuery, RouteRow, RunPhase, RunRow, TaskRow } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { changeSet, logEntry, runRow, taskRow } from "../fixtures/sample-rows.ts";
 import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase } from "../fixtures/store-fixture.ts";
@@ -217,7 +218,7 @@ const taskRangesTakeTheRun: ContractCase = {
       const late = range("r1.4*1", "r1.5");
       await tx.loadMore([], [late]);
       assert.deepEqual(tx.tasks(late), [tasks[5], tasks[6]]);
-      const answer = await client.commit(tx, [changeSet({ puts: [{ ...(tasks[1] as (typeof tasks)[0]), phase: "failed" }] })]);
+      const answer = await client.commit(tx, [changeSet({ puts: [withColumns(tasks[1] as TaskRow, { phase: "failed" })] })]);
       assert.equal(answer.outcome, "committed");
     }),
 };

@@ -2,11 +2,12 @@
 
 import assert from "node:assert/strict";
 import type { ChangeSet, QueueName, RowKey, TaskRow } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { changeSet, readyChangeSet, runRow, taskRow } from "../fixtures/sample-rows.ts";
 import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase } from "../fixtures/store-fixture.ts";
 
-const asLeased = (task: TaskRow): TaskRow => ({ ...task, phase: "leased", line: null, worker: "acme/w1" });
+const asLeased = (task: TaskRow): TaskRow => withColumns(task, { phase: "leased", line: null, worker: "acme/w1" });
 
 /** Claims and leases up to `limit` tasks of a line in one turn; answers their ids. */
 async function claimTaskIds(

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import type { CommitOutcome, RunRow, TaskRow } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { changeSet, logEntry, readyChangeSet, runRow, taskRow, workerRow } from "../fixtures/sample-rows.ts";
 import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase, StoreFixture } from "../fixtures/store-fixture.ts";
@@ -75,7 +76,7 @@ async function endPredecessor(client: StoreClient, slot: string): Promise<"busy"
   }
   const puts = [
     { ...(join as TaskRow), needs: (join as TaskRow).needs - 1 },
-    { ...(mine as TaskRow), phase: "succeeded" as const },
+    withColumns(mine as TaskRow, { phase: "succeeded" }),
   ];
   return () => client.commit(tx, [changeSet({ puts, logEntries: [logEntry("acme", "run/r1", [`ended ${slot}`])] })]);
 }

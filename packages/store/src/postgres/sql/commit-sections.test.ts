@@ -1,7 +1,8 @@
 import type { Row, RowKey } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
+import { withColumns } from "@astraflow/engine/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { changeSet, logEntry, runRow, sampleRowsOfAllKinds } from "../../contract/fixtures/sample-rows.ts";
+import { changeSet, logEntry, sampleRowsOfAllKinds } from "../../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../../contract/servers/postgres-server.ts";
 import type { PostgresStore } from "../options.ts";
@@ -65,8 +66,8 @@ describe("rows on their way", () => {
     const rows = texts.flatMap((text, at) =>
       sampleRowsOfAllKinds().map((row): Row => {
         const id = `${at}${row.id}`;
-        if (row.kind === "task") return { ...row, id, run: `${at}${row.run}`, params: text, rank: at / 3 };
-        return row.kind === "run" ? runRow(id, { ...row, id, error: text, due: 2 ** 53 - 1 - at }) : { ...row, id };
+        if (row.kind === "task") return withColumns(row, { id, run: `${at}${row.run}`, params: text, rank: at / 3 });
+        return row.kind === "run" ? withColumns(row, { id, error: text, due: 2 ** 53 - 1 - at }) : { ...row, id };
       }),
     );
     const facts = logEntry("acme", "run/0r1", texts);

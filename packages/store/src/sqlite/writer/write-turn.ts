@@ -12,7 +12,7 @@ import {
   type RunId,
   type Tenant,
 } from "@astraflow/engine";
-import { assignRanks, FairnessClocks } from "../../common/fairness-ranks.ts";
+import { assignRanks, FairnessClocks, withRank } from "../../common/fairness-ranks.ts";
 import { assignPositions, packFacts } from "../../common/log-rows.ts";
 import { changedColumnsMask, chunkFields, type RowKind } from "../../common/row-shape.ts";
 import { columnsByKind, encodeChangedCells, encodeRow } from "../rows/columns.ts";
@@ -76,8 +76,7 @@ export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite
   for (const [index, unit] of turnToWrite.units.entries()) {
     try {
       for (const row of unit.puts) {
-        const rank = row.kind === "task" && ranks.size > 0 ? ranks.get(row.id) : undefined;
-        const after = row.kind === "task" && rank !== undefined ? { ...row, rank } : row;
+        const after = withRank(row, ranks);
         writeRow(repository, previousRows[nextRows.length] ?? null, after);
         nextRows.push(after);
       }
