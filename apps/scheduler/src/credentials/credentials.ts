@@ -2,28 +2,14 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  type AuthenticateToken,
-  createWorkerAuthenticator,
-  type RefreshableAuthenticator,
-  TokenRegistry,
-} from "@astraflow/doors";
+import { createWorkerAuthenticator, TokenRegistry } from "@astraflow/doors";
 import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
 import { type AccessToken, compareTokens, devToken, readTokens } from "../settings/token-files.ts";
 import { openSessionKeys, sessionKeysFile } from "./session-keys.ts";
 
-export interface Credentials {
-  /** For REST. */
-  readonly authenticate: AuthenticateToken;
-  /** For workers. */
-  readonly workerAuthenticator: RefreshableAuthenticator;
-  /** Reads the token files again. If the user asked for it explicitly, missing tokens are revoked at once. */
-  reloadTokens(isExplicit: boolean): Promise<void>;
-  /** Rotates the session keys if it is time. */
-  rotateKeys(): void;
-}
+export type Credentials = ReturnType<typeof openCredentials>;
 
 export interface CredentialsOptions {
   readonly config: SchedulerConfig;
@@ -33,7 +19,7 @@ export interface CredentialsOptions {
 }
 
 /** Throws a StartupError if the session keys cannot be written. */
-export function openCredentials({ config, replica, environment, log }: CredentialsOptions): Credentials {
+export function openCredentials({ config, replica, environment, log }: CredentialsOptions) {
   const tokenRegistry = new TokenRegistry(toTokenEntries(config.tokens));
   const zero = environment.clock.now() - environment.clock.monotonic();
   const keys = openSessionKeys({
@@ -59,10 +45,14 @@ export function openCredentials({ config, replica, environment, log }: Credentia
   let lastProblems = "";
 
   return {
+    /** For REST. */
     authenticate: tokenRegistry.authenticate,
+    /** For workers. */
     workerAuthenticator,
+    /** Rotates the session keys if it is time. */
     rotateKeys: keys.rotate,
-    async reloadTokens(isExplicit) {
+    /** Reads the token files again. If the user asked for it explicitly, missing tokens are revoked at once. */
+    async reloadTokens(isExplicit: boolean): Promise<void> {
       if (!(await reader.readAll())) return;
       const { tokens, problems } = readTokens(config.tokenSettings, { isDev: config.isDev, readFile: reader.text });
       const problemText = problems.join("\n");

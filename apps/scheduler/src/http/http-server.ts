@@ -8,17 +8,7 @@ import { type ServerTlsCredentials, secureContextOptions, tlsServerOptions } fro
 import { StartupError } from "../platform/startup-error.ts";
 import type { Address } from "../settings/setting-readers.ts";
 
-export interface BoundServer {
-  readonly server: Server | TlsServer;
-  readonly isSecure: boolean;
-  readonly host: string;
-  readonly port: number;
-  /** New connections get these; open ones keep what they have. Only where it is secure. */
-  replaceCertificates(material: ServerTlsCredentials): void;
-  /** From now on the doors answer. */
-  startServing(): void;
-  close(): Promise<void>;
-}
+export type BoundServer = Awaited<ReturnType<typeof bindServer>>;
 
 const answerNotReady: RequestListener = (_request, response) => {
   const body = JSON.stringify({ error: "E.SHUTTING_DOWN", message: "the scheduler is starting; try again in a moment" });
@@ -35,7 +25,7 @@ const listenErrorReasons: Record<string, string> = {
 /** How often connections that do not finish their request in time are looked for; how long they have is the doors' business. */
 const connectionsCheckingInterval = 1_000;
 
-export async function bindServer(address: Address, material: ServerTlsCredentials | null): Promise<BoundServer> {
+export async function bindServer(address: Address, material: ServerTlsCredentials | null) {
   const secure = material === null ? null : createTlsServer({ ...tlsServerOptions(material), connectionsCheckingInterval });
   const server: Server | TlsServer = secure ?? createServer({ connectionsCheckingInterval });
   server.on("request", answerNotReady);
@@ -59,12 +49,14 @@ export async function bindServer(address: Address, material: ServerTlsCredential
   return {
     server,
     isSecure: secure !== null,
-    replaceCertificates: (fresh) => secure?.setSecureContext(secureContextOptions(fresh)),
+    /** New connections get these; open ones keep what they have. Only where it is secure. */
+    replaceCertificates: (fresh: ServerTlsCredentials) => secure?.setSecureContext(secureContextOptions(fresh)),
     host: address.host.includes(":") ? `[${address.host}]` : address.host,
     port,
+    /** From now on the doors answer. */
     startServing: () => void server.off("request", answerNotReady),
     close: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
         for (const socket of openSockets) socket.destroy();

@@ -44,15 +44,11 @@ export function parseFailpoints(text: string): { points: readonly Failpoint[]; p
   return { points, problems };
 }
 
-/** What the actions do to the process. */
-export interface ProcessControl {
-  kill(): void;
-  exit(): void;
-  pause(): void;
-}
-
 /** The function that the engine and the store call at each failpoint. */
-export function armFailpoints(points: readonly Failpoint[], control: ProcessControl): (name: string) => void {
+export function armFailpoints(
+  points: readonly Failpoint[],
+  control: ReturnType<typeof createProcessControl>,
+): (name: string) => void {
   if (points.length === 0) return () => undefined;
   const passes = new Map<string, number>();
   return (name) => {
@@ -66,10 +62,10 @@ export function armFailpoints(points: readonly Failpoint[], control: ProcessCont
 }
 
 /** The actions on the real process. With a pause flag only that thread waits, without one the process stops. SIGCONT resumes both. */
-export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | null): ProcessControl {
+export function createProcessControl(pauseFlag: Int32Array<SharedArrayBuffer> | null) {
   return {
     kill: () => void process.kill(process.pid, "SIGKILL"),
-    exit: () => process.exit(1),
+    exit: (): void => process.exit(1),
     pause: () => {
       // Written directly, because the log may live in another thread: tests wait for this line.
       writeSync(2, `${JSON.stringify({ level: 40, pid: process.pid, msg: "failpoint.paused" })}\n`);

@@ -1,7 +1,7 @@
 // Settings of single tenants, out of `tenants` in the configuration file, checked together with those of the whole scheduler.
 
 import type { TenantSettings } from "@astraflow/engine";
-import { didYouMean } from "@astraflow/protocol";
+import { didYouMean, isRecord, omitUndefined } from "@astraflow/protocol";
 import { SettingProblem } from "@astraflow/settings";
 import { dayMs, namePattern, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
 
@@ -15,7 +15,13 @@ export interface TenantConfig {
 
 const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
 
-const thresholdRows = {
+type TenantField = keyof TenantSettings | Exclude<keyof TenantConfig, "thresholds">;
+interface TenantRow {
+  readonly field: TenantField;
+  read(text: string): number | boolean | SettingProblem;
+}
+
+const tenantRows: Readonly<Record<string, TenantRow>> = {
   heartbeat: { field: "heartbeatMs", read: readMs },
   lease: { field: "leaseMs", read: readMs },
   quietHeartbeat: { field: "quietHeartbeatMs", read: readMs },
@@ -23,10 +29,12 @@ const thresholdRows = {
   drainMemory: { field: "drainMemPct", read: readPercent },
   drainDisk: { field: "drainDiskPct", read: readPercent },
   saturated: { field: "saturatedMs", read: readMs },
-} as const satisfies Record<string, { field: keyof TenantSettings; read: (text: string) => number | SettingProblem }>;
+  sendWindow: { field: "sendWindow", read: readWindow },
+  recvWindow: { field: "recvWindow", read: readWindow },
+  requireCertificate: { field: "isCertificateRequired", read: readSwitch },
+};
 
-const windowKeys = ["sendWindow", "recvWindow"] as const;
-export const tenantKeys: readonly string[] = [...Object.keys(thresholdRows), ...windowKeys, "requireCertificate"];
+export const tenantKeys: readonly string[] = Object.keys(tenantRows);
 
 /** The file's `tenants`, read, and all problems with them. */
 export function readTenants(
@@ -36,7 +44,7 @@ export function readTenants(
   const tenants: Record<string, TenantConfig> = {};
   const problems: string[] = [];
   if (given === undefined) return { tenants, problems };
-  if (!isObject(given.value)) {
+  if (!isRecord(given.value)) {
     problems.push(`${given.name} must be an object with settings by tenant, like {"acme": {"lease": 60000}}.`);
     return { tenants, problems };
   }
@@ -44,7 +52,7 @@ export function readTenants(
     const name = `"${tenant}" of ${given.name}`;
     if (!namePattern.test(tenant))
       problems.push(`${name} is no name of a tenant; use letters, digits, dots, dashes and underscores.`);
-    else if (!isObject(own)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
+    else if (!isRecord(own)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
     else {
       const config = readTenant(own, name, problems);
       tenants[tenant] = config;
@@ -55,38 +63,22 @@ export function readTenants(
 }
 
 function readTenant(own: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
-  const thresholds: { -readonly [K in keyof TenantSettings]?: number } = {};
-  const windows: { -readonly [K in (typeof windowKeys)[number]]?: number } = {};
-  let isCertificateRequired = false;
+  const values: { [K in TenantField]?: number | boolean } = {};
   for (const [key, given] of Object.entries(own)) {
-    const text = typeof given === "number" || typeof given === "boolean" || typeof given === "string" ? String(given) : "…";
-    const note = <T>(value: T | SettingProblem): value is T => {
-      if (value instanceof SettingProblem) problems.push(`"${key}" of ${name} ${value.reason}.`);
-      return !(value instanceof SettingProblem);
-    };
-    const window = windowKeys.find((one) => one === key);
-    if (key === "requireCertificate") {
-      const value = readSwitch(text);
-      if (note(value)) isCertificateRequired = value;
-    } else if (window !== undefined) {
-      const value = readWindow(text);
-      if (note(value)) windows[window] = value;
-    } else if (isThreshold(key)) {
-      const { field, read } = thresholdRows[key];
-      const value = read(text);
-      if (note(value)) thresholds[field] = value;
-    } else
+    const row = Object.hasOwn(tenantRows, key) ? tenantRows[key] : undefined;
+    const text = ["number", "boolean", "string"].includes(typeof given) ? String(given) : "…";
+    const value = row?.read(text);
+    if (value instanceof SettingProblem) problems.push(`"${key}" of ${name} ${value.reason}.`);
+    else if (row !== undefined && value !== undefined) values[row.field] = value;
+    else
       problems.push(
         `There is no setting "${key}" for a tenant (${name})${didYouMean(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
       );
   }
-  return { thresholds, ...windows, isCertificateRequired };
+  const { sendWindow, recvWindow, isCertificateRequired = false, ...thresholds } = values;
+  // Each reader returns what its field holds.
+  return { thresholds, ...omitUndefined({ sendWindow, recvWindow }), isCertificateRequired } as TenantConfig;
 }
-
-const isThreshold = (key: string): key is keyof typeof thresholdRows => Object.hasOwn(thresholdRows, key);
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** How leases and heartbeats are called where they were set. */
 interface TimeNames {

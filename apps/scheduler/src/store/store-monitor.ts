@@ -4,14 +4,6 @@
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 
-export interface MonitoredStore {
-  readonly store: Store;
-  /** Whether the last turn could not begin. */
-  isUnavailable(): boolean;
-  /** Why commits are not durable, as the store reports it; null when they are. */
-  durabilityProblem(): string | null;
-}
-
 export interface StoreMonitorOptions {
   /** Called once, with the fault of the store. */
   onReplaced(fault: Fault): void;
@@ -25,7 +17,7 @@ export interface StoreMonitorOptions {
  */
 export const durabilityProblemMs = 30_000;
 
-export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOptions): MonitoredStore {
+export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOptions) {
   let isUnavailable = false;
   let durabilityProblem: { readonly message: string; readonly until: number } | null = null;
   let isReplaced = false;
@@ -60,18 +52,21 @@ export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOpti
       throw cause;
     }
   };
+  const store: Store = {
+    // A name that is in use at the start is a refusal to start, not a replacement.
+    open: (me) => inner.open(me),
+    begin: (want) => trackAvailability(inner.begin(want)).then(watchCommit),
+    settle: (turn) => trackAvailability(inner.settle(turn)),
+    events: (query) => inner.events(query),
+    page: (query) => inner.page(query),
+    onHint: (onHint) => inner.onHint(onHint),
+    close: () => inner.close(),
+  };
   return {
-    store: {
-      // A name that is in use at the start is a refusal to start, not a replacement.
-      open: (me) => inner.open(me),
-      begin: (want) => trackAvailability(inner.begin(want)).then(watchCommit),
-      settle: (turn) => trackAvailability(inner.settle(turn)),
-      events: (query) => inner.events(query),
-      page: (query) => inner.page(query),
-      onHint: (onHint) => inner.onHint(onHint),
-      close: () => inner.close(),
-    },
+    store,
+    /** Whether the last turn could not begin. */
     isUnavailable: () => isUnavailable,
+    /** Why commits are not durable, as the store reports it; null when they are. */
     durabilityProblem: () => (durabilityProblem !== null && now() < durabilityProblem.until ? durabilityProblem.message : null),
   };
 }

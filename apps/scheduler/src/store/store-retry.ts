@@ -62,16 +62,9 @@ export interface ConnectionRefusal {
   readonly fix: string;
 }
 
-const authorityHint =
-  "pass its CA with sslmode=verify-full&sslrootcert=FILE in --store, or skip verification with sslmode=no-verify";
-
 const unknownSigner: ConnectionRefusal = {
   problem: "presents a certificate from an untrusted CA",
-  fix: authorityHint,
-};
-const wrongUser: ConnectionRefusal = {
-  problem: "rejects this user and password",
-  fix: `correct user and password in --store; ${passwordEscapeHint}`,
+  fix: "pass its CA with sslmode=verify-full&sslrootcert=FILE in --store, or skip verification with sslmode=no-verify",
 };
 
 /** By the code of the innermost error: of OpenSSL, of Node, or of PostgreSQL (five characters). */
@@ -87,7 +80,10 @@ const refusalsByCode: Readonly<Record<string, ConnectionRefusal>> = {
     problem: "presents a certificate for another name",
     fix: "use the name in the certificate in --store, or skip verification with sslmode=no-verify",
   },
-  "28P01": wrongUser,
+  "28P01": {
+    problem: "rejects this user and password",
+    fix: `correct user and password in --store; ${passwordEscapeHint}`,
+  },
   "28000": {
     problem: "does not accept this user from this host",
     fix: "correct the user in --store, or check pg_hba.conf; if it requires TLS, add ?sslmode=verify-full",

@@ -1,15 +1,14 @@
 // Decides who may open a worker session: by token, by client certificate, or by both; and issues the tokens that resume sessions.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { ServiceEnvironment } from "@astraflow/services";
 import { type PeerCertificate, parseCertificateSubject } from "./certificates.ts";
 import type { TokenRegistry } from "./token-registry.ts";
 import {
   type IssuedSessionToken,
-  type KeyRing,
   type SessionTokenClaims,
   type SessionTokenSubject,
   SessionTokens,
+  type SessionTokensOptions,
 } from "./worker-session-tokens.ts";
 
 /** Who a peer claims to be, and its proof. */
@@ -46,13 +45,8 @@ export interface WorkerAuthenticator {
 
 export const invalidCredentialFault = (): Fault => fault("E.AUTH.INVALID_TOKEN", "this worker's credential is no longer valid");
 
-export interface WorkerAuthenticatorOptions {
+export interface WorkerAuthenticatorOptions extends SessionTokensOptions {
   readonly tokens: TokenRegistry;
-  readonly keys: KeyRing;
-  /** Cluster and replica: session tokens of others are not valid here. */
-  readonly audience: string;
-  readonly sessionTokenMs: number;
-  readonly environment: Pick<ServiceEnvironment, "clock" | "ids">;
   /** Trust domain of the workers' certificates; null where certificates are not accepted. */
   readonly trustDomain?: string | null;
   /** Tenants whose workers must have a client certificate, whatever else they send. */
@@ -69,7 +63,7 @@ export interface RefreshableAuthenticator extends WorkerAuthenticator {
 export function createWorkerAuthenticator(options: WorkerAuthenticatorOptions): RefreshableAuthenticator {
   const { tokens, environment, trustDomain = null, isCertificateRequired = () => false } = options;
   const listeners = new Set<() => void>();
-  const sessionTokens = new SessionTokens({ ...options, lifeMs: options.sessionTokenMs });
+  const sessionTokens = new SessionTokens(options);
   let trustEpoch = 1;
   const notifyListeners = (): void => {
     for (const listener of [...listeners]) listener();

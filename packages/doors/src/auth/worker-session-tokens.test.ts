@@ -15,7 +15,7 @@ function createFixture({ keys = [key("k1")], audience = "prod/east", lifeMs = ho
   const tokens = new SessionTokens({
     keys: { keys: () => ring.now },
     audience,
-    lifeMs,
+    sessionTokenMs: lifeMs,
     environment: {
       clock: { now: () => time.wall, monotonic: () => time.ticks },
       ids: { next: () => `jti-${++names}` },

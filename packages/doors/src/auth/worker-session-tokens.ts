@@ -45,7 +45,7 @@ export interface SessionTokensOptions {
   readonly keys: KeyRing;
   /** Cluster and replica: a token is valid only where its session lives. */
   readonly audience: string;
-  readonly lifeMs: number;
+  readonly sessionTokenMs: number;
   readonly environment: Pick<ServiceEnvironment, "clock" | "ids">;
 }
 
@@ -68,7 +68,7 @@ export class SessionTokens {
   }
 
   issue({ thumbprint, sid, wid, tenant, dialect }: SessionTokenSubject): IssuedSessionToken {
-    const { keys, audience, lifeMs, environment } = this.#options;
+    const { keys, audience, sessionTokenMs: lifeMs, environment } = this.#options;
     const key = keys.keys().at(-1);
     if (key === undefined) throw new Error("there is no session signing key");
     const iat = this.#nowSeconds();

@@ -1,7 +1,7 @@
 // The stream of events: the tenant's log as readers see it, resumed by cursor and filtered. One tail per tenant feeds all its readers.
 
 import type { StoreReader } from "@astraflow/engine";
-import { type Fault, fault } from "@astraflow/protocol";
+import { type Fault, type FaultDetails, fault } from "@astraflow/protocol";
 import {
   CursorExpired,
   defaultHeartbeatMs,
@@ -183,7 +183,8 @@ class EventReader {
     this.#eventIndex = isAheadOfLog ? null : start.eventIndex;
     this.#lastSentPosition = this.#position;
     // The reader has a cursor now, though there may be no event yet.
-    if (isAheadOfLog) this.#sendGap(head, cursorAheadFault(start.position, head));
+    const ahead = `cursor ${start.position} is ahead of the log, which is at ${head}; reload the runs and continue from here`;
+    if (isAheadOfLog) this.#sendGap(head, ahead, { head });
     else this.#sendCursor();
     this.#onEnd.push(tail.subscribe(() => this.#wakeUp()));
     const isCaughtUp = (): boolean => this.#position >= head;
@@ -245,25 +246,16 @@ class EventReader {
     if (!(problem instanceof CursorExpired))
       return this.stream.closeWithError(fault("E.STORE.BUSY", "the event log cannot be read right now; reconnect"));
     this.#position = problem.floor;
-    this.#sendGap(problem.floor, cursorExpiredFault(problem));
+    const { floor, head } = problem;
+    this.#sendGap(floor, "events after this cursor have been deleted; reload the runs and continue from here", { floor, head });
     this.#isRequested = true;
   }
 
-  #sendGap(position: number, why: Fault): void {
-    this.stream.send({ id: position, type: "stream.error", data: JSON.stringify(why) });
+  #sendGap(position: number, message: string, details: FaultDetails): void {
+    const data = JSON.stringify(fault("E.CURSOR.EXPIRED", message, details));
+    this.stream.send({ id: position, type: "stream.error", data });
   }
 }
-
-const cursorExpiredFault = ({ floor, head }: CursorExpired): Fault =>
-  fault("E.CURSOR.EXPIRED", "events after this cursor have been deleted; reload the runs and continue from here", {
-    floor,
-    head,
-  });
-
-const cursorAheadFault = (cursor: number, head: number): Fault =>
-  fault("E.CURSOR.EXPIRED", `cursor ${cursor} is ahead of the log, which is at ${head}; reload the runs and continue from here`, {
-    head,
-  });
 
 /** Where the tenant's log is now. */
 const readLogHead = async (reader: StoreReader, tenant: string): Promise<number> =>

@@ -48,15 +48,12 @@ export function feedVolatile(options: VolatileFeedOptions): () => void {
   const { tenant, volatile, sink, filter } = options;
   if (filter.heartbeat === null && filter.frame === null) return () => undefined;
   const isSlow = (): boolean => sink.waitingBytes > volatileFeedLimits.waitingBytesMax;
-  const heartbeatFeed = filter.heartbeat === null ? null : createHeartbeatFeed(options, filter.heartbeat, isSlow);
-  const listener: VolatileListener = {
-    heartbeat: heartbeatFeed === null || filter.heartbeat === null ? null : { wants: filter.heartbeat, hear: heartbeatFeed.hear },
-    frame: filter.frame === null ? null : createFrameFeed(options, filter.frame, isSlow),
-  };
-  const endListening = volatile.subscribe(tenant, listener);
+  const heartbeat = filter.heartbeat === null ? null : createHeartbeatFeed(options, filter.heartbeat, isSlow);
+  const frame = filter.frame === null ? null : createFrameFeed(options, filter.frame, isSlow);
+  const endListening = volatile.subscribe(tenant, { heartbeat, frame });
   return () => {
     endListening();
-    heartbeatFeed?.end();
+    heartbeat?.end();
   };
 }
 
@@ -64,7 +61,7 @@ function createHeartbeatFeed(
   { tenant, volatile, environment, stream, isCaughtUp }: VolatileFeedOptions,
   wants: (workerName: string) => boolean,
   isSlow: () => boolean,
-): { hear(heartbeat: PublishedHeartbeat): void; end(): void } {
+): NonNullable<VolatileListener["heartbeat"]> & { end(): void } {
   /** All up to this one were told, or not wanted. */
   let lastSentCount = volatile.heartbeatCount(tenant);
   let endPause: (() => void) | null = null;
@@ -87,6 +84,7 @@ function createHeartbeatFeed(
     }
   };
   return {
+    wants,
     hear(heartbeat) {
       // Those before it come first, each worker's newest.
       if (endPause !== null) return;

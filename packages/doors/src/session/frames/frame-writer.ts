@@ -112,19 +112,10 @@ export class SchedulerFrameWriter {
   private encodeNumbered(
     at: FrameNumberAndId,
     work: CarriedWork,
-    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">,
+    { type, payload, corr, runSeq }: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">,
   ): string {
-    const fields: OutgoingFrame = {
-      type: frame.type,
-      id: at.id,
-      ts: this.timestamp(),
-      payload: frame.payload,
-      corr: frame.corr,
-      number: at.number,
-      runSeq: frame.runSeq,
-      ackRequest: true,
-    };
-    return this.encode(fields, work);
+    const ts = this.timestamp();
+    return this.encode({ type, id: at.id, ts, payload, corr, number: at.number, runSeq, ackRequest: true }, work);
   }
 
   private encodeControl(

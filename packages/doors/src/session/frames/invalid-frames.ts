@@ -1,7 +1,7 @@
 // Makes commands from work frames whose payload is invalid, so that no task waits for ever for a result that arrived and could not be read.
 
 import type { Command, ReportErrorCommand } from "@astraflow/engine";
-import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
+import { type Envelope, Fault, isRecord, type JsonValue, limits, readPayload } from "@astraflow/protocol";
 import { type CommandOrigin, fenceFromCorr, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
 
 export interface SalvagedFrame {
@@ -56,14 +56,11 @@ function unreadableOutcome(
   return [{ type: "task.error", ...senderOf(origin), ...attempt, code: "E.FRAME.INVALID", message }];
 }
 
-function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  return Object.hasOwn(value, key) ? value[key] : undefined;
-}
+const fieldOf = (value: unknown, key: string): unknown => (isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined);
 
-function readIdField(value: JsonValue | undefined, key: string): string | null {
+function readIdField(value: unknown, key: string): string | null {
   const id = fieldOf(value, key);
   return typeof id === "string" && id !== "" && id.length <= limits.idCharsMax ? id : null;
 }
 
-const isFence = (value: JsonValue | undefined): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isFence = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -22,11 +22,14 @@ export interface SessionServerOptions extends SessionServices {
   readonly isAlone?: boolean;
 }
 
+const goldenRatio = 0.6180339887498949;
+
 export class SessionServer {
   readonly #context: JoinContext;
   readonly #connections = new Set<SessionConnection>();
   readonly #unsubscribers: (() => void)[];
   #flushQueue = new Set<{ flush(): void }>();
+  #jitterCount = 0;
   #isClosing = false;
   #isFastSweepScheduled = false;
   #onAllClosed: (() => void) | null = null;
@@ -47,7 +50,8 @@ export class SessionServer {
       admission: new AdmissionControl(limits, environment),
       runSequence: new RunSequence(options.isAlone === true, environment.clock.now()),
       restartDetector: new RestartDetector(),
-      jitter: createJitterSequence(),
+      // Spreads resends without randomness: multiples of the golden ratio fill the interval evenly.
+      jitter: () => (++this.#jitterCount * goldenRatio) % 1,
       scheduleFlush: (session) => this.#scheduleFlush(session),
       scheduleFastSweep: () => this.#scheduleFastSweep(),
     };
@@ -151,13 +155,4 @@ export class SessionServer {
     for (const connection of this.#connections) connection.recheckCredentials();
     for (const session of this.#context.registry.all()) session.run(() => session.recheckCredentials());
   }
-}
-
-/** Spreads resends without randomness: multiples of the golden ratio fill the interval evenly. */
-function createJitterSequence(): () => number {
-  let at = 0;
-  return () => {
-    at = (at + 0.6180339887498949) % 1;
-    return at;
-  };
 }
