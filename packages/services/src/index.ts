@@ -1,23 +1,18 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
 export type { CatalogueCache } from "./catalogue/catalogue.ts";
-export { getPackage, listPackages, searchNodes } from "./catalogue/catalogue-pages.ts";
-export { ManifestRecorder } from "./catalogue/manifest-recorder.ts";
-export { type ReportedPackage, readHandlers } from "./catalogue/worker-handlers.ts";
+export { ManifestRecorder, type ReportedPackage, readHandlers } from "./catalogue/manifest-recorder.ts";
+export { getPackage, listPackages, searchNodes } from "./catalogue/node-search.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { notFound } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
+export { withTimeout } from "./environment/concurrency.ts";
 export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
-export { withTimeout } from "./environment/timeout.ts";
 export { EventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
-export {
-  defaultHeartbeatMs,
-  HeartbeatWatch,
-  heartbeatEventData,
-} from "./events/heartbeat-watch.ts";
+export { HeartbeatWatch, heartbeatEventData } from "./events/heartbeat-watch.ts";
 export { CursorExpired, type FactEvents, LogTail } from "./events/log-tail.ts";
 export {
   type HeartbeatData,
@@ -29,12 +24,19 @@ export {
 } from "./events/volatile-events.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
-export { presentCommand, presentCommandRef } from "./presentation/command-view.ts";
 export { isoTime } from "./presentation/fields.ts";
 export { presentTasks } from "./presentation/node-view.ts";
 export { cachedPlanOf } from "./presentation/plan-cache.ts";
 export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";
-export { instanceIdOf, presentHeartbeat, presentWorker, workerQueueOf } from "./presentation/worker-view.ts";
+export {
+  defaultHeartbeatMs,
+  instanceIdOf,
+  presentCommand,
+  presentCommandRef,
+  presentHeartbeat,
+  presentWorker,
+  workerQueueOf,
+} from "./presentation/worker-view.ts";
 export {
   type BlobRange,
   type BlobStore,
@@ -65,8 +67,6 @@ export {
   resourcePut,
 } from "./resources/resource-store.ts";
 export { presentUpload, type ResourceUploads, withPartAdded } from "./resources/resource-uploads.ts";
-export { explainPlacement } from "./runs/placement.ts";
-export { listQueues, readQueueMetric } from "./runs/queue-depths.ts";
 export type { ControlledRun, NodeChange } from "./runs/run-control.ts";
 export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
 export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";
@@ -74,33 +74,27 @@ export { findRun } from "./runs/run-reader.ts";
 export type { RunServices } from "./runs/run-services.ts";
 export type { StartedRun } from "./runs/run-starter.ts";
 export { presentValue, readValueAt, valueBytesMax } from "./runs/run-values.ts";
-export type { StoredView } from "./saved-views/saved-view-store.ts";
-export type { FoundView, SavedViews, WantedView } from "./saved-views/saved-views.ts";
-export { createServices, type Services, type ServicesOptions } from "./services.ts";
+export { explainPlacement, listQueues, readQueueMetric } from "./runs/waiting-work.ts";
+export type { FoundView, SavedViews, StoredView, WantedView } from "./saved-views/saved-views.ts";
+export { createServices, type Services, type ServicesOptions, type WorkerServices } from "./services.ts";
 export { listAuditEvents } from "./users/audit-log.ts";
 export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
 export { UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { UserChanges } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";
-export { countedTasksMax, readScaling } from "./workers/capacity.ts";
-export {
-  isVendorType,
-  type ReceivedVendorFrame,
-  VendorFrameRelay,
-  vendorRelayLimits,
-} from "./workers/vendor-frame-relay.ts";
-export {
-  findCommand,
-  kickWorker,
-  type SentCommand,
-  sendVendorFrame,
-  sendWorkerCommand,
-  setDraining,
-} from "./workers/worker-commands.ts";
+export { isVendorType, type ReceivedVendorFrame, VendorFrameRelay, vendorRelayLimits } from "./workers/vendor-frame-relay.ts";
+export type { SentCommand } from "./workers/worker-commands.ts";
 export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
-export { findWorker, readDiagnostics } from "./workers/worker-finder.ts";
-export { listWorkers, matchesWorkerFilter, type WorkerFilter } from "./workers/worker-list.ts";
-export { type WorkerServices, workerViewContext } from "./workers/worker-services.ts";
+export {
+  countedTasksMax,
+  findWorker,
+  listWorkers,
+  matchesWorkerFilter,
+  readDiagnostics,
+  readScaling,
+  type WorkerFilter,
+  workerViewContext,
+} from "./workers/worker-reader.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export type { RevisionCheck } from "./workflows/workflow-drafts.ts";
 export type { WorkflowServices } from "./workflows/workflow-services.ts";

@@ -17,10 +17,11 @@ import { SavedViews } from "./saved-views/saved-views.ts";
 import { UserAccounts } from "./users/user-accounts.ts";
 import { UserChanges } from "./users/user-changes.ts";
 import { VendorFrameRelay } from "./workers/vendor-frame-relay.ts";
-import type { WorkerServices } from "./workers/worker-services.ts";
+import { WorkerCommands } from "./workers/worker-commands.ts";
+import type { WorkerContext } from "./workers/worker-reader.ts";
 import { createWorkflowServices } from "./workflows/workflow-services.ts";
 
-export interface ServicesOptions extends WorkerServices {
+export interface ServicesOptions extends WorkerContext {
   readonly ackDeadlineMs: number;
   /** Users that log in with a password. */
   readonly people?: UserAccounts;
@@ -34,6 +35,7 @@ export interface ServicesOptions extends WorkerServices {
   readonly isAlone?: boolean;
 }
 
+export type WorkerServices = WorkerContext & { readonly commands: WorkerCommands };
 export type Services = ReturnType<typeof createServices>;
 
 export function createServices(options: ServicesOptions) {
@@ -55,7 +57,7 @@ export function createServices(options: ServicesOptions) {
     manifestRecorder,
     workflows,
     runs,
-    workers: options as WorkerServices,
+    workers: { ...options, commands: new WorkerCommands(options) } as WorkerServices,
     resources,
     resourceUploads: new ResourceUploads(resources),
     resourceGrants: new ResourceGrants(resources),

@@ -1,13 +1,12 @@
-// Stores the manifests that workers report, so that the catalogue knows their nodes when the workers are gone. Nobody waits for it: a worker
-// joins whether or not its manifests could be stored. catalogue.ts reads them.
+// The manifests that workers report: stored, so that the catalogue knows their nodes when the workers are gone, and read for what a worker can
+// run. Nobody waits for the storing: a worker joins whether or not its manifests could be stored. catalogue.ts reads them.
 
-import { type DocPut, type DocRow, searchWords } from "@astraflow/engine";
+import { type DocPut, type DocRow, searchWords, type WorkerDescription } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { errorMessage, Fault, type Manifest, readManifest } from "@astraflow/protocol";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { retryOnConflict } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import type { ReportedPackage } from "./worker-handlers.ts";
 
 export const packageCollection = "package";
 
@@ -122,4 +121,39 @@ function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: strin
   const searchTerms = new Set(searchWords([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...searchTerms].slice(0, 96).join(" ");
   return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];
+}
+
+type Handlers = NonNullable<WorkerDescription["handlers"]>;
+
+const handlerLimits = {
+  /** The worker's row is written with its heartbeats, so this must stay small. */
+  bytesMax: 8 * 1024,
+  capabilitiesMax: 16,
+} as const;
+
+export interface ReportedPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly manifest?: unknown;
+}
+
+/** As many as fit into the bound, in the order shown. A manifest that is none is left out: the package is listed all the same. */
+export function readHandlers(reported: readonly ReportedPackage[]): Handlers {
+  const handlers: Handlers[number][] = [];
+  let bytes = 0;
+  for (const { name, version, manifest: written } of reported) {
+    const manifest = readManifest(written);
+    if (manifest instanceof Fault) continue;
+    const adapters = new Map(manifest.adapters.map((adapter) => [adapter.name, adapter]));
+    for (const node of manifest.nodes) {
+      const adapter = adapters.get(node.adapter);
+      const runtime = adapter?.runtime ?? (manifest.node !== undefined && manifest.python === undefined ? "node" : "python");
+      const capabilities = (adapter?.capabilities ?? []).slice(0, handlerLimits.capabilitiesMax);
+      const handler = { package: name, version, runtime, nodeType: node.type, capabilities };
+      bytes += Buffer.byteLength(JSON.stringify(handler)) + 1;
+      if (bytes > handlerLimits.bytesMax) return handlers;
+      handlers.push(handler);
+    }
+  }
+  return handlers;
 }

@@ -1,9 +1,92 @@
-// Searching the catalogue for node types, and packages and node types as the API shows them.
+// Packages and node types of the catalogue as the API shows them: pages of them, and a search for node types with their ports.
 
-import { compareVersions } from "@astraflow/graph";
-import type { CatalogNode, Manifest, ManifestNode, PackageSummary } from "@astraflow/protocol";
-import type { Catalogue, CataloguePackage } from "./catalogue.ts";
-import { portTypesOf } from "./port-types.ts";
+import { compareVersions, parseBindingPath } from "@astraflow/graph";
+import {
+  type CatalogNode,
+  type CatalogPort,
+  fault,
+  type JsonValue,
+  limits,
+  type Manifest,
+  type ManifestNode,
+  type NodePort,
+  type PackageSummary,
+} from "@astraflow/protocol";
+import { notFound } from "../documents/documents.ts";
+import { encodeCursor, invalidCursor } from "../documents/page-cursors.ts";
+import type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue.ts";
+
+const catalogLimits = {
+  /** A search without a limit answers all there is, up to so many node types: editors of the field know no pages. */
+  nodesMax: 2_000,
+  /** An answer ends behind the node type that crosses this. */
+  charsMax: 8 * 1024 * 1024,
+} as const;
+
+export interface CataloguePage {
+  readonly cursor: string | undefined;
+  readonly limit: number;
+}
+
+export async function listPackages(catalogues: CatalogueCache, tenant: string, page: CataloguePage) {
+  const catalogue = await catalogues.current(tenant);
+  const { items, nextCursor } = pageAfterCursor(catalogue.packages, page, ({ name }) => name);
+  return { items: items.map((one) => presentPackage(catalogue, one)), nextCursor, asOf: catalogue.asOf };
+}
+
+/** The manifest of one version, the newest by default. */
+export async function getPackage(catalogues: CatalogueCache, tenant: string, name: string, wanted: string | undefined) {
+  const catalogue = await catalogues.current(tenant);
+  const known = catalogue.packages.find((one) => one.name === name);
+  if (known === undefined) throw notFound("package", name);
+  const version = wanted ?? known.versions[0] ?? "";
+  const manifest = catalogue.manifest(name, version);
+  const versions = known.versions.slice(0, 20).join(", ");
+  if (manifest === null)
+    throw fault("E.NOT_FOUND", `package ${name} has no version ${version.slice(0, 100)}; it has ${versions}`);
+  return { name, version, manifest, availableVersions: known.versions, asOf: catalogue.asOf };
+}
+
+export interface NodeSearch {
+  /** Words that must all occur; `*` or nothing matches everything. */
+  readonly q?: string | undefined;
+  readonly packageName?: string | undefined;
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+export async function searchNodes(catalogues: CatalogueCache, tenant: string, search: NodeSearch) {
+  const { q = "", packageName, cursor, limit = catalogLimits.nodesMax } = search;
+  const catalogue = await catalogues.current(tenant);
+  const words = q.trim() === "*" ? [] : q.toLowerCase().split(/\s+/).filter(Boolean);
+  const page = pageAfterCursor(searchNodeTypes(catalogue, packageName, words), { cursor, limit }, nodeTypeKey);
+  const items = page.items.map(presentNodeType);
+  const fitting = countFitting(items);
+  const last = page.items[fitting - 1];
+  const nextCursor = fitting === items.length || last === undefined ? page.nextCursor : encodeCursor(nodeTypeKey(last));
+  return { items: items.slice(0, fitting), nextCursor, asOf: catalogue.asOf };
+}
+
+/** The part of a list in order behind the last key of the page before. */
+function pageAfterCursor<T>(all: readonly T[], { cursor, limit }: CataloguePage, keyOf: (item: T) => string) {
+  const after = cursor === undefined ? null : Buffer.from(cursor, "base64url").toString("utf8");
+  if (after !== null && (after === "" || after.length > limits.idCharsMax || encodeCursor(after) !== cursor))
+    throw invalidCursor();
+  const rest = after === null ? all : all.filter((item) => keyOf(item) > after);
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  return { items, nextCursor: rest.length > items.length && last !== undefined ? encodeCursor(keyOf(last)) : null };
+}
+
+/** How many of the first, with the one that crosses the bound, so that a page is never empty. */
+function countFitting(items: readonly object[]): number {
+  let chars = 0;
+  const crossing = items.findIndex((item) => {
+    chars += JSON.stringify(item).length;
+    return chars > catalogLimits.charsMax;
+  });
+  return crossing < 0 ? items.length : crossing + 1;
+}
 
 /** So many of the newest versions of a node type are shown in full, older ones by name. */
 const templatesMax = 20;
@@ -87,4 +170,64 @@ export function presentNodeType({ packageName, type, versions }: CatalogueNodeTy
     ...(standard !== undefined && { defaultVersion: standard }),
     ...(names[0] !== undefined && { latestVersion: names[0] }),
   };
+}
+
+type Schema = Readonly<Record<string, JsonValue>>;
+
+const isSchema = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value);
+
+export function portTypesOf(node: ManifestNode): { inputs: CatalogPort[]; outputs: CatalogPort[] } {
+  const view = (ports: readonly NodePort[] = []) => ports.map((port) => portTypeOf(node, port));
+  return { inputs: view(node.ui?.inputPorts), outputs: view(node.ui?.outputPorts) };
+}
+
+function portTypeOf(node: ManifestNode, { key, label, binding }: NodePort): CatalogPort {
+  const path = parseBindingPath(binding.path);
+  // A binding into another node or graph has its type there, not here.
+  const isElsewhere = binding.prefix !== undefined || (binding.scope !== undefined && binding.scope.kind !== "local");
+  if (typeof path === "string" || isElsewhere) return { key, label, path: binding.path, type: "any" };
+  const found = schemaAt(node.schema[path.root], path.steps);
+  return {
+    key,
+    label,
+    path: binding.path,
+    type: found === null ? "any" : jsonTypeOf(found.schema),
+    ...(found?.isRequired === true && { isRequired: true }),
+    ...(found?.schema["default"] !== undefined && { default: found.schema["default"] }),
+  };
+}
+
+/** The schema at a path below another; null where it does not say. */
+function schemaAt(root: unknown, steps: readonly string[]): { schema: Schema; isRequired: boolean } | null {
+  if (!isSchema(root)) return null;
+  let schema: Schema = root;
+  let isRequired = false;
+  for (const step of steps) {
+    const { properties, items, required } = schema;
+    const next =
+      isSchema(properties) && Object.hasOwn(properties, step) ? properties[step] : /^[0-9]+$/.test(step) ? items : undefined;
+    if (!isSchema(next)) return null;
+    isRequired = Array.isArray(required) && required.includes(step);
+    schema = next;
+  }
+  return { schema, isRequired };
+}
+
+/** Its JSON types, joined; read from its values where it lists them. */
+function jsonTypeOf(schema: Schema): string {
+  const { type, enum: values, const: value, anyOf, oneOf } = schema;
+  if (typeof type === "string") return type;
+  if (Array.isArray(type)) return joinTypes(type.map(String));
+  if (Array.isArray(values)) return joinTypes(values.map(typeOfValue));
+  if (value !== undefined) return typeOfValue(value);
+  const forms = Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : [];
+  const types = forms.slice(0, 32).map((form) => (isSchema(form) && typeof form["type"] === "string" ? form["type"] : "any"));
+  return types.includes("any") ? "any" : joinTypes(types);
+}
+
+const joinTypes = (types: readonly string[]): string => (types.length === 0 ? "any" : [...new Set(types)].join("|"));
+
+function typeOfValue(value: JsonValue): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
 }

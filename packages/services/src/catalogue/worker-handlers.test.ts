@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readHandlers } from "./worker-handlers.ts";
+import { readHandlers } from "./manifest-recorder.ts";
 
 const node = (type: string) => ({
   type,

@@ -1,12 +1,12 @@
-// Reading and writing documents: one by name, a write with its audit entry and idempotency key, a retry after a conflict, and the records of
-// one collection.
+// Reading and writing documents: one by name, a write with its audit entry and idempotency key, a retry after a conflict, the audit of what is
+// refused before it reaches the engine, and the records of one collection.
 
 import type { AuditEntry, DocPut, DocRow, IdempotencyKey, PageQuery, StoreReader } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { Fault, fault } from "@astraflow/protocol";
+import { Fault, fault, faultCodes } from "@astraflow/protocol";
 import { type EngineClient, expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { type Actor, actorOf, type Caller } from "../identity/caller.ts";
+import { type Actor, actorOf, type Caller } from "../identity/identity.ts";
 
 export interface DocumentWrite {
   readonly puts?: readonly DocPut[];
@@ -116,3 +116,28 @@ export const recordPut = (
   rev: number,
   index: Pick<DocPut, "sort" | "terms" | "keepMs">,
 ): DocPut => ({ collection, name: id, rev, body: JSON.stringify(body), ...index });
+
+/** Does the work; where it is refused the audit gets the order with the refusal's code. Failures of the store or engine (5xx) are not recorded. */
+export async function auditRefusal<T>(
+  engineClient: EngineClient,
+  caller: Caller,
+  audit: AuditEntry,
+  work: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (why) {
+    if (!(why instanceof Fault) || faultCodes[why.code].http >= 500) throw why;
+    // If the refusal cannot be stored, the caller gets that error and can retry.
+    await writeDocuments(engineClient, actorOf(caller), { audit: { ...audit, outcome: why.code } });
+    throw why;
+  }
+}
+
+/** An order about a run, in the words of the audit. */
+export const runAudit = (action: string, run: string, data: Readonly<Record<string, unknown>>): AuditEntry => ({
+  action,
+  targetType: "run",
+  target: run,
+  data: Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined)),
+});

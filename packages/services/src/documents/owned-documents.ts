@@ -2,8 +2,7 @@
 
 import { type DocPut, type IdempotencyKey, searchWords } from "@astraflow/engine";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
-import type { CallerIdentity } from "../identity/identity.ts";
+import { actorOf, type Caller, type CallerIdentity, isOwnerOrAdmin } from "../identity/identity.ts";
 import { isUuid, searchTermFor, sortKeyOf } from "./derived-names.ts";
 import { listDocuments } from "./document-list.ts";
 import { type DocumentWrite, readDocument, writeDocuments } from "./documents.ts";

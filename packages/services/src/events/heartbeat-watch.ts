@@ -1,11 +1,11 @@
 // Heartbeats as events: what they say of a worker, and the beats of workers that other schedulers of the same store hold, which are seen in
 // their rows. Beats of the workers that are here are told by their sessions.
 
-import { defaultSettings, readCondition, type StoreReader, type WorkerRow, workerTimings } from "@astraflow/engine";
+import { readCondition, type StoreReader, type WorkerRow } from "@astraflow/engine";
 import type { Worker } from "@astraflow/protocol";
-import { withoutOverlap } from "../environment/polling.ts";
+import { withoutOverlap } from "../environment/concurrency.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { presentWorker } from "../presentation/worker-view.ts";
+import { defaultHeartbeatMs, presentWorker } from "../presentation/worker-view.ts";
 import type { HeartbeatData, VolatileEvents } from "./volatile-events.ts";
 
 export function heartbeatEventData(seen: Worker): HeartbeatData {
@@ -30,9 +30,6 @@ export interface HeartbeatWatchOptions {
   /** All workers are here: no row shows a beat that was not told. */
   readonly isAlone?: boolean;
 }
-
-export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
-  workerTimings(defaultSettings, tenant, dialect).heartbeatMs;
 
 /** However often workers beat, all their rows are not read oftener than this. */
 const pollMsMin = 1_000;

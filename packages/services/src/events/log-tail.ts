@@ -2,7 +2,7 @@
 // read. Readers that are further behind read the log themselves until they have caught up.
 
 import type { StoreReader } from "@astraflow/engine";
-import { createSemaphore } from "../environment/semaphore.ts";
+import { createSemaphore } from "../environment/concurrency.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
 import type { EventLookup } from "./event-lookup.ts";
 import { eventsOfFact, type StreamEvent } from "./fact-events.ts";

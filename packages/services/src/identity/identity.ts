@@ -1,4 +1,4 @@
-// Who makes a request, and what roles and grants allow. How a token is recognised is not here.
+// Who makes a request, what roles and grants allow, and the actor that a write is recorded under. How a token is recognised is not here.
 
 import type { Permission, UserRole } from "@astraflow/protocol";
 
@@ -28,3 +28,25 @@ export interface CallerIdentity {
   /** Only of a person that has signed in: which of its tokens was shown. */
   readonly person?: { readonly username: string; readonly displayName: string; readonly jti: string; readonly expiresAt: number };
 }
+
+/** Who asks, and the id of the request. */
+export interface Caller {
+  readonly identity: CallerIdentity;
+  readonly requestId: string;
+}
+
+/** On whose behalf something is written, and for which request. */
+export interface Actor {
+  readonly tenant: string;
+  readonly by: string;
+  readonly corr: string;
+}
+
+export const actorOf = ({ identity, requestId }: Caller): Actor => ({
+  tenant: identity.tenant,
+  by: identity.user,
+  corr: requestId,
+});
+
+export const isAdmin = ({ grants }: CallerIdentity): boolean => grants.includes("admin");
+export const isOwnerOrAdmin = (identity: CallerIdentity, owner: string): boolean => owner === identity.user || isAdmin(identity);

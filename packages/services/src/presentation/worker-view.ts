@@ -1,17 +1,29 @@
-// A worker's row as the API shows it, and all that is known of one worker beside it. Pure; whose worker it is was decided by the tenant in the query.
+// Workers and commands to them as the API shows them, and all that is known of one worker. Pure; whose worker it is was decided by the tenant in the query.
 
 import {
+  defaultSettings,
   livenessAfter,
   nodeAt,
   type RunDetail,
   readCondition,
+  redactCommand,
   type TaskRow,
   taskPathOf,
+  type WorkerCommandRecord,
   type WorkerCondition,
   type WorkerDescription,
   type WorkerRow,
+  workerTimings,
 } from "@astraflow/engine";
-import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
+import type {
+  CommandDetail,
+  CommandRef,
+  JsonObject,
+  Worker,
+  WorkerAttemptSummary,
+  WorkerDiagnostics,
+  WorkerHandler,
+} from "@astraflow/protocol";
 import { isoTime } from "./fields.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
@@ -23,6 +35,10 @@ export interface WorkerViewContext {
   /** How often a worker of this tenant and dialect is expected to be heard. */
   heartbeatMsOf(tenant: string, dialect: string): number;
 }
+
+/** The engine's default. */
+export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
+  workerTimings(defaultSettings, tenant, dialect).heartbeatMs;
 
 export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
 /** A worker's own channel: what is bound to the worker goes there. */
@@ -168,4 +184,24 @@ function presentHandlers(about: Partial<WorkerDescription>): WorkerHandler[] {
   const named = new Set(known.map((one) => `${one.package}@${one.version}`));
   const bare = (about.packages ?? []).filter((one) => one.status === "installed" && !named.has(`${one.name}@${one.version}`));
   return [...known, ...bare.map((one) => ({ package: one.name, version: one.version }))];
+}
+
+export const presentCommandRef = (
+  id: string,
+  { workerName, sentAt }: Pick<WorkerCommandRecord, "workerName" | "sentAt">,
+): CommandRef => ({ commandId: id, workerName, acceptedAt: isoTime(sentAt) });
+
+export function presentCommand(id: string, body: WorkerCommandRecord, head: number): CommandDetail {
+  const { worker, order, status, endedAt, details, error } = body;
+  return {
+    ...presentCommandRef(id, body),
+    workerId: instanceIdOf(worker),
+    type: order.type,
+    status,
+    ...(endedAt !== null && { finishedAt: isoTime(endedAt) }),
+    request: redactCommand(order) as unknown as JsonObject,
+    ...(details !== undefined && { result: details as JsonObject }),
+    ...(error !== undefined && { error }),
+    asOf: head,
+  };
 }

@@ -2,9 +2,9 @@
 
 import type { SendDispatch } from "@astraflow/engine";
 import { errorMessage, type JsonObject } from "@astraflow/protocol";
-import type { ReportedPackage } from "../catalogue/worker-handlers.ts";
+import type { ReportedPackage } from "../catalogue/manifest-recorder.ts";
+import { withTimeout } from "../environment/concurrency.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { withTimeout } from "../environment/timeout.ts";
 import { type ResourceBinder, type ResourceBindings, unavailableBindings } from "./resource-bindings.ts";
 import type { ResourceRequirements } from "./resource-requirements.ts";
 

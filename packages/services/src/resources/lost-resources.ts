@@ -3,7 +3,7 @@
 
 import { readArtifact, type StoreReader } from "@astraflow/engine";
 import { documentNameOf } from "../documents/documents.ts";
-import { createSemaphore } from "../environment/semaphore.ts";
+import { createSemaphore } from "../environment/concurrency.ts";
 
 export interface LostResource {
   readonly resource: string;

@@ -3,8 +3,8 @@
 import { fault, type ResourceGrantCreateRequest } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
 import { type FoundRecord, idempotencyKeyFor, idForRequest, notFound } from "../documents/documents.ts";
-import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
-import { type ResourceRepository } from "./resource-repository.ts";
+import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/identity.ts";
+import type { ResourceRepository } from "./resource-repository.ts";
 import { grantIdPrefix, grantPut, type ResourceGrantRecord } from "./resource-store.ts";
 
 export class ResourceGrants {

@@ -6,8 +6,7 @@ import { Fault, fault, resourceLimits } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
 import { type FoundRecord, idForRequest, isConflict, notFound, RecordStore, type StoredRecord } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { type Actor, actorOf, type Caller, isOwnerOrAdmin } from "../identity/caller.ts";
-import type { CallerIdentity } from "../identity/identity.ts";
+import { type Actor, actorOf, type Caller, type CallerIdentity, isOwnerOrAdmin } from "../identity/identity.ts";
 import { type BlobKey, type BlobStore, type BlobStores, measureBytes, type StoredBlob } from "./blob-store.ts";
 import { type ResourceGrantRecord, type ResourceRecord, resourcePut, type UploadRecord, uploadPut } from "./resource-store.ts";
 

@@ -3,8 +3,7 @@
 
 import { createHash } from "node:crypto";
 import type { StoreReader } from "@astraflow/engine";
-import { type PackageDocument, packageCollection } from "../catalogue/manifest-recorder.ts";
-import type { ReportedPackage } from "../catalogue/worker-handlers.ts";
+import { type PackageDocument, packageCollection, type ReportedPackage } from "../catalogue/manifest-recorder.ts";
 import { readDocument } from "../documents/documents.ts";
 import type { ServiceContext, ServiceEnvironment } from "../environment/service-environment.ts";
 import type { ResourceRequirement } from "./resource-bindings.ts";

@@ -6,12 +6,11 @@ import { canonicalJson } from "@astraflow/graph";
 import { type Bulk, type BulkRequest, Fault, fault } from "@astraflow/protocol";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { idempotencyKeyFor, isConflict, RecordStore, recordPut, type StoredRecord } from "../documents/documents.ts";
-import { withoutOverlap } from "../environment/polling.ts";
+import { withoutOverlap } from "../environment/concurrency.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import type { Caller } from "../identity/caller.ts";
-import type { CallerIdentity } from "../identity/identity.ts";
+import type { Caller, CallerIdentity } from "../identity/identity.ts";
 import { isoTime } from "../presentation/fields.ts";
-import { bulkPageMax, readMatchingRuns } from "./bulk-run-pages.ts";
+import { bulkPageMax, readMatchingRuns } from "./bulk-runs.ts";
 
 export const bulkLimits = {
   pageMax: bulkPageMax,

@@ -2,14 +2,19 @@
 
 import type { AuditEntry, DeadLetterRecord, DocRow, IdempotencyKey } from "@astraflow/engine";
 import { type DeadLetter, fault } from "@astraflow/protocol";
-import { auditRefusal } from "../documents/audit.ts";
-import { readDocument, registerIdempotencyKey, documentNameOf as taskIdOf, writeDocuments } from "../documents/documents.ts";
+import {
+  auditRefusal,
+  readDocument,
+  registerIdempotencyKey,
+  documentNameOf as taskIdOf,
+  writeDocuments,
+} from "../documents/documents.ts";
 import { decodeDocumentCursor, encodeCursor } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { actorOf, type Caller } from "../identity/caller.ts";
+import { actorOf, type Caller } from "../identity/identity.ts";
 import { isoTime } from "../presentation/fields.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
-import { readWorkerNames } from "../workers/worker-finder.ts";
+import { readWorkerNames } from "../workers/worker-reader.ts";
 import { type RunControl, topLevelNodeOf } from "./run-control.ts";
 import type { RunStarter } from "./run-starter.ts";
 

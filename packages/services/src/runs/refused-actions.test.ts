@@ -1,10 +1,10 @@
 import { fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { auditRefusal, runAudit } from "../documents/audit.ts";
+import { auditRefusal, runAudit } from "../documents/documents.ts";
 import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
 import { runRow } from "../testing/sample-rows.ts";
-import { createBulkRunChange } from "./bulk-run-change.ts";
+import { createBulkRunChange } from "./bulk-runs.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { RunControl } from "./run-control.ts";
 import type { RunStarter } from "./run-starter.ts";

@@ -21,11 +21,10 @@ import {
   type Steered,
   type Workflow,
 } from "@astraflow/protocol";
-import { auditRefusal, runAudit } from "../documents/audit.ts";
-import { isNotFound, notFound } from "../documents/documents.ts";
+import { auditRefusal, isNotFound, notFound, runAudit } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { actorOf, type Caller } from "../identity/caller.ts";
+import { actorOf, type Caller } from "../identity/identity.ts";
 import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { presentRunRef } from "../presentation/run-view.ts";

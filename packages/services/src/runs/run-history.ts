@@ -12,7 +12,7 @@ import {
 } from "@astraflow/engine";
 import { type Fault, fault, LruMap, RunFold, type RunSnapshot, type TaskSnapshot } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
-import { createSemaphore } from "../environment/semaphore.ts";
+import { createSemaphore } from "../environment/concurrency.ts";
 
 export const historyLimits = {
   factsPage: 1_000,

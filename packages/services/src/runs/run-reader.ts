@@ -22,7 +22,7 @@ import { type NodeViewContext, presentDefinition, presentNodes, presentTasks } f
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { presentRun, presentRunEvent } from "../presentation/run-view.ts";
 import { instanceIdOf, workerQueueOf } from "../presentation/worker-view.ts";
-import { findWorkerIds, readWorkerNames } from "../workers/worker-finder.ts";
+import { findWorkerIds, readWorkerNames } from "../workers/worker-reader.ts";
 import {
   type ArtifactPage,
   type ArtifactQuery,

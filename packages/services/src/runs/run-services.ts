@@ -2,7 +2,7 @@
 
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
 import { BulkChanges } from "./bulk-changes.ts";
-import { createBulkRunChange, needsChange } from "./bulk-run-change.ts";
+import { createBulkRunChange, needsChange } from "./bulk-runs.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { RunControl } from "./run-control.ts";
 import { RunReader } from "./run-reader.ts";

@@ -21,10 +21,10 @@ import {
 import { type Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
 import { idempotencyKeyFor, isNotFound, notFound } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
-import type { Caller } from "../identity/caller.ts";
+import type { Caller } from "../identity/identity.ts";
 import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { fittingWorkerCounter } from "../workers/worker-finder.ts";
+import { fittingWorkerCounter } from "../workers/worker-reader.ts";
 import { checkWithFreshCatalogue, invalidWorkflowFault } from "../workflows/workflow-checks.ts";
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
 import { type CheckedDefinition, createDefinitionCache } from "./run-definitions.ts";

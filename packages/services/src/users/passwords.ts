@@ -3,7 +3,7 @@
 
 import { type ScryptOptions, scrypt, timingSafeEqual } from "node:crypto";
 import { fault } from "@astraflow/protocol";
-import { createSemaphore } from "../environment/semaphore.ts";
+import { createSemaphore } from "../environment/concurrency.ts";
 
 export interface PasswordCost {
   /** Memory is 128 * n * r bytes. */

@@ -5,7 +5,7 @@ import { canonicalJson } from "@astraflow/graph";
 import { fault, type UserRole, userRoles } from "@astraflow/protocol";
 import { idempotencyKeyFor, isConflict, notFound } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { actorOf, type Caller } from "../identity/caller.ts";
+import { actorOf, type Caller } from "../identity/identity.ts";
 import { type NewUser, newUserRecord, type UserAccounts } from "./user-accounts.ts";
 import type { User, UserChange, UserChangeResult } from "./user-store.ts";
 

@@ -5,7 +5,7 @@ import type { DocPut, DocRow, IdempotencyKey } from "@astraflow/engine";
 import type { UserRole } from "@astraflow/protocol";
 import { isConflict, RecordStore, readDocument, recordPut, retryOnConflict } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import type { Actor } from "../identity/caller.ts";
+import type { Actor } from "../identity/identity.ts";
 import type { SigningKey } from "../identity/signing-keys.ts";
 
 export interface User {

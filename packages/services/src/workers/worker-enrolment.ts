@@ -1,9 +1,11 @@
 // Workers that make themselves known over REST, without a session.
 
 import type { EnrolWorkerCommand, IdempotencyKey, WorkerDescription } from "@astraflow/engine";
-import { Fault, fault, type readWorkerHeartbeatRequest, type WorkerEnrolRequest } from "@astraflow/protocol";
-import { actorOf, type Caller } from "../identity/caller.ts";
-import type { WorkerServices } from "./worker-services.ts";
+import { type Fault, fault, type readWorkerHeartbeatRequest, type WorkerEnrolRequest } from "@astraflow/protocol";
+import { isNotFound } from "../documents/documents.ts";
+import { expectAnswer } from "../environment/engine-client.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
+import { actorOf, type Caller } from "../identity/identity.ts";
 
 export interface EnrolledWorker {
   readonly worker: string;
@@ -33,19 +35,23 @@ export const signOfLifeOf = ({ workerId, status, packages }: HeartbeatRequest): 
 
 /** Registers a worker, or records that it is alive. With a key it is done once. */
 export async function enrolWorker(
-  { engineClient }: WorkerServices,
+  { engineClient }: ServiceContext,
   caller: Caller,
   { workerId, ...rest }: Enrolment,
   ask: IdempotencyKey | null,
 ): Promise<EnrolledWorker> {
-  const worker = `${caller.identity.tenant}/${workerId}`;
-  const answer = await engineClient
-    .request({ type: "worker.enrol", ...actorOf(caller), ask, worker, ...rest })
-    .catch((why: unknown) => {
-      throw why instanceof Fault && why.code === "E.NOT_FOUND" ? workerNotRegistered(workerId) : why;
-    });
-  if (answer.of !== "enrolled") throw fault("E.INTERNAL", `worker.enrol was answered with ${answer.of}`);
-  return { ...answer, repeated: answer.repeated === true };
+  const command = {
+    type: "worker.enrol",
+    ...actorOf(caller),
+    ask,
+    worker: `${caller.identity.tenant}/${workerId}`,
+    ...rest,
+  } as const;
+  const answer = await engineClient.request(command).catch((why: unknown) => {
+    throw isNotFound(why) ? workerNotRegistered(workerId) : why;
+  });
+  const { worker, heartbeatMs, isOnline, repeated = false } = expectAnswer(answer, "enrolled");
+  return { worker, heartbeatMs, isOnline, repeated };
 }
 
 const workerNotRegistered = (workerId: string): Fault =>
@@ -53,15 +59,8 @@ const workerNotRegistered = (workerId: string): Fault =>
 
 function toWorkerDescription({ capabilities: request = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerDescription {
   const capabilities = Array.isArray(request) ? { features: request } : request;
-  const {
-    concurrency = {},
-    features = [],
-    payloadTypes = [],
-    pool = "default",
-    tags = {},
-    hostname = "",
-    version = "",
-  } = capabilities;
+  const { concurrency = {}, features = [], payloadTypes = [], pool = "default" } = capabilities;
+  const { tags = {}, hostname = "", version = "" } = capabilities;
   return {
     slots: concurrency.maxParallel ?? 1,
     ...(concurrency.perNodeLimits !== undefined && { perNodeLimits: concurrency.perNodeLimits }),

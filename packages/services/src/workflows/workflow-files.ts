@@ -13,7 +13,7 @@ import {
 } from "@astraflow/protocol";
 import { uuidFromText } from "../documents/derived-names.ts";
 import { isConflict } from "../documents/documents.ts";
-import type { Caller } from "../identity/caller.ts";
+import type { Caller } from "../identity/identity.ts";
 import { isoTime } from "../presentation/fields.ts";
 import { findPackageProblems, parseWorkflow, throwOnErrors } from "./workflow-checks.ts";
 import {

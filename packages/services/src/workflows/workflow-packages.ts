@@ -13,8 +13,7 @@ import {
 import { searchTermFor, uuidFromText } from "../documents/derived-names.ts";
 import { isConflict, notFound, readDocument, retryOnConflict } from "../documents/documents.ts";
 import { displayNameOf, OwnedDocumentStore, ownerSearchTerm, owns } from "../documents/owned-documents.ts";
-import type { Caller } from "../identity/caller.ts";
-import type { CallerIdentity } from "../identity/identity.ts";
+import type { Caller, CallerIdentity } from "../identity/identity.ts";
 import { findPackageProblems, findProblems, isError, throwOnErrors } from "./workflow-checks.ts";
 import { withNewId } from "./workflow-files.ts";
 import {

@@ -7,8 +7,7 @@ import type { CatalogueCache } from "../catalogue/catalogue.ts";
 import { notFound, retryOnConflict } from "../documents/documents.ts";
 import { displayNameOf, OwnedDocumentStore, ownerSearchTerm, owns } from "../documents/owned-documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { type Caller, isAdmin } from "../identity/caller.ts";
-import type { CallerIdentity } from "../identity/identity.ts";
+import { type Caller, type CallerIdentity, isAdmin } from "../identity/identity.ts";
 import { isError, throwOnErrors } from "./workflow-checks.ts";
 
 export interface WorkflowContext extends ServiceContext {

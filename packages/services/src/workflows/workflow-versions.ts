@@ -7,7 +7,7 @@ import type { Catalogue } from "../catalogue/catalogue.ts";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { listDocuments } from "../documents/document-list.ts";
 import { readDocument } from "../documents/documents.ts";
-import type { Caller } from "../identity/caller.ts";
+import type { Caller } from "../identity/identity.ts";
 import { checkWithFreshCatalogue, findProblemsIn, throwOnErrors } from "./workflow-checks.ts";
 import {
   staleRevisionFault,

@@ -1,7 +1,7 @@
 // The routes of vendor frames: a stream of what workers send, and a frame to one worker.
 
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
-import { isoTime, isVendorType, sendVendorFrame, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
+import { isoTime, isVendorType, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, parseCount, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 
@@ -46,7 +46,7 @@ export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameR
       const type = readVendorType(call);
       const key = call.readIdempotencyKey();
       const request = call.readBody(readExtensionRequest);
-      const id = await sendVendorFrame(workers, call, type, request, key);
+      const id = await workers.commands.sendVendorFrame(call, type, request, key);
       return { body: { id, workerId: request.workerId, type, acceptedAt: isoTime(workers.environment.clock.now()) } };
     },
   } satisfies RouteHandlers;

@@ -3,7 +3,6 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import {
-  fault,
   readWorkerCommand,
   readWorkerEnrolRequest,
   readWorkerHeartbeatRequest,
@@ -14,19 +13,16 @@ import {
   type Enrolment,
   enrolmentOf,
   enrolWorker,
-  findCommand,
   findWorker,
   instanceIdOf,
-  kickWorker,
   listWorkers,
+  notFound,
   presentCommand,
   presentCommandRef,
   presentWorker,
   readDiagnostics,
   readScaling,
   type SentCommand,
-  sendWorkerCommand,
-  setDraining,
   signOfLifeOf,
   type WorkerFilter,
   type WorkerServices,
@@ -35,9 +31,9 @@ import {
 import { type RestCall, type RestReply, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
 export function workerHandlers(workers: WorkerServices) {
-  const { reader } = workers;
+  const { reader, commands } = workers;
   const drain = async (call: RestCall, on: boolean): Promise<RestReply> =>
-    sentReply(await setDraining(workers, call, call.param("workerId"), on, call.readIdempotencyKey()));
+    sentReply(await commands.setDraining(call, call.param("workerId"), on, call.readIdempotencyKey()));
 
   return {
     async listWorkers(call) {
@@ -58,18 +54,18 @@ export function workerHandlers(workers: WorkerServices) {
     async kickWorker(call) {
       const { reason = "" } = call.readOptionalBody(readWorkerKickRequest);
       const why = reason === "" ? `ended by ${call.identity.user}` : reason;
-      return sentReply(await kickWorker(workers, call, call.param("workerId"), why, call.readIdempotencyKey()));
+      return sentReply(await commands.kick(call, call.param("workerId"), why, call.readIdempotencyKey()));
     },
 
     async commandWorker(call) {
       const command = call.readBody(readWorkerCommand);
-      return sentReply(await sendWorkerCommand(workers, call, call.param("workerName"), command, call.readIdempotencyKey()));
+      return sentReply(await commands.send(call, call.param("workerName"), command, call.readIdempotencyKey()));
     },
 
     async getCommand(call) {
       const id = call.param("commandId");
-      const { body, head } = await findCommand(reader, call.tenant, id);
-      if (body === null) throw fault("E.NOT_FOUND", `there is no command ${id.slice(0, 100)}`);
+      const { body, head } = await commands.find(call.tenant, id);
+      if (body === null) throw notFound("command", id);
       return { body: presentCommand(id, body, head) };
     },
 
