@@ -5,71 +5,70 @@ import { Fault, fault } from "../faults/fault.ts";
 import type { JsonObject } from "../json/json-value.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
-import { Type } from "../schema/type.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
 const packagePath = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 1_024, pattern: "^[^\\u0000-\\u001f\\\\]+$", description });
-const sha256 = () => Type.String({ maxLength: 128 });
-const handlerName = () => Type.String({ pattern: "^[A-Za-z_$][A-Za-z0-9_$]*$", maxLength: 256 });
+  t.string({ minLength: 1, maxLength: 1_024, pattern: "^[^\\u0000-\\u001f\\\\]+$", description });
+const sha256 = () => t.string({ maxLength: 128 });
+const handlerName = () => t.string({ pattern: "^[A-Za-z_$][A-Za-z0-9_$]*$", maxLength: 256 });
 
-const AdapterSchema = Type.Object({
-  name: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
+const AdapterSchema = t.object({
+  name: t.string({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
   runtime: t.optional(t.name("Older form: nodes refer to this name.")),
-  entrypoint: Type.String({
+  entrypoint: t.string({
     pattern: "^[A-Za-z0-9_@.][A-Za-z0-9_@./-]*(?::[A-Za-z_$][A-Za-z0-9_.$]*)?$",
     maxLength: 1_024,
     description: "module:attribute (Python) or a file inside the package, optionally :export (Node).",
   }),
-  capabilities: Type.Array(t.name(), { minItems: 1, maxItems: 10_000 }),
+  capabilities: t.array(t.name(), { minItems: 1, maxItems: 10_000 }),
   description: t.optional(t.text()),
   idempotency: t.optional(t.name()),
   metadata: t.optional(t.openObject()),
 });
 
-const ManifestNodeSchema = Type.Object({
-  type: Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
+const ManifestNodeSchema = t.object({
+  type: t.string({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 }),
   role: t.optional(t.oneOf(nodeRoles)),
   status: t.oneOf(nodeStatuses),
   category: t.name(),
   label: t.name(),
   description: t.optional(t.text()),
   tags: t.optional(t.list(t.name(), 1_000)),
-  adapter: t.optional(Type.String({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 })),
+  adapter: t.optional(t.string({ pattern: "^[A-Za-z0-9_.-]+$", maxLength: 256 })),
   handler: t.optional(handlerName()),
   config: t.optional(t.openObject()),
-  runtimes: t.optional(t.map(Type.Object({ config: t.optional(t.openObject()), handler: handlerName() }))),
-  schema: Type.Union([NodeSchemasSchema, Type.Boolean()]),
+  runtimes: t.optional(t.map(t.object({ config: t.optional(t.openObject()), handler: handlerName() }))),
+  schema: t.union([NodeSchemasSchema, t.boolean()]),
   ui: t.optional(NodeUiSchema),
   conditions: t.optional(t.openObject()),
   extensions: t.optional(t.openObject()),
   metadata: t.optional(t.openObject()),
 });
 
-const RequirementSchema = Type.Object({
+const RequirementSchema = t.object({
   key: t.id(),
   type: t.name(),
   actions: t.optional(t.list(t.name(), 64)),
-  required: t.optional(Type.Boolean()),
+  required: t.optional(t.boolean()),
   description: t.optional(t.text()),
   metadata: t.optional(t.openObject()),
 });
 
-export const ManifestSchema = Type.Object({
-  schemaVersion: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$", maxLength: 64 }),
-  name: Type.String({ pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$", maxLength: 128 }),
-  version: Type.String({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?$", maxLength: 64 }),
+export const ManifestSchema = t.object({
+  schemaVersion: t.string({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+$", maxLength: 64 }),
+  name: t.string({ pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$", maxLength: 128 }),
+  version: t.string({ pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?$", maxLength: 64 }),
   description: t.text(),
-  adapters: Type.Array(AdapterSchema, { minItems: 1, maxItems: 1_000 }),
+  adapters: t.array(AdapterSchema, { minItems: 1, maxItems: 1_000 }),
   python: t.optionalObject({ requires: t.name(), dependencies: t.optional(t.list(t.name(), 1_000)) }),
   node: t.optionalObject({
     requires: t.name("Range of Node versions."),
     lockfile: t.optional(packagePath("Lock file inside the package.")),
   }),
-  nodes: Type.Array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
+  nodes: t.array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
   requirements: t.optionalObject({ resources: t.optional(t.list(RequirementSchema, 1_000)) }),
   resources: t.optional(
-    t.list(Type.Object({ path: packagePath("Inside the package."), type: t.name(), sha256: t.optional(sha256()) }), 1_000),
+    t.list(t.object({ path: packagePath("Inside the package."), type: t.name(), sha256: t.optional(sha256()) }), 1_000),
   ),
   hooks: t.optionalObject({
     install: t.optional(t.list(packagePath("Script inside the package."), 64)),

@@ -2,26 +2,25 @@
 
 import type { Static } from "typebox";
 import * as t from "../schema/field-types.ts";
-import { Type } from "../schema/type.ts";
 
-const PortBindingSchema = Type.Object({
-  path: Type.String({
+const PortBindingSchema = t.object({
+  path: t.string({
     minLength: 1,
     maxLength: 1_024,
     description: "JSON pointer or dotted path that begins with parameters or results.",
   }),
   mode: t.optional(t.oneOf(["read", "write", "two_way"])),
-  prefix: t.optional(Type.String({ maxLength: 1_024, description: "@alias.alias.#node or #node." })),
+  prefix: t.optional(t.string({ maxLength: 1_024, description: "@alias.alias.#node or #node." })),
   scope: t.optionalObject({
     kind: t.oneOf(["local", "subgraph"]),
     subgraphAliases: t.optional(t.list(t.name(), 64)),
     nodeId: t.optional(t.id()),
-    prefix: t.optional(Type.String({ maxLength: 1_024 })),
+    prefix: t.optional(t.string({ maxLength: 1_024 })),
   }),
 });
 export type PortBinding = Static<typeof PortBindingSchema>;
 
-const NodePortSchema = Type.Object({
+const NodePortSchema = t.object({
   key: t.id(),
   label: t.name(),
   binding: PortBindingSchema,
@@ -29,7 +28,7 @@ const NodePortSchema = Type.Object({
 });
 export type NodePort = Static<typeof NodePortSchema>;
 
-const NodeWidgetSchema = Type.Object({
+const NodeWidgetSchema = t.object({
   key: t.id(),
   label: t.name(),
   component: t.name(),
@@ -39,7 +38,7 @@ const NodeWidgetSchema = Type.Object({
 });
 export type NodeWidget = Static<typeof NodeWidgetSchema>;
 
-export const NodeUiSchema = Type.Object({
+export const NodeUiSchema = t.object({
   inputPorts: t.optional(t.list(NodePortSchema, 1_000)),
   outputPorts: t.optional(t.list(NodePortSchema, 1_000)),
   widgets: t.optional(t.list(NodeWidgetSchema, 1_000)),
@@ -47,7 +46,7 @@ export const NodeUiSchema = Type.Object({
 export type NodeUi = Static<typeof NodeUiSchema>;
 
 /** JSON Schemas of a node's parameters and results; each may also be `true` or `false`. */
-export const NodeSchemasSchema = Type.Object({ parameters: t.optional(t.anyJson()), results: t.optional(t.anyJson()) });
+export const NodeSchemasSchema = t.object({ parameters: t.optional(t.anyJson()), results: t.optional(t.anyJson()) });
 
 export const nodeRoles = ["node", "container", "middleware"] as const;
 export const nodeStatuses = ["draft", "published", "deprecated"] as const;

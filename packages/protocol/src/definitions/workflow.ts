@@ -5,16 +5,15 @@ import { type Fault, fault } from "../faults/fault.ts";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
-import { Type } from "../schema/type.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
 
-export const ResultErrorSchema = Type.Object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });
+export const ResultErrorSchema = t.object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });
 export type ResultError = Static<typeof ResultErrorSchema>;
 
-export const WorkflowNodeStateSchema = Type.Object(
+export const WorkflowNodeStateSchema = t.object(
   {
     stage: t.optional(t.name()),
-    progress: t.optional(Type.Number({ minimum: 0, maximum: 1 })),
+    progress: t.optional(t.number({ minimum: 0, maximum: 1 })),
     lastUpdatedAt: t.optional(t.instant()),
     message: t.optional(t.text()),
     error: t.optional(ResultErrorSchema),
@@ -24,16 +23,16 @@ export const WorkflowNodeStateSchema = Type.Object(
 export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
 /** How a node is run; absent: the defaults of the scheduler. */
-export const NodePolicySchema = Type.Object({
+export const NodePolicySchema = t.object({
   retry: t.optionalObject({
     maxAttempts: t.optional(t.between(1, 1_000)),
     backoffMs: t.optional(t.integer(0)),
-    factor: t.optional(Type.Number({ minimum: 1, maximum: 100 })),
+    factor: t.optional(t.number({ minimum: 1, maximum: 100 })),
     backoffMsMax: t.optional(t.integer(0)),
   }),
   timeoutMs: t.optional(t.integer(1)),
   queueTimeoutMs: t.optional(t.integer(1)),
-  priority: t.optional(Type.Integer({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
+  priority: t.optional(t.anyInteger({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
   concurrency: t.optionalObject({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) }),
   pool: t.optional(t.id()),
   tags: t.optional(t.map(t.name())),
@@ -45,7 +44,7 @@ export const NodePolicySchema = Type.Object({
   }),
   resourceRefs: t.optional(
     t.list(
-      Type.Object({
+      t.object({
         resourceId: t.id(),
         workerName: t.optional(t.name()),
         type: t.optional(t.name()),
@@ -62,7 +61,7 @@ export type NodePolicy = Static<typeof NodePolicySchema>;
 const nodeFields = {
   id: t.uuid(),
   type: t.id(),
-  package: Type.Object({ name: t.id(), version: t.id() }),
+  package: t.object({ name: t.id(), version: t.id() }),
   label: t.name(),
   status: t.optional(t.oneOf(nodeStatuses)),
   category: t.optional(t.name()),
@@ -80,31 +79,31 @@ const nodeFields = {
   metadata: t.optional(t.openObject()),
 };
 
-const MiddlewareSchema = Type.Object({ ...nodeFields, role: t.optional(t.oneOf(["middleware"])) });
+const MiddlewareSchema = t.object({ ...nodeFields, role: t.optional(t.oneOf(["middleware"])) });
 export type Middleware = Static<typeof MiddlewareSchema>;
 
-const WorkflowNodeSchema = Type.Object({
+const WorkflowNodeSchema = t.object({
   ...nodeFields,
   role: t.optional(t.oneOf(nodeRoles)),
-  position: Type.Object({ x: Type.Number(), y: Type.Number() }),
-  layout: t.optionalObject({ width: t.optional(Type.Number()), height: t.optional(Type.Number()) }),
+  position: t.object({ x: t.number(), y: t.number() }),
+  layout: t.optionalObject({ width: t.optional(t.number()), height: t.optional(t.number()) }),
   middlewares: t.optional(t.list(MiddlewareSchema, 64)),
 });
 export type WorkflowNode = Static<typeof WorkflowNodeSchema>;
 
-const edgeEndSchema = Type.Object({
+const edgeEndSchema = t.object({
   node: t.uuid(),
   port: t.id("A port key, or mw:<middleware id>:<input|output>:<key> at the host."),
 });
-const EdgeSchema = Type.Object({ id: t.id(), source: edgeEndSchema, target: edgeEndSchema });
+const EdgeSchema = t.object({ id: t.id(), source: edgeEndSchema, target: edgeEndSchema });
 export type Edge = Static<typeof EdgeSchema>;
 
-export const WorkflowSchema = Type.Cyclic(
+export const WorkflowSchema = t.cyclic(
   {
-    Workflow: Type.Object({
+    Workflow: t.object({
       id: t.uuid(),
-      schemaVersion: Type.String({ pattern: "^[0-9]{4}-[0-9]{2}$" }),
-      metadata: Type.Object({
+      schemaVersion: t.string({ pattern: "^[0-9]{4}-[0-9]{2}$" }),
+      metadata: t.object({
         name: t.name(),
         description: t.optional(t.text()),
         tags: t.optional(t.list(t.name(), 1_000)),
@@ -116,14 +115,14 @@ export const WorkflowSchema = Type.Cyclic(
         createdBy: t.optional(t.name()),
         updatedBy: t.optional(t.name()),
       }),
-      nodes: Type.Array(WorkflowNodeSchema, { minItems: 1, maxItems: limits.workflowNodesMax }),
+      nodes: t.array(WorkflowNodeSchema, { minItems: 1, maxItems: limits.workflowNodesMax }),
       edges: t.list(EdgeSchema, limits.workflowEdgesMax),
       runtimes: t.optional(
         t.map(
-          Type.Object(
+          t.object(
             {
               workerHints: t.optional(
-                Type.Object({ package: t.optional(t.id()), minVersion: t.optional(t.id()) }, { additionalProperties: true }),
+                t.object({ package: t.optional(t.id()), minVersion: t.optional(t.id()) }, { additionalProperties: true }),
               ),
             },
             { additionalProperties: true },
@@ -131,12 +130,12 @@ export const WorkflowSchema = Type.Cyclic(
         ),
       ),
       tags: t.optional(t.list(t.name(), 1_000)),
-      previewImage: t.optional(Type.String({ maxLength: limits.requestBytesMax })),
+      previewImage: t.optional(t.string({ maxLength: limits.requestBytesMax })),
       subgraphs: t.optional(
         t.list(
-          Type.Object({
+          t.object({
             id: t.id(),
-            definition: Type.Ref("Workflow"),
+            definition: t.ref("Workflow"),
             metadata: t.optionalObject({
               label: t.optional(t.name()),
               description: t.optional(t.text()),

@@ -4,7 +4,6 @@ import type { Static, TProperties } from "typebox";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "../definitions/workflow.ts";
 import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "../rest/bodies/run-bodies.ts";
 import * as t from "../schema/field-types.ts";
-import { Type } from "../schema/type.ts";
 
 const nodeFields = {
   runId: t.id(),
@@ -17,14 +16,14 @@ const artifactFields = {
   runId: t.id(),
   artifactId: t.id(),
   nodeId: t.optional(t.id()),
-  url: t.optional(Type.String()),
+  url: t.optional(t.string()),
   expiresAt: t.optional(t.instant()),
   sizeBytes: t.optional(t.integer(0)),
 };
 
 /** `data` of every type of event; `kind` repeats the type, so that the data identifies itself. */
 const eventDataSchema = <const K extends string, P extends TProperties>(kind: K, properties: P) =>
-  Type.Object({ kind: Type.Literal(kind), ...properties });
+  t.object({ kind: t.literal(kind), ...properties });
 
 export const eventDataSchemas = {
   "run.status": eventDataSchema("run.status", {
@@ -42,41 +41,41 @@ export const eventDataSchemas = {
   "run.metrics": eventDataSchema("run.metrics", {
     runId: t.id(),
     metric: t.name(),
-    value: Type.Number(),
+    value: t.number(),
     tags: t.optional(t.openObject()),
   }),
   "node.state": eventDataSchema("node.state", { ...nodeFields, state: WorkflowNodeStateSchema }),
   "node.status": eventDataSchema("node.status", {
     ...nodeFields,
-    status: Type.Union([NodeStatusSchema, t.oneOf(["dispatching", "completed"])]),
+    status: t.union([NodeStatusSchema, t.oneOf(["dispatching", "completed"])]),
     workerName: t.optional(t.name()),
     seq: t.optional(t.integer(0, "Of its dispatch, as in the node's detail; absent while it waits for one.")),
-    ackPending: t.optional(Type.Boolean()),
+    ackPending: t.optional(t.boolean()),
   }),
   "node.error": eventDataSchema("node.error", { ...nodeFields, error: ResultErrorSchema }),
   "node.result.snapshot": eventDataSchema("node.result.snapshot", {
     ...nodeFields,
     revision: t.integer(0),
-    format: Type.Literal("json"),
+    format: t.literal("json"),
     content: t.openObject(),
     artifacts: t.list(
       t.openObject("As in the frame of the result: resource_id, worker_name, type, size_bytes, inline, expires_at, metadata."),
     ),
     summary: t.optional(t.text()),
-    complete: Type.Boolean(),
+    complete: t.boolean(),
   }),
   "node.result.delta": eventDataSchema("node.result.delta", {
     ...nodeFields,
     revision: t.integer(0),
     sequence: t.integer(0),
     operation: t.oneOf(["append", "replace", "remove", "patch"]),
-    path: t.optional(Type.String({ description: "JSON pointer relative to the node's results." })),
+    path: t.optional(t.string({ description: "JSON pointer relative to the node's results." })),
     payload: t.optional(t.openObject()),
     patches: t.optional(
-      t.list(Type.Object({ op: t.name(), path: Type.String(), from: t.optional(Type.String()), value: t.optional(t.anyJson()) })),
+      t.list(t.object({ op: t.name(), path: t.string(), from: t.optional(t.string()), value: t.optional(t.anyJson()) })),
     ),
     chunkMeta: t.optional(t.openObject()),
-    terminal: Type.Boolean(),
+    terminal: t.boolean(),
   }),
   "artifact.ready": eventDataSchema("artifact.ready", artifactFields),
   "artifact.removed": eventDataSchema("artifact.removed", { ...artifactFields, reason: t.optional(t.name()) }),
@@ -87,8 +86,8 @@ export const eventDataSchemas = {
     instanceId: t.id(),
     hostname: t.name(),
     version: t.name(),
-    connected: Type.Boolean(),
-    registered: Type.Boolean(),
+    connected: t.boolean(),
+    registered: t.boolean(),
     heartbeat: t.optional(t.openObject()),
   }),
   "worker.package": eventDataSchema("worker.package", {
@@ -107,10 +106,10 @@ export const eventDataSchemas = {
     seq: t.optional(t.integer(0)),
     corr: t.optional(t.id()),
     ack: t.optionalObject({
-      request: t.optional(Type.Boolean()),
+      request: t.optional(t.boolean()),
       for: t.optional(t.id("The frame that is acknowledged.")),
-      seq: t.optional(Type.Integer({ description: "All frames up to this number; below 0: none." })),
-      ok: t.optional(Type.Boolean()),
+      seq: t.optional(t.anyInteger({ description: "All frames up to this number; below 0: none." })),
+      ok: t.optional(t.boolean()),
     }),
     bytes: t.integer(0),
     run: t.optional(t.id()),
@@ -132,31 +131,31 @@ export type EventData<K extends EventType = EventType> = { [T in K]: Static<(typ
 
 const eventTypes = Object.keys(eventDataSchemas) as EventType[];
 
-export const EventSchema = Type.Object({
-  version: Type.Literal("v1"),
+export const EventSchema = t.object({
+  version: t.literal("v1"),
   id: t.optional(t.id("Same as the id line of the stream; what Last-Event-ID names. A volatile event has none.")),
   type: t.oneOf(eventTypes),
   occurredAt: t.instant(),
-  scope: Type.Object({
+  scope: t.object({
     tenant: t.id(),
     runId: t.optional(t.id()),
     workerName: t.optional(t.name()),
     clientSessionId: t.optional(t.id()),
     clientInstanceId: t.optional(t.id()),
   }),
-  replayed: t.optional(Type.Boolean()),
+  replayed: t.optional(t.boolean()),
   correlationId: t.optional(t.id()),
   meta: t.optional(
-    Type.Object(
+    t.object(
       {
         volatile: t.optional(
-          Type.Boolean({ description: "True: it is not in the log, does not move the cursor and is never replayed." }),
+          t.boolean({ description: "True: it is not in the log, does not move the cursor and is never replayed." }),
         ),
       },
       { additionalProperties: true },
     ),
   ),
-  data: Type.Union(eventTypes.map((type) => eventDataSchemas[type])),
+  data: t.union(eventTypes.map((type) => eventDataSchemas[type])),
 });
 
 export type ServerEvent<K extends EventType = EventType> = {

@@ -3,18 +3,17 @@
 import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
-import { Type } from "../schema/type.ts";
 
-const auth = Type.Object({
+const auth = t.object({
   mode: t.oneOf(["token", "mtls"]),
-  token: t.optional(Type.String({ maxLength: limits.tokenCharsMax })),
-  fingerprint: t.optional(Type.String({ maxLength: limits.tokenCharsMax })),
+  token: t.optional(t.string({ maxLength: limits.tokenCharsMax })),
+  fingerprint: t.optional(t.string({ maxLength: limits.tokenCharsMax })),
 });
 
-export const HandshakeSchema = Type.Object({
+export const HandshakeSchema = t.object({
   protocol: t.integer(1, "2 and above is this protocol; 1 is its first generation."),
   auth,
-  worker: Type.Object({
+  worker: t.object({
     worker_name: t.name("Display name; need not be unique."),
     worker_instance_id: t.optional(t.id("Permanent identity; also in sender.id.")),
     version: t.name(),
@@ -24,26 +23,26 @@ export const HandshakeSchema = Type.Object({
 export type HandshakePayload = Static<typeof HandshakeSchema>;
 
 /** v1 has one id that is both display name and identity. */
-export const HandshakeV1Schema = Type.Object({
+export const HandshakeV1Schema = t.object({
   protocol: t.integer(1),
   auth,
-  worker: Type.Object({ id: t.id(), version: t.name(), hostname: t.name() }),
+  worker: t.object({ id: t.id(), version: t.name(), hostname: t.name() }),
 });
 
-const concurrency = Type.Object({
+const concurrency = t.object({
   max_parallel: t.between(1, 1_000_000),
   per_node_limits: t.optional(t.map(t.between(1, 1_000_000))),
 });
 const nameList = t.list(t.name(), 1_000);
-const runtimes = Type.Array(t.name(), { minItems: 1, maxItems: 1_000 });
+const runtimes = t.array(t.name(), { minItems: 1, maxItems: 1_000 });
 
 const packages = t.list(
-  Type.Object({ name: t.id(), version: t.id(), status: t.oneOf(["installed", "missing", "failed"]) }),
+  t.object({ name: t.id(), version: t.id(), status: t.oneOf(["installed", "missing", "failed"]) }),
   limits.packagesMax,
 );
-const manifests = t.list(Type.Object({ name: t.id(), version: t.id(), manifest: t.openObject() }), limits.packagesMax);
+const manifests = t.list(t.object({ name: t.id(), version: t.id(), manifest: t.openObject() }), limits.packagesMax);
 
-const HeldTaskRefSchema = Type.Object({ task_id: t.id(), fence: t.integer(0) });
+const HeldTaskRefSchema = t.object({ task_id: t.id(), fence: t.integer(0) });
 export type HeldTaskRef = Static<typeof HeldTaskRefSchema>;
 export const heldTaskList = t.list(HeldTaskRefSchema, limits.heldTasksMax);
 
@@ -54,13 +53,13 @@ const registerFields = {
   manifests: t.optional(manifests),
 };
 
-export const RegisterFirstGenSchema = Type.Object({
-  capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
+export const RegisterFirstGenSchema = t.object({
+  capabilities: t.object({ concurrency, runtimes, features: nameList }),
   ...registerFields,
 });
 
-export const RegisterSchema = Type.Object({
-  capabilities: Type.Object({
+export const RegisterSchema = t.object({
+  capabilities: t.object({
     concurrency,
     runtimes: t.optional(runtimes),
     features: t.optional(nameList),
@@ -73,7 +72,7 @@ export const RegisterSchema = Type.Object({
   boot_id: t.optional(t.id("New with every start of the worker process.")),
   running: t.optional(t.list(HeldTaskRefSchema, limits.heldTasksMax)),
   resources: t.optional(
-    Type.Array(t.id(), {
+    t.array(t.id(), {
       maxItems: limits.registeredResourcesMax,
       description: "Every resource that results of this worker have named and that it still keeps; absent: unknown.",
     }),
@@ -86,24 +85,24 @@ export type RegisterPayload = Omit<Static<typeof RegisterSchema>, "capabilities"
 };
 
 /** v1 requires the package list. Its own schema also required `queues`, which it forbade; that requirement is left out. */
-export const RegisterV1Schema = Type.Object({
-  capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
+export const RegisterV1Schema = t.object({
+  capabilities: t.object({ concurrency, runtimes, features: nameList }),
   packages,
   channels: t.optional(nameList),
   manifests: t.optional(manifests),
 });
 
-const percent = (description?: string) => Type.Number({ minimum: 0, ...(description !== undefined && { description }) });
+const percent = (description?: string) => t.number({ minimum: 0, ...(description !== undefined && { description }) });
 
-export const SessionAcceptFirstGenSchema = Type.Object({
+export const SessionAcceptFirstGenSchema = t.object({
   session_id: t.id(),
-  session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
+  session_token: t.string({ minLength: 1, maxLength: limits.tokenCharsMax }),
   worker_instance_id: t.id(),
   expires_at: t.optional(t.instant()),
-  resumed: t.optional(Type.Boolean()),
+  resumed: t.optional(t.boolean()),
 });
 
-export const SessionAcceptSchema = Type.Object({
+export const SessionAcceptSchema = t.object({
   ...SessionAcceptFirstGenSchema.properties,
   worker_instance_id: t.optional(t.id()),
   heartbeat_interval_ms: t.optional(t.integer(1)),
@@ -116,42 +115,42 @@ export const SessionAcceptSchema = Type.Object({
 });
 export type SessionAcceptPayload = Static<typeof SessionAcceptSchema>;
 
-export const ResumeFirstGenSchema = Type.Object({
+export const ResumeFirstGenSchema = t.object({
   session_id: t.id(),
-  session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
+  session_token: t.string({ minLength: 1, maxLength: limits.tokenCharsMax }),
   last_seen_seq: t.optional(t.integer(0)),
 });
-export const ResumeSchema = Type.Object({
+export const ResumeSchema = t.object({
   ...ResumeFirstGenSchema.properties,
   last_seen_seq: t.optional(t.integer(-1, "Highest contiguous number received; -1 is nothing.")),
   boot_id: t.optional(t.id()),
 });
 export type ResumePayload = Static<typeof ResumeSchema>;
 
-export const ResetSchema = Type.Object({ code: t.id(), reason: t.text(), retry_after_ms: t.optional(t.integer(0)) });
+export const ResetSchema = t.object({ code: t.id(), reason: t.text(), retry_after_ms: t.optional(t.integer(0)) });
 export type ResetPayload = Static<typeof ResetSchema>;
 
-export const DrainSchema = Type.Object({ reason: t.optional(t.text()), deadline_ms: t.optional(t.integer(0)) });
+export const DrainSchema = t.object({ reason: t.optional(t.text()), deadline_ms: t.optional(t.integer(0)) });
 export type DrainPayload = Static<typeof DrainSchema>;
 
 /** Undoes a drain without a new session; only for workers that announce `undrain`. */
-export const UndrainSchema = Type.Object({ reason: t.optional(t.text()) });
+export const UndrainSchema = t.object({ reason: t.optional(t.text()) });
 export type UndrainPayload = Static<typeof UndrainSchema>;
 
-const ackFields = { ok: t.optional(Type.Boolean()), for: t.optional(t.id()), info: t.optional(t.text()) };
+const ackFields = { ok: t.optional(t.boolean()), for: t.optional(t.id()), info: t.optional(t.text()) };
 
-export const AckFirstGenSchema = Type.Object({
+export const AckFirstGenSchema = t.object({
   ...ackFields,
   ack_seq: t.optional(t.integer(0, "Highest contiguous number received; 0 is nothing.")),
   ack_bitmap: t.optional(t.integer(0)),
   recv_window: t.optional(t.integer(1)),
 });
 
-export const AckSchema = Type.Object({
+export const AckSchema = t.object({
   ...ackFields,
   ack_seq: t.optional(t.integer(-1, "Highest contiguous number received; -1 is nothing.")),
   ack_bitmap: t.optional(
-    Type.Union([t.integer(0), Type.String({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
+    t.union([t.integer(0), t.string({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
       description: "Bit i: number ack_seq + 1 + i was received. A number up to 53 bits, lowercase hex above.",
     }),
   ),
@@ -160,7 +159,7 @@ export const AckSchema = Type.Object({
 export type AckPayload = Static<typeof AckSchema>;
 
 /** v1 requires `ok`, but its workers never sent it; absent means true. */
-export const AckV1Schema = Type.Object({ ok: t.optional(Type.Boolean()), for: t.id(), info: t.optional(t.text()) });
+export const AckV1Schema = t.object({ ok: t.optional(t.boolean()), for: t.id(), info: t.optional(t.text()) });
 
 interface HeartbeatMetrics {
   [more: string]: unknown;
@@ -170,8 +169,8 @@ interface HeartbeatMetrics {
   disk_pct?: number;
   latency_ms?: number;
 }
-const metrics = Type.Unsafe<HeartbeatMetrics>(
-  Type.Object(
+const metrics = t.unsafe<HeartbeatMetrics>(
+  t.object(
     {
       inflight: t.integer(0),
       cpu_pct: t.optional(percent()),
@@ -183,20 +182,20 @@ const metrics = Type.Unsafe<HeartbeatMetrics>(
   ),
 );
 
-export const HeartbeatFirstGenSchema = Type.Object({
-  healthy: Type.Boolean(),
+export const HeartbeatFirstGenSchema = t.object({
+  healthy: t.boolean(),
   metrics,
-  packages: t.optionalObject({ drift: t.optional(Type.Boolean()) }),
+  packages: t.optionalObject({ drift: t.optional(t.boolean()) }),
 });
-export const HeartbeatSchema = Type.Object({
+export const HeartbeatSchema = t.object({
   ...HeartbeatFirstGenSchema.properties,
   packages: t.optionalObject({
-    drift: t.optional(Type.Boolean()),
+    drift: t.optional(t.boolean()),
     hash: t.optional(t.id("Digest of the installed packages and versions.")),
     installed: t.optional(packages),
   }),
   held: t.optional(heldTaskList),
-  draining: t.optional(Type.Boolean()),
+  draining: t.optional(t.boolean()),
 });
 export type HeartbeatPayload = Static<typeof HeartbeatSchema>;
 

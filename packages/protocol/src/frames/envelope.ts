@@ -4,7 +4,6 @@ import type { Static } from "typebox";
 import type { Fault } from "../faults/fault.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader, type SchemaReader } from "../schema/schema-reader.ts";
-import { Type } from "../schema/type.ts";
 
 /** v1: the first protocol. v2: ours. first: existing workers with v2 as it was first built. */
 export type Dialect = "v1" | "first" | "v2";
@@ -14,21 +13,21 @@ const commonFields = {
   id: t.id("Message id; what an acknowledgement names."),
   ts: t.instant("When the sender made the frame; displayed, never used for a decision."),
   tenant: t.id("Must be the tenant the connection is bound to."),
-  sender: Type.Object({ role: t.oneOf(["scheduler", "worker"]), id: t.id("Instance id of a worker, not its display name.") }),
+  sender: t.object({ role: t.oneOf(["scheduler", "worker"]), id: t.id("Instance id of a worker, not its display name.") }),
   payload: t.openObject("Selected by type and checked in a second step."),
   corr: t.optional(t.id("The subject of the frame: a task, a request, or the frame it answers.")),
-  ack: t.optionalObject({ for: t.optional(t.id()), request: t.optional(Type.Boolean()) }),
+  ack: t.optionalObject({ for: t.optional(t.id()), request: t.optional(t.boolean()) }),
   flags: t.optional(t.list(t.name(), 64)),
 };
 
 /** v1: `seq` counts dispatches of one run. */
-const EnvelopeV1Schema = Type.Object({ ...commonFields, seq: t.optional(t.integer(0, "Number within the run.")) });
+const EnvelopeV1Schema = t.object({ ...commonFields, seq: t.optional(t.integer(0, "Number within the run.")) });
 
 /** v2: `seq` is the transport number, one counter per direction and session, from 0. */
-const EnvelopeV2Schema = Type.Object({ ...commonFields, seq: t.optional(t.integer(0, "Transport number, from 0.")) });
+const EnvelopeV2Schema = t.object({ ...commonFields, seq: t.optional(t.integer(0, "Transport number, from 0.")) });
 
 /** First generation: the transport number is `session_seq`, from 1; `seq` counts dispatches of one run. */
-const EnvelopeFirstGenSchema = Type.Object({
+const EnvelopeFirstGenSchema = t.object({
   ...commonFields,
   seq: t.optional(t.integer(0, "Number within the run.")),
   session_seq: t.optional(t.integer(0, "Transport number, from 1 in use.")),

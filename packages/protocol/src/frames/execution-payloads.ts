@@ -3,7 +3,6 @@
 import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
-import { Type } from "../schema/type.ts";
 import { heldTaskList } from "./control-payloads.ts";
 
 const resourceRefFields = {
@@ -14,8 +13,8 @@ const resourceRefFields = {
 };
 const resourceRefList = <T extends { worker_name: ReturnType<typeof t.id> } | { worker_id: ReturnType<typeof t.id> }>(
   worker: T,
-) => t.list(Type.Object({ resource_id: t.id(), ...worker, ...resourceRefFields }), 1_000);
-const affinity = Type.Object({
+) => t.list(t.object({ resource_id: t.id(), ...worker, ...resourceRefFields }), 1_000);
+const affinity = t.object({
   key: t.id(),
   mode: t.optional(t.oneOf(["sticky", "preferred"])),
   expires_at: t.optional(t.instant()),
@@ -29,7 +28,7 @@ const dispatchFields = {
   package_name: t.id(),
   package_version: t.id(),
   parameters: t.openObject(),
-  constraints: Type.Object({ timeout_ms: t.optional(t.integer(1)) }),
+  constraints: t.object({ timeout_ms: t.optional(t.integer(1)) }),
   concurrency_key: t.optional(t.id()),
   priority: t.optional(t.integer(Number.MIN_SAFE_INTEGER)),
   host_node_id: t.optional(t.id()),
@@ -37,52 +36,52 @@ const dispatchFields = {
   chain_index: t.optional(t.integer(0)),
   affinity: t.optional(affinity),
 };
-export const DispatchFirstGenSchema = Type.Object({
+export const DispatchFirstGenSchema = t.object({
   ...dispatchFields,
   resource_refs: t.optional(resourceRefList({ worker_name: t.id() })),
 });
-export const DispatchV1Schema = Type.Object({
+export const DispatchV1Schema = t.object({
   ...dispatchFields,
   resource_refs: t.optional(resourceRefList({ worker_id: t.id() })),
 });
-export const DispatchSchema = Type.Object({
+export const DispatchSchema = t.object({
   ...DispatchFirstGenSchema.properties,
   fence: t.optional(t.integer(0, "Under which the attempt was granted; echo it in every message about the task.")),
   attempt: t.optional(t.integer(1)),
 });
 export type DispatchPayload = Static<typeof DispatchSchema>;
 
-const chunkSchema = Type.Object({
+const chunkSchema = t.object({
   channel: t.oneOf(["stdout", "stderr", "log", "llm", "metric", "custom"]),
   index: t.optional(t.integer(0)),
   mime_type: t.optional(t.name()),
-  text: t.optional(Type.String()),
-  data_base64: t.optional(Type.String()),
+  text: t.optional(t.string()),
+  data_base64: t.optional(t.string()),
   metadata: t.optional(t.openObject()),
 });
 export type OutputChunk = Static<typeof chunkSchema>;
 
-export const FeedbackFirstGenSchema = Type.Object({
+export const FeedbackFirstGenSchema = t.object({
   run_id: t.id(),
   task_id: t.id(),
-  stage: t.optional(Type.String({ minLength: 1, maxLength: limits.nameCharsMax })),
-  progress: t.optional(Type.Number({ minimum: 0, maximum: 1 })),
+  stage: t.optional(t.string({ minLength: 1, maxLength: limits.nameCharsMax })),
+  progress: t.optional(t.number({ minimum: 0, maximum: 1 })),
   message: t.optional(t.text()),
   chunks: t.optional(t.list(chunkSchema, limits.chunksMax)),
-  metrics: t.optional(t.map(Type.Number())),
+  metrics: t.optional(t.map(t.number())),
   metadata: t.optional(t.openObject()),
 });
-export const FeedbackSchema = Type.Object({ ...FeedbackFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
+export const FeedbackSchema = t.object({ ...FeedbackFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
 export type FeedbackPayload = Static<typeof FeedbackSchema>;
 
 const artifactFields = {
   type: t.name(),
   size_bytes: t.optional(t.integer(0)),
-  inline: t.optional(Type.Boolean()),
+  inline: t.optional(t.boolean()),
   expires_at: t.optional(t.instant()),
   metadata: t.optional(t.openObject()),
 };
-const artifactSchema = Type.Object({ resource_id: t.id(), worker_name: t.id(), ...artifactFields });
+const artifactSchema = t.object({ resource_id: t.id(), worker_name: t.id(), ...artifactFields });
 export type ResultArtifact = Static<typeof artifactSchema>;
 
 const resultFields = {
@@ -94,21 +93,21 @@ const resultFields = {
   metadata: t.optional(t.openObject()),
   error: t.optionalObject({ code: t.id(), message: t.nonEmptyText(), remediation: t.optional(t.text()) }),
 };
-export const ResultFirstGenSchema = Type.Object({ ...resultFields, artifacts: t.optional(t.list(artifactSchema, 1_000)) });
-export const ResultV1Schema = Type.Object({
+export const ResultFirstGenSchema = t.object({ ...resultFields, artifacts: t.optional(t.list(artifactSchema, 1_000)) });
+export const ResultV1Schema = t.object({
   ...resultFields,
-  artifacts: t.optional(t.list(Type.Object({ resource_id: t.id(), worker_id: t.id(), ...artifactFields }), 1_000)),
+  artifacts: t.optional(t.list(t.object({ resource_id: t.id(), worker_id: t.id(), ...artifactFields }), 1_000)),
 });
-export const ResultSchema = Type.Object({ ...ResultFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
+export const ResultSchema = t.object({ ...ResultFirstGenSchema.properties, fence: t.optional(t.integer(0)) });
 export type ResultPayload = Static<typeof ResultSchema>;
 
-export const ExecErrorFirstGenSchema = Type.Object({
+export const ExecErrorFirstGenSchema = t.object({
   code: t.id(),
   message: t.nonEmptyText(),
   remediation: t.optional(t.text()),
   context: t.optionalObject({ where: t.optional(t.name()), details: t.optional(t.openObject()) }),
 });
-export const ExecErrorSchema = Type.Object({
+export const ExecErrorSchema = t.object({
   ...ExecErrorFirstGenSchema.properties,
   run_id: t.optional(t.id()),
   task_id: t.optional(t.id()),
@@ -116,7 +115,7 @@ export const ExecErrorSchema = Type.Object({
 });
 export type ExecErrorPayload = Static<typeof ExecErrorSchema>;
 
-export const NextRequestFirstGenSchema = Type.Object({
+export const NextRequestFirstGenSchema = t.object({
   requestId: t.id(),
   runId: t.id(),
   nodeId: t.id(),
@@ -128,14 +127,14 @@ export const NextRequestFirstGenSchema = Type.Object({
   timeoutMs: t.optional(t.integer(1)),
 });
 /** A node may run more than once in a run, so our frames say which attempt asks. */
-export const NextRequestSchema = Type.Object({
+export const NextRequestSchema = t.object({
   ...NextRequestFirstGenSchema.properties,
   task_id: t.optional(t.id()),
   fence: t.optional(t.integer(0)),
 });
 export type NextRequestPayload = Static<typeof NextRequestSchema>;
 
-export const NextResponseSchema = Type.Object({
+export const NextResponseSchema = t.object({
   requestId: t.id(),
   runId: t.id(),
   nodeId: t.id(),
@@ -147,7 +146,7 @@ export const NextResponseSchema = Type.Object({
 export type NextResponsePayload = Static<typeof NextResponseSchema>;
 
 /** Only for workers that announce the feature `cancel`. */
-export const CancelSchema = Type.Object({
+export const CancelSchema = t.object({
   run_id: t.id(),
   task_id: t.id(),
   fence: t.optional(t.integer(0)),
@@ -157,11 +156,11 @@ export const CancelSchema = Type.Object({
 export type CancelPayload = Static<typeof CancelSchema>;
 
 /** What a worker runs; sent right after accept if it was not part of register. */
-export const InventorySchema = Type.Object({ boot_id: t.optional(t.id()), running: heldTaskList });
+export const InventorySchema = t.object({ boot_id: t.optional(t.id()), running: heldTaskList });
 export type InventoryPayload = Static<typeof InventorySchema>;
 
-export const ResourceRemovedSchema = Type.Object({
-  items: Type.Array(Type.Object({ resource_id: t.id(), reason: t.oneOf(["evicted", "expired", "released", "lost"]) }), {
+export const ResourceRemovedSchema = t.object({
+  items: t.array(t.object({ resource_id: t.id(), reason: t.oneOf(["evicted", "expired", "released", "lost"]) }), {
     minItems: 1,
     maxItems: limits.batchItemsMax,
   }),
@@ -169,9 +168,9 @@ export const ResourceRemovedSchema = Type.Object({
 export type ResourceRemovedPayload = Static<typeof ResourceRemovedSchema>;
 
 const batchSize = { minItems: 1, maxItems: limits.batchItemsMax };
-export const DispatchBatchSchema = Type.Object({ items: Type.Array(DispatchSchema, batchSize) });
+export const DispatchBatchSchema = t.object({ items: t.array(DispatchSchema, batchSize) });
 export type DispatchBatchPayload = Static<typeof DispatchBatchSchema>;
-export const ResultBatchSchema = Type.Object({ items: Type.Array(ResultSchema, batchSize) });
+export const ResultBatchSchema = t.object({ items: t.array(ResultSchema, batchSize) });
 export type ResultBatchPayload = Static<typeof ResultBatchSchema>;
 
 type WithResourceRefs<R> = { resource_refs?: R[] };

@@ -3,46 +3,45 @@
 import type { Static } from "typebox";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
-import { Type } from "../schema/type.ts";
 
-export const PkgInstallFirstGenSchema = Type.Object({
+export const PkgInstallFirstGenSchema = t.object({
   name: t.id(),
   version: t.id(),
-  url: t.optional(Type.String({ format: "uri", maxLength: 4_096 })),
-  sha256: t.optional(Type.String({ maxLength: 128 })),
+  url: t.optional(t.string({ format: "uri", maxLength: 4_096 })),
+  sha256: t.optional(t.string({ maxLength: 128 })),
 });
 /** A digest does not prove who made the archive, so ours may have a signature, and the id of the command. */
-export const PkgInstallSchema = Type.Object({
+export const PkgInstallSchema = t.object({
   ...PkgInstallFirstGenSchema.properties,
-  signature: t.optionalObject({ key_id: t.id(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
+  signature: t.optionalObject({ key_id: t.id(), ed25519: t.string({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
   command_id: t.optional(t.id()),
 });
 export type PkgInstallPayload = Static<typeof PkgInstallSchema>;
 
-export const PkgUninstallFirstGenSchema = Type.Object({
+export const PkgUninstallFirstGenSchema = t.object({
   name: t.id(),
   version: t.optional(t.id("Absent: every version.")),
 });
-export const PkgUninstallSchema = Type.Object({ ...PkgUninstallFirstGenSchema.properties, command_id: t.optional(t.id()) });
+export const PkgUninstallSchema = t.object({ ...PkgUninstallFirstGenSchema.properties, command_id: t.optional(t.id()) });
 export type PkgUninstallPayload = Static<typeof PkgUninstallSchema>;
 
-export const PkgEventFirstGenSchema = Type.Object({
+export const PkgEventFirstGenSchema = t.object({
   name: t.id(),
   version: t.id(),
   status: t.oneOf(["installed", "failed"]),
-  log_url: t.optional(Type.String({ maxLength: 4_096 })),
+  log_url: t.optional(t.string({ maxLength: 4_096 })),
   details: t.optional(t.openObject()),
 });
-export const PkgEventSchema = Type.Object({
+export const PkgEventSchema = t.object({
   ...PkgEventFirstGenSchema.properties,
   status: t.oneOf(["installed", "failed", "removed"]),
   command_id: t.optional(t.id()),
 });
 export type PackageEventPayload = Static<typeof PkgEventSchema>;
 
-export const PkgCatalogSchema = Type.Object({
+export const PkgCatalogSchema = t.object({
   packages: t.list(
-    Type.Object({
+    t.object({
       name: t.id(),
       version: t.id(),
       status: t.oneOf(["installed", "missing", "failed"]),

@@ -5,6 +5,22 @@ import type { JsonObject, JsonValue } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
 import { Type } from "./type.ts";
 
+export const {
+  Array: array,
+  Boolean: boolean,
+  Cyclic: cyclic,
+  Integer: anyInteger,
+  Intersect: intersect,
+  Literal: literal,
+  Number: number,
+  Object: object,
+  Optional: optional,
+  Ref: ref,
+  String: string,
+  Union: union,
+  Unsafe: unsafe,
+} = Type;
+
 /** An identifier. It ends up in columns, keys and log lines, so its length is bounded and it has no control characters. */
 export const id = (description?: string) =>
   Type.String({
@@ -57,13 +73,12 @@ export const openObject = (description?: string): TUnsafe<JsonObject> =>
 
 export const anyJson = (description?: string): TUnsafe<JsonValue> => Type.Unsafe<JsonValue>(description ? { description } : {});
 
-export const optional = Type.Optional;
-
 export const optionalObject = <P extends TProperties>(properties: P) => Type.Optional(Type.Object(properties));
 
 export const objectList = <P extends TProperties>(properties: P) => list(Type.Object(properties));
 
-export const nullable = <S extends TSchema>(schema: S, description: string) => Type.Union([schema, Type.Null()], { description });
+export const nullable = <S extends TSchema>(schema: S, description?: string) =>
+  Type.Union([schema, Type.Null()], { ...(description && { description }) });
 
 /** With this flag an unknown package is a warning instead of an error. */
 export const allowUnknownFlag = () =>

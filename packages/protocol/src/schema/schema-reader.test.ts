@@ -5,17 +5,16 @@ import { readEnvelope } from "../frames/envelope.ts";
 import { readPayload } from "../frames/frame-definitions.ts";
 import * as t from "./field-types.ts";
 import { createSchemaReader } from "./schema-reader.ts";
-import { Type } from "./type.ts";
 
-const Sample = Type.Object({
+const Sample = t.object({
   key: t.id(),
   count: t.optional(t.between(0, 9)),
   kind: t.optional(t.oneOf(["a", "b"])),
-  inner: t.optional(Type.Object({ flag: Type.Boolean(), note: t.optional(Type.String()) })),
-  many: t.optional(t.list(Type.Object({ n: t.integer(0) }), 3)),
+  inner: t.optional(t.object({ flag: t.boolean(), note: t.optional(t.string()) })),
+  many: t.optional(t.list(t.object({ n: t.integer(0) }), 3)),
   free: t.optional(t.openObject()),
-  named: t.optional(t.map(Type.Object({ n: t.integer(0) }))),
-  either: t.optional(Type.Union([t.integer(0), Type.Object({ n: t.integer(0) })])),
+  named: t.optional(t.map(t.object({ n: t.integer(0) }))),
+  either: t.optional(t.union([t.integer(0), t.object({ n: t.integer(0) })])),
 });
 const tolerant = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
 const strict = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "refuse" });

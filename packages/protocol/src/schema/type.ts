@@ -3,22 +3,6 @@
 
 import type * as TypeBox from "typebox";
 
-type BuilderName =
-  | "Array"
-  | "Boolean"
-  | "Cyclic"
-  | "Integer"
-  | "Intersect"
-  | "Literal"
-  | "Null"
-  | "Number"
-  | "Object"
-  | "Optional"
-  | "Ref"
-  | "String"
-  | "Union"
-  | "Unsafe";
-
 type Options = Readonly<Record<string, unknown>>;
 type Properties = Readonly<Record<string, object>>;
 
@@ -39,7 +23,7 @@ const ofType =
   (type: string) =>
   (options?: Options): object => ({ type, ...options });
 
-const builders: Record<BuilderName, (...parts: never[]) => object> = {
+const builders = {
   Array: (items: object, options?: Options) => ({ type: "array", items, ...options }),
   Boolean: ofType("boolean"),
   Cyclic: ($defs: Properties, $ref: string, options?: Options) => ({
@@ -58,6 +42,6 @@ const builders: Record<BuilderName, (...parts: never[]) => object> = {
   String: ofType("string"),
   Union: (anyOf: readonly object[], options?: Options) => ({ anyOf, ...options }),
   Unsafe: (schema: object) => ({ ...schema }),
-};
+} satisfies Record<string, (...parts: never[]) => object>;
 
-export const Type = builders as unknown as Pick<typeof TypeBox.Type, BuilderName>;
+export const Type = builders as unknown as Pick<typeof TypeBox.Type, keyof typeof builders>;

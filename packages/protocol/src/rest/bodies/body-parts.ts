@@ -4,17 +4,16 @@ import type { Static, TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
 import * as t from "../../schema/field-types.ts";
 import { createSchemaReader, type SchemaReaderOptions } from "../../schema/schema-reader.ts";
-import { Type } from "../../schema/type.ts";
 
 export const asOfPosition = () => t.integer(0, "Position of the tenant's log at which this is true.");
 
 const pageFields = <S extends TSchema>(items: S) => ({
-  items: Type.Array(items),
-  nextCursor: t.nullable(Type.String(), "null at the end."),
+  items: t.array(items),
+  nextCursor: t.nullable(t.string(), "null at the end."),
 });
-export const pageOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: t.optional(asOfPosition()) });
+export const pageOf = <S extends TSchema>(items: S) => t.object({ ...pageFields(items), asOf: t.optional(asOfPosition()) });
 /** A page that always states its log position. */
-export const pageAsOf = <S extends TSchema>(items: S) => Type.Object({ ...pageFields(items), asOf: asOfPosition() });
+export const pageAsOf = <S extends TSchema>(items: S) => t.object({ ...pageFields(items), asOf: asOfPosition() });
 
 /** A reader of request bodies; unknown keys are dropped unless the options say otherwise. */
 export function createBodyReader<S extends TSchema>(

@@ -4,12 +4,11 @@ import type { Static } from "typebox";
 import { ManifestSchema } from "../../definitions/manifest.ts";
 import { nodeRoles, nodeStatuses } from "../../definitions/node-ui.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
-export const PackageSummarySchema = Type.Object({
+export const PackageSummarySchema = t.object({
   name: t.id(),
-  versions: Type.Array(t.id(), { description: "Newest first." }),
+  versions: t.array(t.id(), { description: "Newest first." }),
   description: t.optional(t.text()),
   latestVersion: t.optional(t.id()),
   defaultVersion: t.optional(t.id("The newest that is no pre-release.")),
@@ -17,7 +16,7 @@ export const PackageSummarySchema = Type.Object({
 export type PackageSummary = Static<typeof PackageSummarySchema>;
 export const PackageListSchema = pageAsOf(PackageSummarySchema);
 
-export const PackageDetailSchema = Type.Object({
+export const PackageDetailSchema = t.object({
   name: t.id(),
   version: t.id(),
   manifest: ManifestSchema,
@@ -27,17 +26,17 @@ export const PackageDetailSchema = Type.Object({
 export type PackageDetail = Static<typeof PackageDetailSchema>;
 
 /** A port with the type that its binding leads to in the node's schema. */
-export const CatalogPortSchema = Type.Object({
+export const CatalogPortSchema = t.object({
   key: t.id(),
   label: t.name(),
-  path: Type.String({ description: "The binding's path." }),
-  type: Type.String({ description: "JSON type, several joined by |, or any." }),
-  isRequired: t.optional(Type.Boolean()),
+  path: t.string({ description: "The binding's path." }),
+  type: t.string({ description: "JSON type, several joined by |, or any." }),
+  isRequired: t.optional(t.boolean()),
   default: t.optional(t.anyJson()),
 });
 export type CatalogPort = Static<typeof CatalogPortSchema>;
 
-export const CatalogNodeSchema = Type.Object({
+export const CatalogNodeSchema = t.object({
   type: t.id(),
   label: t.name(),
   packageName: t.id(),

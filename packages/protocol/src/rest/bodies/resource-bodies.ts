@@ -2,7 +2,6 @@
 
 import type { Static } from "typebox";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 const MiB = 1024 * 1024;
@@ -20,9 +19,9 @@ export const resourceLimits = {
 const visibility = () =>
   t.oneOf(["private", "public", "owner"], "public: whoever may read in the tenant; else the owner and admins.");
 const provider = () => t.oneOf(["local", "db"], "local: a folder of the scheduler; db: the store, for small files.");
-const sha256 = () => Type.String({ pattern: "^[A-Fa-f0-9]{64}$" });
-const filename = () => Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
-const mimeType = () => Type.String({ maxLength: 255, pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$" });
+const sha256 = () => t.string({ pattern: "^[A-Fa-f0-9]{64}$" });
+const filename = () => t.string({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
+const mimeType = () => t.string({ maxLength: 255, pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$" });
 
 const resourceFields = {
   resourceId: t.id(),
@@ -37,14 +36,14 @@ const resourceFields = {
   sha256: t.optional(t.name()),
   expiresAt: t.optional(t.instant()),
   metadata: t.optional(t.openObject()),
-  downloadUrl: t.optional(Type.String()),
+  downloadUrl: t.optional(t.string()),
 };
-export const ResourceSchema = Type.Object(resourceFields);
+export const ResourceSchema = t.object(resourceFields);
 export type Resource = Static<typeof ResourceSchema>;
-export const ResourceDetailSchema = Type.Object({ ...resourceFields, asOf: asOfPosition() });
+export const ResourceDetailSchema = t.object({ ...resourceFields, asOf: asOfPosition() });
 export const ResourceListSchema = pageAsOf(ResourceSchema);
 
-export const ResourceUploadInitRequestSchema = Type.Object({
+export const ResourceUploadInitRequestSchema = t.object({
   filename: filename(),
   sizeBytes: t.integer(1),
   mimeType: t.optional(mimeType()),
@@ -56,7 +55,7 @@ export const ResourceUploadInitRequestSchema = Type.Object({
 });
 export type ResourceUploadInit = Static<typeof ResourceUploadInitRequestSchema>;
 /** The fields of an upload form besides the file. */
-const ResourceFormSchema = Type.Object({
+const ResourceFormSchema = t.object({
   provider: t.optional(provider()),
   visibility: t.optional(visibility()),
   sha256: t.optional(sha256()),
@@ -82,10 +81,10 @@ const uploadSessionFields = {
   resourceId: t.optional(t.id()),
   metadata: t.optional(t.openObject()),
 };
-export const ResourceUploadSessionSchema = Type.Object(uploadSessionFields);
+export const ResourceUploadSessionSchema = t.object(uploadSessionFields);
 export type ResourceUploadSession = Static<typeof ResourceUploadSessionSchema>;
-export const ResourceUploadDetailSchema = Type.Object({ ...uploadSessionFields, asOf: asOfPosition() });
-export const ResourceUploadPartSchema = Type.Object({
+export const ResourceUploadDetailSchema = t.object({ ...uploadSessionFields, asOf: asOfPosition() });
+export const ResourceUploadPartSchema = t.object({
   uploadId: t.id(),
   partNumber: t.integer(0),
   uploadedBytes: t.integer(0),
@@ -103,8 +102,8 @@ const grantRequestFields = {
   workflowId: t.optional(t.id("Needed with scope workflow, not taken with global.")),
   metadata: t.optional(t.openObject()),
 };
-const actions = () => Type.Array(t.oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
-export const ResourceGrantCreateRequestSchema = Type.Object({ ...grantRequestFields, actions: t.optional(actions()) });
+const actions = () => t.array(t.oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
+export const ResourceGrantCreateRequestSchema = t.object({ ...grantRequestFields, actions: t.optional(actions()) });
 export type ResourceGrantCreateRequest = Static<typeof ResourceGrantCreateRequestSchema>;
 const grantFields = {
   ...grantRequestFields,
@@ -113,9 +112,9 @@ const grantFields = {
   createdAt: t.instant(),
   createdBy: t.optional(t.id()),
 };
-export const ResourceGrantSchema = Type.Object(grantFields);
+export const ResourceGrantSchema = t.object(grantFields);
 export type ResourceGrant = Static<typeof ResourceGrantSchema>;
-export const ResourceGrantDetailSchema = Type.Object({ ...grantFields, asOf: asOfPosition() });
+export const ResourceGrantDetailSchema = t.object({ ...grantFields, asOf: asOfPosition() });
 export const ResourceGrantListSchema = pageAsOf(ResourceGrantSchema);
 
 export const readResourceUploadInit = createBodyReader(ResourceUploadInitRequestSchema);

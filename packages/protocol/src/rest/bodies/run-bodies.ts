@@ -5,12 +5,11 @@ import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchem
 import { Fault, fault } from "../../faults/fault.ts";
 import { type FaultCode, faultCodes } from "../../faults/fault-codes.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 
 /** The one error body. `error` is a fault code. */
-export const ErrorSchema = Type.Object({
-  error: Type.Unsafe<FaultCode>({ type: "string", enum: Object.keys(faultCodes) }),
+export const ErrorSchema = t.object({
+  error: t.unsafe<FaultCode>({ type: "string", enum: Object.keys(faultCodes) }),
   message: t.text(),
   requestId: t.optional(t.id()),
   details: t.optional(t.openObject()),
@@ -25,28 +24,28 @@ export type NodeStatus = Static<typeof NodeStatusSchema>;
 
 const runStartFields = {
   clientId: t.id("Session of the caller's event stream."),
-  priority: t.optional(Type.Integer({ minimum: 0, maximum: 9, description: "Lower is sooner; nodes may override it." })),
+  priority: t.optional(t.between(0, 9, "Lower is sooner; nodes may override it.")),
   timeoutMs: t.optional(t.integer(1)),
   labels: t.optional(t.map(t.name())),
   pins: t.optional(t.map(t.openObject("By node id: results to use for the node instead of running it."))),
   from: t.optional(t.id("Run this node and what follows it; what comes before must be pinned or reused.")),
   to: t.optional(t.id("Run this node and what it needs, nothing else.")),
   reuse: t.optional(t.id("Run whose results are reused for nodes that do not run again.")),
-  dryRun: t.optional(Type.Boolean({ description: "Return the plan without starting anything." })),
+  dryRun: t.optional(t.boolean({ description: "Return the plan without starting anything." })),
   allowUnknown: t.optional(t.allowUnknownFlag()),
 };
-export const RunStartRequestSchema = Type.Object({
+export const RunStartRequestSchema = t.object({
   workflow: t.optional(WorkflowSchema),
   workflowId: t.optional(t.id("A stored workflow, where no definition is sent.")),
   version: t.optional(
-    Type.Union([t.integer(1), t.oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
+    t.union([t.integer(1), t.oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
   ),
   ...runStartFields,
 });
 export type RunStartRequest = Static<typeof RunStartRequestSchema>;
 
-export const RunPlanSchema = Type.Object({
-  dryRun: Type.Literal(true),
+export const RunPlanSchema = t.object({
+  dryRun: t.literal(true),
   definitionHash: t.optional(t.id()),
   nodes: t.objectList({
     nodeId: t.id(),
@@ -64,7 +63,7 @@ export const RunPlanSchema = Type.Object({
 });
 export type RunPlan = Static<typeof RunPlanSchema>;
 
-export const RunRefSchema = Type.Object({
+export const RunRefSchema = t.object({
   runId: t.id(),
   status: RunStatusSchema,
   definitionHash: t.id(),
@@ -73,13 +72,13 @@ export const RunRefSchema = Type.Object({
 });
 export type RunRef = Static<typeof RunRefSchema>;
 
-export const RunArtifactSchema = Type.Object({
+export const RunArtifactSchema = t.object({
   resourceId: t.id(),
   nodeId: t.optional(t.id()),
   workerName: t.id(),
   type: t.name(),
   sizeBytes: t.optional(t.integer(0)),
-  inline: t.optional(Type.Boolean()),
+  inline: t.optional(t.boolean()),
   expiresAt: t.optional(t.instant()),
   metadata: t.optional(t.openObject()),
   status: t.optional(t.oneOf(["ready", "expired", "removed"], "Whether it is still available.")),
@@ -87,7 +86,7 @@ export const RunArtifactSchema = Type.Object({
 });
 export type RunArtifact = Static<typeof RunArtifactSchema>;
 
-export const RunNodeStatusSchema = Type.Object({
+export const RunNodeStatusSchema = t.object({
   nodeId: t.id(),
   taskId: t.id(),
   status: NodeStatusSchema,
@@ -97,7 +96,7 @@ export const RunNodeStatusSchema = Type.Object({
   seq: t.optional(
     t.integer(0, "Of its dispatch, as revision of its results: it grows, and is not counted from 1. Absent while it has none."),
   ),
-  pendingAck: t.optional(Type.Boolean({ description: "A dispatch was sent and the worker has not acknowledged it." })),
+  pendingAck: t.optional(t.boolean({ description: "A dispatch was sent and the worker has not acknowledged it." })),
   dispatchId: t.optional(t.id("Envelope id of the last dispatch.")),
   ackDeadline: t.optional(t.instant()),
   attempt: t.optional(t.integer(0)),
@@ -107,7 +106,7 @@ export const RunNodeStatusSchema = Type.Object({
   artifacts: t.optional(t.list(RunArtifactSchema)),
   result: t.optional(t.openObject()),
   metadata: t.optional(t.openObject()),
-  metrics: t.optional(t.map(Type.Number())),
+  metrics: t.optional(t.map(t.number())),
   state: t.optional(WorkflowNodeStateSchema),
   error: t.optional(ResultErrorSchema),
   label: t.optional(t.name()),
@@ -119,13 +118,13 @@ export const RunNodeStatusSchema = Type.Object({
     container: t.id("Node id of the container."),
     index: t.integer(0, "Which iteration."),
     number: t.optional(t.integer(0, "Of the frame; an iteration that was tried again has several.")),
-    isFrame: t.optional(Type.Boolean({ description: "This entry is the iteration itself, not a node in it." })),
+    isFrame: t.optional(t.boolean({ description: "This entry is the iteration itself, not a node in it." })),
   }),
   why: t.optional(t.text("Why it was not run: pin, reuse, excluded, or an operator's reason.")),
 });
 export type RunNodeStatus = Static<typeof RunNodeStatusSchema>;
 
-export const RunSchema = Type.Object({
+export const RunSchema = t.object({
   runId: t.id(),
   status: RunStatusSchema,
   definitionHash: t.id("Of what runs: the workflow with what its packages' manifests add."),
@@ -137,15 +136,15 @@ export const RunSchema = Type.Object({
   error: t.optional(ResultErrorSchema),
   artifacts: t.optional(t.list(RunArtifactSchema)),
   nodes: t.optional(t.list(RunNodeStatusSchema)),
-  nodesNextCursor: t.optional(t.nullable(Type.String(), "More nodes: GET …/nodes with this cursor.")),
+  nodesNextCursor: t.optional(t.nullable(t.string(), "More nodes: GET …/nodes with this cursor.")),
   name: t.optional(t.name("Of the workflow.")),
   workflowId: t.optional(t.id()),
-  version: t.optional(Type.Union([t.integer(1), Type.Literal("draft")])),
+  version: t.optional(t.union([t.integer(1), t.literal("draft")])),
   versionHash: t.optional(t.id("Of the version as it was published.")),
   labels: t.optional(t.map(t.name())),
   startedBy: t.optional(t.name()),
   repeatOf: t.optional(t.id("The run that this one retries, replays or takes results from.")),
-  artifactsNextCursor: t.optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
+  artifactsNextCursor: t.optional(t.string({ description: "More artifacts: GET …/artifacts with this cursor." })),
   openTasks: t.optional(t.integer(0, "Tasks that have not ended.")),
   at: t.optional(t.integer(0, "The requested position; the run is as of then.")),
   asOf: t.optional(asOfPosition()),
@@ -155,7 +154,7 @@ export type Run = Static<typeof RunSchema>;
 export const RunListSchema = pageOf(RunSchema);
 export type RunList = Static<typeof RunListSchema>;
 
-export const RunEventSchema = Type.Object({
+export const RunEventSchema = t.object({
   position: t.integer(0, "Place in the tenant's log."),
   type: t.id(),
   at: t.instant(),
@@ -166,11 +165,11 @@ export type RunEvent = Static<typeof RunEventSchema>;
 export const RunEventListSchema = pageOf(RunEventSchema);
 export type RunEventList = Static<typeof RunEventListSchema>;
 
-export const HealthSchema = Type.Object({ ok: Type.Boolean(), checks: t.optional(t.map(Type.Boolean())) });
+export const HealthSchema = t.object({ ok: t.boolean(), checks: t.optional(t.map(t.boolean())) });
 export type Health = Static<typeof HealthSchema>;
 
 const readRunStartBody = createBodyReader(
-  Type.Object({ ...RunStartRequestSchema.properties, workflow: t.optional(t.openObject()) }),
+  t.object({ ...RunStartRequestSchema.properties, workflow: t.optional(t.openObject()) }),
 );
 /** The body of POST /api/v1/runs. Its workflow is read apart, so that a wrong one has a code of its own. */
 export function readRunStartRequest(value: unknown): RunStartRequest | Fault {

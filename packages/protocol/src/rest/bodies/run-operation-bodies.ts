@@ -2,23 +2,22 @@
 
 import type { Static } from "typebox";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
 import { RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
 
-export const SteerRequestSchema = Type.Object({ reason: t.optional(t.text("For the log and the audit.")) });
+export const SteerRequestSchema = t.object({ reason: t.optional(t.text("For the log and the audit.")) });
 export type SteerRequest = Static<typeof SteerRequestSchema>;
 
-const dryRunFlag = () => t.optional(Type.Boolean({ description: "Return the plan without starting anything." }));
+const dryRunFlag = () => t.optional(t.boolean({ description: "Return the plan without starting anything." }));
 const workflowVersionChoice = () =>
   t.optional(
-    Type.Union([t.oneOf(["same", "latest", "draft"]), t.integer(1)], { description: "Of the workflow; the same by default." }),
+    t.union([t.oneOf(["same", "latest", "draft"]), t.integer(1)], { description: "Of the workflow; the same by default." }),
   );
 
-export const RetryRequestSchema = Type.Object({ ...SteerRequestSchema.properties, dryRun: dryRunFlag() });
+export const RetryRequestSchema = t.object({ ...SteerRequestSchema.properties, dryRun: dryRunFlag() });
 export type RetryRequest = Static<typeof RetryRequestSchema>;
 
-export const ReplayRequestSchema = Type.Object({
+export const ReplayRequestSchema = t.object({
   from: t.optional(t.id("Run this node and its successors again; absent: whatever did not succeed.")),
   version: workflowVersionChoice(),
   allowUnknown: t.optional(t.allowUnknownFlag()),
@@ -26,14 +25,14 @@ export const ReplayRequestSchema = Type.Object({
 });
 export type ReplayRequest = Static<typeof ReplayRequestSchema>;
 
-export const RebindRequestSchema = Type.Object({
+export const RebindRequestSchema = t.object({
   node: t.optional(t.id("Only this node; absent: all that is open.")),
   worker: t.optional(t.id("Instance id or name of the worker to use; absent: any but where it is.")),
   mode: t.optional(t.oneOf(["switch", "drain"], "switch takes running attempts back, drain lets them end.")),
 });
 export type RebindRequest = Static<typeof RebindRequestSchema>;
 
-const SteeredTaskSchema = Type.Object({
+const SteeredTaskSchema = t.object({
   taskId: t.id(),
   nodeId: t.id(),
   from: t.optional(t.name("Worker that had it.")),
@@ -41,20 +40,20 @@ const SteeredTaskSchema = Type.Object({
   sent: t.oneOf(["stop", "none"], "What was sent to that worker."),
   status: t.name(),
 });
-export const SteeredSchema = Type.Object({
+export const SteeredSchema = t.object({
   runId: t.id(),
   tasks: t.list(SteeredTaskSchema),
   newRun: t.optional(RunRefSchema),
 });
 export type Steered = Static<typeof SteeredSchema>;
 
-export const PlacementSchema = Type.Object({
+export const PlacementSchema = t.object({
   runId: t.id(),
   nodeId: t.id(),
   taskId: t.optional(t.id()),
   status: t.name(),
   summary: t.text("One sentence: why the node is in this state."),
-  reasons: t.list(Type.Object({ code: t.name(), facts: t.openObject() })),
+  reasons: t.list(t.object({ code: t.name(), facts: t.openObject() })),
   workers: t.objectList({
     workerId: t.id(),
     workerName: t.name(),
@@ -66,12 +65,12 @@ export const PlacementSchema = Type.Object({
 });
 export type Placement = Static<typeof PlacementSchema>;
 
-export const QueueSchema = Type.Object({
+export const QueueSchema = t.object({
   queue: t.id(),
   waiting: t.integer(0, "Tasks that could run now; counted up to a limit."),
-  isPartial: Type.Boolean(),
+  isPartial: t.boolean(),
   oldestWaitMs: t.optional(t.integer(0)),
-  needs: Type.Object({
+  needs: t.object({
     package: t.id(),
     version: t.id(),
     nodeType: t.id(),
@@ -79,16 +78,16 @@ export const QueueSchema = Type.Object({
     tags: t.optional(t.map(t.name())),
     worker: t.optional(t.id("Only this worker may take them.")),
   }),
-  workers: Type.Object({
+  workers: t.object({
     fitting: t.integer(0, "Workers that could take them now."),
     blocked: t.map(t.integer(0)),
   }),
 });
-export const QueueListSchema = Type.Object({ items: t.list(QueueSchema), asOf: asOfPosition() });
+export const QueueListSchema = t.object({ items: t.list(QueueSchema), asOf: asOfPosition() });
 export type QueueList = Static<typeof QueueListSchema>;
 
 /** What KEDA's metrics-api scaler reads by `valueLocation: value`. */
-export const KedaMetricSchema = Type.Object({
+export const KedaMetricSchema = t.object({
   value: t.integer(0, "Slots wanted: waiting and running tasks."),
   queued: t.integer(0),
   running: t.integer(0),
@@ -96,7 +95,7 @@ export const KedaMetricSchema = Type.Object({
   asOf: asOfPosition(),
 });
 
-export const DeadLetterSchema = Type.Object({
+export const DeadLetterSchema = t.object({
   taskId: t.id(),
   runId: t.id(),
   nodeId: t.id(),
@@ -114,7 +113,7 @@ export type DeadLetter = Static<typeof DeadLetterSchema>;
 export const DeadLetterListSchema = pageOf(DeadLetterSchema);
 
 const bulkActions = ["cancel", "retry", "replay", "dismiss"] as const;
-const BulkFilterSchema = Type.Object({
+const BulkFilterSchema = t.object({
   status: t.optional(t.list(RunStatusSchema, 5)),
   workflowId: t.optional(t.id()),
   clientId: t.optional(t.id()),
@@ -124,7 +123,7 @@ const BulkFilterSchema = Type.Object({
   runIds: t.optional(t.list(t.id(), 1_000)),
 });
 export type BulkFilter = Static<typeof BulkFilterSchema>;
-export const BulkRequestSchema = Type.Object({
+export const BulkRequestSchema = t.object({
   action: t.oneOf(
     bulkActions,
     "retry starts each run again, reusing what succeeded; replay can also use another version or start from a node; dismiss closes the dead letters of the runs.",
@@ -133,10 +132,10 @@ export const BulkRequestSchema = Type.Object({
   from: t.optional(t.id("For replay: the node, in each run, that runs again with its successors.")),
   version: workflowVersionChoice(),
   reason: t.optional(t.text()),
-  dryRun: t.optional(Type.Boolean({ description: "Count, change nothing." })),
+  dryRun: t.optional(t.boolean({ description: "Count, change nothing." })),
 });
 export type BulkRequest = Static<typeof BulkRequestSchema>;
-export const BulkSchema = Type.Object({
+export const BulkSchema = t.object({
   bulkId: t.id(),
   action: t.oneOf(bulkActions),
   status: t.oneOf(["running", "done", "planned"]),
@@ -144,9 +143,9 @@ export const BulkSchema = Type.Object({
   changed: t.integer(0),
   unchanged: t.integer(0, "Runs that needed no change; in a dry run, judged by their states."),
   refused: t.integer(0),
-  refusals: t.list(Type.Object({ runId: t.id(), code: t.id(), message: t.text() })),
-  started: t.optional(t.list(Type.Object({ runId: t.id(), newRun: t.id() }), 200)),
-  isPartial: t.optional(Type.Boolean({ description: "Of a dry run: more match than were counted." })),
+  refusals: t.list(t.object({ runId: t.id(), code: t.id(), message: t.text() })),
+  started: t.optional(t.list(t.object({ runId: t.id(), newRun: t.id() }), 200)),
+  isPartial: t.optional(t.boolean({ description: "Of a dry run: more match than were counted." })),
   createdAt: t.instant(),
   updatedAt: t.instant(),
   asOf: t.optional(asOfPosition()),

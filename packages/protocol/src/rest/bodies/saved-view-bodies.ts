@@ -5,7 +5,6 @@ import { Fault, fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import { exceedsBytes } from "../../json/read-json.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 export const viewPages = ["runs", "workers", "workflows", "queues", "letters", "audit", "events"] as const;
@@ -20,21 +19,21 @@ export const viewLimits = {
 } as const;
 
 const singleLine = (minLength: number, maxLength: number) =>
-  Type.String({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
+  t.string({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const viewName = () => singleLine(1, limits.nameCharsMax);
 const viewQuery = () =>
-  Type.Union([singleLine(0, viewLimits.queryBytesMax), t.map(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
+  t.union([singleLine(0, viewLimits.queryBytesMax), t.map(t.string({ maxLength: viewLimits.queryBytesMax }))], {
     description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
   });
 const viewColumns = () => t.list(viewName(), viewLimits.columnsMax);
 const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";
 
-export const ViewRequestSchema = Type.Object({
+export const ViewRequestSchema = t.object({
   name: viewName(),
   page: t.oneOf(viewPages),
   query: viewQuery(),
   columns: t.optional(viewColumns()),
-  shared: t.optional(Type.Boolean({ description: `${sharedDescription} False where it is left out.` })),
+  shared: t.optional(t.boolean({ description: `${sharedDescription} False where it is left out.` })),
 });
 export type ViewRequest = Static<typeof ViewRequestSchema>;
 
@@ -44,15 +43,15 @@ const viewFields = {
   page: t.oneOf(viewPages),
   query: viewQuery(),
   columns: t.optional(viewColumns()),
-  shared: Type.Boolean({ description: sharedDescription }),
+  shared: t.boolean({ description: sharedDescription }),
   ownerId: t.id("A user's id or a token's name."),
   revision: t.integer(1, "Raised by every change, and its ETag."),
   createdAt: t.instant(),
   updatedAt: t.instant(),
 };
-export const SavedViewSchema = Type.Object(viewFields);
+export const SavedViewSchema = t.object(viewFields);
 export type SavedView = Static<typeof SavedViewSchema>;
-export const ViewDetailSchema = Type.Object({ ...viewFields, asOf: asOfPosition() });
+export const ViewDetailSchema = t.object({ ...viewFields, asOf: asOfPosition() });
 export const ViewListSchema = pageAsOf(SavedViewSchema);
 
 const readViewBody = createBodyReader(ViewRequestSchema);

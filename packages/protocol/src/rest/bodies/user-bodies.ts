@@ -3,7 +3,6 @@
 import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** The roles of users; each is a set of permissions. */
@@ -14,10 +13,10 @@ export const passwordLimits = { charsMin: 12, charsMax: 1_024 } as const;
 
 const RoleSchema = t.oneOf(userRoles);
 /** Letters, digits and a few signs, compared without regard to case: two users must not look alike. */
-const username = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
-const displayName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
+const username = () => t.string({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
+const displayName = () => t.string({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const newPassword = () =>
-  Type.String({
+  t.string({
     minLength: passwordLimits.charsMin,
     maxLength: passwordLimits.charsMax,
     description: "Any characters; a sentence is better than a riddle.",
@@ -28,41 +27,41 @@ const userFields = {
   username: t.name(),
   displayName: t.name(),
   roles: t.list(RoleSchema, userRoles.length),
-  isActive: Type.Boolean({ description: "An inactive user cannot sign in, and existing tokens stop working." }),
+  isActive: t.boolean({ description: "An inactive user cannot sign in, and existing tokens stop working." }),
 };
-export const UserSummarySchema = Type.Object(userFields);
+export const UserSummarySchema = t.object(userFields);
 export type UserSummary = Static<typeof UserSummarySchema>;
-export const UserDetailSchema = Type.Object({ ...userFields, asOf: asOfPosition() });
+export const UserDetailSchema = t.object({ ...userFields, asOf: asOfPosition() });
 export const UserListSchema = pageAsOf(UserSummarySchema);
 
-export const UserCreateRequestSchema = Type.Object({
+export const UserCreateRequestSchema = t.object({
   username: username(),
   password: newPassword(),
   displayName: t.optional(displayName()),
   roles: t.optional(t.list(RoleSchema, userRoles.length)),
 });
-export const UserChangeRequestSchema = Type.Object({ displayName: displayName() });
-export const UserPasswordRequestSchema = Type.Object({ password: newPassword() });
-export const OwnPasswordRequestSchema = Type.Object({
-  currentPassword: Type.String({ maxLength: passwordLimits.charsMax }),
+export const UserChangeRequestSchema = t.object({ displayName: displayName() });
+export const UserPasswordRequestSchema = t.object({ password: newPassword() });
+export const OwnPasswordRequestSchema = t.object({
+  currentPassword: t.string({ maxLength: passwordLimits.charsMax }),
   password: newPassword(),
 });
-export const UserRoleRequestSchema = Type.Object({ role: RoleSchema });
-export const UserStatusRequestSchema = Type.Object({ isActive: Type.Boolean() });
+export const UserRoleRequestSchema = t.object({ role: RoleSchema });
+export const UserStatusRequestSchema = t.object({ isActive: t.boolean() });
 
-export const AuthLoginRequestSchema = Type.Object({
+export const AuthLoginRequestSchema = t.object({
   username: t.name(),
-  password: Type.String({ maxLength: passwordLimits.charsMax }),
+  password: t.string({ maxLength: passwordLimits.charsMax }),
   tenant: t.optional(t.id("The tenant that the user belongs to; default where it is left out.")),
 });
-export const AuthLoginResponseSchema = Type.Object({
-  accessToken: Type.String(),
-  tokenType: Type.Literal("Bearer"),
+export const AuthLoginResponseSchema = t.object({
+  accessToken: t.string(),
+  tokenType: t.literal("Bearer"),
   expiresIn: t.integer(0, "Seconds."),
   user: UserSummarySchema,
 });
 
-export const AuditEventSchema = Type.Object({
+export const AuditEventSchema = t.object({
   eventId: t.id(),
   createdAt: t.instant(),
   action: t.name("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),

@@ -5,22 +5,21 @@ import { ResultErrorSchema } from "../../definitions/workflow.ts";
 import { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader } from "./body-parts.ts";
 
 const packageList = () =>
   t.list(
-    Type.Object({ name: t.id(), version: t.id(), status: t.optional(t.name("installed where it is left out.")) }),
+    t.object({ name: t.id(), version: t.id(), status: t.optional(t.name("installed where it is left out.")) }),
     limits.packagesMax,
   );
 
-export const WorkerEnrolRequestSchema = Type.Object({
+export const WorkerEnrolRequestSchema = t.object({
   workerId: t.id("Instance id of the worker, as in its handshake."),
   name: t.optional(t.id("How people call it; the instance id where it is left out.")),
   capabilities: t.optional(
-    Type.Union(
+    t.union(
       [
-        Type.Object({
+        t.object({
           concurrency: t.optionalObject({
             maxParallel: t.optional(t.integer(1)),
             perNodeLimits: t.optional(t.map(t.integer(1))),
@@ -43,45 +42,45 @@ export const WorkerEnrolRequestSchema = Type.Object({
 });
 export type WorkerEnrolRequest = Static<typeof WorkerEnrolRequestSchema>;
 
-export const WorkerSignRequestSchema = Type.Object({
+export const WorkerSignRequestSchema = t.object({
   workerId: t.id(),
   status: t.optional(
-    Type.Union([
+    t.union([
       t.name("Free text from the worker."),
-      Type.Object({ healthy: t.optional(Type.Boolean()), metrics: t.optional(t.map(Type.Number())) }),
+      t.object({ healthy: t.optional(t.boolean()), metrics: t.optional(t.map(t.number())) }),
     ]),
   ),
   packages: t.optional(packageList()),
 });
 export type WorkerSignRequest = Static<typeof WorkerSignRequestSchema>;
 
-export const WorkerEnrolmentSchema = Type.Object({
+export const WorkerEnrolmentSchema = t.object({
   instanceId: t.id(),
-  wsUrl: Type.String({ description: "Where its socket goes; it gets no work before it is up." }),
+  wsUrl: t.string({ description: "Where its socket goes; it gets no work before it is up." }),
   heartbeatIntervalMs: t.integer(1),
-  connected: Type.Boolean({ description: "Its socket is up." }),
+  connected: t.boolean({ description: "Its socket is up." }),
 });
 
-const packageName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
-const versionString = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
+const packageName = () => t.string({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
+const versionString = () => t.string({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
 /** Unknown fields are refused, so that a typo does not become another command. */
 const commandSchemas = {
-  drain: Type.Object({ type: Type.Literal("drain") }),
-  rebind: Type.Object({ type: Type.Literal("rebind"), queue: t.id() }),
-  "pkg.install": Type.Object({
-    type: Type.Literal("pkg.install"),
+  drain: t.object({ type: t.literal("drain") }),
+  rebind: t.object({ type: t.literal("rebind"), queue: t.id() }),
+  "pkg.install": t.object({
+    type: t.literal("pkg.install"),
     name: packageName(),
     version: t.optional(versionString()),
-    url: t.optional(Type.String({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
-    sha256: t.optional(Type.String({ pattern: "^[A-Fa-f0-9]{64}$" })),
+    url: t.optional(t.string({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
+    sha256: t.optional(t.string({ pattern: "^[A-Fa-f0-9]{64}$" })),
   }),
-  "pkg.uninstall": Type.Object({
-    type: Type.Literal("pkg.uninstall"),
+  "pkg.uninstall": t.object({
+    type: t.literal("pkg.uninstall"),
     name: packageName(),
     version: t.optional(versionString()),
   }),
 } as const;
-export const WorkerCommandSchema = Type.Union([
+export const WorkerCommandSchema = t.union([
   commandSchemas.drain,
   commandSchemas.rebind,
   commandSchemas["pkg.install"],
@@ -90,7 +89,7 @@ export const WorkerCommandSchema = Type.Union([
 export type WorkerCommand = Static<typeof WorkerCommandSchema>;
 const commandTypes = Object.keys(commandSchemas) as (keyof typeof commandSchemas)[];
 
-export const CommandDetailSchema = Type.Object({
+export const CommandDetailSchema = t.object({
   commandId: t.id(),
   workerName: t.name(),
   workerId: t.id(),
@@ -105,7 +104,7 @@ export const CommandDetailSchema = Type.Object({
 });
 export type CommandDetail = Static<typeof CommandDetailSchema>;
 
-const readCommandType = createBodyReader(Type.Object({ type: t.oneOf(commandTypes) }));
+const readCommandType = createBodyReader(t.object({ type: t.oneOf(commandTypes) }));
 const commandReaders = {
   drain: createBodyReader(commandSchemas.drain, { unknownKeys: "refuse" }),
   rebind: createBodyReader(commandSchemas.rebind, { unknownKeys: "refuse" }),

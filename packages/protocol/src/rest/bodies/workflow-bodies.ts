@@ -3,7 +3,6 @@
 import type { Static, TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
 
 /** Characters of a picture, as a data address or a link. */
@@ -18,45 +17,45 @@ const storedFields = {
   createdAt: t.instant(),
   updatedAt: t.instant(),
 };
-export const StoredWorkflowSchema = Type.Intersect([
+export const StoredWorkflowSchema = t.intersect([
   WorkflowSchema,
-  Type.Object({ ...storedFields, asOf: t.optional(asOfPosition()) }),
+  t.object({ ...storedFields, asOf: t.optional(asOfPosition()) }),
 ]);
 /** A workflow sent to be saved or checked. */
-export const WorkflowSaveRequestSchema = Type.Intersect([
+export const WorkflowSaveRequestSchema = t.intersect([
   WorkflowSchema,
-  Type.Object({ allowUnknown: t.optional(t.allowUnknownFlag()) }),
+  t.object({ allowUnknown: t.optional(t.allowUnknownFlag()) }),
 ]);
 export const WorkflowListSchema = pageAsOf(StoredWorkflowSchema);
-export const WorkflowRefSchema = Type.Object({ workflowId: t.id(), revision: t.optional(t.integer(1)) });
+export const WorkflowRefSchema = t.object({ workflowId: t.id(), revision: t.optional(t.integer(1)) });
 export type WorkflowRef = Static<typeof WorkflowRefSchema>;
 
-export const WorkflowProblemSchema = Type.Object({
-  path: Type.String({ description: "JSON pointer into the workflow." }),
+export const WorkflowProblemSchema = t.object({
+  path: t.string({ description: "JSON pointer into the workflow." }),
   code: t.id(),
   message: t.text(),
   node: t.optional(t.id()),
   severity: t.oneOf(["error", "warning"]),
 });
 export type WorkflowProblem = Static<typeof WorkflowProblemSchema>;
-export const WorkflowCheckSchema = Type.Object({
-  isValid: Type.Boolean({ description: "Nothing worse than a warning." }),
+export const WorkflowCheckSchema = t.object({
+  isValid: t.boolean({ description: "Nothing worse than a warning." }),
   problems: t.list(WorkflowProblemSchema),
   asOf: asOfPosition(),
 });
 
-export const WorkflowPreviewSchema = Type.Object({
-  previewImage: t.optional(Type.String({ maxLength: previewCharsMax })),
+export const WorkflowPreviewSchema = t.object({
+  previewImage: t.optional(t.string({ maxLength: previewCharsMax })),
   asOf: t.optional(asOfPosition()),
 });
 /** Absent or null: no picture. */
 export const readWorkflowPreview = createBodyReader(
-  Type.Object({ previewImage: t.optional(Type.Union([Type.String({ maxLength: previewCharsMax }), Type.Null()])) }),
+  t.object({ previewImage: t.optional(t.nullable(t.string({ maxLength: previewCharsMax }))) }),
 );
 
 export const WorkflowEditSchema = t.openObject("One change: `op` says which, the other fields what it needs.");
 /** What one saving did to a draft. */
-export const DraftChangeSchema = Type.Object({
+export const DraftChangeSchema = t.object({
   revision: t.integer(1),
   by: t.id(),
   at: t.instant(),
@@ -64,23 +63,23 @@ export const DraftChangeSchema = Type.Object({
 });
 export type DraftChange = Static<typeof DraftChangeSchema>;
 
-export const WorkflowDraftSchema = Type.Object({
+export const WorkflowDraftSchema = t.object({
   workflowId: t.id(),
   ...storedFields,
   updatedBy: t.id(),
-  isPublished: Type.Boolean({ description: "The draft is the newest version, unchanged." }),
+  isPublished: t.boolean({ description: "The draft is the newest version, unchanged." }),
   workflow: WorkflowSchema,
   problems: t.list(WorkflowProblemSchema),
   asOf: asOfPosition(),
 });
-export const DraftEditRequestSchema = Type.Object({
+export const DraftEditRequestSchema = t.object({
   base: t.integer(1, "The revision that the edits were made on."),
-  edits: Type.Array(WorkflowEditSchema, { minItems: 1, maxItems: editsMax }),
+  edits: t.array(WorkflowEditSchema, { minItems: 1, maxItems: editsMax }),
 });
 export type DraftEditRequest = Static<typeof DraftEditRequestSchema>;
 export const readDraftEditRequest = createBodyReader(DraftEditRequestSchema);
 
-export const DraftEditedSchema = Type.Object({
+export const DraftEditedSchema = t.object({
   workflowId: t.id(),
   revision: t.integer(1),
   /** Those of others since `base`, which the edits were put on top of. */
@@ -88,7 +87,7 @@ export const DraftEditedSchema = Type.Object({
   problems: t.list(WorkflowProblemSchema),
 });
 
-export const PublishVersionRequestSchema = Type.Object({
+export const PublishVersionRequestSchema = t.object({
   revision: t.optional(t.integer(1, "Publish this revision of the draft and no other.")),
   note: t.optional(t.text()),
   allowUnknown: t.optional(t.allowUnknownFlag()),
@@ -105,38 +104,38 @@ const versionFields = {
   versionHash: t.id("Of the workflow as it was published; its runs name it too."),
   note: t.optional(t.text()),
 };
-export const WorkflowVersionSchema = Type.Object(versionFields);
+export const WorkflowVersionSchema = t.object(versionFields);
 export type WorkflowVersion = Static<typeof WorkflowVersionSchema>;
 export const WorkflowVersionListSchema = pageAsOf(WorkflowVersionSchema);
-export const WorkflowVersionDetailSchema = Type.Object({ ...versionFields, workflow: WorkflowSchema, asOf: asOfPosition() });
-export const PublishedVersionSchema = Type.Object({
+export const WorkflowVersionDetailSchema = t.object({ ...versionFields, workflow: WorkflowSchema, asOf: asOfPosition() });
+export const PublishedVersionSchema = t.object({
   ...versionFields,
   problems: t.list(WorkflowProblemSchema),
 });
 
-export const WorkflowDiffSchema = Type.Object({
+export const WorkflowDiffSchema = t.object({
   workflowId: t.id(),
-  from: Type.String({ description: "A version's number, or draft." }),
-  to: Type.String({ description: "A version's number, or draft." }),
+  from: t.string({ description: "A version's number, or draft." }),
+  to: t.string({ description: "A version's number, or draft." }),
   edits: t.list(WorkflowEditSchema),
   summary: t.list(t.openObject("For people: one thing that was added, removed or changed.")),
   asOf: asOfPosition(),
 });
 
-export const RollbackRequestSchema = Type.Object({ version: t.integer(1) });
+export const RollbackRequestSchema = t.object({ version: t.integer(1) });
 export const readRollbackRequest = createBodyReader(RollbackRequestSchema);
 
 /** The format tag of an exported file, so that no other file is taken for one. */
 export const workflowFileFormat = "astraflow.workflow/1";
 export const versionsInFileMax = 500;
 /** A file: read with its workflows as they are; each is then checked by itself. */
-const workflowFileSchemaOf = <S extends TSchema>(workflow: S) => Type.Object(workflowFileFields(workflow));
+const workflowFileSchemaOf = <S extends TSchema>(workflow: S) => t.object(workflowFileFields(workflow));
 const workflowFileFields = <S extends TSchema>(workflow: S) => ({
   format: t.oneOf([workflowFileFormat]),
   workflow,
-  previewImage: t.optional(Type.String({ maxLength: previewCharsMax })),
-  versions: Type.Array(
-    Type.Object({
+  previewImage: t.optional(t.string({ maxLength: previewCharsMax })),
+  versions: t.array(
+    t.object({
       version: t.integer(1),
       publishedAt: t.instant(),
       publishedBy: t.id(),
@@ -149,7 +148,7 @@ const workflowFileFields = <S extends TSchema>(workflow: S) => ({
   asOf: t.optional(asOfPosition()),
 });
 const workflowImportSchemaOf = <S extends TSchema>(workflow: S) =>
-  Type.Object({ ...workflowFileFields(workflow), allowUnknown: t.optional(t.allowUnknownFlag()) });
+  t.object({ ...workflowFileFields(workflow), allowUnknown: t.optional(t.allowUnknownFlag()) });
 export const WorkflowFileSchema = workflowFileSchemaOf(WorkflowSchema);
 export type WorkflowFile = Static<typeof WorkflowFileSchema>;
 export const WorkflowImportRequestSchema = workflowImportSchemaOf(WorkflowSchema);
@@ -157,14 +156,14 @@ export const readWorkflowFile = createBodyReader(workflowImportSchemaOf(t.openOb
 
 export const visibilities = ["private", "internal", "public"] as const;
 export type Visibility = (typeof visibilities)[number];
-const previewImageField = () => t.optional(Type.String({ maxLength: previewCharsMax }));
-export const WorkflowPublishRequestSchema = Type.Object({
-  version: Type.String({
+const previewImageField = () => t.optional(t.string({ maxLength: previewCharsMax }));
+export const WorkflowPublishRequestSchema = t.object({
+  version: t.string({
     pattern: "^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$",
     description: "Any name of a version, such as 1.2.0.",
   }),
   packageId: t.optional(t.id()),
-  slug: t.optional(Type.String({ pattern: "^[a-z0-9]+(-[a-z0-9]+)*$", maxLength: 128 })),
+  slug: t.optional(t.string({ pattern: "^[a-z0-9]+(-[a-z0-9]+)*$", maxLength: 128 })),
   displayName: t.optional(t.name()),
   summary: t.optional(t.text()),
   visibility: t.optional(t.oneOf(visibilities)),
@@ -175,9 +174,9 @@ export const WorkflowPublishRequestSchema = Type.Object({
 });
 export type WorkflowPublishRequest = Static<typeof WorkflowPublishRequestSchema>;
 export const readWorkflowPublishRequest = createBodyReader(WorkflowPublishRequestSchema);
-export const WorkflowPublishedSchema = Type.Object({ packageId: t.id(), versionId: t.id(), version: t.id() });
+export const WorkflowPublishedSchema = t.object({ packageId: t.id(), versionId: t.id(), version: t.id() });
 
-export const WorkflowPackageVersionSchema = Type.Object({
+export const WorkflowPackageVersionSchema = t.object({
   id: t.id(),
   version: t.id(),
   publishedAt: t.instant(),
@@ -199,19 +198,19 @@ const packageSummaryFields = {
   latestVersion: t.optional(t.id()),
   previewImage: previewImageField(),
 };
-export const WorkflowPackageSummarySchema = Type.Object(packageSummaryFields);
+export const WorkflowPackageSummarySchema = t.object(packageSummaryFields);
 export type WorkflowPackageSummary = Static<typeof WorkflowPackageSummarySchema>;
 export const WorkflowPackageListSchema = pageAsOf(WorkflowPackageSummarySchema);
-export const WorkflowPackageDetailSchema = Type.Object({
+export const WorkflowPackageDetailSchema = t.object({
   ...packageSummaryFields,
   versions: t.list(WorkflowPackageVersionSchema),
   asOf: asOfPosition(),
 });
-export const WorkflowPackageVersionListSchema = Type.Object({
+export const WorkflowPackageVersionListSchema = t.object({
   items: t.list(WorkflowPackageVersionSchema),
   asOf: asOfPosition(),
 });
-export const WorkflowCloneRequestSchema = Type.Object({
+export const WorkflowCloneRequestSchema = t.object({
   versionId: t.optional(t.id()),
   version: t.optional(t.id()),
   workflowName: t.optional(t.name()),

@@ -1,7 +1,6 @@
 // The streams of events.
 
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { type Route, readFaults, route } from "./route.ts";
 
 export const eventRoutes = {
@@ -22,7 +21,7 @@ export const eventRoutes = {
       middleware: { schema: t.id(), description: "Only hosts that have this middleware in their chain." },
       workerName: { schema: t.name() },
       topics: {
-        schema: Type.String({ maxLength: 1_024 }),
+        schema: t.string({ maxLength: 1_024 }),
         description:
           "Types or prefixes of types, separated by commas: run, node, node.result, worker.heartbeat. Default: all except wire.",
       },
@@ -34,7 +33,7 @@ export const eventRoutes = {
     },
     headers: {
       "Last-Event-ID": t.optional(
-        Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Resume after this event without gaps." }),
+        t.string({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Resume after this event without gaps." }),
       ),
     },
     media: "text/event-stream",

@@ -1,7 +1,6 @@
 // The routes about resources, their uploads and grants.
 
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/resource-bodies.ts";
 import { changeFaults, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
@@ -37,7 +36,7 @@ export const resourceRoutes = {
   }),
   downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", "read", {
     summary: "The bytes, or with Range one stretch of them (206), as an attachment.",
-    headers: { Range: t.optional(Type.String({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
+    headers: { Range: t.optional(t.string({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
     media: "application/octet-stream",
     faults: [...readFaults, "E.NOT_FOUND", "E.RESOURCE.RANGE"],
   }),

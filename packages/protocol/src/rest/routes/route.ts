@@ -4,7 +4,6 @@ import type { TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { userRoles } from "../bodies/user-bodies.ts";
 
 export interface Route {
@@ -56,7 +55,7 @@ const pathParameters = {
   role: t.oneOf(userRoles),
   runId: t.id(),
   taskId: t.id(),
-  type: Type.String({
+  type: t.string({
     pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
     description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
   }),
@@ -103,12 +102,12 @@ export function route<P extends string, const D extends RouteDetails>(
 
 export const pagingQuery = {
   limit: { schema: t.between(1, limits.pageItemsMax), default: limits.pageItemsDefault },
-  cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
+  cursor: { schema: t.string({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
 } as const satisfies Record<string, QueryParameter>;
 /** Of every route that changes something when it is posted to. */
 const idempotencyKeyHeader = {
   "Idempotency-Key": t.optional(
-    Type.String({
+    t.string({
       minLength: 1,
       maxLength: limits.idempotencyKeyCharsMax,
       description: "The same key and body again return the same response, without a second effect.",
@@ -119,7 +118,7 @@ const idempotencyKeyHeader = {
 /** Only if the resource is still as the caller read it. */
 export const ifMatchHeaderOf = (subject: "draft" | "view") => ({
   "If-Match": t.optional(
-    Type.String({ maxLength: 256, description: `ETag that was read; refused if the ${subject} has changed since.` }),
+    t.string({ maxLength: 256, description: `ETag that was read; refused if the ${subject} has changed since.` }),
   ),
 });
 

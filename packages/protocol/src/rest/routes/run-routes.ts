@@ -1,7 +1,6 @@
 // The routes about runs.
 
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/run-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
@@ -114,7 +113,7 @@ export const runRoutes = {
       "What the nodes of a run left with their workers and are still available, page by page; what one node left is on one page.",
     query: {
       ...pagingQuery,
-      all: { schema: Type.Boolean(), default: false, description: "Also what has expired or was removed." },
+      all: { schema: t.boolean(), default: false, description: "Also what has expired or was removed." },
     },
     response: parts.RunArtifactListSchema,
   }),

@@ -1,7 +1,6 @@
 // The routes about workers: their enrolment, commands to them, the frames of vendors, and what an autoscaler asks.
 
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import * as bodies from "../bodies/worker-bodies.ts";
 import * as enrolment from "../bodies/worker-enrolment-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
@@ -12,13 +11,13 @@ export const workerRoutes = {
     query: {
       ...pagingQuery,
       queue: { schema: t.name() },
-      connected: { schema: Type.Boolean() },
-      registered: { schema: Type.Boolean() },
-      healthy: { schema: Type.Boolean() },
+      connected: { schema: t.boolean() },
+      registered: { schema: t.boolean() },
+      healthy: { schema: t.boolean() },
       packageName: { schema: t.name() },
       packageVersion: { schema: t.name() },
       packageStatus: { schema: t.name() },
-      maxHeartbeatAgeSeconds: { schema: Type.Number({ minimum: 0 }) },
+      maxHeartbeatAgeSeconds: { schema: t.number({ minimum: 0 }) },
       maxInflight: { schema: t.integer(0) },
       maxLatencyMs: { schema: t.integer(0) },
     },
@@ -63,7 +62,7 @@ export const workerRoutes = {
       "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
     headers: {
       "Last-Event-ID": t.optional(
-        Type.String({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
+        t.string({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
       ),
     },
     media: "text/event-stream",

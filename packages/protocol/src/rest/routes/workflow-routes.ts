@@ -1,14 +1,13 @@
 // The routes about workflows: drafts, published versions, files, packages for others to clone, and the catalogue of nodes they are made of.
 
 import * as t from "../../schema/field-types.ts";
-import { Type } from "../../schema/type.ts";
 import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
 import * as bodies from "../bodies/workflow-bodies.ts";
 import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 const ifMatchHeader = ifMatchHeaderOf("draft");
 const versionOrDraft = (description: string) => ({
-  schema: Type.String({ pattern: "^([1-9][0-9]{0,8}|draft)$" }),
+  schema: t.string({ pattern: "^([1-9][0-9]{0,8}|draft)$" }),
   description,
 });
 
@@ -18,7 +17,7 @@ export const workflowRoutes = {
       "The caller's workflows, for an administrator all of them, changed last first. A page may be short where they are large.",
     query: {
       ...pagingQuery,
-      search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, description, tags, owner and id." },
+      search: { schema: t.string({ maxLength: 256 }), description: "Words of name, description, tags, owner and id." },
     },
     response: bodies.WorkflowListSchema,
   }),
@@ -124,7 +123,7 @@ export const workflowRoutes = {
       ...pagingQuery,
       owner: { schema: t.id(), description: "A user's id, or me." },
       visibility: { schema: t.oneOf(bodies.visibilities) },
-      search: { schema: Type.String({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
+      search: { schema: t.string({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
     },
     response: bodies.WorkflowPackageListSchema,
   }),
@@ -163,7 +162,7 @@ export const workflowRoutes = {
     summary: "Node types with their versions, templates and the types of their ports.",
     query: {
       ...pagingQuery,
-      q: { schema: Type.String({ maxLength: 1_024 }), description: "Words that must all be found; empty or * for all." },
+      q: { schema: t.string({ maxLength: 1_024 }), description: "Words that must all be found; empty or * for all." },
       package: { schema: t.id() },
     },
     response: CatalogNodeListSchema,
