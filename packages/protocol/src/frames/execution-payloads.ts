@@ -173,26 +173,13 @@ export type DispatchBatchPayload = Static<typeof DispatchBatchSchema>;
 export const ResultBatchSchema = t.object({ items: t.array(ResultSchema, batchSize) });
 export type ResultBatchPayload = Static<typeof ResultBatchSchema>;
 
-type WithResourceRefs<R> = { resource_refs?: R[] };
-type WithArtifacts<A> = { artifacts?: A[] };
-
 /** worker_id of v1 is our worker_name, in refs and artifacts. */
-const workerIdToName = <T extends { worker_id: string }>({ worker_id, ...rest }: T) => ({ ...rest, worker_name: worker_id });
-const workerNameToId = <T extends { worker_name: string }>({ worker_name, ...rest }: T) => ({ ...rest, worker_id: worker_name });
+const renameWorker =
+  (list: "resource_refs" | "artifacts", from: string, to: string) =>
+  ({ [list]: items, ...rest }: Readonly<Record<string, unknown>>): object =>
+    Array.isArray(items) ? { ...rest, [list]: items.map(({ [from]: worker, ...item }) => ({ ...item, [to]: worker })) } : rest;
 
-export function normaliseDispatchV1<R extends { worker_id: string }, T extends WithResourceRefs<R>>(dispatch: T) {
-  const { resource_refs, ...rest } = dispatch;
-  return resource_refs ? { ...rest, resource_refs: resource_refs.map(workerIdToName) } : rest;
-}
-export function formatDispatchV1<R extends { worker_name: string }, T extends WithResourceRefs<R>>(dispatch: T) {
-  const { resource_refs, ...rest } = dispatch;
-  return resource_refs ? { ...rest, resource_refs: resource_refs.map(workerNameToId) } : rest;
-}
-export function normaliseResultV1<A extends { worker_id: string }, T extends WithArtifacts<A>>(result: T) {
-  const { artifacts, ...rest } = result;
-  return artifacts ? { ...rest, artifacts: artifacts.map(workerIdToName) } : rest;
-}
-export function formatResultV1<A extends { worker_name: string }, T extends WithArtifacts<A>>(result: T) {
-  const { artifacts, ...rest } = result;
-  return artifacts ? { ...rest, artifacts: artifacts.map(workerNameToId) } : rest;
-}
+export const normaliseDispatchV1 = renameWorker("resource_refs", "worker_id", "worker_name");
+export const formatDispatchV1 = renameWorker("resource_refs", "worker_name", "worker_id");
+export const normaliseResultV1 = renameWorker("artifacts", "worker_id", "worker_name");
+export const formatResultV1 = renameWorker("artifacts", "worker_name", "worker_id");

@@ -10,32 +10,38 @@ import { envelopeReaders } from "./envelope.ts";
 import * as exec from "./execution-payloads.ts";
 import * as pkg from "./package-payloads.ts";
 
-export interface FramePayloads {
-  "control.handshake": control.HandshakePayload;
-  "control.register": control.RegisterPayload;
-  "control.session.accept": control.SessionAcceptPayload;
-  "control.resume": control.ResumePayload;
-  "control.reset": control.ResetPayload;
-  "control.drain": control.DrainPayload;
-  "control.undrain": control.UndrainPayload;
-  "control.ack": control.AckPayload;
-  "control.heartbeat": control.HeartbeatPayload;
-  "biz.exec.dispatch": exec.DispatchPayload;
-  "biz.exec.dispatch.batch": exec.DispatchBatchPayload;
-  "biz.exec.feedback": exec.FeedbackPayload;
-  "biz.exec.result": exec.ResultPayload;
-  "biz.exec.result.batch": exec.ResultBatchPayload;
-  "biz.exec.error": exec.ExecErrorPayload;
-  "biz.exec.next.request": exec.NextRequestPayload;
-  "biz.exec.next.response": exec.NextResponsePayload;
-  "biz.exec.cancel": exec.CancelPayload;
-  "biz.exec.inventory": exec.InventoryPayload;
-  "biz.resource.removed": exec.ResourceRemovedPayload;
-  "biz.pkg.install": pkg.PkgInstallPayload;
-  "biz.pkg.uninstall": pkg.PkgUninstallPayload;
-  "biz.pkg.event": pkg.PackageEventPayload;
-  "biz.pkg.catalog": pkg.PkgCatalogPayload;
-}
+/** Every type of frame by its v2 name, and what it carries. */
+const v2Schemas = {
+  "control.handshake": control.HandshakeSchema,
+  "control.register": control.RegisterSchema,
+  "control.session.accept": control.SessionAcceptSchema,
+  "control.resume": control.ResumeSchema,
+  "control.reset": control.ResetSchema,
+  "control.drain": control.DrainSchema,
+  "control.undrain": control.UndrainSchema,
+  "control.ack": control.AckSchema,
+  "control.heartbeat": control.HeartbeatSchema,
+  "biz.exec.dispatch": exec.DispatchSchema,
+  "biz.exec.dispatch.batch": exec.DispatchBatchSchema,
+  "biz.exec.feedback": exec.FeedbackSchema,
+  "biz.exec.result": exec.ResultSchema,
+  "biz.exec.result.batch": exec.ResultBatchSchema,
+  "biz.exec.error": exec.ExecErrorSchema,
+  "biz.exec.next.request": exec.NextRequestSchema,
+  "biz.exec.next.response": exec.NextResponseSchema,
+  "biz.exec.cancel": exec.CancelSchema,
+  "biz.exec.inventory": exec.InventorySchema,
+  "biz.resource.removed": exec.ResourceRemovedSchema,
+  "biz.pkg.install": pkg.PkgInstallSchema,
+  "biz.pkg.uninstall": pkg.PkgUninstallSchema,
+  "biz.pkg.event": pkg.PkgEventSchema,
+  "biz.pkg.catalog": pkg.PkgCatalogSchema,
+};
+
+/** What each type of frame carries after reading. */
+export type FramePayloads = {
+  [T in keyof typeof v2Schemas]: T extends "control.register" ? control.RegisterPayload : Static<(typeof v2Schemas)[T]>;
+};
 export type FrameType = keyof FramePayloads;
 
 /** How v1 spells the types. The specification says `error`; workers built from it send `command.error`. */
@@ -88,36 +94,9 @@ function defineFrames<T extends FrameType>(
   return Object.fromEntries(rows) as Record<T, FrameDefinition>;
 }
 
-const v2Frames: Record<FrameType, FrameDefinition> = defineFrames(
-  "drop",
-  {
-    "control.handshake": control.HandshakeSchema,
-    "control.register": control.RegisterSchema,
-    "control.session.accept": control.SessionAcceptSchema,
-    "control.resume": control.ResumeSchema,
-    "control.reset": control.ResetSchema,
-    "control.drain": control.DrainSchema,
-    "control.undrain": control.UndrainSchema,
-    "control.ack": control.AckSchema,
-    "control.heartbeat": control.HeartbeatSchema,
-    "biz.exec.dispatch": exec.DispatchSchema,
-    "biz.exec.dispatch.batch": exec.DispatchBatchSchema,
-    "biz.exec.feedback": exec.FeedbackSchema,
-    "biz.exec.result": exec.ResultSchema,
-    "biz.exec.result.batch": exec.ResultBatchSchema,
-    "biz.exec.error": exec.ExecErrorSchema,
-    "biz.exec.next.request": exec.NextRequestSchema,
-    "biz.exec.next.response": exec.NextResponseSchema,
-    "biz.exec.cancel": exec.CancelSchema,
-    "biz.exec.inventory": exec.InventorySchema,
-    "biz.resource.removed": exec.ResourceRemovedSchema,
-    "biz.pkg.install": pkg.PkgInstallSchema,
-    "biz.pkg.uninstall": pkg.PkgUninstallSchema,
-    "biz.pkg.event": pkg.PkgEventSchema,
-    "biz.pkg.catalog": pkg.PkgCatalogSchema,
-  },
-  { "control.register": { normalise: control.normaliseRegister } },
-);
+const v2Frames: Record<FrameType, FrameDefinition> = defineFrames("drop", v2Schemas, {
+  "control.register": { normalise: control.normaliseRegister },
+});
 
 const firstGenFrames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
   "refuse",
@@ -167,10 +146,7 @@ const v1Frames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
   {
     "control.handshake": { normalise: control.normaliseHandshakeV1 },
     "control.register": { normalise: control.normaliseRegister },
-    "control.ack": {
-      normalise: withOk,
-      toDialect: withOk,
-    },
+    "control.ack": { normalise: withOk, toDialect: withOk },
     "biz.exec.dispatch": { normalise: exec.normaliseDispatchV1, toDialect: exec.formatDispatchV1 },
     "biz.exec.result": { normalise: exec.normaliseResultV1, toDialect: exec.formatResultV1 },
   },
@@ -193,13 +169,8 @@ const vendorTypePrefix = "ext.vendor.";
 
 /** The v2 name of a type as the dialect spells it; undefined if the dialect has no such frame. */
 export function toFrameType(dialect: Dialect, wireType: string): FrameType | undefined {
-  const type =
-    dialect === "v1"
-      ? Object.hasOwn(v1FrameTypes, wireType)
-        ? v1FrameTypes[wireType as keyof V1FrameTypes]
-        : undefined
-      : wireType;
-  return type !== undefined && Object.hasOwn(frameDefinitions[dialect], type) ? (type as FrameType) : undefined;
+  if (dialect === "v1") return Object.hasOwn(v1FrameTypes, wireType) ? v1FrameTypes[wireType as keyof V1FrameTypes] : undefined;
+  return Object.hasOwn(frameDefinitions[dialect], wireType) ? (wireType as FrameType) : undefined;
 }
 
 /** How the dialect spells a type; undefined if it has no such frame, which then must not be sent. */

@@ -77,17 +77,14 @@ export class AttemptTable {
     // One that is over for the scheduler and whose handler has not come back is waited for: the key was given on the moment it was over.
     const isKeyTaken = keyHolder?.phase === "running" && keyHolder.task !== dispatch.task_id;
     if (isKeyTaken) return { verdict: "key-taken", fence, keyHolder: keyHolder };
-    if (this.#waitingForSlot.size >= this.#settings.slotsMax) this.#pruneWaitingQueue();
+    if (this.#waitingForSlot.size >= this.#settings.slotsMax) this.#takeWaiting(() => false);
     if (this.#waitingForSlot.size >= this.#settings.slotsMax) return { verdict: "full", fence };
 
     const superseded = current === undefined ? undefined : this.discardAttempt(current);
     const attempt = createAttempt(dispatch, fence, now + this.#settings.slotWaitMs, now);
     this.#byTask.set(attempt.task, attempt);
     this.#fenceCache.set(attempt.task, attempt.fence);
-    if (this.#canStart(attempt)) {
-      this.#occupySlot(attempt);
-      return { verdict: "start", attempt, superseded };
-    }
+    if (this.#tryOccupySlot(attempt)) return { verdict: "start", attempt, superseded };
     this.#waitingForSlot.push(attempt);
     return { verdict: "wait", attempt, superseded };
   }
@@ -125,7 +122,7 @@ export class AttemptTable {
     this.#occupiedSlots--;
     if (attempt.concurrencyKey !== null && this.#byConcurrencyKey.get(attempt.concurrencyKey) === attempt)
       this.#byConcurrencyKey.delete(attempt.concurrencyKey);
-    return this.#waitingForSlot.size === 0 ? [] : this.#startWaitingAttempts();
+    return this.#takeWaiting(this.#tryOccupySlot);
   }
 
   /**
@@ -136,7 +133,7 @@ export class AttemptTable {
     attempt.pendingCalls++;
     if (attempt.pendingCalls > 1 || !attempt.isOccupyingSlot) return [];
     this.#suspendedCount++;
-    return this.#waitingForSlot.size === 0 ? [] : this.#startWaitingAttempts();
+    return this.#takeWaiting(this.#tryOccupySlot);
   }
 
   /** So many of its calls are over. It goes on at once, also where its slot was given away: those two share it until one ends. */
@@ -148,13 +145,8 @@ export class AttemptTable {
 
   /** Attempts that have waited too long for a slot; they are no longer held. */
   expireSlotWaits(now: number): LocalAttempt[] {
-    if (this.#waitingForSlot.size === 0) return [];
-    const expired: LocalAttempt[] = [];
-    for (const attempt of this.#waitingForSlot.drain()) {
-      if (attempt.phase !== "waiting") continue;
-      if (attempt.slotWaitEndsAt <= now) expired.push(this.discardAttempt(attempt));
-      else this.#waitingForSlot.push(attempt);
-    }
+    const expired = this.#takeWaiting((attempt) => attempt.slotWaitEndsAt <= now);
+    for (const attempt of expired) this.discardAttempt(attempt);
     return expired;
   }
 
@@ -162,32 +154,28 @@ export class AttemptTable {
     return this.#waitingForSlot.peek()?.slotWaitEndsAt ?? Number.POSITIVE_INFINITY;
   }
 
-  #canStart(attempt: LocalAttempt): boolean {
+  /** False where no slot is free, or its key is taken. */
+  readonly #tryOccupySlot = (attempt: LocalAttempt): boolean => {
+    const { concurrencyKey } = attempt;
     if (this.#occupiedSlots - this.#suspendedCount >= this.#settings.slotsMax) return false;
-    return attempt.concurrencyKey === null || !this.#byConcurrencyKey.has(attempt.concurrencyKey);
-  }
-
-  #occupySlot(attempt: LocalAttempt): void {
+    if (concurrencyKey !== null && this.#byConcurrencyKey.has(concurrencyKey)) return false;
     attempt.phase = "running";
     attempt.isOccupyingSlot = true;
     this.#occupiedSlots++;
-    if (attempt.concurrencyKey !== null) this.#byConcurrencyKey.set(attempt.concurrencyKey, attempt);
-  }
+    if (concurrencyKey !== null) this.#byConcurrencyKey.set(concurrencyKey, attempt);
+    return true;
+  };
 
-  #startWaitingAttempts(): LocalAttempt[] {
-    const started: LocalAttempt[] = [];
+  /** Takes those out of the queue that `isTaken` accepts, and drops those that no longer wait. */
+  #takeWaiting(isTaken: (attempt: LocalAttempt) => boolean): LocalAttempt[] {
+    if (this.#waitingForSlot.size === 0) return [];
+    const taken: LocalAttempt[] = [];
     for (const attempt of this.#waitingForSlot.drain()) {
       if (attempt.phase !== "waiting") continue;
-      if (this.#canStart(attempt)) {
-        this.#occupySlot(attempt);
-        started.push(attempt);
-      } else this.#waitingForSlot.push(attempt);
+      if (isTaken(attempt)) taken.push(attempt);
+      else this.#waitingForSlot.push(attempt);
     }
-    return started;
-  }
-
-  #pruneWaitingQueue(): void {
-    for (const attempt of this.#waitingForSlot.drain()) if (attempt.phase === "waiting") this.#waitingForSlot.push(attempt);
+    return taken;
   }
 }
 

@@ -40,7 +40,8 @@ class HandlerThread {
       after,
       resources: {
         wallClock: () => Date.now(),
-        after: afterUnref,
+        // A look at what is kept is no reason for the thread to stay.
+        after: (ms, call) => after(ms, call, true),
         resourceReferenced: (resource) => outgoing.add({ type: "announced", resource }),
         resourceRemoved: (resource, reason) => outgoing.add({ type: "removed", resource, reason }),
       },
@@ -151,14 +152,9 @@ class HandlerThread {
   }
 }
 
-function after(ms: number, call: () => void): () => void {
+function after(ms: number, call: () => void, isUnref = false): () => void {
   const timer = setTimeout(call, ms);
-  return () => clearTimeout(timer);
-}
-
-/** A look at what is kept is no reason for the thread to stay. */
-function afterUnref(ms: number, call: () => void): () => void {
-  const timer = setTimeout(call, ms).unref();
+  if (isUnref) timer.unref();
   return () => clearTimeout(timer);
 }
 

@@ -34,21 +34,11 @@ export const threadRestartPolicy = {
   terminateWaitMs: 1_000,
 } as const;
 
-const ignoringListener: HandlerRunnerListener = {
-  attemptFinished: () => {},
-  handlerReturned: () => {},
-  feedbackReceived: () => {},
-  nextCalled: () => () => {},
-  vendorFrameSent: () => false,
-  resourceRemoved: () => {},
-  problemReported: () => {},
-  healthChanged: () => {},
-};
-
 export class ThreadRunner implements HandlerRunner {
   readonly #ports: ThreadRunnerPorts;
   readonly #attempts = new Map<string, LocalAttempt>();
-  #listener = ignoringListener;
+  /** Null until the worker has started. */
+  #listener: HandlerRunnerListener | null = null;
   #thread: HandlerThreadHandle | null = null;
   #outgoing: MessageBatcher<ToHandlerThread> | null = null;
   /** Attempts whose start waits for a thread that has loaded its packages. */
@@ -203,7 +193,7 @@ export class ThreadRunner implements HandlerRunner {
         return;
       case "finished":
         this.#withAttempt(message, (attempt) => {
-          this.#listener.attemptFinished(attempt, { type: "written", ...message.outcome });
+          this.#listener?.attemptFinished(attempt, { type: "written", ...message.outcome });
           if (message.isSettled) this.#completeAttempt(attempt);
         });
         return;
@@ -212,7 +202,7 @@ export class ThreadRunner implements HandlerRunner {
         return;
       case "feedback":
         this.#withAttempt(message, (attempt) =>
-          this.#listener.feedbackReceived(attempt, JSON.parse(message.input) as FeedbackInput & JsonValue),
+          this.#listener?.feedbackReceived(attempt, JSON.parse(message.input) as FeedbackInput & JsonValue),
         );
         return;
       case "listening":
@@ -222,7 +212,7 @@ export class ThreadRunner implements HandlerRunner {
         this.#sendToThread({
           type: "ext-answer",
           ticket: message.ticket,
-          isTaken: this.#listener.vendorFrameSent(message.draft),
+          isTaken: this.#listener?.vendorFrameSent(message.draft) ?? false,
         });
         return;
       case "next":
@@ -245,14 +235,14 @@ export class ThreadRunner implements HandlerRunner {
         return;
       case "removed":
         this.#referencedResources.delete(message.resource);
-        this.#listener.resourceRemoved(message.resource, message.reason);
+        this.#listener?.resourceRemoved(message.resource, message.reason);
         return;
       case "pong":
         this.#metrics = message.resources;
         if (message.ping === this.#pendingPing?.ping) this.#pendingPing = null;
         return;
       case "report":
-        this.#listener.problemReported(message);
+        this.#listener?.problemReported(message);
     }
   }
 
@@ -262,12 +252,12 @@ export class ThreadRunner implements HandlerRunner {
     // The attempt is over on this side; the handler's signal has been aborted.
     if (attempt === undefined) return;
     let isAnswered = false;
-    const forget = this.#listener.nextCalled(attempt, draft, (answer) => {
+    const forget = this.#listener?.nextCalled(attempt, draft, (answer) => {
       isAnswered = true;
       this.#cancelNextCall.delete(ticket);
       this.#sendToThread({ type: "next-answer", ticket, answer });
     });
-    if (!isAnswered) this.#cancelNextCall.set(ticket, forget);
+    if (!isAnswered && forget !== undefined) this.#cancelNextCall.set(ticket, forget);
   }
 
   #handleLoaded(loadedPackages: LoadedPackagesSummary, thread: HandlerThreadHandle): void {
@@ -283,7 +273,7 @@ export class ThreadRunner implements HandlerRunner {
     const lost = [...this.#referencedResources].filter((resource) => !still.has(resource));
     this.#referencedResources.clear();
     for (const resource of recalled) this.#referencedResources.add(resource);
-    for (const resource of lost) this.#listener.resourceRemoved(resource, "lost");
+    for (const resource of lost) this.#listener?.resourceRemoved(resource, "lost");
   }
 
   #withAttempt(name: { task: string; fence: number }, call: (attempt: LocalAttempt) => void): void {
@@ -294,7 +284,7 @@ export class ThreadRunner implements HandlerRunner {
   #completeAttempt(attempt: LocalAttempt): void {
     this.#attempts.delete(attemptKeyText(attempt));
     attempt.stopSignal.onStop = null;
-    this.#listener.handlerReturned(attempt);
+    this.#listener?.handlerReturned(attempt);
   }
 
   #handleThreadExit(reason: string): void {
@@ -313,14 +303,14 @@ export class ThreadRunner implements HandlerRunner {
     this.#processGroups.clear();
     if (this.#isClosed) return this.#threadExit.resolve();
     this.#firstLoad.reject(new Error(`the handler thread crashed while loading packages: ${reason}`));
-    this.#listener.problemReported({ message: "the handler thread crashed and is being restarted", cause: reason });
+    this.#listener?.problemReported({ message: "the handler thread crashed and is being restarted", cause: reason });
     this.#crashTimes.push(this.#ports.environment.now());
     const crashes = this.#countRecentCrashes();
     const doubled = threadRestartPolicy.restartDelayMs * 2 ** Math.min(Math.max(0, crashes - 2), 20);
     const pauseMs = crashes <= 1 ? 0 : Math.min(threadRestartPolicy.restartDelayMsMax, doubled);
     this.#cancelRestart = this.#ports.environment.after(pauseMs, () => this.#spawnThread());
     this.#failLostAttempts(reason);
-    if (crashes === threadRestartPolicy.crashesMax) this.#listener.healthChanged();
+    if (crashes === threadRestartPolicy.crashesMax) this.#listener?.healthChanged();
   }
 
   /** A single running attempt caused the crash and fails. Of several the culprit is unknown: they go back to the scheduler, which counts them. */
@@ -340,7 +330,7 @@ export class ThreadRunner implements HandlerRunner {
     const outcome =
       lost.length === 1 ? errorOutcome(message, "worker.host") : errorOutcome(message, "worker.host", "E.RUNNER.CANCELLED");
     for (const attempt of lost) {
-      this.#listener.attemptFinished(attempt, outcome);
+      this.#listener?.attemptFinished(attempt, outcome);
       this.#completeAttempt(attempt);
     }
   }

@@ -50,16 +50,19 @@ export class Heartbeats {
   /** A fresh session: its register, sent at `from`, was the renewal. */
   startSession(accept: SessionAcceptPayload, from: number): void {
     this.lease.grant(accept.lease_ms, from);
-    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#context.settings.heartbeatMs;
-    this.#drainThresholds = readDrainThresholds(accept);
-    this.nextHeartbeatAt = this.#context.ports.now() + this.#intervalMs;
+    this.#intervalMs = this.#context.settings.heartbeatMs;
+    this.#adoptTerms(accept);
   }
 
   /** The same session goes on: its resume, sent at `from`, was a renewal. */
   resumeSession(accept: SessionAcceptPayload, from: number): void {
     this.lease.renew(accept.lease_ms, from);
+    this.#adoptTerms(accept);
+  }
+
+  #adoptTerms(accept: SessionAcceptPayload): void {
     this.#intervalMs = accept.heartbeat_interval_ms ?? this.#intervalMs;
-    this.#drainThresholds = readDrainThresholds(accept);
+    this.#drainThresholds = { memPct: accept.drain_mem_pct ?? null, diskPct: accept.drain_disk_pct ?? null };
     this.nextHeartbeatAt = this.#context.ports.now() + this.#intervalMs;
   }
 
@@ -125,11 +128,6 @@ function digestPackages(installed: InstalledPackages): string {
   const lines = installed.map(({ name, version, status }) => JSON.stringify([name, version, status])).sort();
   return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 32);
 }
-
-const readDrainThresholds = (accept: SessionAcceptPayload): DrainThresholds => ({
-  memPct: accept.drain_mem_pct ?? null,
-  diskPct: accept.drain_disk_pct ?? null,
-});
 
 export interface LeaseSettings {
   /** Share of the lease that is given up for safety: clocks drift and stopping takes time. */

@@ -2,24 +2,6 @@
 
 export type LinkPhase = "NEW" | "HANDSHAKING" | "REGISTERED" | "READY" | "DRAINING" | "BACKOFF" | "CLOSED";
 
-/**
- * open: the socket is up, the handshake or the resume leaves. welcome: the handshake was acked and the register leaves.
- * accept: the scheduler opened the session. resume, resumeDraining: the session goes on over this socket. drain: no new work from
- * here on. undrain: it is welcome again. lose: socket gone, reset, or silence. retry: the pause is over. stop: the process is done
- * with this link for good.
- */
-export type LinkTransition =
-  | "open"
-  | "welcome"
-  | "accept"
-  | "resume"
-  | "resumeDraining"
-  | "drain"
-  | "undrain"
-  | "lose"
-  | "retry"
-  | "stop";
-
 /** Every move a link can make; a move that is not here does not exist. */
 export const linkTransitions = {
   NEW: { open: "HANDSHAKING", lose: "BACKOFF", stop: "CLOSED" },
@@ -29,7 +11,15 @@ export const linkTransitions = {
   DRAINING: { undrain: "READY", lose: "BACKOFF", stop: "CLOSED" },
   BACKOFF: { retry: "NEW", stop: "CLOSED" },
   CLOSED: {},
-} as const satisfies Record<LinkPhase, Partial<Record<LinkTransition, LinkPhase>>>;
+} as const satisfies Record<LinkPhase, Readonly<Record<string, LinkPhase>>>;
+
+/**
+ * open: the socket is up, the handshake or the resume leaves. welcome: the handshake was acked and the register leaves.
+ * accept: the scheduler opened the session. resume, resumeDraining: the session goes on over this socket. drain: no new work from
+ * here on. undrain: it is welcome again. lose: socket gone, reset, or silence. retry: the pause is over. stop: the process is done
+ * with this link for good.
+ */
+export type LinkTransition = { [P in LinkPhase]: keyof (typeof linkTransitions)[P] }[LinkPhase];
 
 export function nextPhase(phase: LinkPhase, move: LinkTransition): LinkPhase | undefined {
   const moves: Partial<Record<LinkTransition, LinkPhase>> = linkTransitions[phase];
