@@ -60,10 +60,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
   /** First arrivals by id and corr, in a dialect without numbers; else null. */
   private readonly firstArrivals: LruMap<string, DeliveryTag> | null;
   /** Why frames were refused, by number or first arrival: a repeat whose ack was lost must not be acked as accepted. */
-  private readonly refusals = new LruMap<number | DeliveryTag, string>({
-    entriesMax: rememberedRefusalsMax,
-    touchOnGet: false,
-  });
+  private readonly refusals = new LruMap<number | DeliveryTag, string>({ entriesMax: rememberedRefusalsMax, touchOnGet: false });
   private isPaused = false;
 
   constructor(rules: DialectRules, sizes: StreamSizes) {

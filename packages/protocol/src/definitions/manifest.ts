@@ -159,11 +159,7 @@ function isOutsidePackage(file: string): boolean {
 /** Finds the adapter and handler of a node, in either form of manifest. */
 function resolveNodeHandler(node: AuthoredManifestNode, manifest: AuthoredManifest, at: string): ManifestNode | Fault {
   const { adapter, handler, config, role, schema, ...rest } = node;
-  const resolved = {
-    ...rest,
-    role: role ?? "node",
-    schema: typeof schema === "boolean" ? {} : schema,
-  } as const;
+  const resolved = { ...rest, role: role ?? "node", schema: typeof schema === "boolean" ? {} : schema } as const;
   if (adapter !== undefined && handler !== undefined) {
     if (!manifest.adapters.some((candidate) => candidate.name === adapter))
       return manifestFault(`${at}.adapter`, `must name one of the adapters`);

@@ -20,12 +20,7 @@ const PortBindingSchema = t.object({
 });
 export type PortBinding = Static<typeof PortBindingSchema>;
 
-const NodePortSchema = t.object({
-  key: t.id(),
-  label: t.name(),
-  binding: PortBindingSchema,
-  description: t.optional(t.text()),
-});
+const NodePortSchema = t.object({ key: t.id(), label: t.name(), binding: PortBindingSchema, description: t.optional(t.text()) });
 export type NodePort = Static<typeof NodePortSchema>;
 
 const NodeWidgetSchema = t.object({

@@ -119,11 +119,7 @@ export const eventDataSchemas = {
     skipped: t.optional(t.integer(1, "Frames skipped since the last reported one.")),
   }),
   "command.ack": eventDataSchema("command.ack", { commandId: t.id(), workerName: t.name(), receivedAt: t.instant() }),
-  "command.error": eventDataSchema("command.error", {
-    commandId: t.id(),
-    workerName: t.name(),
-    error: ResultErrorSchema,
-  }),
+  "command.error": eventDataSchema("command.error", { commandId: t.id(), workerName: t.name(), error: ResultErrorSchema }),
 } as const;
 
 export type EventType = keyof typeof eventDataSchemas;

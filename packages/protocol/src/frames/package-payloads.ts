@@ -18,10 +18,7 @@ export const PkgInstallSchema = t.object({
 });
 export type PkgInstallPayload = Static<typeof PkgInstallSchema>;
 
-export const PkgUninstallFirstGenSchema = t.object({
-  name: t.id(),
-  version: t.optional(t.id("Absent: every version.")),
-});
+export const PkgUninstallFirstGenSchema = t.object({ name: t.id(), version: t.optional(t.id("Absent: every version.")) });
 export const PkgUninstallSchema = t.object({ ...PkgUninstallFirstGenSchema.properties, command_id: t.optional(t.id()) });
 export type PkgUninstallPayload = Static<typeof PkgUninstallSchema>;
 

@@ -59,11 +59,7 @@ class HandlerThread {
       reportProblem,
     });
     const { resources, vendorFrames } = this.#host;
-    outgoing.add({
-      type: "loaded",
-      packages: summarizePackages(loadedPackages),
-      referencedResources: resources.referencedIds(),
-    });
+    outgoing.add({ type: "loaded", packages: summarizePackages(loadedPackages), referencedResources: resources.referencedIds() });
     vendorFrames.connect({
       sendFrame: (frame) => this.#sendVendorFrame(frame),
       listenedTypesChanged: (types) => outgoing.add({ type: "listening", types }),

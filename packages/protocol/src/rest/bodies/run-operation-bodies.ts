@@ -40,11 +40,7 @@ const SteeredTaskSchema = t.object({
   sent: t.oneOf(["stop", "none"], "What was sent to that worker."),
   status: t.name(),
 });
-export const SteeredSchema = t.object({
-  runId: t.id(),
-  tasks: t.list(SteeredTaskSchema),
-  newRun: t.optional(RunRefSchema),
-});
+export const SteeredSchema = t.object({ runId: t.id(), tasks: t.list(SteeredTaskSchema), newRun: t.optional(RunRefSchema) });
 export type Steered = Static<typeof SteeredSchema>;
 
 export const PlacementSchema = t.object({
@@ -78,10 +74,7 @@ export const QueueSchema = t.object({
     tags: t.optional(t.map(t.name())),
     worker: t.optional(t.id("Only this worker may take them.")),
   }),
-  workers: t.object({
-    fitting: t.integer(0, "Workers that could take them now."),
-    blocked: t.map(t.integer(0)),
-  }),
+  workers: t.object({ fitting: t.integer(0, "Workers that could take them now."), blocked: t.map(t.integer(0)) }),
 });
 export const QueueListSchema = t.object({ items: t.list(QueueSchema), asOf: asOfPosition() });
 export type QueueList = Static<typeof QueueListSchema>;

@@ -32,9 +32,7 @@ export const RunNodeSchema = t.object({
 export const LedgerFiguresSchema = t.object({
   accepted: t.integer(0, "Tasks that were given to a worker for the first time."),
   finished: t.integer(0, "Tasks that ended after they were given to a worker."),
-  open: t.anyInteger({
-    description: "accepted minus finished; can be negative for a range that starts mid-run.",
-  }),
+  open: t.anyInteger({ description: "accepted minus finished; can be negative for a range that starts mid-run." }),
   attempts: t.integer(0, "Dispatches."),
   repeated: t.integer(0, "Dispatches that were not the first of their task."),
   refusedLate: t.integer(0, "Outcomes that came after another was accepted, or under an older fence; at most 20 a task."),

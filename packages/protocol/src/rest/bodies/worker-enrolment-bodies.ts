@@ -74,11 +74,7 @@ const commandSchemas = {
     url: t.optional(t.string({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
     sha256: t.optional(t.string({ pattern: "^[A-Fa-f0-9]{64}$" })),
   }),
-  "pkg.uninstall": t.object({
-    type: t.literal("pkg.uninstall"),
-    name: packageName(),
-    version: t.optional(versionString()),
-  }),
+  "pkg.uninstall": t.object({ type: t.literal("pkg.uninstall"), name: packageName(), version: t.optional(versionString()) }),
 } as const;
 export const WorkerCommandSchema = t.union([
   commandSchemas.drain,

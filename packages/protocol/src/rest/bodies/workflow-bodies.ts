@@ -108,10 +108,7 @@ export const WorkflowVersionSchema = t.object(versionFields);
 export type WorkflowVersion = Static<typeof WorkflowVersionSchema>;
 export const WorkflowVersionListSchema = pageAsOf(WorkflowVersionSchema);
 export const WorkflowVersionDetailSchema = t.object({ ...versionFields, workflow: WorkflowSchema, asOf: asOfPosition() });
-export const PublishedVersionSchema = t.object({
-  ...versionFields,
-  problems: t.list(WorkflowProblemSchema),
-});
+export const PublishedVersionSchema = t.object({ ...versionFields, problems: t.list(WorkflowProblemSchema) });
 
 export const WorkflowDiffSchema = t.object({
   workflowId: t.id(),
@@ -135,13 +132,7 @@ const workflowFileFields = <S extends TSchema>(workflow: S) => ({
   workflow,
   previewImage: t.optional(t.string({ maxLength: previewCharsMax })),
   versions: t.array(
-    t.object({
-      version: t.integer(1),
-      publishedAt: t.instant(),
-      publishedBy: t.id(),
-      note: t.optional(t.text()),
-      workflow,
-    }),
+    t.object({ version: t.integer(1), publishedAt: t.instant(), publishedBy: t.id(), note: t.optional(t.text()), workflow }),
     { maxItems: versionsInFileMax, description: "Oldest first." },
   ),
   omitted: t.optional(t.integer(0, "Older versions that did not fit.")),
@@ -158,10 +149,7 @@ export const visibilities = ["private", "internal", "public"] as const;
 export type Visibility = (typeof visibilities)[number];
 const previewImageField = () => t.optional(t.string({ maxLength: previewCharsMax }));
 export const WorkflowPublishRequestSchema = t.object({
-  version: t.string({
-    pattern: "^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$",
-    description: "Any name of a version, such as 1.2.0.",
-  }),
+  version: t.string({ pattern: "^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$", description: "Any name of a version, such as 1.2.0." }),
   packageId: t.optional(t.id()),
   slug: t.optional(t.string({ pattern: "^[a-z0-9]+(-[a-z0-9]+)*$", maxLength: 128 })),
   displayName: t.optional(t.name()),
@@ -206,10 +194,7 @@ export const WorkflowPackageDetailSchema = t.object({
   versions: t.list(WorkflowPackageVersionSchema),
   asOf: asOfPosition(),
 });
-export const WorkflowPackageVersionListSchema = t.object({
-  items: t.list(WorkflowPackageVersionSchema),
-  asOf: asOfPosition(),
-});
+export const WorkflowPackageVersionListSchema = t.object({ items: t.list(WorkflowPackageVersionSchema), asOf: asOfPosition() });
 export const WorkflowCloneRequestSchema = t.object({
   versionId: t.optional(t.id()),
   version: t.optional(t.id()),

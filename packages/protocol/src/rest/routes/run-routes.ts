@@ -24,10 +24,7 @@ export const runRoutes = {
     summary: "Runs, newest first, without their nodes.",
     query: {
       ...pagingQuery,
-      status: {
-        schema: t.id(),
-        description: "queued, running, succeeded, failed, cancelled; several with commas between them.",
-      },
+      status: { schema: t.id(), description: "queued, running, succeeded, failed, cancelled; several with commas between them." },
       clientId: { schema: t.id() },
       workflowId: { schema: t.id() },
       worker: {
@@ -111,10 +108,7 @@ export const runRoutes = {
   listRunArtifacts: route("GET", "/api/v1/runs/{runId}/artifacts", "view", {
     summary:
       "What the nodes of a run left with their workers and are still available, page by page; what one node left is on one page.",
-    query: {
-      ...pagingQuery,
-      all: { schema: t.boolean(), default: false, description: "Also what has expired or was removed." },
-    },
+    query: { ...pagingQuery, all: { schema: t.boolean(), default: false, description: "Also what has expired or was removed." } },
     response: parts.RunArtifactListSchema,
   }),
   getRunLedger: route("GET", "/api/v1/runs/{runId}/ledger", "view", {

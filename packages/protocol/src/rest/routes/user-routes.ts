@@ -69,10 +69,7 @@ export const userRoutes = {
     status: 204,
     faults: [...changeFaults, "E.AUTH.CREDENTIALS", "E.AUTH.THROTTLED"],
   }),
-  getUser: route("GET", "/api/v1/users/{userId}", "admin", {
-    summary: "One user.",
-    response: bodies.UserDetailSchema,
-  }),
+  getUser: route("GET", "/api/v1/users/{userId}", "admin", { summary: "One user.", response: bodies.UserDetailSchema }),
   setUserPassword: route("POST", "/api/v1/users/{userId}/password", "admin", {
     summary: "Give a user a new password; existing tokens stop working.",
     request: bodies.UserPasswordRequestSchema,

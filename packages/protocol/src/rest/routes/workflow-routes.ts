@@ -6,10 +6,7 @@ import * as bodies from "../bodies/workflow-bodies.ts";
 import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 const ifMatchHeader = ifMatchHeaderOf("draft");
-const versionOrDraft = (description: string) => ({
-  schema: t.string({ pattern: "^([1-9][0-9]{0,8}|draft)$" }),
-  description,
-});
+const versionOrDraft = (description: string) => ({ schema: t.string({ pattern: "^([1-9][0-9]{0,8}|draft)$" }), description });
 
 export const workflowRoutes = {
   listWorkflows: route("GET", "/api/v1/workflows", "read", {
