@@ -9,8 +9,8 @@ it("[W135] writes counters, gauges and the time tasks took by node type as Prome
 
   const lines = meter
     .render([
-      { name: "inflight_tasks", help: "Now.", value: 3 },
-      { name: "unknown", help: "Not known.", value: Number.NaN },
+      ["inflight_tasks", "Now.", 3],
+      ["unknown", "Not known.", Number.NaN],
     ])
     .split("\n");
 

@@ -20,11 +20,7 @@ const counterHelp: Readonly<Record<LinkCounter, string>> = {
   heartbeat_degraded_total: "Heartbeats that reported this worker as unhealthy.",
 };
 
-export interface Gauge {
-  readonly name: string;
-  readonly help: string;
-  readonly value: number;
-}
+export type Gauge = readonly [name: string, help: string, value: number];
 
 export class WorkerMetrics {
   readonly #counters = new Map<LinkCounter, number>();
@@ -48,8 +44,8 @@ export class WorkerMetrics {
       renderMetric(name, "counter", counterHelp[name], this.#counters.get(name) ?? 0),
     );
     const read = gauges
-      .filter(({ value }) => Number.isFinite(value))
-      .map(({ name, help, value }) => renderMetric(name, "gauge", help, value));
+      .filter(([, , value]) => Number.isFinite(value))
+      .map(([name, help, value]) => renderMetric(name, "gauge", help, value));
     return [...read, ...counters, this.#renderDurations()].join("");
   }
 

@@ -18,25 +18,17 @@ export function renderMetrics(sources: StatusSources): string {
   const { metrics } = sources.readHealth();
   const { user, system } = process.cpuUsage();
   const gauges: Gauge[] = [
-    { name: "inflight_tasks", help: "Handlers that were called and have not come back.", value: counts.occupied },
-    { name: "held_attempts", help: "Attempts this worker answers for.", value: counts.held },
-    { name: "outbox_length", help: "Outcomes that the scheduler has not acked.", value: counts.outbox },
-    { name: "outbox_writable", help: "1 while outcomes can be kept on disk.", value: sources.worker.isOutboxWritable ? 1 : 0 },
-    { name: "unacked_frames", help: "Messages of every kind that the scheduler has not acked.", value: counts.unacked },
-    { name: "session_ready", help: "1 while the session takes work.", value: phase === "READY" ? 1 : 0 },
-    {
-      name: "session_lease_left_ms",
-      help: "Milliseconds until the lease expires and running work is stopped.",
-      value: leaseLeftMs ?? 0,
-    },
-    ...Object.entries(metrics).map(([name, value]) => ({
-      name: `worker_${name}`,
-      help: "The same number as in the heartbeat.",
-      value,
-    })),
-    { name: "process_resident_memory_bytes", help: "Memory of the process.", value: process.memoryUsage.rss() },
-    { name: "process_cpu_seconds", help: "Processor time of the process so far.", value: (user + system) / 1e6 },
-    { name: "process_uptime_seconds", help: "Age of the process.", value: process.uptime() },
+    ["inflight_tasks", "Handlers that were called and have not come back.", counts.occupied],
+    ["held_attempts", "Attempts this worker answers for.", counts.held],
+    ["outbox_length", "Outcomes that the scheduler has not acked.", counts.outbox],
+    ["outbox_writable", "1 while outcomes can be kept on disk.", sources.worker.isOutboxWritable ? 1 : 0],
+    ["unacked_frames", "Messages of every kind that the scheduler has not acked.", counts.unacked],
+    ["session_ready", "1 while the session takes work.", phase === "READY" ? 1 : 0],
+    ["session_lease_left_ms", "Milliseconds until the lease expires and running work is stopped.", leaseLeftMs ?? 0],
+    ...Object.entries(metrics).map(([name, value]): Gauge => [`worker_${name}`, "The same number as in the heartbeat.", value]),
+    ["process_resident_memory_bytes", "Memory of the process.", process.memoryUsage.rss()],
+    ["process_cpu_seconds", "Processor time of the process so far.", (user + system) / 1e6],
+    ["process_uptime_seconds", "Age of the process.", process.uptime()],
   ];
   return sources.metrics.render(gauges);
 }

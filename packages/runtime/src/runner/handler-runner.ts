@@ -3,7 +3,7 @@
 import { getHeapStatistics } from "node:v8";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
-import type { AttemptOutcome } from "../attempts/outcome.ts";
+import type { HandlerExecutorPorts } from "../handlers/handler-executor.ts";
 import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
 import { type LoadedPackages, type LoadedPackagesSummary, summarizePackages } from "../handlers/package-loader.ts";
@@ -13,11 +13,7 @@ import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 
 /** What a runner reports, once the worker has started. */
-export interface HandlerRunnerListener {
-  /** The outcome of an attempt is known. Exactly once per start. */
-  attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void;
-  /** Its handler has returned, after `attemptFinished` or at once. */
-  handlerReturned(attempt: LocalAttempt): void;
+export interface HandlerRunnerListener extends Pick<HandlerExecutorPorts, "attemptFinished" | "handlerReturned"> {
   feedbackReceived(attempt: LocalAttempt, input: FeedbackInput): void;
   /** A middleware calls the next of its chain; it is answered at most once. The function returned takes the call back. */
   nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;

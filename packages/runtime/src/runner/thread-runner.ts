@@ -1,6 +1,5 @@
 // Runs handlers in a thread of their own, restarts it when it crashes, and fails the attempts that were lost with it.
 
-import type { JsonValue } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
@@ -33,6 +32,13 @@ export const threadRestartPolicy = {
   /** How long a terminated thread may take to end: only a system call can hold it up. */
   terminateWaitMs: 1_000,
 } as const;
+
+type MessageHandlers = {
+  readonly [T in FromHandlerThread["type"]]: (
+    message: Extract<FromHandlerThread, { type: T }>,
+    thread: HandlerThreadHandle,
+  ) => void;
+};
 
 export class ThreadRunner implements HandlerRunner {
   readonly #ports: ThreadRunnerPorts;
@@ -173,7 +179,8 @@ export class ThreadRunner implements HandlerRunner {
   #spawnThread(): void {
     const thread = this.#ports.spawnThread({
       messagesReceived: (messages) => {
-        for (const message of messages) this.#handleMessage(message, thread);
+        // Each row takes the messages of its own type.
+        for (const message of messages) this.#handlers[message.type](message as never, thread);
       },
       threadExited: (reason) => this.#handleThreadExit(reason),
     });
@@ -185,66 +192,52 @@ export class ThreadRunner implements HandlerRunner {
     else this.#outgoing.add(message);
   }
 
-  #handleMessage(message: FromHandlerThread, thread: HandlerThreadHandle): void {
-    switch (message.type) {
-      case "loaded":
-        this.#handleLoaded(message.packages, thread);
-        this.#reconcileResources(message.referencedResources);
-        return;
-      case "finished":
-        this.#withAttempt(message, (attempt) => {
-          this.#listener?.attemptFinished(attempt, { type: "written", ...message.outcome });
-          if (message.isSettled) this.#completeAttempt(attempt);
-        });
-        return;
-      case "settled":
-        this.#withAttempt(message, (attempt) => this.#completeAttempt(attempt));
-        return;
-      case "feedback":
-        this.#withAttempt(message, (attempt) =>
-          this.#listener?.feedbackReceived(attempt, JSON.parse(message.input) as FeedbackInput & JsonValue),
-        );
-        return;
-      case "listening":
-        this.#listenedVendorTypes = new Set(message.types);
-        return;
-      case "ext":
-        this.#sendToThread({
-          type: "ext-answer",
-          ticket: message.ticket,
-          isTaken: this.#listener?.vendorFrameSent(message.draft) ?? false,
-        });
-        return;
-      case "next":
-        this.#handleNextCall(message);
-        return;
-      case "next-forget":
-        this.#cancelNextCall.get(message.ticket)?.();
-        this.#cancelNextCall.delete(message.ticket);
-        return;
-      case "spawned":
-        this.#processGroups.add(message.pid);
-        this.#ports.watchdog?.watchGroup(message.pid);
-        return;
-      case "reaped":
-        this.#processGroups.delete(message.pid);
-        this.#ports.watchdog?.unwatchGroup(message.pid);
-        return;
-      case "announced":
-        this.#referencedResources.add(message.resource);
-        return;
-      case "removed":
-        this.#referencedResources.delete(message.resource);
-        this.#listener?.resourceRemoved(message.resource, message.reason);
-        return;
-      case "pong":
-        this.#metrics = message.resources;
-        if (message.ping === this.#pendingPing?.ping) this.#pendingPing = null;
-        return;
-      case "report":
-        this.#listener?.problemReported(message);
-    }
-  }
+  readonly #handlers: MessageHandlers = {
+    loaded: ({ packages, referencedResources }, thread) => {
+      this.#handleLoaded(packages, thread);
+      this.#reconcileResources(referencedResources);
+    },
+    finished: (message) =>
+      this.#withAttempt(message, (attempt) => {
+        this.#listener?.attemptFinished(attempt, { type: "written", ...message.outcome });
+        if (message.isSettled) this.#completeAttempt(attempt);
+      }),
+    settled: (message) => this.#withAttempt(message, (attempt) => this.#completeAttempt(attempt)),
+    feedback: (message) =>
+      this.#withAttempt(message, (attempt) =>
+        this.#listener?.feedbackReceived(attempt, JSON.parse(message.input) as FeedbackInput),
+      ),
+    listening: ({ types }) => {
+      this.#listenedVendorTypes = new Set(types);
+    },
+    ext: ({ ticket, draft }) => {
+      const isTaken = this.#listener?.vendorFrameSent(draft) ?? false;
+      this.#sendToThread({ type: "ext-answer", ticket, isTaken });
+    },
+    next: (message) => this.#handleNextCall(message),
+    "next-forget": ({ ticket }) => {
+      this.#cancelNextCall.get(ticket)?.();
+      this.#cancelNextCall.delete(ticket);
+    },
+    spawned: ({ pid }) => {
+      this.#processGroups.add(pid);
+      this.#ports.watchdog?.watchGroup(pid);
+    },
+    reaped: ({ pid }) => {
+      this.#processGroups.delete(pid);
+      this.#ports.watchdog?.unwatchGroup(pid);
+    },
+    announced: ({ resource }) => void this.#referencedResources.add(resource),
+    removed: ({ resource, reason }) => {
+      this.#referencedResources.delete(resource);
+      this.#listener?.resourceRemoved(resource, reason);
+    },
+    pong: ({ ping, resources }) => {
+      this.#metrics = resources;
+      if (ping === this.#pendingPing?.ping) this.#pendingPing = null;
+    },
+    report: (problem) => this.#listener?.problemReported(problem),
+  };
 
   #handleNextCall(message: Extract<FromHandlerThread, { type: "next" }>): void {
     const { ticket, draft } = message;

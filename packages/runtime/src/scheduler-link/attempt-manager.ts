@@ -151,20 +151,9 @@ export class AttemptManager {
 
   refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
     const named = command_id === undefined ? {} : { command_id };
-    const payload = JSON.stringify({
-      name,
-      version,
-      status: "failed",
-      ...named,
-      details: { reason },
-    } satisfies PackageEventPayload);
-    this.#outbox.addMessage({
-      kind: "package",
-      type: "biz.pkg.event",
-      id: this.#context.writer.nextId(),
-      corr: command_id,
-      payload,
-    });
+    const event: PackageEventPayload = { name, version, status: "failed", ...named, details: { reason } };
+    const id = this.#context.writer.nextId();
+    this.#outbox.addMessage({ kind: "package", type: "biz.pkg.event", id, corr: command_id, payload: JSON.stringify(event) });
     this.#context.requestFlush();
   }
 
