@@ -87,10 +87,7 @@ export function createWorker(options: SessionWorkerOptions): SessionWorker {
   return new SessionWorker(options, (listener) => createInProcessRunner(listener, settings));
 }
 
-/**
- * The link has this thread to itself: a handler that blocks its own thread never looks like a dead worker, and one that crashes it ends
- * no session. Resolves once the packages are loaded; rejects where loading them ended their thread.
- */
+/** Handlers get a thread of their own, so that one that blocks or crashes ends no session. Resolves once the packages are loaded. */
 export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<SessionWorker> {
   const { packagesDir, heapMbMax } = options;
   const settings = { ...buildHandlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };

@@ -125,10 +125,7 @@ export class AttemptTable {
     return this.#takeWaiting(this.#tryOccupySlot);
   }
 
-  /**
-   * It waits for the next of its chain: its slot may be needed for that very call, so it is free meanwhile. Gives the attempts that can
-   * start now, already occupying.
-   */
+  /** It waits for the next of its chain, which may need its slot. Gives the attempts that can start now, already occupying. */
   suspendAttempt(attempt: LocalAttempt): LocalAttempt[] {
     attempt.pendingCalls++;
     if (attempt.pendingCalls > 1 || !attempt.isOccupyingSlot) return [];
@@ -179,10 +176,7 @@ export class AttemptTable {
   }
 }
 
-/**
- * Highest fence seen per task, for the last tasks only. Two generations instead of one list that forgets its oldest entry: a Map
- * that loses its first key at every step has to walk over all the holes to find the next one.
- */
+/** Highest fence of the last tasks. Two generations, because a Map that always loses its first key walks over all the holes. */
 class FenceCache {
   readonly #generationMax: number;
   #currentGeneration = new Map<string, number>();

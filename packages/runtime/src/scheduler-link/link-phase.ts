@@ -38,10 +38,7 @@ export interface BackoffSettings {
   readonly jitter: number;
 }
 
-/**
- * How long to wait before dialling again: the first time not at all, then doubling. The longest pause with the unluckiest dice is the
- * cap; cut off only there, half of a crowd would come back in step.
- */
+/** The pause before the next dial: first none, then doubling. The cap includes the jitter, so that no crowd is in step there. */
 export function computeBackoffMs(settings: BackoffSettings, failures: number, roll: number): number {
   if (failures === 0) return 0;
   const delay = Math.min(settings.maxMs / (1 + settings.jitter), settings.baseMs * 2 ** Math.min(failures - 1, 30));

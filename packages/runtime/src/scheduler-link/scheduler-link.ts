@@ -251,10 +251,7 @@ export class SchedulerLink implements DialerEvents {
     return this.#lifecycle.phase === "CLOSED";
   }
 
-  /**
-   * Near the end of the lease the scheduler may grant these tasks to others; from here on they must not be touched. Only a new register
-   * brings a new lease, and lists what is still held. True: the socket was closed for it.
-   */
+  /** Near the end of the lease others may be granted these tasks: they must not be touched. True: the socket was closed for it. */
   #selfFenceIfDue(): boolean {
     const { lease } = this.#heartbeats;
     if (this.#ports.now() < lease.selfFenceAt) return false;

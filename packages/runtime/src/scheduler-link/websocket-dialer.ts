@@ -38,10 +38,7 @@ export interface TlsCredentials {
 /** How long the other end may take to answer a close before the socket is torn down. */
 const closeWaitMs = 1_000;
 
-/**
- * Whether the other end lives is another question than whether the lease was renewed. A scheduler that hangs must be left while there
- * is time to reach the next before the lease ends; one that only waits for its store answers pings and is stayed with.
- */
+/** A scheduler that hangs is left in time to reach the next before the lease ends; one that waits for its store answers pings. */
 const livenessCheckMs = 1_000;
 const checksPerPing = 5;
 const silentChecksMax = 10;
@@ -55,10 +52,7 @@ export class WebSocketDialer implements SchedulerDialer {
   #socket: WebSocket | undefined;
   #pendingClose: Promise<void> = Promise.resolve();
 
-  /**
-   * Several addresses are those of one scheduler's replicas. `tls` is asked at each dial, so that a certificate that was replaced is
-   * used from the next connection on; what it throws is why the dial failed.
-   */
+  /** `urls` are replicas of one scheduler. `tls` is read at each dial, so that a replaced certificate is used; it may throw. */
   constructor(
     urls: readonly string[],
     events: DialerEvents,
@@ -139,10 +133,7 @@ export class WebSocketDialer implements SchedulerDialer {
     return this.#pendingClose;
   }
 
-  /**
-   * Any byte is a sign of life, so a large frame on a slow line is one too. Looks are counted and not milliseconds: a process that was
-   * itself stopped for a minute has looked once, and has not yet read what came meanwhile.
-   */
+  /** Any byte is a sign of life. Looks are counted, not milliseconds: a process that was stopped for a minute has looked once. */
   #watchLiveness(socket: WebSocket, stream: Socket, dead: (why: string) => void): () => void {
     let bytes = stream.bytesRead;
     let looks = 0;
