@@ -1,7 +1,17 @@
 // How each dialect numbers, acknowledges and resends frames.
 
 import { type Dialect, limits } from "@astraflow/protocol";
-import type { ResendPolicy } from "./resend-policy.ts";
+
+export interface ResendPolicy {
+  /** From the first send to the first resend. */
+  readonly firstMs: number;
+  readonly factor: number;
+  readonly capMs: number;
+  /** Share by which a delay is made shorter or longer, so that peers that failed together do not resend together. */
+  readonly jitter: number;
+  /** Sends in all on one socket, the first included. */
+  readonly sendsMax: number;
+}
 
 export interface DialectRules {
   readonly dialect: Dialect;
@@ -21,6 +31,9 @@ const fastResend: ResendPolicy = { firstMs: 200, factor: 2, capMs: 5_000, jitter
 /** The oldest workers give up a frame after this time, so an older gap is never filled. */
 const gapTimeoutMs = 16_000;
 
+/** Their bitmap is always a number, so their window must fit a double; they use up numbers while offline, so they cannot resume. */
+const olderRules = { framesMax: limits.bitmapNumberBitsMax, gapTimeoutMs, canResume: false };
+
 export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
   v2: {
     dialect: "v2",
@@ -31,29 +44,20 @@ export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
     gapTimeoutMs,
     canResume: true,
   },
-  // Its bitmap is always a number, so its window must fit a double; its workers use up numbers while offline, so it cannot resume.
-  first: {
-    dialect: "first",
-    isNumbered: true,
-    firstNumber: 1,
-    framesMax: limits.bitmapNumberBitsMax,
-    resend: slowResend,
-    gapTimeoutMs,
-    canResume: false,
-  },
-  v1: {
-    dialect: "v1",
-    isNumbered: false,
-    firstNumber: 0,
-    framesMax: limits.bitmapNumberBitsMax,
-    resend: fastResend,
-    gapTimeoutMs,
-    canResume: false,
-  },
+  first: { ...olderRules, dialect: "first", isNumbered: true, firstNumber: 1, resend: slowResend },
+  v1: { ...olderRules, dialect: "v1", isNumbered: false, firstNumber: 0, resend: fastResend },
 };
 
-/**
- * Sent under the number of a frame whose content was withdrawn: a number that never comes would stop the stream. The payload is empty;
- * the receiver settles it and does nothing.
- */
+/** Sent, with an empty payload, under the number of a frame that was withdrawn: a missing number would stop the stream. */
 export const fillerFrameType = "ext.vendor.astraflow.void";
+
+/** How long to wait after this many sends on one socket. `random`: 0 <= n < 1; a half is the middle. */
+export function resendDelayMs(policy: ResendPolicy, sends: number, random: number): number {
+  const plain = Math.min(policy.capMs, policy.firstMs * policy.factor ** (sends - 1));
+  return Math.round(plain * (1 + policy.jitter * (2 * random - 1)));
+}
+
+const goldenRatio = 0.6180339887498949;
+
+/** Jitter without randomness: multiples of the golden ratio fill the interval from 0 to 1 evenly, over numbers and send times. */
+export const spreadJitter = (number: number, now: number): number => ((number + now * 1_000) * goldenRatio) % 1;

@@ -1,5 +1,6 @@
 // Reliable streams that survive their sockets: windows, acks and resends of both ends, in three dialects. Pure.
 
+export type { ResendPolicy } from "./dialect-rules.ts";
 export { type DialectRules, dialectRules, fillerFrameType } from "./dialect-rules.ts";
 export type { DeliveredFrame, DeliveryTag, ReceiveResult, ReceiveVerdict } from "./receive-window.ts";
 export {
@@ -9,6 +10,5 @@ export {
   type StreamSizes,
   type TimeoutResult,
 } from "./reliable-stream.ts";
-export type { ResendPolicy } from "./resend-policy.ts";
 export type { OutgoingItem } from "./send-lane.ts";
 export type { SentFrame } from "./send-window.ts";

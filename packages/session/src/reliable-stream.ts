@@ -219,10 +219,7 @@ export class ReliableStream<O extends OutgoingItem, I> {
     this.receiveWindow.pause();
   }
 
-  /**
-   * A new socket for the same session; the peer has seen everything up to `peerLastSeen` (null: unknown). Returns the unacked frames above
-   * it, to be sent at once and in order. "unsent": the numbers of both ends contradict each other, so the session cannot go on.
-   */
+  /** A new socket: the frames above `peerLastSeen` (null: unknown), to be sent at once. "unsent": the session cannot go on. */
   resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
     const resend = this.sendWindow.resume(peerLastSeen, now);
     if (resend === "unsent") return resend;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dialectRules } from "./dialect-rules.ts";
-import { resendDelayMs } from "./resend-policy.ts";
+import { dialectRules, resendDelayMs } from "./dialect-rules.ts";
 
 const plainDelays = (dialect: "v1" | "first" | "v2") =>
   [1, 2, 3, 4, 5, 6].map((sends) => resendDelayMs(dialectRules[dialect].resend, sends, 0.5));

@@ -3,7 +3,7 @@
 import type { AckPayload } from "@astraflow/protocol";
 import { bitmapPositions } from "./bitmap.ts";
 import type { DialectRules } from "./dialect-rules.ts";
-import { resendDelayMs, spreadJitter } from "./resend-policy.ts";
+import { resendDelayMs, spreadJitter } from "./dialect-rules.ts";
 import type { OutgoingItem } from "./send-lane.ts";
 
 export interface SentFrame<O> {
@@ -147,10 +147,7 @@ export class SendWindow<O extends OutgoingItem> {
     return due;
   }
 
-  /**
-   * The peer reports a gap: resends all unacknowledged frames, oldest first; null when one was sent the maximum number of times.
-   * A peer may report the gap with every frame behind it: what was resent just now is not resent again.
-   */
+  /** The peer reports a gap: all frames, oldest first, unless they were resent just now; null when one was sent too often. */
   takeAllForResend(now: number, random: () => number): readonly SentFrame<O>[] | null {
     if (now < this.resendAllNotBefore) return [];
     this.resendAllNotBefore = now + this.rules.resend.firstMs;
@@ -160,10 +157,7 @@ export class SendWindow<O extends OutgoingItem> {
     return all;
   }
 
-  /**
-   * A new socket: frames above what the peer has seen are resent, and all frames have all their tries again. Frames that it has seen and
-   * not acknowledged stay in flight. "unsent": it has seen what was never sent, or lost what it had acknowledged.
-   */
+  /** A new socket: resends what the peer has not seen. "unsent": it has seen what was never sent, or lost what it had acked. */
   resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
     if (peerLastSeen !== null && (peerLastSeen >= this.nextNumber || peerLastSeen < this.base)) return "unsent";
     const resend: SentFrame<O>[] = [];

@@ -51,10 +51,7 @@ export function readEnvelope(value: unknown, dialect: Dialect | "any" = "any"): 
   return envelopeReaders[dialect].read(value);
 }
 
-/**
- * The dialect that the first frame of a connection selects, or undefined when that frame does not say.
- * A resume does not: its session token names the dialect.
- */
+/** The dialect that the first frame of a connection selects; undefined for a resume, whose session token names it. */
 export function detectDialect(first: Envelope): Dialect | undefined {
   if (first.type === "handshake") return "v1";
   if (first.type !== "control.handshake") return undefined;

@@ -176,10 +176,7 @@ function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
   return value;
 }
 
-/**
- * Keys through which a careless merge would reach the prototype of every object. `constructor` and `prototype` can do that only
- * with an object as value; with plain values they are data and allowed.
- */
+/** Keys by which a careless merge reaches the prototype of every object; the latter two only with an object as value. */
 function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
   if (key === "__proto__") return "has the key __proto__";
   if ((key === "constructor" || key === "prototype") && typeof item === "object" && item !== null)

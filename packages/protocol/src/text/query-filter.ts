@@ -169,10 +169,7 @@ function checkValue(key: string, value: string, { values, isMany, isInstant }: Q
 
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/**
- * In ms since 1970: how long before now (`1h`; never before 1970, when nothing of ours was), a day (`2026-01-31`, its beginning in UTC) or an
- * instant with its zone.
- */
+/** In ms since 1970: an age (`1h`; never before 1970), a day (`2026-01-31`, its beginning in UTC) or an instant with its zone. */
 export function resolveInstant(value: string, now: number): number | null {
   const ago = /^(\d{1,9})([smhd])$/.exec(value);
   if (ago !== null) return Math.max(0, now - Number(ago[1]) * unitMs[ago[2] as keyof typeof unitMs]);

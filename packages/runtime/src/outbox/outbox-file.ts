@@ -127,10 +127,7 @@ class OutboxFile implements OutboxDisk {
 
 const sqliteBusy = 5;
 
-/**
- * Two processes that write one journal would each take the other's records for damage. An open transaction on an empty database is
- * a lock that the system takes back when its holder is killed; a number in a file could outlive its process.
- */
+/** Two writers would take each other's records for damage. The system releases this lock when its holder is killed. */
 function acquireLock(dir: string, file: string): DatabaseSync {
   createDirectory(dir);
   const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 });

@@ -111,10 +111,7 @@ export class Outbox {
     this.#requeue([...flown, ...waiting]);
   }
 
-  /**
-   * The scheduler refused a frame as malformed, and with it the session. It did not name it, so what was in flight is sent again one by
-   * one; a message that is refused alone is removed and returned, or it would end every session from now on.
-   */
+  /** An unnamed frame ended the session: what was in flight is sent one by one, and one that is refused alone is removed. */
   isolateRejected(): OutboxMessage | undefined {
     const { inFlight: flown, waiting } = this.#reclaimFromStream();
     const culprit = this.#suspectCount > 0 && flown.length === 1 ? flown.pop() : undefined;
@@ -168,10 +165,7 @@ export class Outbox {
     for (let message = this.#takeNextUrgent(); message !== undefined; message = this.#takeNextUrgent()) stream.enqueue(message);
   }
 
-  /**
-   * The last feedback of an attempt may pass that of others but not its own: pieces of what it printed are counted, and one that came after
-   * a later one would be taken for a repeat.
-   */
+  /** The last feedback of an attempt may pass that of others but not its own, which would be taken for a repeat. */
   #takeNextUrgent(): OutboxMessage | undefined {
     const message = this.#urgentQueue.shift();
     if (message?.kind !== "feedback" || this.#feedbackQueue.size === 0) return message;
