@@ -16,7 +16,7 @@ import {
 } from "@astraflow/settings";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
-import { type SchedulerSettings, settingTable, variablePrefix } from "./setting-table.ts";
+import { type GivenSettings, settingTable, variablePrefix } from "./setting-table.ts";
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
 import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
 import { type AccessToken, devToken, readTokens } from "./token-files.ts";
@@ -108,7 +108,7 @@ interface ReadParts {
   readonly failpoints: readonly Failpoint[];
 }
 
-const buildConfig = (settings: SchedulerSettings, { store, tokens, ...parts }: ReadParts) => ({
+const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadParts) => ({
   /** Thresholds, first users by tenant, settings of single tenants, failpoints. */
   ...parts,
   listen: settings.listen,
@@ -141,7 +141,7 @@ const buildConfig = (settings: SchedulerSettings, { store, tokens, ...parts }: R
   timeScale: settings.timeScale,
 });
 
-function thresholdsOf(settings: SchedulerSettings): TenantSettings {
+function thresholdsOf(settings: GivenSettings): TenantSettings {
   return {
     quietHeartbeatMs: defaultSettings.quietHeartbeatMs,
     quietLeaseMs: defaultSettings.quietLeaseMs,
@@ -153,13 +153,13 @@ function thresholdsOf(settings: SchedulerSettings): TenantSettings {
   };
 }
 
-function tlsOf({ tlsCert, tlsKey, clientCa }: SchedulerSettings): TlsFilePaths | null {
+function tlsOf({ tlsCert, tlsKey, clientCa }: GivenSettings): TlsFilePaths | null {
   if (tlsCert === "") return null;
   return { certFile: resolve(tlsCert), keyFile: resolve(tlsKey), clientCaFile: clientCa === "" ? null : resolve(clientCa) };
 }
 
 /** Settings that cannot be used together, each with a way out. */
-function findConflicts(settings: SchedulerSettings, tenants: Readonly<Record<string, TenantConfig>>): string[] {
+function findConflicts(settings: GivenSettings, tenants: Readonly<Record<string, TenantConfig>>): string[] {
   const { listen, dev, token, tlsCert, tlsKey, clientCa, trustDomain, sessionToken, sessionKeyAge } = settings;
   const isReachable = !isLoopbackHost(listen.host);
   const demanding = Object.entries(tenants).find(([, { isCertificateRequired }]) => isCertificateRequired)?.[0];

@@ -120,5 +120,5 @@ export const settingTable = {
   },
 } as const satisfies SettingTable;
 
-export type SchedulerSettings = SettingValues<typeof settingTable>;
+export type GivenSettings = SettingValues<typeof settingTable>;
 export const variablePrefix = "ASTRA_SCHEDULER_";

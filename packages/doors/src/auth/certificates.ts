@@ -53,18 +53,14 @@ export function parseUriNames(names: string): readonly string[] {
   return uris;
 }
 
-/** The worker, or all workers of the tenant, that a certificate proves. */
-interface CertificateSubject {
-  readonly tenant: string;
-  /** Null: any worker of the tenant. */
-  readonly instance: string | null;
-}
-
-/** The only URI name must be `spiffe://<trust domain>/tenant/<tenant>[/worker/<instance>]`; otherwise says why not. Nothing is unescaped. */
+/**
+ * The worker that a certificate proves, or all workers of the tenant where the instance is null. The only URI name must be
+ * `spiffe://<trust domain>/tenant/<tenant>[/worker/<instance>]`; otherwise says why not. Nothing is unescaped.
+ */
 export function parseCertificateSubject(
   { uris }: Pick<PeerCertificate, "uris">,
   trustDomain: string,
-): CertificateSubject | string {
+): { readonly tenant: string; readonly instance: string | null } | string {
   const [uri, ...more] = uris;
   if (uri === undefined || more.length > 0) return `it must hold exactly one URI name, not ${uris.length}`;
   const start = `spiffe://${trustDomain}/`;

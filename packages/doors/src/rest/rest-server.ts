@@ -69,10 +69,13 @@ export function createRestServer(options: RestServerOptions, services?: Services
         const { stream, bytes, ...head } = answer;
         // Who asks with HEAD for a stream, or for bytes, gets the head.
         const isHead = request.method === "HEAD";
-        if (bytes !== undefined && isHead) return writeHead(head, request, reply);
-        if (bytes !== undefined) return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
-        if (stream === undefined || isHead) return writeResponse(head, reply);
-        return streamResponse(stream, answer, request, reply, environment);
+        if (bytes !== undefined && !isHead) return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
+        if (bytes === undefined && (stream === undefined || isHead)) return writeResponse(head, reply);
+        const raw = takeOver(head, request, reply);
+        // The library would count the bytes of a body that is not sent, and say that there are none.
+        if (stream === undefined) raw.end();
+        else writeStream(stream, raw, environment);
+        return reply;
       },
     });
   };
@@ -112,12 +115,10 @@ function writeResponse({ status, headers, body }: RestResponse, reply: FastifyRe
   return reply.code(status).headers(rest).send();
 }
 
-/** The library would count the bytes of a body that is not sent, and say that there are none. */
-function writeHead({ status, headers }: RestResponse, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Writes the head. From here on the response is ours; the library only hears that it is. */
+function takeOver({ status, headers }: RestResponse, request: FastifyRequest, reply: FastifyReply): FastifyReply["raw"] {
   reply.hijack();
-  reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
-  reply.raw.end();
-  return reply;
+  return reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
 }
 
 /** The library bounds only what it holds itself. */
@@ -133,17 +134,7 @@ async function* limitBytes(request: FastifyRequest, body: Readable, bytesMax: nu
   }
 }
 
-/** From here on the response is the stream's; the library only hears that it is. */
-function streamResponse(
-  stream: OpenStream,
-  { status, headers }: RestResponse,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  environment: ServiceEnvironment,
-): FastifyReply {
-  reply.hijack();
-  const { raw } = reply;
-  raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+function writeStream(stream: OpenStream, raw: FastifyReply["raw"], environment: ServiceEnvironment): void {
   const onClosed = stream({
     write: (text) => void raw.write(text),
     get waitingBytes() {
@@ -160,7 +151,6 @@ function streamResponse(
   raw.on("error", () => raw.destroy());
   if (raw.destroyed) onClosed();
   else raw.once("close", onClosed);
-  return reply;
 }
 
 /** One file with its script inside, talking to this server only. */

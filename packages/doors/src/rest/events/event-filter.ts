@@ -1,8 +1,8 @@
 // What a reader of events asks for, in its query: which events of the log pass, and what it wants besides of that which is in no log.
 
-import { eventDataSchemas, fault, limits } from "@astraflow/protocol";
+import { eventDataSchemas, limits } from "@astraflow/protocol";
 import type { StreamEvent } from "@astraflow/services";
-import type { RestCall } from "../requests/rest-call.ts";
+import { invalidRequest, type RestCall } from "../requests/rest-call.ts";
 import type { VolatileFilter } from "./volatile-feed.ts";
 
 export type EventFilter = (event: Pick<StreamEvent, "type" | "scope" | "node">) => boolean;
@@ -35,9 +35,7 @@ function readTopics(text: string | undefined): readonly string[] | null {
   const topics = text.split(",").slice(0, limits.pageItemsMax);
   const unknown = topics.find((topic) => !knownTopics.includes(topic));
   if (unknown === undefined) return topics;
-  throw fault("E.REQUEST.INVALID", `query.topics must be some of ${knownTopics.join(", ")}, with commas between them`, {
-    path: "query.topics",
-  });
+  throw invalidRequest("query.topics", `query.topics must be some of ${knownTopics.join(", ")}, with commas between them`);
 }
 
 /** Frames must be asked for by their topic, and are about workers and runs alone: with a filter for nodes none passes. */
@@ -46,8 +44,7 @@ export function readVolatileFilter({ query, tenant }: RestCall, filter: EventFil
   const wantsHeartbeatOf = (name: string): boolean =>
     filter({ type: "worker.heartbeat", scope: { tenant, workerName: name }, node: null });
   const wantsWireFrames = asksForWireFrames(query);
-  if (frameType !== undefined && !wantsWireFrames)
-    throw fault("E.REQUEST.INVALID", "query.frameType needs topics=wire", { path: "query.frameType" });
+  if (frameType !== undefined && !wantsWireFrames) throw invalidRequest("query.frameType", "query.frameType needs topics=wire");
   const isAboutNodes = ["nodeId", "hostNodeId", "middleware", "chainIndex"].some((name) => query[name] !== undefined);
   return {
     heartbeat: wantsHeartbeatOf(workerName ?? "") ? wantsHeartbeatOf : null,

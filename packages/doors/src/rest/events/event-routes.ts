@@ -14,7 +14,7 @@ import {
   type VolatileEvents,
 } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
-import { eventStreamReply, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
+import { eventStreamReply, invalidRequest, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
 import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 
@@ -289,5 +289,5 @@ function readStartCursor(call: RestCall): EventCursor | null {
   if (parts !== null && Number.isSafeInteger(position))
     return { position, eventIndex: parts[2] === undefined ? null : Number(parts[2]) };
   const path = header ? "headers.Last-Event-ID" : "query.after";
-  throw fault("E.REQUEST.INVALID", `${path} must be the id of an event of this stream, or a page's asOf`, { path });
+  throw invalidRequest(path, `${path} must be the id of an event of this stream, or a page's asOf`);
 }

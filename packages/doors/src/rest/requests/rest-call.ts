@@ -118,7 +118,7 @@ export class RestCall {
     if (key === undefined) return null;
     if (key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
     const rule = `1 to ${limits.idempotencyKeyCharsMax} printable ASCII characters without blanks`;
-    throw invalid("headers.Idempotency-Key", `Idempotency-Key must be ${rule}`);
+    throw invalidRequest("headers.Idempotency-Key", `Idempotency-Key must be ${rule}`);
   }
 
   /** The caller's key with a digest of the user, the action, its target and the body. Null if the request has no key. */
@@ -133,7 +133,7 @@ export class RestCall {
     if (text === undefined || text === "*") return () => undefined;
     const tags = text.split(",").map((tag) => tag.trim());
     if (text.length > 256 || !tags.every((tag) => /^(W\/)?"[\x21\x23-\x7e]*"$/.test(tag)))
-      throw invalid("headers.If-Match", 'If-Match must be an ETag in quotes, such as "r3"');
+      throw invalidRequest("headers.If-Match", 'If-Match must be an ETag in quotes, such as "r3"');
     return (stored) => {
       if (!tags.includes(etagOf(stored))) throw staleFault(stored);
     };
@@ -146,7 +146,7 @@ export class RestCall {
     if (text === undefined) return limits.pageItemsDefault;
     const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
     if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
-    throw invalid("query.limit", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`);
+    throw invalidRequest("query.limit", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`);
   }
 
   /** Undefined where it is not given. */
@@ -155,19 +155,19 @@ export class RestCall {
     if (text === undefined) return undefined;
     const count = parseCount(text);
     if (count !== null && count <= max) return count;
-    throw invalid(`query.${name}`, `query.${name} must be a whole number from 0 to ${max}`);
+    throw invalidRequest(`query.${name}`, `query.${name} must be a whole number from 0 to ${max}`);
   }
 
   number(name: string): number | undefined {
     const text = this.query[name];
     if (text === undefined || /^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return text === undefined ? undefined : Number(text);
-    throw invalid(`query.${name}`, `query.${name} must be a number, 0 or more`);
+    throw invalidRequest(`query.${name}`, `query.${name} must be a number, 0 or more`);
   }
 
   boolean(name: string): boolean | undefined {
     const text = this.query[name];
     if (text === undefined || text === "true" || text === "false") return text === undefined ? undefined : text === "true";
-    throw invalid(`query.${name}`, `query.${name} must be true or false`);
+    throw invalidRequest(`query.${name}`, `query.${name} must be true or false`);
   }
 
   /** A date or a time, in ms. */
@@ -176,11 +176,11 @@ export class RestCall {
     if (text === undefined) return undefined;
     const at = pattern.test(text) ? Date.parse(text) : Number.NaN;
     if (Number.isFinite(at)) return at;
-    throw invalid(`query.${name}`, `query.${name} must be a date or a time such as 2026-01-31T12:00:00Z`);
+    throw invalidRequest(`query.${name}`, `query.${name} must be a date or a time such as 2026-01-31T12:00:00Z`);
   }
 }
 
-const invalid = (path: string, message: string): Fault => fault("E.REQUEST.INVALID", message, { path });
+export const invalidRequest = (path: string, message: string): Fault => fault("E.REQUEST.INVALID", message, { path });
 
 export function throwIfFault<T>(value: T | Fault): T {
   if (value instanceof Fault) throw value;
@@ -199,13 +199,13 @@ function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Texts 
   const query: Record<string, string> = {};
   for (const [name, value] of Object.entries(raw)) {
     const path = `query.${name}`;
-    if (!Object.hasOwn(known, name)) throw invalid("query", unknownParameterMessage(Object.keys(known)));
-    if (typeof value !== "string") throw invalid(path, `${path} must be given once`);
-    if (value.length > limits.idCharsMax) throw invalid(path, `${path} may have ${limits.idCharsMax} characters`);
+    if (!Object.hasOwn(known, name)) throw invalidRequest("query", unknownParameterMessage(Object.keys(known)));
+    if (typeof value !== "string") throw invalidRequest(path, `${path} must be given once`);
+    if (value.length > limits.idCharsMax) throw invalidRequest(path, `${path} may have ${limits.idCharsMax} characters`);
     refuseControlCharacters(value, path);
     // A word that must be one of a few: another would find nothing, and seem to be an answer.
     const { enum: allowed } = (known[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
-    if (allowed?.includes(value) === false) throw invalid(path, `${path} must be one of ${allowed.join(", ")}`);
+    if (allowed?.includes(value) === false) throw invalidRequest(path, `${path} must be one of ${allowed.join(", ")}`);
     query[name] = value;
   }
   return query;
@@ -213,7 +213,7 @@ function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Texts 
 
 /** Not every store takes a NUL, and no terminal or log line should have to take the others. */
 function refuseControlCharacters(value: string, path: string): void {
-  if (/[\u0000-\u001f\u007f]/.test(value)) throw invalid(path, `${path} must have no control characters`);
+  if (/[\u0000-\u001f\u007f]/.test(value)) throw invalidRequest(path, `${path} must have no control characters`);
 }
 
 /** The name itself is not repeated: it may be a secret that got into the address by mistake. */

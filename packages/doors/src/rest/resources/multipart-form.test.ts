@@ -8,12 +8,10 @@ async function* inCuts(text: string, size: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 const read = async (text: string, size = text.length, contentType = media) =>
-  readMultipartForm(contentType, inCuts(text, size), {
-    async onFile({ filename, mimeType, bytes }: FormFile, fields) {
-      const chunks: Buffer[] = [];
-      for await (const chunk of bytes) chunks.push(chunk);
-      return { filename, mimeType, text: Buffer.concat(chunks).toString("latin1"), fields: { ...fields } };
-    },
+  readMultipartForm(contentType, inCuts(text, size), async ({ filename, mimeType, bytes }: FormFile, fields) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of bytes) chunks.push(chunk);
+    return { filename, mimeType, text: Buffer.concat(chunks).toString("latin1"), fields: { ...fields } };
   });
 
 const part = (head: string, body: string): string => `--x-1\r\n${head}\r\n\r\n${body}\r\n`;

@@ -11,25 +11,21 @@ export interface FormFile {
   readonly bytes: AsyncIterable<Buffer>;
 }
 
-export interface FormHandler<T> {
-  /** Called with the part `file`. `fields` has the fields before it and, once its bytes have been read, all of them. */
-  onFile(file: FormFile, fields: Readonly<Record<string, string>>): Promise<T>;
-}
+/** Called with the part `file`. `fields` has the fields before it and, once its bytes have been read, all of them. */
+export type FormFileHandler<T> = (file: FormFile, fields: Readonly<Record<string, string>>) => Promise<T>;
 
 const formLimits = { headBytesMax: 8 * 1024, fieldBytesMax: 16 * 1024, fieldsMax: 16 } as const;
 
 /** Returns what `onFile` made of the file. Throws if the form is invalid, has no file, or has two. */
-export function readMultipartForm<T>(
+export const readMultipartForm = <T>(
   contentType: string | undefined,
   body: AsyncIterable<Buffer>,
-  handler: FormHandler<T>,
-): Promise<T> {
-  return new FormReader(readBoundary(contentType), handler).read(body);
-}
+  onFile: FormFileHandler<T>,
+): Promise<T> => new FormReader(readBoundary(contentType), onFile).read(body);
 
 class FormReader<T> {
   readonly #dicer: Dicer;
-  readonly #handler: FormHandler<T>;
+  readonly #onFile: FormFileHandler<T>;
   readonly #fields: Record<string, string> = {};
   readonly #fieldsRead: Promise<void>[] = [];
   readonly #failure = Promise.withResolvers<never>();
@@ -37,8 +33,8 @@ class FormReader<T> {
   #part: Readable | null = null;
   #file: Promise<T> | null = null;
 
-  constructor(boundary: string, handler: FormHandler<T>) {
-    this.#handler = handler;
+  constructor(boundary: string, onFile: FormFileHandler<T>) {
+    this.#onFile = onFile;
     // The parser cuts longer headers; the margin lets us see that they are too long. Its types do not know this option.
     const config = { boundary, maxHeaderSize: 2 * formLimits.headBytesMax };
     this.#dicer = new Dicer(config);
@@ -99,7 +95,7 @@ class FormReader<T> {
     if (this.#file !== null) throw invalidForm("the form has two files; send one");
     const file = { filename: filename ?? "file", mimeType, bytes: this.#readFile(part) };
     // The fields before the file have been parsed, but their streams deliver them a little later.
-    this.#file = Promise.all(this.#fieldsRead).then(() => this.#handler.onFile(file, this.#fields));
+    this.#file = Promise.all(this.#fieldsRead).then(() => this.#onFile(file, this.#fields));
     this.#file.catch((why: unknown) => this.#fail(why));
   }
 

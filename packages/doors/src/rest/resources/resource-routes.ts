@@ -20,6 +20,7 @@ import {
 } from "@astraflow/services";
 import {
   emptyBytes,
+  invalidRequest,
   noContent,
   pageReply,
   type RestCall,
@@ -50,12 +51,10 @@ export function resourceHandlers({ resources, resourceUploads, resourceGrants }:
 
     async createResource(call) {
       const creation = await resources.prepareCreation(call, call.readIdempotencyKey());
-      const record = await readMultipartForm(call.header("content-type"), call.stream, {
-        onFile(file, fields) {
-          // Read again after the bytes: fields may follow the file.
-          const readLateFields = () => readResourceFields(file, fields, resources.defaultProvider);
-          return creation.create({ ...readLateFields(), metadata: null, readLateFields }, file.bytes);
-        },
+      const record = await readMultipartForm(call.header("content-type"), call.stream, (file, fields) => {
+        // Read again after the bytes: fields may follow the file.
+        const readLateFields = () => readResourceFields(file, fields, resources.defaultProvider);
+        return creation.create({ ...readLateFields(), metadata: null, readLateFields }, file.bytes);
       });
       const { head } = await resources.records.find(call.tenant, record.id);
       return createdReply({ ...presentResource(record), asOf: head }, `resources/${record.id}`, creation.repeated);
@@ -153,13 +152,13 @@ const uploadHandlers = (uploads: ResourceUploads) =>
 async function receiveFile(call: RestCall, store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>): Promise<unknown> {
   if (call.media === "application/octet-stream") return store(readRawBody(call.stream));
   if (call.media === "multipart/form-data")
-    return readMultipartForm(call.header("content-type"), call.stream, { onFile: ({ bytes }) => store(bytes) });
+    return readMultipartForm(call.header("content-type"), call.stream, ({ bytes }) => store(bytes));
   throw fault("E.REQUEST.MEDIA", "send the part as multipart/form-data, in a part named file, or as application/octet-stream");
 }
 
 function readPartNumber(text: string): number {
   if (/^\d{1,6}$/.test(text)) return Number(text);
-  throw fault("E.REQUEST.INVALID", "the number of a part must be a whole number from 0", { path: "params.partNumber" });
+  throw invalidRequest("params.partNumber", "the number of a part must be a whole number from 0");
 }
 
 const grantHandlers = (grants: ResourceGrants) =>

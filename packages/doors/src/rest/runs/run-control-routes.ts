@@ -10,7 +10,14 @@ import {
   readSteerRequest,
 } from "@astraflow/protocol";
 import { type ControlledRun, type NodeChange, presentRunRef, type RunServices, type StartedRun } from "@astraflow/services";
-import { type RestCall, type RestReply, type RouteHandler, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
+import {
+  invalidRequest,
+  type RestCall,
+  type RestReply,
+  type RouteHandler,
+  type RouteHandlers,
+  replayedHeader,
+} from "../requests/rest-call.ts";
 
 export function runControlHandlers({ starter, control, digest }: RunServices) {
   const readRun = (call: RestCall) => starter.readRunDetail(call.tenant, call.param("runId"));
@@ -57,14 +64,10 @@ export const bulkHandlers = ({ bulk }: RunServices) =>
       const key = call.readIdempotencyKey();
       const request = call.readBody(readBulkRequest);
       if (Object.keys(request.filter).length === 0)
-        throw fault("E.REQUEST.INVALID", "body.filter must name something: an empty one would change every run", {
-          path: "body.filter",
-        });
+        throw invalidRequest("body.filter", "body.filter must name something: an empty one would change every run");
       for (const field of ["from", "version"] as const)
         if (request[field] !== undefined && request.action !== "replay")
-          throw fault("E.REQUEST.INVALID", `body.${field} is for action replay, not ${request.action}`, {
-            path: `body.${field}`,
-          });
+          throw invalidRequest(`body.${field}`, `body.${field} is for action replay, not ${request.action}`);
       return { body: await bulk.start(call, request, key), ...(request.dryRun === true && { status: 200 }) };
     },
 

@@ -2,7 +2,7 @@
 // (nodes, logs, bindings) are in run-detail-routes.ts.
 
 import type { RunPhase } from "@astraflow/engine";
-import { fault, omitUndefined, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
+import { omitUndefined, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import {
   decodeIdCursor,
   definitionDigestOf,
@@ -16,7 +16,7 @@ import {
   readQueueMetric,
   readRunLedger,
 } from "@astraflow/services";
-import { parseCount, type RouteHandlers } from "../requests/rest-call.ts";
+import { invalidRequest, parseCount, type RouteHandlers } from "../requests/rest-call.ts";
 import { startedReply } from "./run-control-routes.ts";
 
 export function runHandlers({ reader, runReader, starter, control, digest, environment }: RunServices) {
@@ -74,7 +74,7 @@ export function runHandlers({ reader, runReader, starter, control, digest, envir
     async getLedger(call) {
       const after = call.wholeNumber("after") ?? 0;
       const limit = call.wholeNumber("limit", ledgerLimits.factsMax) ?? ledgerLimits.factsMax;
-      if (limit < 1) throw fault("E.REQUEST.INVALID", "query.limit must be at least 1", { path: "query.limit" });
+      if (limit < 1) throw invalidRequest("query.limit", "query.limit must be at least 1");
       return { body: await readLogLedger(reader, call.tenant, after, limit) };
     },
 
@@ -95,8 +95,9 @@ function phasesOf(status: string | undefined): readonly (RunPhase | null)[] {
   if (status === undefined) return [null];
   const asked = [...new Set(status.split(","))];
   if (!asked.every((one) => (runStatuses as readonly string[]).includes(one)))
-    throw fault("E.REQUEST.INVALID", `query.status must be one or more of ${runStatuses.join(", ")}, with commas between them`, {
-      path: "query.status",
-    });
+    throw invalidRequest(
+      "query.status",
+      `query.status must be one or more of ${runStatuses.join(", ")}, with commas between them`,
+    );
   return asked.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one as RunPhase]));
 }

@@ -1,15 +1,7 @@
 // The routes about users: logging in and out, users, their roles and passwords, and the audit of what they did.
 
 import type { StoreReader } from "@astraflow/engine";
-import {
-  fault,
-  type JsonValue,
-  omitUndefined,
-  readUserRequest,
-  type UserRole,
-  type UserSummary,
-  userRoles,
-} from "@astraflow/protocol";
+import { type JsonValue, omitUndefined, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
 import {
   decodeDocumentCursor,
   listAuditEvents,
@@ -18,7 +10,14 @@ import {
   type User,
   type UserChanges,
 } from "@astraflow/services";
-import { noContent, pageReply, type RouteHandler, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
+import {
+  invalidRequest,
+  noContent,
+  pageReply,
+  type RouteHandler,
+  type RouteHandlers,
+  replayedHeader,
+} from "../requests/rest-call.ts";
 
 const defaultTenant = "default";
 
@@ -144,5 +143,5 @@ const userRequest =
 function readRole(text: string): UserRole {
   const role = userRoles.find((one) => one === text);
   if (role !== undefined) return role;
-  throw fault("E.REQUEST.INVALID", `the role must be one of ${userRoles.join(", ")}`, { path: "params.role" });
+  throw invalidRequest("params.role", `the role must be one of ${userRoles.join(", ")}`);
 }

@@ -3,7 +3,7 @@
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
 import { isoTime, isVendorType, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
-import { eventStreamReply, parseCount, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
+import { eventStreamReply, invalidRequest, parseCount, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 
 export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameRelay) {
   /** Called when the head of the answer is out: a request that fails before has subscribed to nothing. */
@@ -22,10 +22,7 @@ export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameR
     else {
       end = () => subscription.unsubscribe();
       const { from, hasGap, buffered } = subscription;
-      const gap = fault(
-        "E.CURSOR.EXPIRED",
-        "Frames after this cursor have been dropped; some may be missing before the next one.",
-      );
+      const gap = fault("E.CURSOR.EXPIRED", "Frames after this cursor have been dropped; some may be missing.");
       // Either way the reader has a cursor now, though no frame has arrived yet.
       stream.send(hasGap ? { id: from, type: "stream.error", data: JSON.stringify(gap) } : { id: from });
       for (const { number, data } of buffered) stream.send({ id: number, type, data });
@@ -56,12 +53,12 @@ function readVendorType(call: RestCall): string {
   const type = call.param("type");
   if (isVendorType(type)) return type;
   const rule = "the type must be ext.vendor.<vendor>.<word> in lower case, and not one of ext.vendor.astraflow.*";
-  throw fault("E.REQUEST.INVALID", rule, { path: "params.type" });
+  throw invalidRequest("params.type", rule);
 }
 
 function readLastEventId(call: RestCall): number | null {
   const text = call.header("last-event-id") ?? "";
   const id = parseCount(text);
   if (id !== null || text === "") return id;
-  throw fault("E.REQUEST.INVALID", "Last-Event-ID must be the id of an event of this stream", { path: "headers.Last-Event-ID" });
+  throw invalidRequest("headers.Last-Event-ID", "Last-Event-ID must be the id of an event of this stream");
 }

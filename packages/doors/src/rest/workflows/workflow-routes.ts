@@ -23,7 +23,7 @@ import {
   type WorkflowServices,
   workflowEtag,
 } from "@astraflow/services";
-import { type RestCall, type RouteHandlers, replayedHeader, throwIfFault } from "../requests/rest-call.ts";
+import { invalidRequest, type RestCall, type RouteHandlers, replayedHeader, throwIfFault } from "../requests/rest-call.ts";
 import { workflowIdempotencyKeyOf, workflowPackageHandlers, writtenReply } from "./workflow-package-routes.ts";
 
 export const workflowHandlers = (workflows: WorkflowServices) => ({
@@ -160,8 +160,7 @@ const workflowFileHandlers = (workflows: WorkflowServices) =>
 
     async importWorkflow(call) {
       const { ids = "keep" } = call.query;
-      if (ids !== "keep" && ids !== "renew")
-        throw fault("E.REQUEST.INVALID", "query.ids must be keep or renew", { path: "query.ids" });
+      if (ids !== "keep" && ids !== "renew") throw invalidRequest("query.ids", "query.ids must be keep or renew");
       const body = call.readJson();
       const file = throwIfFault(readWorkflowFile(body));
       const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "importWorkflow", ids, body });
