@@ -14,8 +14,7 @@ import type { CommitOutcome, QueueClaim, TurnTransaction } from "../storage/port
 import type { Millis, WorkerId } from "../storage/rows.ts";
 import { CommitEffects } from "./commit-effects.ts";
 import { Decision } from "./decision.ts";
-import { approximateBytes, CommandInbox, type WaitingCommand } from "./inbox.ts";
-import { PendingJoins } from "./pending-joins.ts";
+import { approximateBytes, CommandInbox, PendingJoins, type WaitingCommand } from "./inbox.ts";
 import { type DecidedTurn, type PendingTurn, PendingTurns } from "./pending-turns.ts";
 import { refusalAnswer, toFault } from "./refusal.ts";
 import { RetryAndQuarantine } from "./retry-and-quarantine.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Command } from "../interface/command.ts";
 import type { WaitingCommand } from "./inbox.ts";
-import { PendingJoins } from "./pending-joins.ts";
+import { PendingJoins } from "./inbox.ts";
 
 const item = (type: "worker.join" | "worker.leave", session: string): WaitingCommand => ({
   ref: 1,

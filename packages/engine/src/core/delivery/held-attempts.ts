@@ -3,7 +3,7 @@
 import type { LeasedTask } from "../../storage/rows.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refuseOpenCalls } from "./middleware-calls.ts";
-import { type StopReason, sendStop } from "./send-stop.ts";
+import { type StopReason, sendStop } from "./session-messages.ts";
 import { dropAttempt } from "./waiting-attempts.ts";
 import { mailStop } from "./worker-mail.ts";
 

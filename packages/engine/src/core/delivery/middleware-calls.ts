@@ -2,15 +2,16 @@
 // by mail where another scheduler holds its socket. What calls and ends mean for the chain is in progress/middleware-chain.ts.
 
 import type { PlanNode } from "@astraflow/graph";
+import type { SessionReport } from "../../interface/command.ts";
 import type { LeasedTask, Millis, RunRow, TaskRow } from "../../storage/rows.ts";
-import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { lastStep, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-state.ts";
+import { earliestOf } from "../unit-of-work/row-set.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { attemptTimeoutMs } from "./dispatch.ts";
-import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
-import type { StopReason } from "./send-stop.ts";
+import type { StopReason } from "./session-messages.ts";
+import { type NextRequestAnswer, sendNextAnswer } from "./session-messages.ts";
 import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
 import { mailNextAnswer } from "./worker-mail.ts";
 
@@ -25,21 +26,12 @@ export function openCalls(task: TaskRow): readonly MiddlewareCall[] {
   return readTaskState(task).calls?.filter((call) => isOpen(call) && call.fence === task.fence) ?? [];
 }
 
-/** The row of a caller with these calls: all that are open, the last of those that were answered, and the deadline that follows. */
+/** The row of a caller with these calls: all that are open, the last of those that were answered, and the first of their deadlines. */
 export function withCalls(work: UnitOfWork, node: PlanNode, task: LeasedTask, calls: readonly MiddlewareCall[]): LeasedTask {
   const answered = calls.filter((call) => !isOpen(call)).slice(-openCallsMax);
   const kept = calls.filter((call) => isOpen(call) || answered.includes(call));
-  return {
-    ...withTaskState(task, { calls: kept.length === 0 ? undefined : kept }),
-    due: earliestDeadline(work, node, task, kept),
-  };
-}
-
-/** A leased row is due when its attempt must be over or the first of its open calls is. */
-function earliestDeadline(work: UnitOfWork, node: PlanNode, task: LeasedTask, calls: readonly MiddlewareCall[]): Millis | null {
-  let due = attemptDeadline(work, node, task);
-  for (const call of calls) if (isOpen(call) && call.due !== null && (due === null || call.due < due)) due = call.due;
-  return due;
+  const deadlines = [attemptDeadline(work, node, task), ...kept.map((call) => (isOpen(call) ? call.due : null))];
+  return { ...withTaskState(task, { calls: kept.length === 0 ? undefined : kept }), due: earliestOf(deadlines) };
 }
 
 /** When the attempt must be over, whatever it waits for. */
@@ -57,8 +49,7 @@ export function buildNextAnswer(
   { fleet }: UnitOfWork,
   call: MiddlewareCall,
   target: TaskRow | null,
-  code: string | null,
-  message: string,
+  error: NextRequestAnswer["error"],
 ): NextRequestAnswer {
   const trace = {
     task: call.target,
@@ -69,12 +60,21 @@ export function buildNextAnswer(
     askedAt: call.askedAt,
     endedAt: target?.endedAt ?? null,
   };
-  return {
-    request: call.request,
-    result: code === null ? (target?.result ?? "{}") : null,
-    error: code === null ? null : { code, message },
-    trace,
-  };
+  return { request: call.request, result: error === null ? (target?.result ?? "{}") : null, error, trace };
+}
+
+/** A call that was answered before is answered again as it was. */
+export function sendStoredAnswer(
+  work: UnitOfWork,
+  run: RunRow,
+  task: TaskRow,
+  call: MiddlewareCall,
+  session: SessionReport,
+): void {
+  if (call.answer === undefined) return;
+  const { code, message = "" } = call.answer;
+  const answer = buildNextAnswer(work, call, work.task(call.target), code === null ? null : { code, message });
+  sendNextAnswer(work, session, task, work.nodeOf(run, task).id, answer);
 }
 
 /** Answers one open call of a leased caller: stores it in the row, records it, sends it. */
@@ -84,34 +84,19 @@ export function answerCall(
   caller: LeasedTask,
   call: MiddlewareCall,
   target: TaskRow | null,
-  refusal: { readonly code: string; readonly message: string } | null,
+  refusal: NextRequestAnswer["error"],
 ): LeasedTask {
   const node = work.nodeOf(run, caller);
   const code = refusal?.code ?? null;
   const others = (readTaskState(caller).calls ?? []).filter((one) => one !== call);
   const isWaiting = others.some((one) => isOpen(one) && one.fence === caller.fence);
-  const isTold = deliverNextAnswer(
-    work,
-    caller,
-    node.id,
-    buildNextAnswer(work, call, target, code, refusal?.message ?? ""),
-    isWaiting,
-  );
-  const answer = {
-    code,
-    ...(refusal === null ? {} : { message: refusal.message }),
-    ...(isTold ? {} : { isOwed: true as const }),
-  };
+  const isTold = deliverNextAnswer(work, caller, node.id, buildNextAnswer(work, call, target, refusal), isWaiting);
+  const answer = { code, ...(refusal !== null && { message: refusal.message }), ...(!isTold && { isOwed: true as const }) };
   const answered = withCalls(work, node, caller, [...others, { ...call, due: null, answer }]);
   work.put(answered);
   if (!isWaiting) setAttemptWaiting(work, caller, false);
-  work.recordRunFact(run, "next.answered", {
-    task: caller.id,
-    request: call.request,
-    target: call.target,
-    code,
-    ms: work.now - call.askedAt,
-  });
+  const fact = { task: caller.id, request: call.request, target: call.target, code, ms: work.now - call.askedAt };
+  work.recordRunFact(run, "next.answered", fact);
   return answered;
 }
 
@@ -138,24 +123,15 @@ export function refuseOpenCalls(work: UnitOfWork, task: LeasedTask, why: StopRea
   if (open.length === 0) return;
   const { id } = work.nodeOf(work.existingRun(task.run), task);
   for (const call of open)
-    deliverNextAnswer(work, task, id, buildNextAnswer(work, call, null, "next_cancelled", why.reason), false);
+    deliverNextAnswer(work, task, id, buildNextAnswer(work, call, null, { code: "next_cancelled", message: why.reason }), false);
 }
 
 /** Delivers answers that no session has received: the worker has joined again. */
-export function deliverPendingAnswers(
-  work: UnitOfWork,
-  run: RunRow,
-  task: LeasedTask,
-  connected: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
-): LeasedTask {
+export function deliverPendingAnswers(work: UnitOfWork, run: RunRow, task: LeasedTask, session: SessionReport): LeasedTask {
   const calls = readTaskState(task).calls ?? [];
-  if (!calls.some((call) => call.answer?.isOwed === true)) return task;
-  const node = work.nodeOf(run, task);
-  for (const call of calls) {
-    if (call.answer?.isOwed !== true) continue;
-    const answer = buildNextAnswer(work, call, work.task(call.target), call.answer.code, call.answer.message ?? "");
-    sendNextAnswer(work, connected, task, node.id, answer);
-  }
+  const owed = calls.filter((call) => call.answer?.isOwed === true);
+  if (owed.length === 0) return task;
+  for (const call of owed) sendStoredAnswer(work, run, task, call, session);
   return withTaskState(task, { calls: calls.map(markDelivered) });
 }
 

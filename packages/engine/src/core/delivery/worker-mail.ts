@@ -8,9 +8,8 @@ import { workerKey } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { type NextRequestAnswer, sendNextAnswer } from "./next-answer.ts";
 import { acknowledgesDrains, drainStateAfterTurn, sendDrain } from "./resource-pressure.ts";
-import { endSession, type StopReason, stopAttempt } from "./send-stop.ts";
+import { endSession, type NextRequestAnswer, type StopReason, sendNextAnswer, stopAttempt } from "./session-messages.ts";
 import { waitingChange } from "./waiting-attempts.ts";
 
 /** Body of a mail; which session it is for is known where the socket is. Stored as JSON. */

@@ -2,9 +2,9 @@
 // `IdempotencyRow.run`, which holds the id of a started run, the revisions of written documents, or the answer of any other command.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { Command, IdempotencyKey } from "../../interface/command.ts";
+import type { Command, IdempotencyKey, IdempotentRequest } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import type { RunId, Tenant } from "../../storage/rows.ts";
+import type { RunId } from "../../storage/rows.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 type RememberedAnswer =
@@ -12,10 +12,7 @@ type RememberedAnswer =
   | { readonly of: "docs"; readonly revs: readonly number[] }
   | { readonly of: "answer"; readonly body: AnswerBody };
 
-interface KeyedRequest {
-  readonly tenant: Tenant;
-  readonly ask?: IdempotencyKey | null;
-}
+type KeyedRequest = Pick<IdempotentRequest, "tenant" | "ask">;
 
 const revisionsPrefix = "docs ";
 const answerPrefix = "said ";
@@ -55,21 +52,8 @@ export function rememberAnswer(work: UnitOfWork, { tenant, ask = null }: KeyedRe
 }
 
 /** The key of a command whose whole answer is remembered; starts and documents remember what they made. */
-export function idempotencyKeyOf(command: Command): IdempotencyKey | null {
-  switch (command.type) {
-    case "run.cancel":
-    case "run.skip":
-    case "run.retry":
-    case "run.rebind":
-    case "worker.enrol":
-    case "worker.drain":
-    case "worker.kick":
-    case "worker.order":
-      return command.ask ?? null;
-    default:
-      return null;
-  }
-}
+export const idempotencyKeyOf = (command: Command): IdempotencyKey | null =>
+  "ask" in command && command.type !== "run.start" && command.type !== "docs.write" ? (command.ask ?? null) : null;
 
 /** Performs the command unless an earlier one under the same key has. Refusals are not stored, so a repeat is tried again. */
 export function runOnce(work: UnitOfWork, command: Command, perform: () => AnswerBody | Fault): AnswerBody | Fault {

@@ -15,7 +15,7 @@ import {
   type WorkerRow,
 } from "../../storage/rows.ts";
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
-import { endSession, sessionSuperseded } from "../delivery/send-stop.ts";
+import { endSession, sessionSuperseded } from "../delivery/session-messages.ts";
 import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
 import { type Fleet, type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../fleet/route.ts";

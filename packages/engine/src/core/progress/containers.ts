@@ -4,15 +4,15 @@
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { EndedTask, HostingTask, InPhase, Millis, TaskRow } from "../../storage/rows.ts";
-import { endHost, withoutCollectedItems } from "../nodes/end-host-task.ts";
+import { endHost, loadTasks, withoutCollectedItems } from "../nodes/end-host-task.ts";
 import { readContainerParams } from "../nodes/iteration-values.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { InvariantBroken } from "../rows/invariant-broken.ts";
 import { iterationPath, lastStep, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type LoopState, readTaskState, withTaskState } from "../rows/task-state.ts";
-import { collectOutputs } from "./iteration-outputs.ts";
+import { earliestOf } from "../unit-of-work/row-set.ts";
 import { iterationStateOf, openIteration, outputsTooLarge, requireContainer } from "./iterations.ts";
-import { retryDelay } from "./outcome.ts";
+import { resultBytesMax, retryDelay } from "./outcome.ts";
 
 /** A container was reached: its row is `hosting`, its parameters are known. */
 export function openContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
@@ -96,7 +96,7 @@ function advanceContainer(progress: RunProgress, row: HostingTask, node: PlanNod
   if (loop.open === 0 && loop.next === loop.count && (loop.again ?? []).length === 0)
     return finishContainer(progress, withTaskState(row, { loop }), node);
   const times = [loop.deadline, iteration === null ? null : work.now, ...(loop.again ?? []).map(({ at }) => at)];
-  work.put(withTaskState({ ...row, due: earliest(times) }, { loop }));
+  work.put(withTaskState({ ...row, due: earliestOf(times) }, { loop }));
 }
 
 /** The iteration to open next, and the loop once it is open. One that waits for another try keeps its place among those open. */
@@ -150,6 +150,29 @@ function finishContainer(progress: RunProgress, row: HostingTask, node: PlanNode
   progress.end(work.moveTask(row, { type: "succeed", result }));
 }
 
+/**
+ * The outputs of all iterations of a list, in its order, as one result; failed tries are ignored. With more rows than a turn may read, the
+ * loop as far as it was read.
+ */
+function collectOutputs(
+  progress: RunProgress,
+  row: HostingTask,
+  loop: LoopState,
+): { result: string } | { loop: LoopState } | "too large" {
+  const { work, run } = progress;
+  const from = loop.gathered ?? 0;
+  const to = Math.min(loop.frames, from + work.settings.sweepTasksMax);
+  const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
+  const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationPath(taskPathOf(row), from + at)));
+  for (const iteration of loadTasks(work, ids))
+    if (iteration?.phase === "succeeded") items[iterationStateOf(iteration).index] = iteration.result;
+  const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item ?? "") + 1, 0);
+  if (bytes > resultBytesMax) return "too large";
+  if (to < loop.frames) return { loop: { ...loop, gathered: to, items } };
+  // Each output is a JSON text already: read and written again it would be the same text.
+  return { result: `{"items":[${items.map((item) => item ?? "null").join(",")}],"count":${loop.count}}` };
+}
+
 const containerFault = (row: HostingTask, node: PlanNode, code: string, message: string): FaultData => ({
   code,
   message,
@@ -161,6 +184,3 @@ function loopStateOf(row: HostingTask): LoopState {
   if (loop === undefined) throw new Error(`container ${row.id} was never opened`);
   return loop;
 }
-
-const earliest = (times: readonly (Millis | null)[]): Millis | null =>
-  times.reduce((least, at) => (at !== null && (least === null || at < least) ? at : least), null);

@@ -14,7 +14,7 @@ import { isOlderDialect } from "../../interface/settings.ts";
 import { type Fact, type LeasedTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
-import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
+import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, isSameAttempt } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";

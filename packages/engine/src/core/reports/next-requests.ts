@@ -6,10 +6,9 @@ import type { Fault } from "@astraflow/protocol";
 import type { RequestNextCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { type HostingTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
-import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "../delivery/middleware-calls.ts";
-import { sendNextAnswer } from "../delivery/next-answer.ts";
+import { openCalls, openCallsMax, sendStoredAnswer, withCalls } from "../delivery/middleware-calls.ts";
+import { sendNextAnswer } from "../delivery/session-messages.ts";
 import { setAttemptWaiting } from "../delivery/waiting-attempts.ts";
-import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import { isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { callParams } from "../nodes/node-params.ts";
 import { nodeParams } from "../nodes/reach.ts";
@@ -37,8 +36,9 @@ export function handleNextRequest(work: UnitOfWork, report: RequestNextCommand):
   if (!("task" in found)) return found;
   work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
   const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
-  if (known !== undefined) return answerRepeat(work, found, known);
-  return acceptNextRequest(work, report, found);
+  if (known === undefined) return acceptNextRequest(work, report, found);
+  sendStoredAnswer(work, found.run, found.task, known, found.connected);
+  return repeated;
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
@@ -52,55 +52,30 @@ function refuseIfOver(work: UnitOfWork, report: RequestNextCommand): AnswerBody 
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
   if (connected === null || run === null || task === null || task.worker !== report.worker) return null;
   if (report.fence !== null && task.fence !== report.fence) return null;
-  if (!isRunLive(run))
-    return refuseNext(work, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
+  const attempt = { run, task, connected };
+  if (!isRunLive(run)) return refuseNext(work, attempt, report, "next_run_finalised", `run ${run.id} is ${run.phase}`);
   if (task.phase === "leased") return null;
-  return refuseNext(
-    work,
-    run,
-    connected,
-    report,
-    task,
-    "next_unavailable",
-    `task ${task.id} is ${task.phase}; its attempt is over`,
-  );
+  return refuseNext(work, attempt, report, "next_unavailable", `task ${task.id} is ${task.phase}; its attempt is over`);
 }
 
 /** A refusal is not stored: the same request may be possible a moment later. */
 function refuseNext(
   work: UnitOfWork,
-  run: RunRow,
-  connected: ConnectedWorker,
-  report: RequestNextCommand,
-  task: TaskRow,
+  { run, task, connected }: Omit<CurrentAttempt, "task"> & { readonly task: TaskRow },
+  { request }: RequestNextCommand,
   code: string,
   message: string,
 ): AnswerBody {
   const { id } = work.nodeOf(run, task);
-  sendNextAnswer(work, connected, task, id, { request: report.request, result: null, error: { code, message }, trace: {} });
+  sendNextAnswer(work, connected, task, id, { request, result: null, error: { code, message }, trace: {} });
   work.incrementMetric("next_refused_total", { code });
   return applied;
 }
 
-/** The same request again: answered as it was, or still waiting. */
-function answerRepeat(work: UnitOfWork, { run, task, connected }: CurrentAttempt, call: MiddlewareCall): AnswerBody {
-  if (call.answer !== undefined) {
-    const { id } = work.nodeOf(run, task);
-    sendNextAnswer(
-      work,
-      connected,
-      task,
-      id,
-      buildNextAnswer(work, call, work.task(call.target), call.answer.code, call.answer.message ?? ""),
-    );
-  }
-  return repeated;
-}
-
 function acceptNextRequest(work: UnitOfWork, report: RequestNextCommand, found: CurrentAttempt): AnswerBody {
-  const { run, task, connected } = found;
+  const { run, task } = found;
   const node = work.nodeOf(run, task);
-  const refuseWith = (code: string, message: string) => refuseNext(work, run, connected, report, task, code, message);
+  const refuseWith = (code: string, message: string) => refuseNext(work, found, report, code, message);
   if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
   const progress = new RunProgress(work, run);
   const chain = findChain(progress, task);
@@ -118,10 +93,7 @@ function acceptNextRequest(work: UnitOfWork, report: RequestNextCommand, found: 
   if ((readTaskState(host).called?.[target.ordinal] ?? 0) >= callsMax)
     return refuseWith("next_unavailable", `"${target.label}" was called ${callsMax} times already`);
   if ((readTaskState(host).inCall ?? 0) >= inCallMax)
-    return refuseWith(
-      "next_unavailable",
-      `the chain of "${chain.host.label}" has ${inCallMax} calls open already; wait for one of them`,
-    );
+    return refuseWith("next_unavailable", `the chain of "${chain.host.label}" has ${inCallMax} calls open; wait for one of them`);
   const isHost = target.ordinal === chain.host.ordinal;
   const base = isHost ? (host.params ?? "{}") : nodeParams(progress, chain.scope, target);
   const params = callParams(base, task.params, report);
@@ -155,18 +127,12 @@ function createCall(
   const path = callPath(nodePath(chain.scope, target.ordinal), number);
   const id = taskIdAt(run.id, path);
   const due = report.timeoutMs === null ? null : work.now + report.timeoutMs;
-  const asked: MiddlewareCall = {
-    request: report.request,
-    boot: connected.boot,
-    fence: task.fence,
-    target: id,
-    askedAt: work.now,
-    due,
-  };
+  const { request } = report;
+  const asked: MiddlewareCall = { request, boot: connected.boot, fence: task.fence, target: id, askedAt: work.now, due };
   work.put(withCalls(work, node, task, [...(readTaskState(task).calls ?? []), asked]));
   setAttemptWaiting(work, task, true);
-  work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
-  const caller = { task: task.id, fence: task.fence, request: report.request };
+  work.recordRunFact(run, "next.asked", { task: task.id, request, target: id });
+  const caller = { task: task.id, fence: task.fence, request };
   const heldKeys = keysHeldByCallers(run, requested);
   startCall(progress, { path, node: target, params, state: { caller }, heldKeys });
   runFollowUps(progress);

@@ -1,6 +1,7 @@
 // From the rows and records of a turn to change sets: all that one root changes, and all roots that one command changed together. A
 // change set commits or fails as a whole.
 
+import { errorMessage } from "@astraflow/protocol";
 import type { ChangeSet, WorkerPrecondition } from "../../storage/port.ts";
 import {
   type ChunkRow,
@@ -29,41 +30,24 @@ export interface RecordedFact extends Fact {
   readonly subject: RootRef;
 }
 
-/** Mail, and the root whose change makes it true. */
-export interface OutgoingMail {
-  readonly root: RootRef;
-  readonly mail: Mail;
-}
-
-/** A worker that the change set of `root` grants to. */
-export interface RootPrecondition extends WorkerPrecondition {
-  readonly root: RootRef;
-}
-
-export interface DeletedRow {
-  readonly root: RootRef;
-  readonly key: RowKey;
-}
-
-export interface PrintedChunks {
-  readonly root: RootRef;
-  readonly chunks: ChunkRow;
-}
+/** Something, and the root whose change makes it true. */
+type UnderRoot<T> = T & { readonly root: RootRef };
+export type DeletedRow = UnderRoot<{ readonly key: RowKey }>;
 
 /** What a turn produces besides the rows it writes. */
-interface TurnRecords {
-  readonly facts: readonly RecordedFact[];
-  readonly mail: readonly OutgoingMail[];
-  readonly preconditions: readonly RootPrecondition[];
-  readonly deletedRows: readonly DeletedRow[];
-  readonly chunks: readonly PrintedChunks[];
+export class TurnRecords {
+  readonly facts: RecordedFact[] = [];
+  readonly mail: UnderRoot<{ readonly mail: Mail }>[] = [];
+  /** Workers that the change set of a root grants to. */
+  readonly preconditions: UnderRoot<WorkerPrecondition>[] = [];
+  readonly chunks: UnderRoot<{ readonly chunks: ChunkRow }>[] = [];
 }
 
 /** A change set that breaks a rule: nothing of its turn may be stored as it is. */
 export class BrokenChangeSet extends Error {
   readonly root: RowKey;
   constructor(root: RowKey, cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    super(errorMessage(cause), { cause });
     this.root = root;
   }
 }
@@ -71,24 +55,25 @@ export class BrokenChangeSet extends Error {
 /** `groupOf` names one root for all that must commit or fail together. Written rows come in the order they were first written. */
 export function buildChangeSets(
   written: readonly WrittenRow[],
-  turnRecords: TurnRecords,
+  deletedRows: readonly DeletedRow[],
+  records: TurnRecords,
   groupOf: (root: RootRef) => RootRef,
   tenantOf: (run: RunId) => Tenant,
 ): { units: ChangeSet[]; roots: RowKey[] } {
   const builder = new ChangeSetBuilder(groupOf, tenantOf);
-  const deletedKeys = new Set(turnRecords.deletedRows.map(({ key }) => key));
+  const deletedKeys = new Set(deletedRows.map(({ key }) => key));
   try {
     for (const one of written)
       if (one.row !== null && (deletedKeys.size === 0 || !deletedKeys.has(keyOf(one.row))))
         builder.put(one.row, one.root, one.isInserted);
-    for (const fact of turnRecords.facts) builder.addFact(fact);
+    for (const fact of records.facts) builder.addFact(fact);
   } catch (problem) {
     throw new BrokenChangeSet(rootKey(groupOf(builder.lastRoot)), problem);
   }
-  for (const { root, mail } of turnRecords.mail) builder.changeSetFor(root).mail.push(mail);
-  for (const { root, key } of turnRecords.deletedRows) builder.changeSetFor(root).deletes.push(key);
-  for (const { root, chunks } of turnRecords.chunks) builder.changeSetFor(root).chunks.push(chunks);
-  for (const precondition of turnRecords.preconditions) builder.addPrecondition(precondition);
+  for (const { root, mail } of records.mail) builder.changeSetFor(root).mail.push(mail);
+  for (const { root, key } of deletedRows) builder.changeSetFor(root).deletes.push(key);
+  for (const { root, chunks } of records.chunks) builder.changeSetFor(root).chunks.push(chunks);
+  for (const precondition of records.preconditions) builder.addPrecondition(precondition);
   return builder.build();
 }
 
@@ -154,7 +139,7 @@ class ChangeSetBuilder {
     entry.facts.push(fact);
   }
 
-  addPrecondition({ root, worker, epoch }: RootPrecondition): void {
+  addPrecondition({ root, worker, epoch }: UnderRoot<WorkerPrecondition>): void {
     const { workerPreconditions } = this.changeSetFor(root);
     if (!workerPreconditions.some((one) => one.worker === worker)) workerPreconditions.push({ worker, epoch });
   }

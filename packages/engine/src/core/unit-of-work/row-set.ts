@@ -31,8 +31,7 @@ import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.
 import { applyWorkerTransition, type WorkerTransition } from "../rows/worker.ts";
 import type { DeletedRow } from "./change-sets.ts";
 import { checkLoaded, checkWrite } from "./invariants.ts";
-import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
-import { RootGroups } from "./root-groups.ts";
+import { RootBusy, RootGroups, type RootRef, RowsMissing } from "./root.ts";
 
 /** What is used of the turn's transaction. */
 export type TurnRows = Pick<TurnTransaction, "row" | "tasks" | "peekWorker" | "now">;
@@ -329,6 +328,10 @@ export abstract class RowSet {
       for (const [name, one] of rows) if (one === tracked) rows.delete(name);
   }
 }
+
+/** The earliest of these instants; null: there is none. */
+export const earliestOf = (times: readonly (Millis | null)[]): Millis | null =>
+  times.reduce((least, at) => (at !== null && (least === null || at < least) ? at : least), null);
 
 /** The root of a row that is neither run nor task, as a RootRef. */
 function rootOfKey(key: RowKey): RootRef {

@@ -22,19 +22,12 @@ import {
 import type { FleetChange } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";
 import { nodeAt, taskPathOf } from "../rows/task-path.ts";
-import {
-  buildChangeSets,
-  type OutgoingMail,
-  type PrintedChunks,
-  type RecordedFact,
-  type RootPrecondition,
-} from "./change-sets.ts";
+import { buildChangeSets, TurnRecords } from "./change-sets.ts";
 import type { DecisionContext } from "./decision-context.ts";
-import { ResultLatencies } from "./result-latencies.ts";
+import { ResultLatencies, workerNoticeFor } from "./recorded-effects.ts";
 import { type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
 import { SlotChanges } from "./slot-changes.ts";
-import { workerNoticeFor } from "./worker-notices.ts";
 
 export interface Savepoint {
   readonly undoSteps: number;
@@ -66,21 +59,10 @@ export class UnitOfWork extends RowSet {
   readonly freedSlots = this.#slotChanges.freedSlots;
   readonly changedWorkers = this.#slotChanges.changedWorkers;
   readonly waitingAttempts = this.#slotChanges.waitingAttempts;
-  readonly #facts: RecordedFact[] = [];
-  readonly #mail: OutgoingMail[] = [];
-  readonly #preconditions: RootPrecondition[] = [];
-  readonly #chunks: PrintedChunks[] = [];
-  readonly #lists: unknown[][] = [
-    this.written,
-    this.deletions,
-    this.#facts,
-    this.effects,
-    this.fleetChanges,
-    this.newlyReady,
-    this.#mail,
-    this.#preconditions,
-    this.#chunks,
-    this.problems,
+  readonly #records = new TurnRecords();
+  readonly #lists: readonly unknown[][] = [
+    ...Object.values(this.#records),
+    ...[this.written, this.deletions, this.effects, this.fleetChanges, this.newlyReady, this.problems],
   ];
 
   constructor(rows: TurnRows, context: DecisionContext) {
@@ -143,13 +125,13 @@ export class UnitOfWork extends RowSet {
 
   /** What a task printed, written with the change set of its run. */
   storeChunks(chunks: ChunkRow): void {
-    this.#chunks.push({ root: runOf(chunks.task), chunks });
+    this.#records.chunks.push({ root: runOf(chunks.task), chunks });
     this.rootGroups.touch(runOf(chunks.task));
   }
 
   /** A fact about a run. */
   recordRunFact(run: RunRow, type: string, data: Fact["data"]): void {
-    this.#facts.push({ tenant: run.tenant, subject: run.id, type, data });
+    this.#records.facts.push({ tenant: run.tenant, subject: run.id, type, data });
     this.rootGroups.touch(run.id);
   }
 
@@ -160,7 +142,7 @@ export class UnitOfWork extends RowSet {
 
   /** A fact about anything but a run. */
   recordFact(tenant: Tenant, subject: RowKey, type: string, data: Fact["data"]): void {
-    this.#facts.push({ tenant, subject, type, data });
+    this.#records.facts.push({ tenant, subject, type, data });
     this.rootGroups.touch(subject);
     const notice = workerNoticeFor(tenant, subject, type, data);
     if (notice !== null) this.emit(notice);
@@ -172,13 +154,13 @@ export class UnitOfWork extends RowSet {
 
   /** A message for a socket that another scheduler holds. It is written with the change set of `root`, so it is sent exactly if that is stored. */
   sendMail(root: RootRef, mail: Mail): void {
-    this.#mail.push({ root, mail });
+    this.#records.mail.push({ root, mail });
     this.rootGroups.touch(root);
   }
 
   /** The change set of `root` grants to this worker and is refused if the worker is not as the fleet shows it. */
   requireWorker(root: RootRef, worker: WorkerId, epoch: number): void {
-    this.#preconditions.push({ root, worker, epoch });
+    this.#records.preconditions.push({ root, worker, epoch });
   }
 
   incrementMetric(name: string, labels: Readonly<Record<string, string>>): void {
@@ -226,20 +208,15 @@ export class UnitOfWork extends RowSet {
   /** How many facts this turn adds to each tenant's log. */
   factCountByTenant(): Map<Tenant, number> {
     const counts = new Map<Tenant, number>();
-    for (const { tenant } of this.#facts) counts.set(tenant, (counts.get(tenant) ?? 0) + 1);
+    for (const { tenant } of this.#records.facts) counts.set(tenant, (counts.get(tenant) ?? 0) + 1);
     return counts;
   }
 
   changeSets(): { units: ChangeSet[]; roots: RowKey[] } {
     return buildChangeSets(
       this.written,
-      {
-        facts: this.#facts,
-        mail: this.#mail,
-        preconditions: this.#preconditions,
-        deletedRows: this.deletedRows(),
-        chunks: this.#chunks,
-      },
+      this.deletedRows(),
+      this.#records,
       (root) => this.rootGroups.groupOf(root),
       (run) => this.tenantOfRun(run),
     );

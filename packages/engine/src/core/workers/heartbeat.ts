@@ -8,7 +8,7 @@ import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findHeldTask, unknownSession } from "../delivery/find-worker.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
-import { attemptNotHeld, stopAttempt } from "../delivery/send-stop.ts";
+import { attemptNotHeld, stopAttempt } from "../delivery/session-messages.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";

@@ -6,7 +6,7 @@ import type { JoinWorkerCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
-import { sessionSuperseded } from "../delivery/send-stop.ts";
+import { sessionSuperseded } from "../delivery/session-messages.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
 import { newConnectedWorker } from "../fleet/connected-worker.ts";
 import { newWorkerRow } from "../rows/worker.ts";

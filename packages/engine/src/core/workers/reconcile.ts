@@ -4,7 +4,7 @@ import type { AttemptRef, JoinWorkerCommand, SessionReport } from "../../interfa
 import { isOlderDialect } from "../../interface/settings.ts";
 import { type LeasedTask, runKey, runOf, type TaskId, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
-import { attemptNotHeld, sendStop } from "../delivery/send-stop.ts";
+import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";

@@ -15,7 +15,7 @@ import { workerTimings } from "../../interface/settings.ts";
 import { type TaskId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findOwnWorker, findSession, unknownSession } from "../delivery/find-worker.ts";
 import { acknowledgesDrains, sendDrain } from "../delivery/resource-pressure.ts";
-import { endSession } from "../delivery/send-stop.ts";
+import { endSession } from "../delivery/session-messages.ts";
 import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.ts";
 import { readDescription } from "../fleet/route.ts";
 import { repinAfterLoss } from "../placement/pins.ts";

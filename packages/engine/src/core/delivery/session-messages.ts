@@ -1,6 +1,8 @@
-// Ending things at a session of this scheduler: one attempt, or the session itself.
+// Messages to a session of this scheduler: the answer to a call, the end of an attempt, the end of the session itself.
 
-import type { RunId, TaskId } from "../../storage/rows.ts";
+import type { AttemptRef, SessionReport } from "../../interface/command.ts";
+import type { SendNextAnswer } from "../../interface/effect.ts";
+import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { releaseStaleAttempt } from "./waiting-attempts.ts";
@@ -16,11 +18,24 @@ export const sessionSuperseded: StopReason = { code: "E.SESSION.SUPERSEDED", rea
 /** Tells a session that an attempt is over or was never its own. */
 export function sendStop(
   work: UnitOfWork,
-  { session, worker, tenant }: Pick<ConnectedWorker, "session" | "worker" | "tenant">,
-  { run, task, fence }: { readonly run: RunId; readonly task: TaskId; readonly fence: number },
+  { session, worker, tenant }: SessionReport,
+  { run, task, fence }: AttemptRef & { readonly run: RunId },
   { code, reason }: StopReason,
 ): void {
   work.emit({ type: "stop", session, worker, tenant, run, task, fence, code, reason });
+}
+
+export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;
+
+/** The answer to a middleware's call. */
+export function sendNextAnswer(
+  work: UnitOfWork,
+  { session, worker, tenant }: SessionReport,
+  caller: Pick<TaskRow, "id" | "run">,
+  node: string,
+  answer: NextRequestAnswer,
+): void {
+  work.emit({ type: "next", session, worker, tenant, run: caller.run, task: caller.id, node, ...answer });
 }
 
 /** The rows no longer show this attempt as the worker's: free the slot and stop the worker. */
