@@ -1,5 +1,4 @@
-// Settings of the engine: for one tenant, for all, their defaults, and which make no sense. How long a worker may be silent depends on its
-// dialect too: the older ones cannot be given a heartbeat period.
+// Settings of the engine: for one tenant, for all, their defaults, and which make no sense.
 
 import type { Tenant } from "../storage/rows.ts";
 

@@ -1,5 +1,4 @@
-// One round of deciding: every command and every timer on one unit of work, each after its own savepoint. What cannot be decided is set
-// aside with its reason. Nothing here outlives the round, so a round that lacked rows can be repeated from the start.
+// One round of deciding every command and timer, each after its own savepoint. A round that lacked rows is repeated from the start.
 
 import { Fault, fault } from "@astraflow/protocol";
 import { decide } from "../core/decide.ts";

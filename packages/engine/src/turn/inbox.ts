@@ -1,5 +1,4 @@
-// Commands that wait for a turn. Reports of workers go before requests of callers: finished work must not queue behind new work. Tenants
-// alternate, so that one flood does not make the others wait; commands of one tenant and lane keep their order.
+// Commands that wait for a turn: reports of workers before requests of callers, so that finished work never queues behind new work.
 
 import { FifoQueue } from "@astraflow/protocol";
 import type { Command, CommandRequest } from "../interface/command.ts";
@@ -25,6 +24,7 @@ export interface WaitingCommand {
 
 type TenantQueues = Map<Tenant, FifoQueue<WaitingCommand>>;
 
+/** Tenants alternate, so that one flood does not make the others wait; commands of one tenant and lane keep their order. */
 export class CommandInbox {
   readonly #workerCommands: TenantQueues = new Map();
   readonly #callerCommands: TenantQueues = new Map();
@@ -49,10 +49,7 @@ export class CommandInbox {
     this.#returned = [...items, ...this.#returned];
   }
 
-  /**
-   * The next batch. A suspect is taken alone. A quarter of the turn is reserved for requests of callers while any wait. What is not clear
-   * keeps its place before everything that arrived later.
-   */
+  /** The next batch: a suspect alone; a quarter is reserved for callers while any wait. What is not clear keeps its place. */
   take(most: number, bytesMost: number, isClear: ((item: WaitingCommand) => boolean) | null): WaitingCommand[] {
     const batch = this.#next(most, bytesMost);
     if (isClear === null) return batch;

@@ -1,6 +1,5 @@
-// Turns that have been decided and whose commits are under way. What they decided about is left alone by the turns that follow until
-// they are finished: commands on the same roots wait, and so do commands about a worker they concern. Turns finish in the order they
-// were started, so the fleet and the doors see the same as with one turn at a time.
+// Turns whose commits are under way: commands on the same roots, or about a worker they concern, wait for them. Turns finish in the order
+// they were started, so the fleet and the doors see the same as with one turn at a time.
 
 import { rowsNeededBy } from "../core/decide.ts";
 import type { LeasedAttempt } from "../core/fleet/connected-worker.ts";

@@ -1,5 +1,4 @@
-// What happens to commands and timers that a turn could not finish: the root is busy, it threw, the store refused its change set, the
-// commit failed. Each is retried a bounded number of times, a suspect alone; then its caller gets the reason. The others never wait.
+// Commands and timers that a turn could not finish are retried a bounded number of times, a suspect alone. The others never wait.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Effect } from "../interface/effect.ts";

@@ -1,5 +1,4 @@
-// Which routes exist and which queues became active. Routes are read from the store at the start, whenever a hint names an unknown one,
-// and now and then. A queue that becomes active during a turn counts after it: that turn may have seen the queue empty.
+// Which routes exist and which queues became active. A queue that becomes active during a turn counts after it: it may have been missed.
 
 import type { Fleet } from "../core/fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../core/fleet/route.ts";

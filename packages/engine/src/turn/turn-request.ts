@@ -11,10 +11,7 @@ import type { WaitingCommand } from "./inbox.ts";
 /** A turn of fewer commands than this is not worth splitting: it costs two calls to the store, however small. */
 const commandsPerTurnMin = 128;
 
-/**
- * How many commands a turn takes: where others may fly beside it, what waits is shared among them, so that deciding overlaps
- * committing.
- */
+/** How many commands a turn takes: turns in flight share what waits, so that deciding overlaps committing. */
 export function commandsForTurn(waiting: number, inFlight: number, { turnCommandsMax, turnsInFlight }: EngineSettings): number {
   const others = turnsInFlight - inFlight - 1;
   if (others <= 0) return turnCommandsMax;

@@ -1,5 +1,4 @@
-// When the next turn begins: at once, at an instant, or after a pause although something waits. It counts failures in a row
-// and sets no timer.
+// When the next turn begins: at once, at an instant, or after a pause although something waits. It sets no timer.
 
 import type { Millis } from "../storage/rows.ts";
 

@@ -93,10 +93,7 @@ function affinityField({ key, mode, until }: NonNullable<ReturnType<typeof readT
   return until === null ? { key, mode } : { key, mode, expiresAt: until };
 }
 
-/**
- * A worker runs one task of a key at a time; a key with a higher limit is enforced by the engine alone, and every task gets its own. A node
- * that runs more than once (in iterations, or called through a chain) has a key for each time.
- */
+/** A worker runs one task of a key at a time: a key with a higher limit, or a node that runs more than once, has one for each time. */
 function wireConcurrencyKey(run: RunRow, node: PlanNode, task: TaskRow): string {
   const { key, limit = 1 } = node.policy.concurrency ?? {};
   // Without a key in its row it runs under the key that its caller holds.

@@ -16,10 +16,7 @@ export function findOwnWorker(work: UnitOfWork, request: Pick<SessionReport, "te
   return fault("E.NOT_FOUND", `worker ${request.worker.slice(request.tenant.length + 1)} does not exist`);
 }
 
-/**
- * The worker's live connection here; null for one from before the worker moved on. If this turn makes or changes the connection, the fleet
- * does not show it yet: the command waits for the next turn.
- */
+/** The worker's live connection here, or null. If this turn changes it, the fleet does not show that yet: the command waits a turn. */
 export function findConnectedWorker(work: UnitOfWork, row: WorkerRow): ConnectedWorker | null {
   if (work.changedWorkers.has(row.id)) throw new RootBusy(workerKey(row.id));
   const connected = work.fleet.workers.get(row.id);
@@ -40,10 +37,7 @@ export function findReportingWorker(work: UnitOfWork, report: SessionReport): Wo
   return row?.epoch === epoch ? row : null;
 }
 
-/**
- * The connection of a session that has left without a successor, as the worker's row shows it: its reports from before may be decided
- * afterwards and still count. It holds nothing and gets nothing.
- */
+/** A session that has left without a successor: its reports from before may be decided afterwards and still count. It holds nothing. */
 export function findDisconnectedWorker(work: UnitOfWork, { worker, session }: SessionReport): ConnectedWorker | null {
   const row = work.worker(worker);
   if (row?.phase !== "away" || readCondition(row.condition).session !== session) return null;

@@ -1,5 +1,4 @@
-// Calls of a middleware to the next node of its chain, as its row stores them, and how the answer is delivered: to its session here, or
-// by mail where another scheduler holds its socket. What calls and ends mean for the chain is in progress/middleware-chain.ts.
+// Calls of a middleware as its row stores them, and how an answer is delivered: to its session here, or by mail to another scheduler.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { SessionReport } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// Workers that run short of memory or disk get no new tasks until that is over, and are told to drain. An operator's drain is independent:
-// neither ends the other, and a worker is undrained only when neither holds.
+// Workers short of memory or disk get no new tasks and are told to drain. An operator's drain is independent: neither ends the other.
 
 import type { RecordHeartbeatCommand, WorkerDescription } from "../../interface/command.ts";
 import { reliefMarginPct, type TenantSettings } from "../../interface/settings.ts";

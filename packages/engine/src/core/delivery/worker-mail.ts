@@ -1,5 +1,4 @@
-// Messages for workers connected to another scheduler: written with the change that made them true, delivered by the scheduler that holds
-// the socket. Mail makes it quick; the worker's next heartbeat, which is compared with the rows, makes it certain.
+// Messages for workers connected to another scheduler. Mail makes it quick; the next heartbeat, compared with the rows, makes it certain.
 
 import { fault } from "@astraflow/protocol";
 import type { PackageCommand, VendorFrame } from "../../interface/command.ts";
@@ -104,10 +103,7 @@ function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string
   work.sendMail(root, { replica: to.replica, epoch: to.replicaEpoch, id, body: JSON.stringify(addressedMail) });
 }
 
-/**
- * One message for a worker of this scheduler; one that is no longer connected here was informed by its new join. What the message says was
- * true when it was written: whether it still holds is read from the connected worker, and only effects follow from it.
- */
+/** One message for a worker of this scheduler. Whether it still holds is read from the connected worker; only effects follow. */
 export function handleMail(work: UnitOfWork, mail: Mail): void {
   const message = JSON.parse(mail.body) as AddressedMail;
   const connected = work.fleet.workers.get(message.worker);

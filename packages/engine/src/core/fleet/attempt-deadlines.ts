@@ -1,5 +1,4 @@
-// Deadlines of the attempts that connected workers hold, in the order they pass: each list uses one constant delay, so the oldest is always
-// first and a turn never walks a whole list.
+// Deadlines of held attempts in the order they pass: a list has one constant delay, so the oldest is first and no turn walks it all.
 
 import type { Millis } from "../../storage/rows.ts";
 import type { HeldAttempt } from "./connected-worker.ts";

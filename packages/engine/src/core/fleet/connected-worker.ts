@@ -1,5 +1,4 @@
-// A worker whose session is at this scheduler, the attempts it holds, and how one change alters it. In memory only: after a restart workers
-// join again.
+// A worker whose session is at this scheduler, the attempts it holds, and how one change alters it. In memory only.
 
 import type { AttemptRef, WorkerDescription } from "../../interface/command.ts";
 import type { Millis, RunId, TaskId, Tenant, WorkerId, WorkerRow } from "../../storage/rows.ts";

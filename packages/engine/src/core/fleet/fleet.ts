@@ -1,6 +1,5 @@
-// The workers connected to this replica, the attempts each holds, and which queues may have tasks. All of it is in memory only: after a
-// restart workers join again and report what they hold. Changes are recorded during a turn and applied only after its commit, so a turn
-// that fails leaves no trace here.
+// The workers connected to this replica and the queues that may have tasks, in memory only: after a restart workers join again.
+// Changes are recorded during a turn and applied after its commit, so a turn that fails leaves no trace here.
 
 import type { AttemptRef } from "../../interface/command.ts";
 import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";

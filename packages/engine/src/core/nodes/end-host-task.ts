@@ -1,5 +1,4 @@
-// The tasks inside an iteration or a container, and how a host is ended early: everything open is cancelled, some per turn if it is much,
-// then the host itself ends with the given verdict. Which host is ended, and why, is decided elsewhere.
+// How a host is ended early: everything open inside is cancelled, some per turn if it is much, then the host ends with the given verdict.
 
 import type { FaultData } from "../../interface/command.ts";
 import type { EndedTask, HostingTask, TaskId, TaskRow } from "../../storage/rows.ts";
@@ -68,10 +67,7 @@ export function continueEndingHost(progress: RunProgress, host: HostingTask, end
   progress.pending.push({ type: "ended", row: endedRow });
 }
 
-/**
- * Cancels what is inside a hosting container and leaves the row itself, still hosting, to the caller. False: there is more than a turn
- * may hold; the rest follows, and then the row ends as cancelled.
- */
+/** Cancels what is inside a host that the caller ends. False: it is too much for a turn; the rest follows, then the host is cancelled. */
 export function cancelTasksInside(progress: RunProgress, host: HostingTask, why: FaultData): boolean {
   const { work } = progress;
   const ending: HostTaskEnding = { verdict: "cancelled", error: why };

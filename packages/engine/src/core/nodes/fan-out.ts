@@ -1,5 +1,4 @@
-// Fan-outs that are larger than a turn: a limited number of nodes is reached at once, the rest by a cursor, turn after turn. The cursor of the top level
-// is in the run's row, that of an iteration in the iteration's; the run's own time limit is stored beside its cursor.
+// Fan-outs larger than a turn: some nodes are reached at once, the rest by a cursor in the row of the run or of the iteration.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { LiveRun, Millis, RunRow, TaskRow } from "../../storage/rows.ts";

@@ -1,5 +1,4 @@
-// What an iteration offers to the nodes inside: the parameters of its container, its item, its index, the outputs of the iteration before.
-// Read from rows, and only where a node needs them.
+// What an iteration offers to the nodes inside, read from rows: its container's parameters, its item and index, the outputs before.
 
 import type { IterationScope } from "@astraflow/graph";
 import { LruMap } from "@astraflow/protocol";

@@ -1,5 +1,4 @@
-// Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
-// the node's schema requires. Values along edges are resolved by graph, those of iterations by iteration-values.ts.
+// Parameters of calls in a chain, and whether parameters are what the node's schema requires.
 
 import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
@@ -50,10 +49,7 @@ export interface CallArguments {
   readonly middlewareCtx: string | null;
 }
 
-/**
- * Parameters of a call: those of the node, the payload merged over them, the contexts beside them. The context for the host is passed on
- * through every middleware that does not replace it. Null: larger or deeper than parameters may be.
- */
+/** The payload merged over the parameters of the node, with the contexts; the one for the host is passed on. Null: too large or deep. */
 export function callParams(base: string, callerParams: string | null, handed: CallArguments): string | null {
   const { payload, middlewareCtx } = handed;
   const hostCtx = handed.hostCtx ?? inheritedHostContext(callerParams);

@@ -1,5 +1,4 @@
-// Marks of operators on a running run: nodes to skip when they are reached, workers that its packages go to or keep away
-// from. The only reader and writer of `RunRow.marks`; most runs have none.
+// Marks of operators on a run: nodes to skip, workers to use or avoid. The only reader and writer of `RunRow.marks`; most runs have none.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, WaitingTask, WorkerId } from "../../storage/rows.ts";

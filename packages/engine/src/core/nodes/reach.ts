@@ -1,5 +1,4 @@
-// How a node is reached: its task is created, or the task that joins several branches counts down. A node that a worker runs is queued; one
-// that other tasks carry out becomes a host and is followed up. What happens after an end is in progress/follow-up.ts.
+// How a node is reached: its task is created and queued, becomes a host that other tasks carry out, or counts down the branches it joins.
 
 import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
 import type { RunRow, TaskRow, WaitingTask } from "../../storage/rows.ts";

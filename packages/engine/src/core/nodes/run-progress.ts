@@ -1,5 +1,4 @@
-// What one command changes in one run, step by step: the rows it may read and write, the ends and hosts that still have to be followed up,
-// and the tasks opened and ended so far. progress/follow-up.ts works the list off.
+// What one command changes in one run: the ends and hosts that still have to be followed up, and the tasks opened and ended so far.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { EndedTask, Fact, HostingTask, RunRow, TaskRow } from "../../storage/rows.ts";

@@ -1,5 +1,4 @@
 // The audit: who did what to what, and how it ended, as a fact in the change set of the action. A refused action leaves only this fact.
-// Starts and dispatches have no entry of their own: `run.created` and `task.granted` hold the same.
 
 import { Fault } from "@astraflow/protocol";
 import type { AuditEntry, Command } from "../../interface/command.ts";
@@ -24,10 +23,7 @@ function recordAudit(work: UnitOfWork, subject: AuditSubject, auditedAction: Aud
   else work.recordRunFact(subject, `audit.${action}`, fields);
 }
 
-/**
- * Performs an action and records it. A refusal rolls back what was written before it and is recorded with its code. If the target does not
- * exist in this tenant (`subject` is null), nothing is recorded.
- */
+/** Performs an action and records it; a refusal rolls it back and is recorded with its code. Without a subject nothing is recorded. */
 export function withAudit(
   work: UnitOfWork,
   auditedAction: AuditedAction,

@@ -1,5 +1,4 @@
-// Documents: written all together or not at all, by writers that know their revisions; and what happens when one expires. Their bodies are
-// the business of their writers.
+// Documents: written all together or not at all, by writers that know their revisions; and what happens when one expires.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocsCommand } from "../../interface/command.ts";
@@ -73,10 +72,7 @@ function conflict(doc: { readonly collection: string; readonly name: string }, e
   return fault("E.CONFLICT", `${collection} ${name} ${state}; ${wayOut}`, { collection, name, rev: now?.rev ?? 0, expected });
 }
 
-/**
- * What the entry is about: the first document of the write, the run that guards it, or, without documents, the run, worker or document
- * that the audit names. Null: there is no such thing of this tenant.
- */
+/** The first document of the write or the run that guards it, otherwise what the audit names. Null: this tenant has no such thing. */
 function writeSubjectOf(work: UnitOfWork, command: WriteDocsCommand, evenNew = false): AuditSubject | null {
   const first = command.puts[0] ?? command.drops?.[0];
   if (first !== undefined) {

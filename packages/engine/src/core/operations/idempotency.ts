@@ -1,5 +1,4 @@
-// Commands under an Idempotency-Key: a repeat is answered as the first was, and does nothing. The only reader and writer of
-// `IdempotencyRow.run`, which holds the id of a started run, the revisions of written documents, or the answer of any other command.
+// Commands under an Idempotency-Key: a repeat is answered as the first was. The only reader and writer of `IdempotencyRow.run`.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { Command, IdempotencyKey, IdempotentRequest } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// Nodes that a run does not run, because their outcome came with its start: pinned, taken from another run, excluded. Their
-// rows are inserted as ended, and joins after some of them with a lower count.
+// Nodes whose outcome came with the start of the run: their rows are inserted as ended, and joins after them with a lower count.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { PresetResult } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// Moving tasks of a run to another worker: what waits is pinned there at once, what runs is taken back (`switch`) or ends where it is
-// (`drain`), and later tasks follow by a mark in the run.
+// Moving tasks of a run: what waits is pinned, what runs is taken back (`switch`) or ends there (`drain`), later tasks follow by a mark.
 
 import type { PlanNode } from "@astraflow/graph";
 import { type Fault, fault } from "@astraflow/protocol";

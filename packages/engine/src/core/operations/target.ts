@@ -1,5 +1,4 @@
-// The target of an operator's command: a node by its id, which may have many tasks, or one task by its path. What is done to them is in
-// skip-retry.ts and rebind.ts.
+// The target of an operator's command: a node by its id, which may have many tasks, or one task by its path.
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";

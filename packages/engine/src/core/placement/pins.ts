@@ -1,5 +1,4 @@
-// Where a ready task may go: only to the worker that owns what it refers to, to the one that an operator named, to the one that its
-// affinity key belongs to, or to any. Checked when a task is queued and again before it is granted: owners change meanwhile.
+// Which worker a ready task must or should go to: by its resources, an operator's choice, or its affinity key. Owners change meanwhile.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

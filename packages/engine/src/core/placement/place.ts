@@ -186,10 +186,7 @@ function byPriority(a: TaskRow, b: TaskRow): number {
   return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
 }
 
-/**
- * The task in the queue where it belongs; null when it has failed because what it needs is gone, or when another turn has locked what
- * decides its pin: it then stays where it is, and its queue is checked again.
- */
+/** The task in its queue; null when it has failed, or when another turn has locked what decides its pin: its queue is checked again. */
 function pinOrDefer(work: UnitOfWork, task: ReadyTask, recheck: Set<QueueName>): ReadyTask | null {
   const run = work.run(task.run);
   if (run === null || !isRunLive(run)) return task;
@@ -262,10 +259,7 @@ function verifyWorker(work: UnitOfWork, connected: ConnectedWorker): boolean {
   return false;
 }
 
-/**
- * The worker that this run's package is bound to while it has a free slot; otherwise round-robin from the last grant of this route, and
- * among a few free workers the one with most free slots.
- */
+/** The worker that the package is bound to while it has a free slot; otherwise round-robin, and of a few the one with most free slots. */
 function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNode): ConnectedWorker | null {
   const candidates = candidateWorkers(work.fleet, task.route, task.pin);
   const { pendingChanges } = work.fleet;

@@ -1,5 +1,4 @@
-// Containers: which iterations there are, how many are open at once, which are retried, what the result is. A single iteration is in
-// iterations.ts, ending one early in nodes/end-host.ts; what follows from a container's end is in follow-up.ts.
+// Containers: which iterations there are, how many are open at once, which are retried, what the result is.
 
 import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// How an attempt ends: it succeeds, fails and is retried or fails for good, or is taken back without a verdict. What follows
-// from the end of a task is follow-up.ts.
+// How an attempt ends: it succeeds, fails and is retried or fails for good, or is taken back without a verdict.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

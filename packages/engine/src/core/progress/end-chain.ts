@@ -1,5 +1,4 @@
-// How a host with middlewares ends: with the status of its outermost middleware, with the result of its own last successful call, and with
-// the values of the middlewares' output ports written into it. Inner middlewares get one row each that shows how they ended.
+// How a host with middlewares ends: the status of its outermost middleware, the result of its last successful call, the output ports.
 
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// What follows when a task has ended: successors are reached, iterations count down, callers are answered, the run ends.
-// All of it is in the same unit of work, so it is one commit. It is a list of work and not recursion: nesting may be deep.
+// What follows when a task has ended, all in one commit. A list of work and not recursion: nesting may be deep.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// Iterations: each row is one try of one iteration of a container. It is open while any node of its scope is; when the last has succeeded,
-// its outputs are the result; when one fails, everything inside is cancelled first. What follows for the container is in containers.ts.
+// Iterations: each row is one try of one iteration, open while any node of its scope is. If a node fails, all inside is cancelled first.
 
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";

@@ -1,6 +1,5 @@
-// Middleware chains: calls, their answers, and how the host ends. The outermost middleware represents the host in
-// the graph; the inner ones and the host itself run once per call, each call a task of its own. How an answer is delivered is in
-// delivery/middleware-calls.ts, how a middleware requests a call in reports/next-requests.ts.
+// Middleware chains: calls and their answers. The outermost middleware represents the host in the graph; the inner ones and the host itself
+// run once per call, each call a task of its own.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
@@ -101,10 +100,7 @@ function callFailure(node: PlanNode, row: EndedTask): { code: string; message: s
 
 const outcomeText = (row: TaskRow): string => (row.phase === "failed" ? "called and failed" : row.phase);
 
-/**
- * The attempt of a caller is over while calls are open: they are stopped, wherever they run, and not answered. Returns the row without its
- * calls, for its end or retry. `progress` counts what was closed.
- */
+/** The attempt of a caller is over: its open calls are stopped, wherever they run, and not answered. Returns the row without its calls. */
 export function cancelOpenCalls<R extends OpenTask>(progress: RunProgress, task: R): R {
   if (task.state === null || readTaskState(task).calls === undefined) return task;
   const why = { code: "E.RUNNER.CANCELLED", message: `the attempt of task ${task.id} that called it is over` };

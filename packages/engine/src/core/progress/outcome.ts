@@ -1,5 +1,4 @@
-// What a result contains besides its status: whether it matches the node's schema, which artifacts it left, and what remains of the progress
-// of an attempt that is over.
+// A result besides its status: whether it matches the schema, what it left, what remains of the progress of an attempt that is over.
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
 import type { FaultData, ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// Affinity keys: which worker owns a key, and for how long. A document each: acquired with the first grant under the key, renewed by
-// use, void once its worker is lost. What a key means for a waiting task is in placement/pins.ts.
+// Affinity keys: a document each, acquired with the first grant under the key, renewed by use, void once its worker is lost.
 
 import type { PlanNode } from "@astraflow/graph";
 import { type DocRow, docId, type LeasedTask, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";

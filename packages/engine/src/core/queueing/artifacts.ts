@@ -1,5 +1,4 @@
 // Artifacts that workers keep after a result: one document each, by its resource id, with its worker and its expiry.
-// Tasks that refer to one go to that worker (placement/pins.ts); its expiry is in operations/documents.ts.
 
 import type { ReportedArtifact } from "../../interface/command.ts";
 import {

@@ -1,5 +1,4 @@
-// Which worker last ran a package for a run: later tasks go there again while it has a free slot, because what it has loaded is
-// warm. A preference, never a promise. The only reader and writer of `RunRow.bindings`.
+// Which worker last ran a package for a run: a preference, because what it has loaded is warm. The only user of `RunRow.bindings`.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { LeasedTask, Millis, RunRow, WorkerId } from "../../storage/rows.ts";

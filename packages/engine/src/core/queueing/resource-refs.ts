@@ -1,5 +1,4 @@
-// Resources that a task refers to: found in its node's policy and anywhere in its parameters as `{"resourceRef": {...}}`. Pure; who owns
-// them is found out in pins.ts.
+// Resources that a task refers to, in its node's policy and anywhere in its parameters as `{"resourceRef": {...}}`. Pure.
 
 import type { PlanNode } from "@astraflow/graph";
 import { parseInstant } from "@astraflow/protocol";

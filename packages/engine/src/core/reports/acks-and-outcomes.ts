@@ -1,5 +1,4 @@
-// Reports about attempts: ack, result, error; feedback.ts and next-requests.ts handle the others. A report counts only under the current fence
-// and from the session of the boot it was granted to; any other is refused and the stale attempt is stopped.
+// Acks, results and errors. A report counts only under the current fence and from the session of the boot it was granted to.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
@@ -39,10 +38,7 @@ function refuseStale(work: UnitOfWork, report: AttemptReport, connected: Connect
   return fault("E.SESSION.STALE_BINDING", message, { task: report.task, fence: report.fence });
 }
 
-/**
- * Acks stay in memory: they only show which dispatches arrived. Long attempts have theirs stored later. One that names
- * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
- */
+/** Acks stay in memory; long attempts have theirs stored later. One that names nothing held here is late: a result may overtake it. */
 export function handleAcks(work: UnitOfWork, report: AckDispatchesCommand): AnswerBody {
   const connected = work.fleet.workerInSession(report.worker, report.session);
   if (connected === null) return repeated;

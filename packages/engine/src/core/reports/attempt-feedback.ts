@@ -1,5 +1,4 @@
-// What a node reports while it runs: stage, progress, numbers, partial results, output. The latest progress is stored in the task's row,
-// the text in rows of its own, and the log points there. Nothing here ends an attempt.
+// What a node reports while it runs. The latest progress is in the task's row, output in rows of its own. Nothing here ends an attempt.
 
 import { mergeResults } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";

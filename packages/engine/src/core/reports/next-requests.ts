@@ -1,5 +1,4 @@
-// A middleware requests the next node of its chain: passed on, changed, repeated, or refused with the reason. A repeat of a request is
-// answered from the caller's row and runs nothing twice.
+// A middleware requests the next node of its chain. A repeat is answered from the caller's row and runs nothing twice.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";

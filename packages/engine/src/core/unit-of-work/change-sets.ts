@@ -1,5 +1,4 @@
-// From the rows and records of a turn to change sets: all that one root changes, and all roots that one command changed together. A
-// change set commits or fails as a whole.
+// From rows and records of a turn to change sets: all roots that one command changed together, which commit or fail as a whole.
 
 import { errorMessage } from "@astraflow/protocol";
 import type { ChangeSet, WorkerPrecondition } from "../../storage/port.ts";

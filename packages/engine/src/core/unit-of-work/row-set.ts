@@ -1,5 +1,4 @@
-// Rows of one turn: loaded on first read, changed in memory, written once at the end, rolled back with their command. It knows nothing of
-// facts, effects or the fleet.
+// Rows of one turn: loaded on first read, changed in memory, written once at the end, rolled back with their command.
 
 import type { TaskListQuery, TurnTransaction } from "../../storage/port.ts";
 import {

@@ -1,5 +1,4 @@
-// The records of commands about workers: a document under the command's id, which ends once, and the fact of its end. Commands that still
-// wait for the worker are listed in its condition. What each command does is in issued-commands.ts and worker-lifecycle.ts.
+// Records of commands about workers: a document each, which ends once. Those that wait for the worker are listed in its condition.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ControlCommand, FaultData, PackageCommand } from "../../interface/command.ts";

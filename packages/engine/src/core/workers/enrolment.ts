@@ -1,5 +1,4 @@
-// Workers that registered over REST: they are listed, and get no tasks before their socket is up. What a live session announces about its
-// worker takes precedence over this.
+// Workers registered over REST: listed, without tasks until their socket is up. What a live session announces takes precedence.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { EnrolWorkerCommand, WorkerDescription } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// A heartbeat: one write renews the lease of everything the boot holds and stores the worker's condition; only differences between its
-// list, the fleet and the rows affect attempts.
+// A heartbeat renews the lease of all that the boot holds; only differences between its list, the fleet and the rows affect attempts.
 
 import type { Fault } from "@astraflow/protocol";
 import type { RecordHeartbeatCommand } from "../../interface/command.ts";

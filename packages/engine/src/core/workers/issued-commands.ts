@@ -1,5 +1,4 @@
-// Commands that a worker's session carries out: packages and drains. What the worker reports or announces next closes those that wait for
-// it; a new session gets them again. command-records.ts stores them.
+// Commands that a worker's session carries out: packages and drains. Its next report closes them; a new session gets them again.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
@@ -129,10 +128,7 @@ function acknowledgedDrains(
 export const closeDrainCommands = (work: UnitOfWork, row: WorkerRow): WorkerRow =>
   closeCommands(work, row, ({ order }) => !isPackageCommand(order), { details: { toldAtJoin: true } });
 
-/**
- * A new session knows nothing of unanswered commands of the last one; a resumed one may have lost its socket while mail was on its way. The
- * door sends each command once per session.
- */
+/** A new session knows nothing of unanswered commands, a resumed one may have lost some. The door sends each once per session. */
 export function resendCommands(work: UnitOfWork, row: WorkerRow, session: string): void {
   for (const { id, order } of readCondition(row.condition).orders ?? [])
     if (isPackageCommand(order)) work.emit({ type: "order", session, worker: row.id, tenant: row.tenant, id, order });

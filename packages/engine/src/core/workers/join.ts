@@ -1,5 +1,4 @@
-// A worker joins: new, after a restart, or with the same session on a new socket. Which joins are refused, and what its row and connection
-// become. Which attempts it keeps is decided in reconcile.ts.
+// A worker joins: new, after a restart, or with the same session on a new socket. Which attempts it keeps is decided in reconcile.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { JoinWorkerCommand } from "../../interface/command.ts";
@@ -68,10 +67,7 @@ function conditionAtJoin(command: JoinWorkerCommand, before: WorkerRow | null, b
   };
 }
 
-/**
- * The same session on a new socket: it can go on only if the rows still show it as the worker's. Anything in between (another
- * session, another process, the end of the lease, a kick) means that the worker must register and be compared anew.
- */
+/** The same session on a new socket goes on only if nothing came in between: another session or process, the end of its lease, a kick. */
 function refuseResume(work: UnitOfWork, command: JoinWorkerCommand, before: WorkerRow | null): Fault | null {
   const why =
     before === null

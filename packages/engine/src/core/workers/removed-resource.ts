@@ -1,5 +1,4 @@
-// A worker reports that it no longer has a resource: the document is marked, the fact is recorded for the run that left it, and tasks that
-// wait for it fail at once. A resource that was never reported, or belongs to another worker by now, changes nothing.
+// A worker reports that it no longer has a resource: its document is marked, and tasks that wait for it fail at once.
 
 import type { Fault } from "@astraflow/protocol";
 import type { ReportResourceRemovedCommand } from "../../interface/command.ts";

@@ -1,5 +1,4 @@
-// How full the workers of this fleet are. One that every check for a while has found without a free slot is saturated: recorded once, and once
-// when it has a free slot again. Nothing is decided by it: tasks without a pin wait in the queue of their route for any free slot.
+// Workers without a free slot for a while are recorded as saturated, once, and once when that is over. Nothing is decided by it.
 
 import { settingsForTenant } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";

@@ -1,5 +1,4 @@
-// Workers that change, leave, are drained, kicked or sent a vendor's frame; the end of a boot's lease, and what becomes of its attempts.
-// Joins are in join.ts, heartbeats in heartbeat.ts.
+// Workers that change, leave, are drained, kicked or sent a vendor's frame; the end of a boot's lease and what becomes of its attempts.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
@@ -130,10 +129,7 @@ export function relayVendorFrame(work: UnitOfWork, command: RelayVendorFrameComm
   return { of: "word", applied: true };
 }
 
-/**
- * The boot's lease is over. Its attempts are taken back by the sweep, some per turn, and tasks that wait for it alone are pinned anew;
- * the row stays due until none is left.
- */
+/** The boot's lease is over: its attempts and the tasks pinned to it are taken back, some per turn; the row is due until none is left. */
 export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number): TaskId[] {
   const { dialect = "" } = JSON.parse(worker.about) as Partial<WorkerDescription>;
   const graceUntil = backAt + workerTimings(work.settings, worker.tenant, dialect).leaseMs;
