@@ -1,7 +1,7 @@
 // All commands in one table: who decides each, which rows and lists it needs at first, and what the audit records of it.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { AuditEntry, Command } from "../interface/command.ts";
+import type { AuditEntry, Command, RetryNodeCommand, SkipNodeCommand } from "../interface/command.ts";
 import type { AnswerBody } from "../interface/effect.ts";
 import type { TaskListQuery } from "../storage/port.ts";
 import { docKey, type RowKey, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../storage/rows.ts";
@@ -41,6 +41,8 @@ const workerRow = ({ worker }: { readonly worker: string }): RowKey[] => [worker
 const runRow = ({ run }: { readonly run: RunId }): RowKey[] => [runKey(run)];
 const outcomeRows = ({ task }: { readonly task: TaskId }): RowKey[] => rowsForOutcome(task);
 const heldTasks = ({ worker }: { readonly worker: string }): TaskListQuery[] => [{ of: "held", worker, limit: heldAttemptsMax }];
+const nodeEntry = (command: SkipNodeCommand | RetryNodeCommand): AuditEntry =>
+  runEntry(command, { node: command.node, reason: command.reason });
 const commandField = ({ command }: { readonly command?: string }) => (command === undefined ? {} : { command });
 const commandRows = (tenant: string, worker: string, id: string | undefined): RowKey[] =>
   id === undefined ? [workerKey(worker)] : [workerKey(worker), docKey(tenant, "command", id)];
@@ -52,16 +54,8 @@ const commandHandlers: CommandHandlers = {
     rows: ({ tenant, digest }, newRun) => [`workflow/${tenant}/${digest}`, ...(newRun === null ? [] : [runKey(newRun)])],
   },
   "run.cancel": { decide: cancelRun, rows: runRow, audit: (command) => runEntry(command, { reason: command.reason }) },
-  "run.skip": {
-    decide: skipNode,
-    rows: runRow,
-    audit: (command) => runEntry(command, { node: command.node, reason: command.reason }),
-  },
-  "run.retry": {
-    decide: retryNode,
-    rows: runRow,
-    audit: (command) => runEntry(command, { node: command.node, reason: command.reason }),
-  },
+  "run.skip": { decide: skipNode, rows: runRow, audit: nodeEntry },
+  "run.retry": { decide: retryNode, rows: runRow, audit: nodeEntry },
   "run.rebind": {
     decide: rebindRun,
     rows: runRow,

@@ -87,6 +87,10 @@ export function findMismatch(
   return findPackageMismatch(requirements, description);
 }
 
+/** The same for a worker as it is stored. */
+export const findStoredMismatch = (tenant: Tenant, node: PlanNode, worker: WorkerRow): RouteMismatch | null =>
+  findMismatch(requirementsOf(tenant, node), { tenant: worker.tenant, about: readDescription(worker) });
+
 function findPackageMismatch(requirements: TaskRequirements, description: WorkerDescription): RouteMismatch | null {
   const versions = description.packages.filter((one) => one.name === requirements.packageName);
   const wanted = requirements.minVersion === undefined ? requirements.packageVersion : `${requirements.minVersion} or later`;

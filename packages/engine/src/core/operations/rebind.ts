@@ -6,16 +6,16 @@ import type { RebindRunCommand } from "../../interface/command.ts";
 import type { AffectedTask, AnswerBody } from "../../interface/effect.ts";
 import { docKey, type OpenTask, type RunRow, type TaskRow, type WorkerId, type WorkerRow } from "../../storage/rows.ts";
 import { requireHolderAddresses } from "../delivery/worker-mail.ts";
-import { findMismatch, type RouteMismatch, readDescription, requirementsOf } from "../fleet/route.ts";
+import { findStoredMismatch, type RouteMismatch } from "../fleet/route.ts";
 import { type OperatorMarks, readMarks, withMarks } from "../nodes/operator-marks.ts";
-import { pinTask } from "../placement/pins.ts";
+import { repinTask } from "../placement/pins.ts";
 import { takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { acquireAffinity, affinityOwner } from "../queueing/affinity-keys.ts";
 import { boundWorker } from "../queueing/package-bindings.ts";
 import { resourceRefsOf } from "../queueing/resource-refs.ts";
 import { isEnded } from "../rows/task.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
+import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, refuseEnded, targetTasks } from "./target.ts";
 
 export function rebindRun(work: UnitOfWork, command: RebindRunCommand): AnswerBody | Fault {
   const run = findLiveRun(work, command, "a new run may be sent elsewhere");
@@ -71,11 +71,7 @@ interface RebindRequest {
 function selectMovableTasks(work: UnitOfWork, run: RunRow, { target, worker, rows }: RebindRequest): TaskRow[] | Fault {
   const nodeOf = (row: TaskRow): PlanNode => work.nodeOf(run, row);
   const [only] = rows;
-  if (target !== null && only !== undefined && isEnded(only))
-    return fault("E.TASK.ENDED", `task ${only.id} is ${only.phase}; there is nothing to move`, {
-      task: only.id,
-      phase: only.phase,
-    });
+  if (target !== null && only !== undefined && isEnded(only)) return refuseEnded(only, "there is nothing to move");
   const pinned = rows.find((row) => resourceRefsOf(nodeOf(row), row.params).length > 0);
   if (target !== null && pinned !== undefined)
     return fault("E.RESOURCE.CONFLICT", `task ${pinned.id} refers to a resource that is where it is; it cannot be moved`, {
@@ -84,17 +80,14 @@ function selectMovableTasks(work: UnitOfWork, run: RunRow, { target, worker, row
   const open = rows.filter((row) => runsOnWorker(nodeOf(row), row) && resourceRefsOf(nodeOf(row), row.params).length === 0);
   if (worker === null) return open;
   if (target !== null) {
-    const mismatch = mismatchOf(run, target.node, worker);
+    const mismatch = findStoredMismatch(run.tenant, target.node, worker);
     return mismatch === null ? open : refuseMismatch(worker, target.node, mismatch);
   }
-  const fitting = open.filter((row) => mismatchOf(run, nodeOf(row), worker) === null);
+  const fitting = open.filter((row) => findStoredMismatch(run.tenant, nodeOf(row), worker) === null);
   const first = open[0];
   if (fitting.length > 0 || first === undefined) return fitting;
-  return refuseMismatch(worker, nodeOf(first), mismatchOf(run, nodeOf(first), worker) as RouteMismatch);
+  return refuseMismatch(worker, nodeOf(first), findStoredMismatch(run.tenant, nodeOf(first), worker) as RouteMismatch);
 }
-
-const mismatchOf = (run: RunRow, node: PlanNode, worker: WorkerRow): RouteMismatch | null =>
-  findMismatch(requirementsOf(run.tenant, node), { tenant: worker.tenant, about: readDescription(worker) });
 
 function refuseMismatch(worker: WorkerRow, node: PlanNode, mismatch: RouteMismatch): Fault {
   const has = mismatch.has === "" ? "nothing of it" : mismatch.has;
@@ -125,7 +118,7 @@ function marksAfterRebind(
   for (const node of nodes) {
     const key = keyOf(node);
     if (worker !== null) {
-      if (mismatchOf(run, node, worker) === null) nextWorkers[key] = worker.id;
+      if (findStoredMismatch(run.tenant, node, worker) === null) nextWorkers[key] = worker.id;
       continue;
     }
     const row = rowOf.get(node);
@@ -144,17 +137,15 @@ function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: Ope
   const node = work.nodeOf(run, task);
   const from = task.worker ?? task.pin;
   const isTaken = task.phase === "leased" && command.mode === "switch" && task.worker !== command.worker;
-  moveAffinityKey(work, run, node, command.worker, from);
+  const { worker: pin } = command;
+  moveAffinityKey(work, run, node, pin, from);
   if (isTaken)
-    takeBackAttempt(work, run, withoutDelivery({ ...task, pin: command.worker }), {
+    takeBackAttempt(work, run, withoutDelivery({ ...task, pin }), {
       code: "E.RUNNER.CANCELLED",
       message: `moved by ${command.by}`,
     });
-  else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin: command.worker, queue: null });
-  else if (task.phase === "ready") {
-    const bound = pinTask(work, run, node, { ...task, pin: command.worker });
-    if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
-  }
+  else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin, queue: null });
+  else if (task.phase === "ready") repinTask(work, run, node, { ...task, pin });
   work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "rebind", reason: command.mode });
   return {
     task: task.id,

@@ -17,16 +17,13 @@ import { isEnded } from "../rows/task.ts";
 import { lastStep, nodePath, scopeOf, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
+import { findTargetTasks, isFault, type NodeTarget, openTasksOf, refuseEnded } from "./target.ts";
 
 /** Skips a node: its successors go on without its result. */
 export function skipNode(work: UnitOfWork, command: SkipNodeCommand): AnswerBody | Fault {
-  const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
-  if (isFault(run)) return run;
-  const target = findTarget(work, run, command.node);
-  if (isFault(target)) return target;
-  const rows = targetTasks(work, run, target);
-  if (isFault(rows)) return rows;
+  const found = findTargetTasks(work, command, "start it anew, or replay it from the node after");
+  if (isFault(found)) return found;
+  const { run, target, tasks: rows } = found;
   const [only] = rows;
   if (target.path !== null && only !== undefined && isEnded(only))
     return refuseEnded(only, "replay the run from the node after it");
@@ -44,9 +41,6 @@ export function skipNode(work: UnitOfWork, command: SkipNodeCommand): AnswerBody
     }
   return { of: "steered", run: run.id, tasks: steered };
 }
-
-const refuseEnded = (task: TaskRow, wayOut: string): Fault =>
-  fault("E.TASK.ENDED", `task ${task.id} is ${task.phase}; ${wayOut}`, { task: task.id, phase: task.phase });
 
 function markSkip(
   work: UnitOfWork,
@@ -110,12 +104,9 @@ function endAsSkipped(work: UnitOfWork, run: RunRow, task: OpenTask, reason: str
 
 /** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
 export function retryNode(work: UnitOfWork, command: RetryNodeCommand): AnswerBody | Fault {
-  const run = findLiveRun(work, command, "replay it from the node to run it again");
-  if (isFault(run)) return run;
-  const target = findTarget(work, run, command.node);
-  if (isFault(target)) return target;
-  const named = targetTasks(work, run, target);
-  if (isFault(named)) return named;
+  const found = findTargetTasks(work, command, "replay it from the node to run it again");
+  if (isFault(found)) return found;
+  const { run, target, tasks: named } = found;
   // A host with middlewares, or a container, is retried by the tasks that carry it out.
   const rows = named[0]?.phase === "hosting" ? openTasksOf(work, run, (node) => node === target.node) : named;
   if (isFault(rows)) return rows;

@@ -2,6 +2,7 @@
 
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";
+import type { RetryNodeCommand, SkipNodeCommand } from "../../interface/command.ts";
 import type { LiveRun, RunId, RunRow, TaskRow, Tenant } from "../../storage/rows.ts";
 import { isRunLive } from "../rows/run.ts";
 import { nodeAt, type TaskPath, taskIdAt } from "../rows/task-path.ts";
@@ -67,11 +68,24 @@ export function openTasksOf(work: UnitOfWork, run: RunRow, fits: (node: PlanNode
   return tasks.map((task) => work.existingTask(task.id)).filter((task) => fits(work.nodeOf(run, task), task));
 }
 
+/** The run, the node and the tasks that an operator's command is about. */
+export function findTargetTasks(work: UnitOfWork, command: SkipNodeCommand | RetryNodeCommand, wayOut: string) {
+  const run = findLiveRun(work, command, wayOut);
+  if (isFault(run)) return run;
+  const target = findTarget(work, run, command.node);
+  if (isFault(target)) return target;
+  const tasks = targetTasks(work, run, target);
+  return isFault(tasks) ? tasks : { run, target, tasks };
+}
+
 /** The tasks of a target: the one it names, ended or not, or all open ones of its node. */
 export function targetTasks(work: UnitOfWork, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
   if (target.path === null) return openTasksOf(work, run, (node) => node === target.node);
   const task = work.task(taskIdAt(run.id, target.path));
   return task === null ? [] : [task];
 }
+
+export const refuseEnded = (task: TaskRow, wayOut: string): Fault =>
+  fault("E.TASK.ENDED", `task ${task.id} is ${task.phase}; ${wayOut}`, { task: task.id, phase: task.phase });
 
 export const isFault = <T>(value: T | Fault): value is Fault => value instanceof Fault;

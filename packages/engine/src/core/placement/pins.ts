@@ -17,11 +17,11 @@ import type {
 import { docKey } from "../../storage/rows.ts";
 import { mailQueueHint } from "../delivery/worker-mail.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import { findMismatch, readDescription, requirementsOf, versionFor } from "../fleet/route.ts";
+import { findStoredMismatch, versionFor } from "../fleet/route.ts";
 import { preferredWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
-import { acquireAffinity, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
+import { acquireIfFree, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
 import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
 import { type RequestedResource, resourceRefsOf } from "../queueing/resource-refs.ts";
 import { queueDeadline } from "../queueing/task-queue.ts";
@@ -38,17 +38,11 @@ interface PinRequest {
   readonly run: RunRow;
   readonly node: PlanNode;
   readonly task: ReadyTask;
-  readonly lostWorker: WorkerId | null;
+  readonly lostWorker: WorkerId | undefined;
 }
 
 /** The ready task in the queue where it belongs now; null: what it needs is gone and it has failed. */
-export function pinTask(
-  work: UnitOfWork,
-  run: RunRow,
-  node: PlanNode,
-  task: ReadyTask,
-  lostWorker: WorkerId | null = null,
-): ReadyTask | null {
+export function pinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask, lostWorker?: WorkerId): ReadyTask | null {
   const refs = resourceRefsOf(node, task.params);
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
   const pin = choosePin({ work, run, node, task, lostWorker }, refs);
@@ -87,7 +81,7 @@ const preferenceEndsAt = (task: ReadyTask): Millis => task.readyAt + preferenceM
 export function recheckPin(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask): boolean {
   const queue = queueDeadline(work, node, task.readyAt);
   if (task.pin === null || (queue !== null && queue <= work.now)) return false;
-  repinTask(work, run, node, task, null);
+  repinTask(work, run, node, task);
   return true;
 }
 
@@ -97,7 +91,7 @@ export function recheckResource(work: UnitOfWork, id: TaskId, resource: string):
   const run = task === null ? null : work.run(task.run);
   if (task?.phase !== "ready" || task.pin === null || run === null || run.phase === "ending") return;
   const node = work.nodeOf(run, task);
-  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, run, node, task, null);
+  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, run, node, task);
 }
 
 /** The worker that a task waits for was lost. False: it must be checked again later. */
@@ -108,7 +102,8 @@ export function repinAfterLoss(work: UnitOfWork, task: ReadyTask, worker: Worker
   return true;
 }
 
-function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask, lostWorker: WorkerId | null): void {
+/** Pins it anew; in another queue it may be granted in this turn. */
+export function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: ReadyTask, lostWorker?: WorkerId): void {
   const bound = pinTask(work, run, node, task, lostWorker);
   if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
 }
@@ -129,10 +124,7 @@ function choosePin(request: PinRequest, refs: readonly RequestedResource[]): Wor
 /** An operator's choice does not hold up a task that the worker cannot run, or can no longer run. */
 function canServe(request: PinRequest, worker: WorkerId): boolean {
   const row = request.work.peekWorker(worker);
-  if (row === null || !isAvailable(request, worker)) return false;
-  return (
-    findMismatch(requirementsOf(request.run.tenant, request.node), { tenant: row.tenant, about: readDescription(row) }) === null
-  );
+  return row !== null && isAvailable(request, worker) && findStoredMismatch(request.run.tenant, request.node, row) === null;
 }
 
 /** A worker that is away may join again while its lease lasts. */
@@ -145,24 +137,27 @@ function isAvailable({ work, lostWorker }: PinRequest, worker: WorkerId): boolea
 function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData {
   const { work, run } = request;
   work.requireRows(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
-  let first: { readonly ref: RequestedResource; readonly row: WorkerRow } | null = null;
+  let first: FoundResource | null = null;
   for (const ref of refs) {
     const row = resourceOwner(request, ref);
     if ("code" in row) return row;
-    if (first !== null && first.row.id !== row.id)
-      return {
-        code: "E.RESOURCE.CONFLICT",
-        message: `resource ${first.ref.resource} is at worker ${first.row.name} and ${ref.resource} at ${row.name}; no worker has both`,
-        details: {
-          resources: [
-            { resource: first.ref.resource, worker: first.row.name },
-            { resource: ref.resource, worker: row.name },
-          ],
-        },
-      };
-    first ??= { ref, row };
+    const found = { resource: ref.resource, worker: row.name, id: row.id };
+    if (first !== null && first.id !== row.id) return resourceConflict(first, found);
+    first ??= found;
   }
-  return (first as { row: WorkerRow }).row.id;
+  return (first as { id: WorkerId }).id;
+}
+
+interface FoundResource {
+  readonly resource: string;
+  readonly worker: string;
+  readonly id: WorkerId;
+}
+
+function resourceConflict(a: FoundResource, b: FoundResource): FaultData {
+  const message = `resource ${a.resource} is at worker ${a.worker} and ${b.resource} at ${b.worker}; no worker has both`;
+  const resources = [a, b].map(({ resource, worker }) => ({ resource, worker }));
+  return { code: "E.RESOURCE.CONFLICT", message, details: { resources } };
 }
 
 function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
@@ -220,12 +215,10 @@ export function withGrantDetails(
   if (version !== node.packageVersion || readTaskState(task).version !== undefined)
     change.version = version === node.packageVersion ? undefined : version;
   if (refs.length > 0) change.refs = refs.map((ref) => dispatchedRef(work, run, ref, connected));
-  if (affinity !== undefined)
-    change.affinity = {
-      key: affinity.key,
-      mode: affinity.mode ?? "sticky",
-      until: acquireAffinityKey(work, run, affinity, connected),
-    };
+  if (affinity !== undefined) {
+    const until = acquireIfFree(work, run, affinity, connected.worker);
+    change.affinity = { key: affinity.key, mode: affinity.mode ?? "sticky", until };
+  }
   return withTaskState(task, change as Parameters<typeof withTaskState>[1]);
 }
 
@@ -241,16 +234,4 @@ function dispatchedRef(work: UnitOfWork, run: RunRow, ref: RequestedResource, co
     ...(expiresAt === null ? {} : { expiresAt }),
     ...(ref.metadata === undefined ? {} : { metadata: ref.metadata }),
   };
-}
-
-/** Until when the key is this worker's; null where it stays another's, because this one was only preferred less. */
-function acquireAffinityKey(
-  work: UnitOfWork,
-  run: RunRow,
-  affinity: NonNullable<PlanNode["policy"]["affinity"]>,
-  connected: ConnectedWorker,
-): Millis | null {
-  const owner = affinityOwner(work, run.tenant, affinity.key);
-  if (owner !== null && owner !== connected.worker) return null;
-  return acquireAffinity(work, run, affinity, connected.worker);
 }

@@ -17,7 +17,7 @@ import {
 import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
 import { endSession, sessionSuperseded } from "../delivery/session-messages.ts";
 import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
-import { type Fleet, type FleetChange, noPendingChanges, type PendingChanges } from "../fleet/fleet.ts";
+import { type Fleet, type FleetChange, noPendingChanges } from "../fleet/fleet.ts";
 import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
@@ -33,38 +33,25 @@ import { pinTask, withGrantDetails } from "./pins.ts";
 /** Workers considered beyond the first free one, to even out load without walking the whole fleet. */
 const workerProbesMax = 4;
 
-/** What of this turn affects the free slots of a worker. */
-interface TurnChanges {
-  readonly freedSlots: ReadonlyMap<WorkerId, number>;
-  readonly fleetChanges: readonly FleetChange[];
-}
+/** What affects the free slots of a worker: the fleet and this turn. */
+type SlotView = Pick<UnitOfWork, "fleet" | "fleetChanges"> & { readonly freedSlots: ReadonlyMap<WorkerId, number> };
 
 const noAttempts: readonly LeasedAttempt[] = [];
+const unackedAttempt = { acked: false, stored: false, recheckFrom: null, isRunningOlder: false };
 
 /** How many more tasks of this node type the connected worker can take now, this turn's grants and ends counted in. */
-function freeSlotsFor(
-  changes: TurnChanges,
-  pendingChanges: PendingChanges,
-  connected: ConnectedWorker,
-  nodeType: string,
-): number {
-  if (
-    connected.draining ||
-    connected.resourcePressure !== null ||
-    !connected.healthy ||
-    pendingChanges.unsettledWorkers.has(connected.worker)
-  )
-    return 0;
-  const pendingAttempts = pendingChanges.grantedAttempts.get(connected.worker) ?? noAttempts;
-  const free =
-    connected.about.slots - usedSlots(connected) - pendingAttempts.length + (changes.freedSlots.get(connected.worker) ?? 0);
-  const limit = connected.about.perNodeLimits?.[nodeType];
+function freeSlotsFor({ fleet, freedSlots, fleetChanges }: SlotView, connected: ConnectedWorker, nodeType: string): number {
+  const { worker, about, draining, resourcePressure, healthy } = connected;
+  if (draining || resourcePressure !== null || !healthy || fleet.pendingChanges.unsettledWorkers.has(worker)) return 0;
+  const pendingAttempts = fleet.pendingChanges.grantedAttempts.get(worker) ?? noAttempts;
+  const free = about.slots - usedSlots(connected) - pendingAttempts.length + (freedSlots.get(worker) ?? 0);
+  const limit = about.perNodeLimits?.[nodeType];
   if (limit === undefined || free <= 0) return Math.max(0, free);
-  return Math.max(0, Math.min(free, limit - countAttemptsOfType(changes, pendingAttempts, connected, nodeType)));
+  return Math.max(0, Math.min(free, limit - countAttemptsOfType(fleetChanges, pendingAttempts, connected, nodeType)));
 }
 
 function countAttemptsOfType(
-  changes: TurnChanges,
+  fleetChanges: readonly FleetChange[],
   pendingAttempts: readonly LeasedAttempt[],
   connected: ConnectedWorker,
   nodeType: string,
@@ -72,7 +59,7 @@ function countAttemptsOfType(
   let count = 0;
   for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
   for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
-  for (const change of changes.fleetChanges) {
+  for (const change of fleetChanges) {
     if (change.type === "grant" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
     if (change.type === "release" && change.worker === connected.worker && change.wasWaiting !== true)
       count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
@@ -97,14 +84,13 @@ export function chooseClaims(
   freedSlots: ReadonlyMap<WorkerId, number>,
 ): QueueClaim[] {
   const claims: QueueClaim[] = [];
-  const work = { freedSlots, fleetChanges: [] };
+  const slots: SlotView = { fleet, freedSlots, fleetChanges: [] };
   for (const queue of fleet.activeQueues) {
     const target = fleet.stalledQueues.has(queue) ? null : parseQueueName(queue);
     if (target === null) continue;
     const nodeType = fleet.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const connected of candidateWorkers(fleet, target.route, target.pin))
-      limit += freeSlotsFor(work, fleet.pendingChanges, connected, nodeType);
+    for (const connected of candidateWorkers(fleet, target.route, target.pin)) limit += freeSlotsFor(slots, connected, nodeType);
     if (limit > 0) claims.push({ line: queue, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
   }
@@ -176,14 +162,11 @@ function recordReady(work: UnitOfWork, task: TaskId): void {
   if (run !== null) work.recordRunFact(run, "task.ready", { task });
 }
 
-function queueHeads(claimed: ReadonlyMap<QueueName, readonly TaskRow[]>): readonly TaskRow[] {
-  if (claimed.size === 1) return [...claimed.values()][0] as readonly TaskRow[];
-  return [...claimed.values()].flat().sort(byPriority);
-}
-
 /** Lower band first, then rank; equal ranks by id, so the order is total. */
-function byPriority(a: TaskRow, b: TaskRow): number {
-  return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
+function queueHeads(claimed: ReadonlyMap<QueueName, readonly TaskRow[]>): readonly TaskRow[] {
+  const [only = [], ...others] = claimed.values();
+  if (others.length === 0) return only;
+  return [only, ...others].flat().sort((a, b) => a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1));
 }
 
 /** The task in its queue; null when it has failed, or when another turn has locked what decides its pin: its queue is checked again. */
@@ -224,8 +207,7 @@ function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   }
   const { id, fence, attempt } = leased;
   work.recordRunFact(run, "task.granted", { task: id, worker, fence, attempt });
-  const unacked = { acked: false, stored: false, recheckFrom: null, isRunningOlder: false };
-  const granted = { task: id, run: run.id, fence, nodeType: node.type, grantedAt: work.now, ...unacked };
+  const granted = { task: id, run: run.id, fence, nodeType: node.type, grantedAt: work.now, ...unackedAttempt };
   work.changeFleet({ type: "grant", worker, attempt: granted });
   sendDispatch(work, connected, run, node, leased);
   return true;
@@ -245,39 +227,32 @@ function verifyWorker(work: UnitOfWork, connected: ConnectedWorker): boolean {
     if (problem instanceof RootBusy) return false;
     throw problem;
   }
-  if (row !== null && row.epoch === connected.epoch && row.phase === "online") {
-    if (!row.draining) {
-      work.verifiedWorkers.add(connected.worker);
-      work.changeFleet({ type: "verify", worker: connected.worker });
-      return true;
-    }
-    work.changeFleet({ type: "drain", worker: connected.worker, on: true });
-    work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
-    return false;
+  const { worker, session } = connected;
+  if (row?.epoch !== connected.epoch || row.phase !== "online") endSession(work, connected, sessionSuperseded);
+  else if (row.draining) {
+    work.changeFleet({ type: "drain", worker, on: true });
+    work.emit({ type: "drain", session, worker, on: true, reason: "asked elsewhere" });
+  } else {
+    work.verifiedWorkers.add(worker);
+    work.changeFleet({ type: "verify", worker });
+    return true;
   }
-  endSession(work, connected, sessionSuperseded);
   return false;
 }
 
 /** The worker that the package is bound to while it has a free slot; otherwise round-robin, and of a few the one with most free slots. */
 function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNode): ConnectedWorker | null {
   const candidates = candidateWorkers(work.fleet, task.route, task.pin);
-  const { pendingChanges } = work.fleet;
   const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;
-  const bound = task.pin === null ? findBoundWorker(work, run, node, candidates) : null;
-  if (
-    bound !== null &&
-    bound.worker !== avoided &&
-    freeSlotsFor(work, pendingChanges, bound, node.type) > 0 &&
-    verifyWorker(work, bound)
-  )
+  const bound = task.pin === null ? findBoundWorker(run, node, candidates) : null;
+  if (bound !== null && bound.worker !== avoided && freeSlotsFor(work, bound, node.type) > 0 && verifyWorker(work, bound))
     return bound;
   const start = work.fleet.roundRobinStart(task.route);
   let best: ConnectedWorker | null = null;
   let bestFree = 0;
   for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
     const connected = candidates[(start + step) % candidates.length] as ConnectedWorker;
-    const free = connected.worker === avoided ? 0 : freeSlotsFor(work, pendingChanges, connected, node.type);
+    const free = connected.worker === avoided ? 0 : freeSlotsFor(work, connected, node.type);
     if (free <= 0 || !verifyWorker(work, connected)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [connected, free];
@@ -286,15 +261,9 @@ function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNo
   return best;
 }
 
-function findBoundWorker(
-  { fleet }: UnitOfWork,
-  run: RunRow,
-  node: PlanNode,
-  candidates: readonly ConnectedWorker[],
-): ConnectedWorker | null {
+function findBoundWorker(run: RunRow, node: PlanNode, candidates: readonly ConnectedWorker[]): ConnectedWorker | null {
   const worker = run.bindings === null ? null : boundWorker(run, node.packageName);
-  const connected = worker === null ? undefined : fleet.workers.get(worker);
-  return connected !== undefined && candidates.includes(connected) ? connected : null;
+  return worker === null ? null : (candidates.find((connected) => connected.worker === worker) ?? null);
 }
 
 /** The worker an operator wants to avoid, as long as another one here can run the package. */

@@ -1,7 +1,7 @@
 // Affinity keys: a document each, acquired with the first grant under the key, renewed by use, void once its worker is lost.
 
 import type { PlanNode } from "@astraflow/graph";
-import { type DocRow, docId, type LeasedTask, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import { type DocRow, docId, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -20,12 +20,7 @@ const affinityTtlOf = ({ ttlSeconds }: Affinity): number => (ttlSeconds === unde
 const readOwner = (doc: DocRow): WorkerId => (JSON.parse(doc.body) as AffinityBody).worker;
 
 /** The owner of a key; null when it has none, its time is over, or its worker is lost (`lostWorker`: in this very turn). */
-export function affinityOwner(
-  work: UnitOfWork,
-  tenant: Tenant,
-  key: string,
-  lostWorker: WorkerId | null = null,
-): WorkerId | null {
+export function affinityOwner(work: UnitOfWork, tenant: Tenant, key: string, lostWorker?: WorkerId): WorkerId | null {
   const doc = work.doc(docId(tenant, "affinity", key));
   if (doc === null || (doc.due !== null && doc.due <= work.now)) return null;
   const owner = readOwner(doc);
@@ -40,19 +35,15 @@ export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinit
   const isOwner = doc !== null && readOwner(doc) === worker;
   const due = work.now + affinityTtlOf(affinity);
   if (isOwner && doc.due !== null && doc.due >= due - affinityTtlOf(affinity) / 2) return doc.due;
-  const body: AffinityBody = {
-    worker,
-    acquiredAt: isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : work.now,
-  };
+  const acquiredAt = isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : work.now;
+  const body: AffinityBody = { worker, acquiredAt };
   const fields = { due, sort: affinity.key, terms: affinity.key.toLowerCase(), body: JSON.stringify(body) };
   work.put(nextRevision(work, [run.tenant, "affinity", affinity.key], doc, fields));
   return due;
 }
 
-/** A task succeeded under its key: its worker keeps the key, unless another has acquired it meanwhile. */
-export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): void {
-  const { affinity } = node.policy;
-  if (affinity === undefined) return;
-  const owner = affinityOwner(work, run.tenant, affinity.key);
-  if (owner === null || owner === task.worker) acquireAffinity(work, run, affinity, task.worker);
+/** Until when the key is this worker's; null where it is another's. */
+export function acquireIfFree(work: UnitOfWork, run: RunRow, affinity: Affinity, worker: WorkerId): Millis | null {
+  const owner = affinityOwner(work, run.tenant, affinity.key) ?? worker;
+  return owner === worker ? acquireAffinity(work, run, affinity, worker) : null;
 }

@@ -4,7 +4,7 @@ import type { PlanNode } from "@astraflow/graph";
 import type { LeasedTask, Millis, RunRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { refreshAffinity } from "./affinity-keys.ts";
+import { acquireIfFree } from "./affinity-keys.ts";
 
 export interface PackageBinding {
   readonly worker: WorkerId;
@@ -24,7 +24,8 @@ export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
 export function recordSuccess(work: UnitOfWork, run: RunRow, task: LeasedTask): void {
   const node = work.nodeOf(run, task);
   recordBinding(work, work.run(run.id) ?? run, node, task);
-  refreshAffinity(work, run, node, task);
+  const { affinity } = node.policy;
+  if (affinity !== undefined && task.worker !== null) acquireIfFree(work, run, affinity, task.worker);
 }
 
 /** Written at the first success of a package and when it changes place, so a run is not written for each. */
