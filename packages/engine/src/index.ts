@@ -2,57 +2,32 @@
 
 export { requirementsOf, type TaskRequirements } from "./core/fleet/route.ts";
 export type { DeadLetterRecord } from "./core/nodes/dead-letters.ts";
-export { type OperatorMarks, readMarks } from "./core/nodes/operator-marks.ts";
-export { docsPerWriteMax } from "./core/operations/documents.ts";
-export {
-  explainWaiting,
-  firstFailedRule,
-  type KeyHolder,
-  type PlacementCandidate,
-  type PlacementRuleCode,
-  toCandidate,
-  type WaitExplanation,
-  type WaitingTaskFacts,
-  type WaitReason,
-  type WaitReasonCode,
-  type WorkerVerdict,
-} from "./core/placement/why-waiting.ts";
+export { explainWaiting, firstFailedRule, type KeyHolder, toCandidate } from "./core/placement/why-waiting.ts";
 export { resultBytesMax } from "./core/progress/outcome.ts";
-export { type ArtifactBody, readArtifact } from "./core/queueing/artifacts.ts";
-export { type PackageBinding, readBindings } from "./core/queueing/package-bindings.ts";
+export { readArtifact } from "./core/queueing/artifacts.ts";
+export { readBindings } from "./core/queueing/package-bindings.ts";
 export { type RunOrigin, readRunOrigin } from "./core/rows/run-origin.ts";
 export { attemptPhase } from "./core/rows/task.ts";
-export { lastStep, nodeAt, planOfScope, scopeOf, type TaskPath, taskPathOf } from "./core/rows/task-path.ts";
+export { lastStep, nodeAt, scopeOf, taskPathOf } from "./core/rows/task-path.ts";
 export { readTaskState, type TaskState } from "./core/rows/task-state.ts";
 export { livenessAfter } from "./core/rows/worker.ts";
-export type { WorkerCondition } from "./core/rows/worker-condition.ts";
-export { readCondition } from "./core/rows/worker-condition.ts";
+export { readCondition, type WorkerCondition } from "./core/rows/worker-condition.ts";
 export { redactCommand, type WorkerCommandRecord } from "./core/workers/command-records.ts";
 export type {
-  AckDispatchesCommand,
-  AcknowledgeDrainCommand,
   AttemptRef,
   AuditEntry,
-  CancelRunCommand,
   Command,
   CommandRequest,
-  ControlCommand,
   DescribeWorkerCommand,
   DocPut,
-  DrainWorkerCommand,
   EnrolWorkerCommand,
   FaultData,
   IdempotencyKey,
-  IssueWorkerCommand,
   JoinWorkerCommand,
-  KickWorkerCommand,
   LeaveWorkerCommand,
   PackageCommand,
   PresetResult,
-  RebindRunCommand,
   RecordHeartbeatCommand,
-  RecordWorkerCommand,
-  RelayVendorFrameCommand,
   ReportErrorCommand,
   ReportedArtifact,
   ReportFeedbackCommand,
@@ -60,8 +35,6 @@ export type {
   ReportResourceRemovedCommand,
   ReportResultCommand,
   RequestNextCommand,
-  RetryNodeCommand,
-  SkipNodeCommand,
   StartRunCommand,
   VendorFrame,
   WorkerDescription,
@@ -72,7 +45,6 @@ export type {
   AnswerBody,
   CommandAnswer,
   Effect,
-  LogGrew,
   MetricSamples,
   ResourceRef,
   SendDispatch,
@@ -82,12 +54,22 @@ export type {
   SendStop,
   SendVendorFrame,
   SendWorkerCommand,
-  WorkerNotice,
 } from "./interface/effect.ts";
-export type { EngineSettings, TenantSettings } from "./interface/settings.ts";
-export { defaultSettings, settingsForTenant, settingsProblems, workerTimings } from "./interface/settings.ts";
-export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, World } from "./interface/world.ts";
-export { engineFailpoints } from "./interface/world.ts";
+export {
+  defaultSettings,
+  type EngineSettings,
+  settingsProblems,
+  type TenantSettings,
+  workerTimings,
+} from "./interface/settings.ts";
+export {
+  type Engine,
+  type EngineFailpoint,
+  type EngineGauge,
+  type EngineProblem,
+  engineFailpoints,
+  type World,
+} from "./interface/world.ts";
 export type {
   ChangeSet,
   CommitOutcome,
@@ -96,7 +78,6 @@ export type {
   LoggedFact,
   PageOf,
   PageQuery,
-  QueueClaim,
   QueueDepth,
   RunDetail,
   Store,
@@ -108,44 +89,39 @@ export type {
   TurnTransaction,
   WorkerCount,
 } from "./storage/port.ts";
-export type {
-  ChunkRow,
-  ConcurrencyKeyRow,
-  DocRow,
-  Fact,
-  IdempotencyRow,
-  LogEntry,
-  Mail,
-  Millis,
-  Position,
-  QueueName,
-  RouteId,
-  RouteRow,
-  Row,
-  RowColumns,
-  RowKey,
-  RunId,
-  RunPhase,
-  RunRow,
-  TaskId,
-  TaskRow,
-  TaskRowPhase,
-  Tenant,
-  WorkerId,
-  WorkerPhase,
-  WorkerRow,
-  WorkflowRow,
-} from "./storage/rows.ts";
 export {
+  type ChunkRow,
+  type ConcurrencyKeyRow,
   collectionsOwnedByRun,
+  type DocRow,
   docId,
   docKey,
+  type Fact,
+  type IdempotencyRow,
   keyOf,
+  type Mail,
+  type Millis,
+  type Position,
+  type QueueName,
+  type RouteRow,
+  type Row,
+  type RowColumns,
+  type RowKey,
+  type RunId,
+  type RunPhase,
+  type RunRow,
   rootOf,
   runKey,
   runOf,
   splitKey,
-  taskKey,
+  type TaskId,
+  type TaskRow,
+  type TaskRowPhase,
+  type Tenant,
+  type WorkerId,
+  type WorkerPhase,
+  type WorkerRow,
+  type WorkflowRow,
   workerKey,
 } from "./storage/rows.ts";
 export { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./storage/search-terms.ts";

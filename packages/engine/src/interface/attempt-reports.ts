@@ -4,6 +4,13 @@ import type { TaskId } from "../storage/rows.ts";
 import type { FaultData } from "./caller-commands.ts";
 import type { AttemptRef, SessionReport } from "./worker-session-commands.ts";
 
+export type AttemptReportCommand =
+  | AckDispatchesCommand
+  | ReportResultCommand
+  | ReportErrorCommand
+  | ReportFeedbackCommand
+  | RequestNextCommand;
+
 /** The sender of a report. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
 interface TaskReport extends SessionReport {
   readonly task: TaskId;

@@ -3,6 +3,14 @@
 import type { FaultCode } from "@astraflow/protocol";
 import type { RunId, Tenant, WorkerId } from "../storage/rows.ts";
 
+export type CallerCommand =
+  | StartRunCommand
+  | CancelRunCommand
+  | SkipNodeCommand
+  | RetryNodeCommand
+  | RebindRunCommand
+  | WriteDocsCommand;
+
 /** A fault as plain data: what answers, rows and facts hold of an error. */
 export interface FaultData {
   readonly code: string;

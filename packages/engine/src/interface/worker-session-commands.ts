@@ -3,6 +3,21 @@
 import type { TaskId, Tenant, WorkerId } from "../storage/rows.ts";
 import type { AuditedRequest, FaultData, IdempotentRequest } from "./caller-commands.ts";
 
+export type WorkerSessionCommand =
+  | JoinWorkerCommand
+  | RecordHeartbeatCommand
+  | DescribeWorkerCommand
+  | LeaveWorkerCommand
+  | DrainWorkerCommand
+  | KickWorkerCommand
+  | RelayVendorFrameCommand
+  | EnrolWorkerCommand
+  | IssueWorkerCommand
+  | RecordWorkerCommand
+  | AcknowledgeDrainCommand
+  | ReportPackageStatusCommand
+  | ReportResourceRemovedCommand;
+
 /** What a worker announces; routes are matched against this. */
 export interface WorkerDescription {
   readonly slots: number;

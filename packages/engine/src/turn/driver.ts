@@ -14,7 +14,7 @@ import type { CommitOutcome, QueueClaim, TurnTransaction } from "../storage/port
 import type { Millis, WorkerId } from "../storage/rows.ts";
 import { CommitEffects } from "./commit-effects.ts";
 import { Decision } from "./decision.ts";
-import { approximateBytes, CommandInbox, PendingJoins, type WaitingCommand } from "./inbox.ts";
+import { CommandInbox, newWaitingCommand, PendingJoins, type WaitingCommand } from "./inbox.ts";
 import { type DecidedTurn, type PendingTurn, PendingTurns } from "./pending-turns.ts";
 import { refusalAnswer, toFault } from "./refusal.ts";
 import { RetryAndQuarantine } from "./retry-and-quarantine.ts";
@@ -112,18 +112,7 @@ export class TurnDriver implements Engine {
   }
 
   #accept({ ref, command }: CommandRequest): void {
-    const bytes = approximateBytes({ ref, command });
-    const item = {
-      ref,
-      command,
-      bytes,
-      at: this.#now,
-      newRunId: null,
-      failedCommits: 0,
-      busyTurns: 0,
-      isDecidedAlone: false,
-      isSessionGone: false,
-    };
+    const item = newWaitingCommand(ref, command, this.#now);
     this.#joins.commandArrived(item);
     this.#inbox.push(item);
   }
@@ -148,14 +137,8 @@ export class TurnDriver implements Engine {
     this.#activity.resolve();
     while (this.#running !== null) await this.#running;
     await this.#finishTurns();
-    for (const item of this.#pendingTurns.commands())
-      this.#refuse(
-        item.ref,
-        fault(
-          "E.STORE.UNKNOWN_OUTCOME",
-          "the outcome is unknown: the store did not confirm the commit. Check before you repeat it",
-        ),
-      );
+    const unknown = "the outcome is unknown: the store did not confirm the commit. Check before you repeat it";
+    for (const item of this.#pendingTurns.commands()) this.#refuse(item.ref, fault("E.STORE.UNKNOWN_OUTCOME", unknown));
     for (const item of this.#inbox.drainAll())
       this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
   }
@@ -236,14 +219,8 @@ export class TurnDriver implements Engine {
     const isEmpty = changes.units.length === 0 && tx.mail.length === 0;
     // Never reuse a turn number: a commit reported as failed may still be found committed.
     if (!isEmpty) this.#turn++;
-    const pendingTurn: PendingTurn = {
-      ...decided,
-      turn: this.#turn,
-      tx,
-      changeSets: changes.units,
-      changeSetRoots: changes.roots,
-      outcome: null,
-    };
+    const { units: changeSets, roots: changeSetRoots } = changes;
+    const pendingTurn: PendingTurn = { ...decided, turn: this.#turn, tx, changeSets, changeSetRoots, outcome: null };
     this.#pendingTurns.add(pendingTurn);
     const commit: Promise<CommitOutcome> =
       changes.broken !== null || isEmpty
@@ -273,11 +250,7 @@ export class TurnDriver implements Engine {
     if (this.#isFinishingTurns) return;
     this.#isFinishingTurns = true;
     this.#isUnsettled = false;
-    for (
-      let pendingTurn = this.#pendingTurns.first;
-      pendingTurn !== undefined && pendingTurn.outcome !== null;
-      pendingTurn = this.#pendingTurns.first
-    ) {
+    for (let pendingTurn = this.#pendingTurns.first; pendingTurn?.outcome; pendingTurn = this.#pendingTurns.first) {
       const outcome = pendingTurn.outcome.outcome === "unknown" ? await this.#settleOutcome(pendingTurn) : pendingTurn.outcome;
       if (outcome === null) break;
       this.#pendingTurns.removeFirst();
@@ -312,17 +285,11 @@ export class TurnDriver implements Engine {
   }
 
   async #decide(tx: TurnTransaction, batch: readonly WaitingCommand[], claims: readonly QueueClaim[]): Promise<Decision> {
-    const when = { availableSince: this.#availableSince, reportsAppliedUntil: this.#inbox.oldestWorkerCommandAt() };
+    const { quarantine } = this.#retries;
+    const expiryLimits = { availableSince: this.#availableSince, reportsAppliedUntil: this.#inbox.oldestWorkerCommandAt() };
     const isFullCheck = this.#commitEffects.isFullCheckDue(tx.now);
     for (let round = 1; ; round++) {
-      const decision = new Decision(this.#context, {
-        tx,
-        batch,
-        claims,
-        expiryLimits: when,
-        isFullCheck,
-        quarantine: this.#retries.quarantine,
-      });
+      const decision = new Decision(this.#context, { tx, batch, claims, expiryLimits, isFullCheck, quarantine });
       if (decision.isComplete) return decision;
       const rows = [...decision.missing.rows];
       if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);

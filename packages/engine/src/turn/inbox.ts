@@ -1,7 +1,7 @@
 // Commands that wait for a turn: reports of workers before requests of callers, so that finished work never queues behind new work.
 
 import { FifoQueue } from "@astraflow/protocol";
-import type { Command, CommandRequest } from "../interface/command.ts";
+import type { Command } from "../interface/command.ts";
 import type { Millis, RunId, Tenant } from "../storage/rows.ts";
 
 export interface WaitingCommand {
@@ -149,9 +149,14 @@ export class PendingJoins {
   }
 }
 
+const notTriedYet = { newRunId: null, failedCommits: 0, busyTurns: 0, isDecidedAlone: false, isSessionGone: false };
+
+export function newWaitingCommand(ref: number, command: Command, at: Millis): WaitingCommand {
+  return { ref, command, bytes: approximateBytes(command), at, ...notTriedYet };
+}
+
 /** Rough size of a command, enough to bound a turn: the long texts in it. */
-export function approximateBytes(item: CommandRequest): number {
-  const { command } = item;
+function approximateBytes(command: Command): number {
   if (command.type === "run.start") return command.body.length + 256;
   if (command.type === "task.result") return command.result.length + 256;
   if (command.type === "worker.tell") return command.frame.payload.length + 256;

@@ -1,8 +1,7 @@
 // Commands and timers that a turn could not finish are retried a bounded number of times, a suspect alone. The others never wait.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Effect } from "../interface/effect.ts";
-import type { EngineProblem } from "../interface/world.ts";
+import type { World } from "../interface/world.ts";
 import type { RowKey } from "../storage/rows.ts";
 import type { Decision } from "./decision.ts";
 import type { WaitingCommand } from "./inbox.ts";
@@ -13,19 +12,14 @@ import { refusalAnswer } from "./refusal.ts";
 const triesMax = 10;
 const busyTriesMax = 1_000;
 
-interface ProblemReporter {
-  emit(effects: readonly Effect[]): void;
-  reportProblem(problem: EngineProblem): void;
-}
-
 export class RetryAndQuarantine {
-  readonly #reporter: ProblemReporter;
+  readonly #world: Pick<World, "emit" | "reportProblem">;
   /** Roots whose timers threw: once = suspected, twice = left alone until a restart. */
   readonly #suspects = new Map<RowKey, number>();
   readonly #quarantine = new Set<RowKey>();
 
-  constructor(outside: ProblemReporter) {
-    this.#reporter = outside;
+  constructor(world: Pick<World, "emit" | "reportProblem">) {
+    this.#world = world;
   }
 
   get quarantine(): ReadonlySet<RowKey> {
@@ -48,16 +42,8 @@ export class RetryAndQuarantine {
         continue;
       }
       this.#report("E.UNIT.QUARANTINED", `command ${type} failed inside the engine`, { type, tenant }, problem);
-      decision.answer(
-        item,
-        refusalAnswer(
-          item.ref,
-          fault(
-            "E.UNIT.QUARANTINED",
-            `${type} failed inside the engine and was quarantined; nothing was changed. Details are in the scheduler's log`,
-          ),
-        ),
-      );
+      const why = `${type} failed inside the engine and was quarantined; nothing was changed. Details are in the scheduler's log`;
+      decision.answer(item, refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why)));
     }
     return deferred;
   }
@@ -69,13 +55,8 @@ export class RetryAndQuarantine {
     const times = (this.#suspects.get(root) ?? 0) + 1;
     this.#suspects.set(root, times);
     if (times < 2) return;
-    if (!this.#quarantine.has(root))
-      this.#report(
-        "E.UNIT.QUARANTINED",
-        `${root} failed twice inside the engine; it is quarantined until the scheduler restarts`,
-        { root },
-        problem,
-      );
+    const message = `${root} failed twice inside the engine; it is quarantined until the scheduler restarts`;
+    if (!this.#quarantine.has(root)) this.#report("E.UNIT.QUARANTINED", message, { root }, problem);
     this.#quarantine.add(root);
   }
 
@@ -92,7 +73,7 @@ export class RetryAndQuarantine {
       if (blamed.has(item) && item.isDecidedAlone) {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
         const why = `${item.command.type} could not be stored and was quarantined; nothing was changed`;
-        this.#reporter.emit([refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why))]);
+        this.#world.emit([refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why))]);
       } else if (root !== null || !this.#refuseIfExhausted(item, problem, `the store did not take it: ${problem.message}`)) {
         if (blamed.has(item)) item.isDecidedAlone = true;
         again.push(item);
@@ -111,11 +92,11 @@ export class RetryAndQuarantine {
     if (item.failedCommits < triesMax) return false;
     // A store that is no longer durable needs an operator; any other failure may pass.
     const code = problem.code === "E.STORE.DURABILITY" ? problem.code : "E.STORE.BUSY";
-    this.#reporter.emit([refusalAnswer(item.ref, fault(code, `${why}; try again`))]);
+    this.#world.emit([refusalAnswer(item.ref, fault(code, `${why}; try again`))]);
     return true;
   }
 
   #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {
-    this.#reporter.reportProblem({ code, message, details, cause });
+    this.#world.reportProblem({ code, message, details, cause });
   }
 }

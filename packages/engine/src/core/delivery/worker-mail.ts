@@ -51,7 +51,7 @@ export function mailNextAnswer(
 
 function mailToHolder(work: UnitOfWork, task: LeasedTask, id: string, message: WorkerMail): void {
   const worker = work.peekWorker(task.worker);
-  if (worker !== null && isConnectedElsewhere(work, worker)) mailToWorker(work, worker, task.run, id, message);
+  if (worker !== null) mailToWorker(work, worker, id, message, task.run);
 }
 
 /** Requires the rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
@@ -62,45 +62,35 @@ export function requireHolderAddresses(work: UnitOfWork, tasks: readonly TaskRow
 }
 
 /** Ends the worker's session of that epoch or earlier, if another scheduler still has one. */
-export function mailReset(work: UnitOfWork, worker: WorkerRow, reason: StopReason): void {
-  if (!isConnectedElsewhere(work, worker)) return;
-  const { id, epoch } = worker;
-  mailToWorker(work, worker, workerKey(id), `reset ${id} ${epoch}`, { of: "reset", epoch, ...reason });
-}
+export const mailReset = (work: UnitOfWork, worker: WorkerRow, reason: StopReason): boolean =>
+  mailToWorker(work, worker, `reset ${worker.id} ${worker.epoch}`, { of: "reset", epoch: worker.epoch, ...reason });
 
-export function mailDrain(work: UnitOfWork, worker: WorkerRow, reason: string): void {
-  if (!isConnectedElsewhere(work, worker)) return;
-  const id = `drain ${worker.id} ${work.nextId()}`;
-  mailToWorker(work, worker, workerKey(worker.id), id, { of: "drain", reason });
-}
+export const mailDrain = (work: UnitOfWork, worker: WorkerRow, reason: string): boolean =>
+  mailToWorker(work, worker, `drain ${worker.id} ${work.nextId()}`, { of: "drain", reason });
 
-/** False where no other scheduler holds a socket of the worker. */
-export function mailVendorFrame(work: UnitOfWork, worker: WorkerRow, frame: VendorFrame): boolean {
-  if (!isConnectedElsewhere(work, worker)) return false;
-  const id = `tell ${worker.id} ${work.nextId()}`;
-  mailToWorker(work, worker, workerKey(worker.id), id, { of: "tell", epoch: worker.epoch, frame });
-  return true;
-}
+export const mailVendorFrame = (work: UnitOfWork, worker: WorkerRow, frame: VendorFrame): boolean =>
+  mailToWorker(work, worker, `tell ${worker.id} ${work.nextId()}`, { of: "tell", epoch: worker.epoch, frame });
 
 /** A task waits for this worker alone: hints may be lost, and only the scheduler that holds its socket can grant it. */
-export function mailQueueHint(work: UnitOfWork, worker: WorkerRow, run: RunId, queue: QueueName): void {
-  if (isConnectedElsewhere(work, worker)) mailToWorker(work, worker, run, `line ${queue}`, { of: "line", line: queue });
-}
+export const mailQueueHint = (work: UnitOfWork, worker: WorkerRow, run: RunId, queue: QueueName): boolean =>
+  mailToWorker(work, worker, `line ${queue}`, { of: "line", line: queue }, run);
 
-/** False where no other scheduler holds a socket of the worker. */
-export function mailWorkerCommand(work: UnitOfWork, worker: WorkerRow, issued: { id: string; order: PackageCommand }): boolean {
-  if (!isConnectedElsewhere(work, worker)) return false;
-  const { id, epoch } = worker;
-  mailToWorker(work, worker, workerKey(id), `order ${id} ${issued.id}`, { of: "order", epoch, ...issued });
-  return true;
-}
+export const mailWorkerCommand = (work: UnitOfWork, worker: WorkerRow, issued: { id: string; order: PackageCommand }): boolean =>
+  mailToWorker(work, worker, `order ${worker.id} ${issued.id}`, { of: "order", epoch: worker.epoch, ...issued });
 
-const isConnectedElsewhere = ({ self }: UnitOfWork, worker: WorkerRow): boolean =>
-  worker.phase === "online" && (worker.replica !== self.replica || worker.replicaEpoch !== self.epoch);
-
-function mailToWorker(work: UnitOfWork, to: WorkerRow, root: RootRef, id: string, message: WorkerMail): void {
+/** Written with the change set of `root`. False where no other scheduler holds a socket of the worker. */
+function mailToWorker(
+  work: UnitOfWork,
+  to: WorkerRow,
+  id: string,
+  message: WorkerMail,
+  root: RootRef = workerKey(to.id),
+): boolean {
+  const { replica, replicaEpoch: epoch } = to;
+  if (to.phase !== "online" || (replica === work.self.replica && epoch === work.self.epoch)) return false;
   const addressedMail: AddressedMail = { ...message, worker: to.id };
-  work.sendMail(root, { replica: to.replica, epoch: to.replicaEpoch, id, body: JSON.stringify(addressedMail) });
+  work.sendMail(root, { replica, epoch, id, body: JSON.stringify(addressedMail) });
+  return true;
 }
 
 /** One message for a worker of this scheduler. Whether it still holds is read from the connected worker; only effects follow. */

@@ -12,7 +12,7 @@ import { type AuditedAction, type AuditSubject, allOrNothing, withAudit } from "
 import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 
 /** Documents that one command may write or remove. */
-export const docsPerWriteMax = 1_000;
+const docsPerWriteMax = 1_000;
 
 export function writeDocs(work: UnitOfWork, command: WriteDocsCommand): AnswerBody | Fault {
   const count = command.puts.length + (command.drops?.length ?? 0);

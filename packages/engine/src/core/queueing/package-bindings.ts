@@ -25,7 +25,7 @@ export function recordSuccess(work: UnitOfWork, run: RunRow, task: LeasedTask): 
   const node = work.nodeOf(run, task);
   recordBinding(work, work.run(run.id) ?? run, node, task);
   const { affinity } = node.policy;
-  if (affinity !== undefined && task.worker !== null) acquireIfFree(work, run, affinity, task.worker);
+  if (affinity !== undefined) acquireIfFree(work, run, affinity, task.worker);
 }
 
 /** Written at the first success of a package and when it changes place, so a run is not written for each. */

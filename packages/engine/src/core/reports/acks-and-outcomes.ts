@@ -3,14 +3,13 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
   AckDispatchesCommand,
+  AttemptReportCommand,
   ReportErrorCommand,
-  ReportFeedbackCommand,
   ReportResultCommand,
-  RequestNextCommand,
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
-import { type Fact, type LeasedTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
+import { type LeasedTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
@@ -24,7 +23,7 @@ import { isEnded } from "../rows/task.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-type AttemptReport = ReportErrorCommand | ReportFeedbackCommand | RequestNextCommand | ReportResultCommand;
+type AttemptReport = Exclude<AttemptReportCommand, AckDispatchesCommand>;
 
 export const applied: AnswerBody = { of: "word", applied: true };
 export const repeated: AnswerBody = { of: "word", applied: false };
@@ -128,35 +127,19 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const task = withResultDetails(found.task, report, work.now);
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
-  switch (report.status) {
-    case "succeeded": {
-      const unfit = findResultProblem(work.nodeOf(run, task), report.result);
-      if (unfit === null) {
-        recordArtifacts(work, run, task, report.artifacts ?? []);
-        completeTask(progress, task, "succeed", report.result, durationField(report));
-      } else {
-        releaseAttempt(work, task, null);
-        failAttempt(progress, task, unfit, null);
-      }
-      return applied;
-    }
-    case "skipped":
-      recordArtifacts(work, run, task, report.artifacts ?? []);
-      completeTask(progress, task, "skip", report.result, durationField(report));
-      return applied;
-    case "failed": {
-      const error = report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
-      releaseAttempt(work, task, null);
-      failAttempt(progress, task, error, report.result);
-      return applied;
-    }
-    case "cancelled":
-      cancelByWorker(progress, task);
-      return applied;
+  const unfit = report.status === "succeeded" ? findResultProblem(work.nodeOf(run, task), report.result) : null;
+  if (unfit !== null || report.status === "failed") {
+    const error = unfit ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
+    releaseAttempt(work, task, null);
+    failAttempt(progress, task, error, unfit === null ? report.result : null);
+  } else if (report.status === "cancelled") cancelByWorker(progress, task);
+  else {
+    recordArtifacts(work, run, task, report.artifacts ?? []);
+    const how = report.status === "skipped" ? "skip" : "succeed";
+    completeTask(progress, task, how, report.result, report.durationMs === null ? {} : { durationMs: report.durationMs });
   }
+  return applied;
 }
-
-const durationField = ({ durationMs }: ReportResultCommand): Fact["data"] => (durationMs === null ? {} : { durationMs });
 
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {

@@ -1,7 +1,7 @@
 // What a node reports while it runs. The latest progress is in the task's row, output in rows of its own. Nothing here ends an attempt.
 
 import { mergeResults } from "@astraflow/graph";
-import type { Fault } from "@astraflow/protocol";
+import { type Fault, isRecord } from "@astraflow/protocol";
 import type { ReportFeedbackCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { isOlderDialect } from "../../interface/settings.ts";
@@ -28,20 +28,15 @@ export function handleFeedback(work: UnitOfWork, report: ReportFeedbackCommand):
   const reported = mergeProgress(work, readTaskState(printed).said, feedback);
   const merged =
     feedback.results === undefined ? null : mergeResults(readTaskState(printed).results, feedback.results, resultsLimits);
-  const row = withTaskState(printed, {
-    ...(reported === null ? {} : { said: reported }),
-    ...(merged === null ? {} : { results: merged.value }),
-  });
+  const change = { ...(reported !== null && { said: reported }), ...(merged !== null && { results: merged.value }) };
+  const row = withTaskState(printed, change);
   if (row.state !== task.state) work.put(row);
   const isDropped = feedback.results !== undefined && merged === null;
   // Record the present stage with every progress or message, so that readers of the log see a whole state.
   const stage =
     feedback.progress === undefined && feedback.message === undefined ? {} : pickField(reported ?? undefined, "stage");
-  recordFeedback(work, run, task, feedback, {
-    ...stage,
-    ...(chunks === null ? {} : { chunks }),
-    ...(isDropped ? { resultsDropped: true } : {}),
-  });
+  const more = { ...stage, ...(chunks !== null && { chunks }), ...(isDropped && { resultsDropped: true }) };
+  recordFeedback(work, run, task, feedback, more);
   work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
   return applied;
 }
@@ -63,44 +58,34 @@ function handleLateFeedback(work: UnitOfWork, report: ReportFeedbackCommand): An
 }
 
 /** One feedback, parsed. */
-interface ParsedFeedback {
-  readonly stage?: string;
-  readonly progress?: number;
-  readonly message?: string;
-  readonly metrics?: Readonly<Record<string, number>>;
+interface ParsedFeedback extends Omit<ReportedProgress, "at"> {
   /** A patch of the results. */
-  readonly results?: Readonly<Record<string, unknown>>;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-  readonly chunks: readonly Readonly<Record<string, unknown>>[];
+  readonly results?: JsonObject;
+  readonly chunks: readonly JsonObject[];
   /** The door had to truncate it. */
   readonly truncated?: true;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-const asObject = (value: unknown): JsonObject | undefined =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
-
 function parseFeedback(data: JsonObject): ParsedFeedback {
-  const { results, summary, ...metadata } = asObject(data.metadata) ?? {};
-  const patch = { ...(summary === undefined ? {} : { summary }), ...asObject(results) };
-  const metrics = asObject(data.metrics);
+  const { stage, progress, message, metrics } = data;
+  const { results, summary, ...metadata } = isRecord(data.metadata) ? data.metadata : {};
+  const patch = { ...(summary !== undefined && { summary }), ...(isRecord(results) && results) };
   return {
-    ...(typeof data.stage === "string" ? { stage: data.stage } : {}),
-    ...(typeof data.progress === "number" ? { progress: data.progress } : {}),
-    ...(typeof data.message === "string" ? { message: data.message } : {}),
-    ...(metrics === undefined ? {} : { metrics: numericFields(metrics) }),
-    ...(Object.keys(patch).length === 0 ? {} : { results: patch }),
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-    chunks: Array.isArray(data.chunks)
-      ? data.chunks.flatMap((chunk): JsonObject[] => (asObject(chunk) === undefined ? [] : [chunk]))
-      : [],
-    ...(data.truncated === true ? { truncated: true } : {}),
+    ...(typeof stage === "string" && { stage }),
+    ...(typeof progress === "number" && { progress }),
+    ...(typeof message === "string" && { message }),
+    ...(isRecord(metrics) && { metrics: numericFields(metrics) }),
+    ...(Object.keys(patch).length > 0 && { results: patch }),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+    chunks: Array.isArray(data.chunks) ? data.chunks.filter(isRecord) : [],
+    ...(data.truncated === true && { truncated: true }),
   };
 }
 
 const numericFields = (bag: JsonObject): Record<string, number> =>
-  Object.fromEntries(Object.entries(bag).flatMap(([key, value]) => (typeof value === "number" ? [[key, value]] : [])));
+  Object.fromEntries(Object.entries(bag).filter((entry): entry is [string, number] => typeof entry[1] === "number"));
 
 /** The merged progress of the node; null when this feedback contained none. */
 function mergeProgress(
@@ -111,17 +96,15 @@ function mergeProgress(
   const { stage, progress, message, metrics, metadata } = feedback;
   if ([stage, progress, message, metrics, metadata].every((word) => word === undefined)) return null;
   const numbers = metrics === undefined ? reported?.metrics : boundedMetrics({ ...reported?.metrics, ...metrics });
-  const bag =
-    metadata === undefined
-      ? reported?.metadata
-      : (mergeResults(reported?.metadata, metadata, metadataLimits)?.value ?? reported?.metadata);
+  const merged = metadata === undefined ? null : mergeResults(reported?.metadata, metadata, metadataLimits);
+  const bag = merged?.value ?? reported?.metadata ?? {};
   return {
     ...(stage === undefined ? pickField(reported, "stage") : { stage }),
     ...(progress === undefined ? pickField(reported, "progress") : { progress }),
     ...(message === undefined ? pickField(reported, "message") : { message }),
     at: work.now,
-    ...(numbers === undefined ? {} : { metrics: numbers }),
-    ...(bag === undefined || Object.keys(bag).length === 0 ? {} : { metadata: bag }),
+    ...(numbers !== undefined && { metrics: numbers }),
+    ...(Object.keys(bag).length > 0 && { metadata: bag }),
   };
 }
 

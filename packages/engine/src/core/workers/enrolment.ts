@@ -10,7 +10,7 @@ import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeFulfilledCommands } from "./issued-commands.ts";
-import { packageChanges } from "./package-changes.ts";
+import { describedData, packageChanges } from "./package-changes.ts";
 
 export function enrolWorker(work: UnitOfWork, command: EnrolWorkerCommand): AnswerBody | Fault {
   const row = work.worker(command.worker);
@@ -18,12 +18,8 @@ export function enrolWorker(work: UnitOfWork, command: EnrolWorkerCommand): Answ
   if (row === null && command.about === null) return unknownWorker(command);
   const now = row === null ? insertEnrolledWorker(work, command) : updateEnrolledWorker(work, command, row);
   const { dialect = "" } = JSON.parse(now.about) as Partial<WorkerDescription>;
-  return {
-    of: "enrolled",
-    worker: now.id,
-    heartbeatMs: workerTimings(work.settings, now.tenant, dialect).heartbeatMs,
-    isOnline: now.phase === "online",
-  };
+  const { heartbeatMs } = workerTimings(work.settings, now.tenant, dialect);
+  return { of: "enrolled", worker: now.id, heartbeatMs, isOnline: now.phase === "online" };
 }
 
 const unknownWorker = (command: EnrolWorkerCommand): Fault =>
@@ -58,11 +54,7 @@ function updateEnrolledWorker(work: UnitOfWork, command: EnrolWorkerCommand, row
   work.put(now);
   if (command.about !== null && row.phase !== "online") recordEnrolled(work, command, now, row.about);
   else if (text !== row.about)
-    work.recordFact(row.tenant, workerKey(row.id), "worker.described", {
-      packages: about.packages.length,
-      slots: about.slots,
-      ...packageChanges(row.about, about),
-    });
+    work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, about));
   if (connected !== null && text !== row.about) work.changeFleet({ type: "describe", worker: row.id, about });
   return text === row.about ? now : closeFulfilledCommands(work, now, about);
 }

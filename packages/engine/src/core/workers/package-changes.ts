@@ -1,6 +1,7 @@
 // Which packages were added, changed or removed between two announcements of a worker, for the fact about the second. Pure.
 
 import type { WorkerDescription } from "../../interface/command.ts";
+import type { Fact } from "../../storage/rows.ts";
 
 type Package = WorkerDescription["packages"][number];
 
@@ -19,5 +20,12 @@ export function packageChanges(before: string, after: WorkerDescription): { read
     ],
   };
 }
+
+/** Data of the fact that a worker announced something else than before. */
+export const describedData = (before: string, about: WorkerDescription): Fact["data"] => ({
+  packages: about.packages.length,
+  slots: about.slots,
+  ...packageChanges(before, about),
+});
 
 const packageId = ({ name, version }: Package): string => `${name}@${version}`;

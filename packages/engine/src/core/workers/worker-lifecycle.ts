@@ -24,7 +24,7 @@ import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
 import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
-import { packageChanges } from "./package-changes.ts";
+import { describedData } from "./package-changes.ts";
 import { tasksPinnedTo } from "./removed-resource.ts";
 
 export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand): AnswerBody | Fault {
@@ -35,11 +35,7 @@ export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand)
   if (!("kind" in moved)) return moved;
   work.put(moved);
   closeFulfilledCommands(work, moved, command.about);
-  work.recordFact(connected.tenant, workerKey(connected.worker), "worker.described", {
-    packages: command.about.packages.length,
-    slots: command.about.slots,
-    ...packageChanges(row.about, command.about),
-  });
+  work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, command.about));
   work.changeFleet({ type: "describe", worker: connected.worker, about: command.about });
   return { of: "worker", worker: connected.worker, draining: row.draining };
 }
