@@ -32,7 +32,7 @@ export interface EventLookupOptions {
   readonly now: () => number;
 }
 
-export interface EndedTask {
+export interface EndedTaskResult {
   readonly lastReport: { readonly progress?: number; readonly message?: string };
   readonly result: Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null;
 }
@@ -83,7 +83,7 @@ export class EventLookup {
   }
 
   /** A task that has ended: what it last said of itself, and its result where it has one. */
-  async endedTask(id: string): Promise<EndedTask | null> {
+  async endedTask(id: string): Promise<EndedTaskResult | null> {
     const { reader, tenant } = this.#options;
     const { task } = await reader.page({ page: "task", tenant, task: id });
     if (task === null) return null;

@@ -13,7 +13,7 @@ import {
   taskStateChangeOf,
 } from "@astraflow/protocol";
 import { definedFields, isoTime } from "../presentation/fields.ts";
-import type { EndedTask, EventLookup, NodeName, PrintedChunk } from "./event-lookup.ts";
+import type { EndedTaskResult, EventLookup, NodeName, PrintedChunk } from "./event-lookup.ts";
 
 /** One event, with what filters look at. `id` is given by whoever sends it. */
 export interface StreamEvent {
@@ -146,7 +146,7 @@ function chainFields({ hostNodeId, chainIndex, middlewares }: NodeName): FactDat
   return hostNodeId === undefined ? {} : { host_node_id: hostNodeId, chain_index: chainIndex };
 }
 
-function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended: EndedTask | null): void {
+function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended: EndedTaskResult | null): void {
   const result = ended?.result ?? null;
   if (result === null) return;
   const snapshot = { revision: numberOf(entry.data["fence"]), format: "json", ...result, complete: true } as const;

@@ -109,7 +109,8 @@ export function repinTask(work: UnitOfWork, run: RunRow, node: PlanNode, task: R
 }
 
 function choosePin(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData | null {
-  if (refs.length > 0) return commonOwner(request, refs);
+  const [first, ...others] = refs;
+  if (first !== undefined) return commonOwner(request, first, others);
   const { work, run, node, task, lostWorker } = request;
   const marked = preferredWorker(run, node);
   if (marked !== undefined && canServe(request, marked)) return marked;
@@ -134,30 +135,23 @@ function isAvailable({ work, lostWorker }: PinRequest, worker: WorkerId): boolea
 }
 
 /** The one worker that has all of them, or why there is none. */
-function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData {
+function commonOwner(request: PinRequest, first: RequestedResource, others: readonly RequestedResource[]): WorkerId | FaultData {
   const { work, run } = request;
-  work.requireRows(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
-  let first: FoundResource | null = null;
-  for (const ref of refs) {
+  work.requireRows([first, ...others].map((ref) => docKey(run.tenant, "artifact", ref.resource)));
+  const owner = resourceOwner(request, first);
+  if ("code" in owner) return owner;
+  for (const ref of others) {
     const row = resourceOwner(request, ref);
     if ("code" in row) return row;
-    const found = { resource: ref.resource, worker: row.name, id: row.id };
-    if (first !== null && first.id !== row.id) return resourceConflict(first, found);
-    first ??= found;
+    if (row.id === owner.id) continue;
+    const message = `resource ${first.resource} is at worker ${owner.name} and ${ref.resource} at ${row.name}; no worker has both`;
+    const resources = [
+      { resource: first.resource, worker: owner.name },
+      { resource: ref.resource, worker: row.name },
+    ];
+    return { code: "E.RESOURCE.CONFLICT", message, details: { resources } };
   }
-  return (first as { id: WorkerId }).id;
-}
-
-interface FoundResource {
-  readonly resource: string;
-  readonly worker: string;
-  readonly id: WorkerId;
-}
-
-function resourceConflict(a: FoundResource, b: FoundResource): FaultData {
-  const message = `resource ${a.resource} is at worker ${a.worker} and ${b.resource} at ${b.worker}; no worker has both`;
-  const resources = [a, b].map(({ resource, worker }) => ({ resource, worker }));
-  return { code: "E.RESOURCE.CONFLICT", message, details: { resources } };
+  return owner.id;
 }
 
 function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
