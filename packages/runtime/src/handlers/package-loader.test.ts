@@ -3,12 +3,13 @@ import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { Fault, readWorkflow } from "@astraflow/protocol";
+import { Fault, type JsonObject, type Manifest, readWorkflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerContext } from "./handler.ts";
 import { describePackagesForRegister, type LoadedPackages, loadPackages } from "./package-loader.ts";
 
+const typesIn = (manifestJson: JsonObject) => (manifestJson as unknown as Manifest).nodes.map(({ type }) => type);
 const examples = fileURLToPath(new URL("../../../../examples/packages", import.meta.url));
 const roots: string[] = [];
 afterEach(async () => {
@@ -108,7 +109,7 @@ describe("packages on disk", () => {
     const loadedPackages = await loadPackages(root);
 
     expect(loadedPackages.packages.map(({ name }) => name)).toEqual(["tiny"]);
-    const reasons = loadedPackages.problems.map(({ dir, fault }) => [path.relative(root, dir), fault.code, fault.message]);
+    const reasons = loadedPackages.problems.map(({ dir, code, message }) => [path.relative(root, dir), code, message]);
     expect(reasons).toEqual([
       ["a/1", "E.MANIFEST.INVALID", expect.stringContaining("JSON")],
       ["b/1", "E.MANIFEST.INVALID", expect.stringContaining("manifest.name")],
@@ -142,7 +143,7 @@ describe("packages on disk", () => {
     const loadedPackages = await loadPackages(path.join(root, "shelf"));
 
     expect(loadedPackages.packages).toEqual([]);
-    expect(loadedPackages.problems[0]?.fault.message).toContain("does not point to a file inside the package");
+    expect(loadedPackages.problems[0]?.message).toContain("does not point to a file inside the package");
   });
 
   it("[W42] finds handlers in a module, in its default, in a named object, in a class, as one function, and by module path", async () => {
@@ -217,7 +218,7 @@ describe("packages on disk", () => {
 
     const loadedPackages = await loadPackages(root);
 
-    expect(loadedPackages.problems.map(({ fault }) => fault.message)).toEqual(["setup of main.mjs failed: no licence"]);
+    expect(loadedPackages.problems.map(({ message }) => message)).toEqual(["setup of main.mjs failed: no licence"]);
     expect(loadedPackages.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
   });
 
@@ -233,7 +234,7 @@ describe("packages on disk", () => {
 describe("the example workflows", () => {
   it("[W44] are valid, use nodes that exist, and every edge of theirs carries a value from port to port", async () => {
     const loadedPackages = await loadPackages(examples);
-    const types = new Set(loadedPackages.packages.flatMap((one) => one.manifest.nodes.map((each) => each.type)));
+    const types = new Set(loadedPackages.packages.flatMap((one) => typesIn(one.manifestJson)));
     const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
     for (const name of ["welcome.json", "hello-chain.json", ...documents]) {
       const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
@@ -433,8 +434,8 @@ describe("the packages of the welcome journey", () => {
   it("[W168] every node is there but the container, which is the scheduler's", async () => {
     const loadedPackages = await loadPackages(examples);
 
-    const missing = loadedPackages.packages.flatMap(({ manifest, handlers }) =>
-      manifest.nodes.filter(({ type }) => !handlers.some(({ nodeType }) => nodeType === type)).map(({ type }) => type),
+    const missing = loadedPackages.packages.flatMap(({ manifestJson, nodeTypes }) =>
+      typesIn(manifestJson).filter((type) => !nodeTypes.includes(type)),
     );
 
     expect(loadedPackages.problems).toEqual([]);

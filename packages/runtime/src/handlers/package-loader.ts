@@ -19,36 +19,33 @@ import { importAdapter, isFileMissing } from "./entrypoint.ts";
 import { HandlerRegistry, type PackageSetup, type RegisteredHandler } from "./handler.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
 
-export interface LoadedPackage {
+/** One package without its code. */
+interface LoadedPackage {
   readonly name: string;
   readonly version: string;
   readonly dir: string;
   /** The manifest as it was written: the register frame carries it. */
   readonly manifestJson: JsonObject;
-  readonly manifest: Manifest;
-  readonly handlers: readonly { readonly nodeType: string; readonly registration: RegisteredHandler }[];
+  /** Types that have a handler. */
+  readonly nodeTypes: readonly string[];
 }
 
 /** A package that is not offered, or a node of it that cannot be run, and why. */
-export interface PackageProblem {
+interface PackageProblem {
   readonly dir: string;
-  readonly fault: Fault;
+  readonly code: string;
+  readonly message: string;
 }
 
-export interface LoadedPackages {
+export interface LoadedPackagesSummary {
   readonly packages: readonly LoadedPackage[];
   readonly problems: readonly PackageProblem[];
+}
+
+export interface LoadedPackages extends LoadedPackagesSummary {
   readonly handlers: HandlerRegistry;
   /** Where the packages listen to vendors' frames; absent where none of them can. */
   readonly vendorFrames?: VendorFrameHub;
-}
-
-/** The packages without their code: what is offered, and what can be called. */
-export interface LoadedPackagesSummary {
-  readonly packages: readonly (Pick<LoadedPackage, "name" | "version" | "dir" | "manifestJson"> & {
-    readonly nodeTypes: readonly string[];
-  })[];
-  readonly problems: readonly { readonly dir: string; readonly code: string; readonly message: string }[];
 }
 
 /** How long a `setup` may take before its handlers are offered without it having ended. */
@@ -62,62 +59,36 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
   const handlers = new HandlerRegistry();
   const vendorFrames = new VendorFrameHub();
   for (const dir of await findPackageDirs(root)) {
-    const loaded = await loadPackage(dir, vendorFrames);
-    if (loaded instanceof Fault) {
-      problems.push({ dir, fault: loaded });
+    const report = ({ code, message }: Fault) => problems.push({ dir, code, message });
+    const manifestJson = await readManifestFile(path.join(dir, manifestName));
+    const manifest = manifestJson instanceof Fault ? manifestJson : readManifest(manifestJson);
+    if (manifestJson instanceof Fault || manifest instanceof Fault) {
+      report(manifest as Fault);
       continue;
     }
-    const twin = packages.find((one) => one.name === loaded.package.name && one.version === loaded.package.version);
-    if (twin !== undefined) {
-      problems.push({ dir, fault: fault("E.PKG.INVALID", `${twin.name} ${twin.version} is already loaded from ${twin.dir}`) });
-      continue;
+    const { name, version } = manifest;
+    const loaded = await loadHandlers(dir, manifest, vendorFrames);
+    const twin = packages.find((one) => one.name === name && one.version === version);
+    if (loaded.handlers.size === 0)
+      report(loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${name} ${version} has no adapter for Node`));
+    else if (twin !== undefined) report(fault("E.PKG.INVALID", `${name} ${version} is already loaded from ${twin.dir}`));
+    else {
+      // Nodes without a handler are problems of a package that is otherwise fine.
+      for (const problem of loaded.problems) report(problem);
+      packages.push({ name, version, dir, manifestJson, nodeTypes: [...loaded.handlers.keys()] });
+      for (const [nodeType, handler] of loaded.handlers)
+        handlers.add({ packageName: name, packageVersion: version, nodeType }, handler);
     }
-    problems.push(...loaded.problems.map((one) => ({ dir, fault: one })));
-    packages.push(loaded.package);
-    const { name: packageName, version: packageVersion } = loaded.package;
-    for (const { nodeType, registration: found } of loaded.package.handlers)
-      handlers.add({ packageName, packageVersion, nodeType }, found);
   }
   return { packages, problems, handlers, vendorFrames };
 }
 
 export function describePackagesForRegister({
   packages,
-}: {
-  readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "manifestJson">[];
-}): Required<Pick<RegisterPayload, "packages" | "manifests">> {
+}: LoadedPackagesSummary): Required<Pick<RegisterPayload, "packages" | "manifests">> {
   return {
     packages: packages.map(({ name, version }) => ({ name, version, status: "installed" })),
     manifests: packages.map(({ name, version, manifestJson }) => ({ name, version, manifest: manifestJson })),
-  };
-}
-
-export function summarizePackages({ packages, problems }: LoadedPackages): LoadedPackagesSummary {
-  return {
-    packages: packages.map(({ name, version, dir, manifestJson, handlers }) => {
-      return { name, version, dir, manifestJson, nodeTypes: handlers.map(({ nodeType }) => nodeType) };
-    }),
-    problems: problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
-  };
-}
-
-/** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
-async function loadPackage(
-  dir: string,
-  vendorFrames: VendorFrameHub = new VendorFrameHub(),
-): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
-  const written = await readManifestFile(path.join(dir, manifestName));
-  if (written instanceof Fault) return written;
-  const manifest = readManifest(written);
-  if (manifest instanceof Fault) return manifest;
-  const loaded = await loadHandlers(dir, manifest, vendorFrames);
-  if (loaded.handlers.length === 0) {
-    return loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${manifest.name} ${manifest.version} has no adapter for Node`);
-  }
-  const { name, version } = manifest;
-  return {
-    package: { name, version, dir, manifestJson: written, manifest, handlers: loaded.handlers },
-    problems: loaded.problems,
   };
 }
 
@@ -125,8 +96,8 @@ async function loadHandlers(
   dir: string,
   manifest: Manifest,
   vendorFrames: VendorFrameHub,
-): Promise<{ handlers: LoadedPackage["handlers"]; problems: Fault[] }> {
-  const handlers: { nodeType: string; registration: RegisteredHandler }[] = [];
+): Promise<{ handlers: Map<string, RegisteredHandler>; problems: Fault[] }> {
+  const handlers = new Map<string, RegisteredHandler>();
   const problems: Fault[] = [];
   const setups = new Set<PackageSetup>();
   const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
@@ -151,8 +122,7 @@ async function loadHandlers(
     }
     for (const node of nodes) {
       const handler = imported.findHandler(node.handler);
-      if (handler !== undefined)
-        handlers.push({ nodeType: node.type, registration: { handler, config: node.config, nonSecretKeys } });
+      if (handler !== undefined) handlers.set(node.type, { handler, config: node.config, nonSecretKeys });
       else
         problems.push(
           fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),

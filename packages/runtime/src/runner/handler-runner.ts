@@ -6,7 +6,7 @@ import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerExecutorPorts } from "../handlers/handler-executor.ts";
 import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
-import { type LoadedPackages, type LoadedPackagesSummary, summarizePackages } from "../handlers/package-loader.ts";
+import type { LoadedPackages, LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -76,7 +76,7 @@ export function createInProcessRunner(listener: HandlerRunnerListener, options: 
     reportProblem,
   });
   return {
-    loadedPackages: summarizePackages(loadedPackages),
+    loadedPackages,
     start: (attempt) => host.executor.start(attempt),
     deliverVendorFrame: (frame) => host.vendorFrames.deliver(frame),
     problems: [],

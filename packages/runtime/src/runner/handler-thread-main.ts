@@ -5,7 +5,7 @@ import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
 import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
-import { type LoadedPackages, loadPackages, summarizePackages } from "../handlers/package-loader.ts";
+import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import {
   attemptKeyText,
@@ -59,7 +59,8 @@ class HandlerThread {
       reportProblem,
     });
     const { resources, vendorFrames } = this.#host;
-    outgoing.add({ type: "loaded", packages: summarizePackages(loadedPackages), referencedResources: resources.referencedIds() });
+    const { packages, problems } = loadedPackages;
+    outgoing.add({ type: "loaded", packages: { packages, problems }, referencedResources: resources.referencedIds() });
     vendorFrames.connect({
       sendFrame: (frame) => this.#sendVendorFrame(frame),
       listenedTypesChanged: (types) => outgoing.add({ type: "listening", types }),

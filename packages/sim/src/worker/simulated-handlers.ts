@@ -1,6 +1,5 @@
 // The handlers of the simulated package: each follows its node's script, by the clock of its process, and records what it does.
 
-import { readManifest } from "@astraflow/protocol";
 import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
@@ -54,9 +53,7 @@ export class SimulatedHandlers {
     for (const nodeType of withMiddlewareTypes(types))
       handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
     const written = createManifest(types);
-    const manifest = readManifest(written);
-    if (manifest instanceof Error) throw manifest;
-    return { packages: [{ ...simPackage, dir: "", manifestJson: written, manifest, handlers: [] }], problems: [], handlers };
+    return { packages: [{ ...simPackage, dir: "", manifestJson: written, nodeTypes: [] }], problems: [], handlers };
   }
 
   /** The process is dead. */
