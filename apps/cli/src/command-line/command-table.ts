@@ -48,6 +48,7 @@ export type LocalCommandContext = CliEnvironment & Pick<CommandContext, "termina
 
 interface CommandRow {
   readonly help: string;
+  /** What follows the command; an example with `astra` in it is shown as it is. */
   readonly examples: readonly string[];
   readonly alias?: string;
   readonly arguments?: Readonly<Record<string, ValueRow>>;
@@ -86,6 +87,8 @@ export function addCommands(
     const name = names.pop() ?? "";
     const parent = names.reduce((above, one) => above.commands.find((command) => command.name() === one) ?? above, program);
     const command = addCommand(parent, name, row);
+    const examples = row.examples.map((example) => (example.includes("astra ") ? example : `astra ${path} ${example}`));
+    setExamples(command, examples);
     if (row.run === undefined && row.runLocally === undefined) continue;
     command.action(async (...all: unknown[]) => {
       const flags = all.at(-2) as CommonFlags;
@@ -103,7 +106,6 @@ function addCommand(parent: Command, name: string, row: CommandRow): Command {
   const command = parent
     .command(name, { isDefault: row.isDefault ?? false, hidden: row.isHidden ?? false })
     .description(row.help);
-  setExamples(command, row.examples);
   if (row.alias !== undefined) command.alias(row.alias);
   if (row.allowsUnknownFlags) command.allowUnknownOption();
   if (row.suggestions !== undefined) setCompletionHints(command, { values: row.suggestions });

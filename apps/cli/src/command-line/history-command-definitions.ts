@@ -12,25 +12,17 @@ const viewHelp = "name or id, or its unique beginning";
 const reasonHelp = "reason, for the log and the audit";
 const runFilterHelp = "by its id, or its unique beginning or end";
 const pages = Object.keys(queryKeys) as QueryableList[];
-const letterExamples = (verb: string): string[] => [
-  `astra letters ${verb} 7c1e.4`,
-  `astra letters ${verb} 7c1e.4 --reason "fixed upstream"`,
-  `astra letters ${verb} 7c1e.4 --dry-run`,
-];
+const letterExamples = ["7c1e.4", '7c1e.4 --reason "fixed upstream"', "7c1e.4 --dry-run"];
 
 export const historyCommands: CommandTable = {
   letters: {
     help: "list, requeue and dismiss dead letters: tasks that failed for good",
-    examples: ["astra letters list", "astra letters requeue 7c1e.4", "astra letters dismiss 7c1e.4"],
+    examples: ["list", "requeue 7c1e.4", "dismiss 7c1e.4"],
   },
   "letters list": {
     alias: "ls",
     help: "list dead letters, newest first",
-    examples: [
-      "astra letters list",
-      'astra letters list --filter "run:7c1e timeout"',
-      "astra letters list --status dismissed --json",
-    ],
+    examples: ["astra letters list", '--filter "run:7c1e timeout"', "--status dismissed --json"],
     list: {},
     filter: queryKeys.letters,
     options: {
@@ -42,7 +34,7 @@ export const historyCommands: CommandTable = {
   "letters requeue": {
     kind: "change",
     help: "start a new run from the failed node on",
-    examples: letterExamples("requeue"),
+    examples: letterExamples,
     arguments: { "<task>": taskHelp },
     options: { "--reason <text>": reasonHelp },
     run: requeueDeadLetter,
@@ -51,23 +43,19 @@ export const historyCommands: CommandTable = {
     kind: "delete",
     alias: "rm",
     help: "remove a dead letter from the list without running it",
-    examples: letterExamples("dismiss"),
+    examples: letterExamples,
     arguments: { "<task>": taskHelp },
     options: { "--reason <text>": reasonHelp },
     run: dismissDeadLetter,
   },
   audit: {
     help: "show who changed what",
-    examples: ["astra audit list", "astra audit list --since 1d", "astra audit list --action worker.drain"],
+    examples: ["list", "list --since 1d", "list --action worker.drain"],
   },
   "audit list": {
     alias: "ls",
     help: "list audit entries, newest first",
-    examples: [
-      "astra audit list",
-      "astra audit list --action worker.drain --json",
-      'astra audit list --filter "actor:ada since:1d"',
-    ],
+    examples: ["astra audit list", "--action worker.drain --json", '--filter "actor:ada since:1d"'],
     list: {},
     filter: queryKeys.audit,
     options: {
@@ -81,11 +69,7 @@ export const historyCommands: CommandTable = {
   },
   events: {
     help: "print events, one per line",
-    examples: [
-      "astra events --follow",
-      "astra events --since 1200 --topics run,node.status",
-      "astra events --follow --json --topics wire --worker w-2",
-    ],
+    examples: ["--follow", "--since 1200 --topics run,node.status", "--follow --json --topics wire --worker w-2"],
     filter: queryKeys.events,
     options: {
       "--follow": "keep printing new events (default: print events since --since and exit)",
@@ -99,23 +83,19 @@ export const historyCommands: CommandTable = {
   },
   views: {
     help: "manage saved filters",
-    examples: [
-      'astra views save "late ones" --filter "status:failed since:1d"',
-      'astra runs list --view "late ones"',
-      'astra views rm "late ones"',
-    ],
+    examples: ['save "late ones" --filter "status:failed since:1d"', 'astra runs list --view "late ones"', 'rm "late ones"'],
   },
   "views list": {
     alias: "ls",
     help: "list your own and shared views",
-    examples: ["astra views list", "astra views list --page runs", "astra views list --json"],
+    examples: ["astra views list", "--page runs", "--json"],
     list: {},
     options: { "--page <page>": { help: "only views of this list", choices: pages } },
     run: listViews,
   },
   "views show": {
     help: "show a view",
-    examples: ['astra views show "late ones"', "astra views show 7c1e", 'astra views show "late ones" --json'],
+    examples: ['"late ones"', "7c1e", '"late ones" --json'],
     arguments: { "<view>": viewHelp },
     run: showView,
   },
@@ -123,9 +103,9 @@ export const historyCommands: CommandTable = {
     kind: "change",
     help: "save a filter under a name, replacing one with the same name",
     examples: [
-      'astra views save "late ones" --filter "status:failed since:1d"',
-      'astra views save mine --page workers --filter "pool:gpu" --shared',
-      "astra views save mine --filter status:running --dry-run",
+      '"late ones" --filter "status:failed since:1d"',
+      'mine --page workers --filter "pool:gpu" --shared',
+      "mine --filter status:running --dry-run",
     ],
     arguments: { "<name>": "name of the view" },
     options: {
@@ -141,13 +121,13 @@ export const historyCommands: CommandTable = {
     kind: "delete",
     alias: "rm",
     help: "delete a view",
-    examples: ['astra views remove "late ones"', "astra views rm 7c1e --yes", 'astra views remove "late ones" --dry-run'],
+    examples: ['"late ones"', "astra views rm 7c1e --yes", '"late ones" --dry-run'],
     arguments: { "<view>": viewHelp },
     run: removeView,
   },
   top: {
     help: "show workers and open runs live; q quits",
-    examples: ["astra top", "astra top --once", "astra top --every 5000 --json"],
+    examples: ["astra top", "--once", "--every 5000 --json"],
     options: {
       "--once": "print the current state as rows and exit",
       "--every <ms>": { help: "refresh interval", parse: parseInteger(refreshMsMin, 3_600_000), default: 1_000 },
@@ -157,7 +137,7 @@ export const historyCommands: CommandTable = {
   },
   open: {
     help: "open the page of a run, a worker or a workflow in the browser; without an id, the start page",
-    examples: ["astra open", "astra open 7c1e", "astra open demo-worker --json"],
+    examples: ["astra open", "7c1e", "demo-worker --json"],
     arguments: { "[id]": "of a run, a worker or a workflow, or its unique beginning or end" },
     run: (context, input: { id?: string }) =>
       openPage({ ...context, openBrowser: context.environment.openBrowser ?? (async () => false), hasPage }, input),

@@ -21,7 +21,7 @@ import { type CommandTable, type LocalCommandContext, parseInteger } from "./com
 export const startCommands: CommandTable = {
   up: {
     help: "run a scheduler, a worker and a demo on this machine, to try things out",
-    examples: ["astra up", "astra up --listen 127.0.0.1:0 --data-dir ./var", "astra up --no-demo"],
+    examples: ["astra up", "--listen 127.0.0.1:0 --data-dir ./var", "--no-demo"],
     options: {
       "--listen <host:port>": "address of the scheduler (default 127.0.0.1:8080, or a free port if that is in use)",
       "--data-dir <dir>": { help: "folder for the files of both", default: "./var" },
@@ -39,7 +39,7 @@ const benchNames = ["chain", "engine", "postgres", "session", "slice"] as const;
 export const toolCommands: CommandTable = {
   doctor: {
     help: "check whether this machine can run a scheduler",
-    examples: ["astra doctor", "astra doctor --failpoints", "astra doctor --json --data-dir /var/lib/astra"],
+    examples: ["astra doctor", "--failpoints", "--json --data-dir /var/lib/astra"],
     options: {
       "--data-dir <dir>": { help: "the folder whose disk is measured", default: "./var/scheduler" },
       "--listen <host:port>": { help: "the address to check", default: "127.0.0.1:8080" },
@@ -52,7 +52,7 @@ export const toolCommands: CommandTable = {
   sim: {
     isOffline: true,
     help: "run the fault simulator over seeds and check every guarantee",
-    examples: ["astra sim --seeds 1..1000 --jobs 2", "astra sim --seed 7 --story", "astra sim --profile network --shrink --save"],
+    examples: ["--seeds 1..1000 --jobs 2", "--seed 7 --story", "--profile network --shrink --save"],
     options: {
       "--seeds <from..to>": "the seeds to run (default 1..200)",
       "--seed <n>": { help: "a single seed", parse: parseInteger(0, 999_999_999) },
@@ -71,7 +71,7 @@ export const toolCommands: CommandTable = {
   bench: {
     isOffline: true,
     help: `run a benchmark (inside the repository): ${benchNames.join(", ")}`,
-    examples: ["astra bench engine", "astra bench slice --tasks 2000", "astra bench postgres --json"],
+    examples: ["engine", "slice --tasks 2000", "postgres --json"],
     arguments: { "[args...]": "its name and its own flags" },
     suggestions: { args: benchNames },
     allowsUnknownFlags: true,
@@ -80,7 +80,7 @@ export const toolCommands: CommandTable = {
   completion: {
     isOffline: true,
     help: "print the script with which a shell completes commands, flags, and the ids of runs, workers and workflows",
-    examples: ['eval "$(astra completion bash)"', "astra completion zsh > ~/.zfunc/_astra", "astra completion fish | source"],
+    examples: ['eval "$(astra completion bash)"', "zsh > ~/.zfunc/_astra", "fish | source"],
     arguments: { "<shell>": { help: "the shell", choices: shells } },
     async runLocally({ terminal, json }, { shell }: { shell: Shell }) {
       const script = completionScript(shell);
@@ -92,7 +92,7 @@ export const toolCommands: CommandTable = {
     isOffline: true,
     isHidden: true,
     help: "complete the last of these arguments; called by the completion scripts",
-    examples: ['astra complete-words -- runs show ""', "astra complete-words -- ru", "astra complete-words -- runs list --st"],
+    examples: ['-- runs show ""', "-- ru", "-- runs list --st"],
     arguments: { "[args...]": "all arguments so far" },
     runLocally: printCompletions,
   },

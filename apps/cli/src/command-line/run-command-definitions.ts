@@ -14,13 +14,19 @@ const nodeHelp = "label, id, or position such as 4*2/7";
 const reasonHelp = "reason, for the log and the audit";
 const versionHelp = "same, latest, draft or a number (default: same)";
 
+const timeAndTextOptions = {
+  "--since <instant>": instantOption("created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
+  "--until <instant>": instantOption("created before"),
+  "--search <text>": "search name, labels, client, id and error",
+};
+
 export const runCommands: CommandTable = {
   run: {
     help: "start a workflow and follow the run to its end",
     examples: [
-      "astra run examples/workflows/welcome.json",
-      'astra run "Welcome journey" --input recipient=ada@example.org --watch',
-      "astra run flow.json --from Notify --reuse 7c1e --dry-run",
+      "examples/workflows/welcome.json",
+      '"Welcome journey" --input recipient=ada@example.org --watch',
+      "flow.json --from Notify --reuse 7c1e --dry-run",
     ],
     arguments: {
       "<workflow>": "a JSON file with a workflow or {workflow, clientId} (- is stdin), or the name or id of a stored workflow",
@@ -45,31 +51,25 @@ export const runCommands: CommandTable = {
   },
   runs: {
     help: "list, inspect, change and export runs",
-    examples: ["astra runs list --filter status:failed", "astra runs show 7c1e", "astra runs retry 7c1e"],
+    examples: ["list --filter status:failed", "show 7c1e", "retry 7c1e"],
   },
   "runs list": {
     alias: "ls",
     help: "list the latest runs, newest first",
-    examples: [
-      "astra runs list",
-      "astra runs list --filter 'status:failed workflow:\"Smoke\" since:1h'",
-      "astra runs list --status failed --output id",
-    ],
+    examples: ["astra runs list", "--filter 'status:failed workflow:\"Smoke\" since:1h'", "--status failed --output id"],
     list: {},
     filter: queryKeys.runs,
     options: {
       "--status <status>": { help: "only runs with this status", choices: runStatuses },
       "--workflow <workflow>": "only runs of this workflow, by name or id",
       "--client <id>": "only runs of this client",
-      "--since <instant>": instantOption("created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
-      "--until <instant>": instantOption("created before"),
-      "--search <text>": "search name, labels, client, id and error",
+      ...timeAndTextOptions,
     },
     run: listRuns,
   },
   "runs show": {
     help: "show a run with its nodes",
-    examples: ["astra runs show 7c1e", "astra runs show 7c1e --at 1200", "astra runs show 0199a2c4-… --json"],
+    examples: ["7c1e", "7c1e --at 1200", "0199a2c4-… --json"],
     arguments: { "<run>": runHelp },
     options: {
       "--at <cursor>": {
@@ -81,25 +81,25 @@ export const runCommands: CommandTable = {
   },
   "runs ledger": {
     help: "count dispatched, finished, repeated, lost and duplicated tasks",
-    examples: ["astra runs ledger 7c1e", "astra runs ledger", "astra runs ledger 7c1e --json"],
+    examples: ["7c1e", "astra runs ledger", "7c1e --json"],
     arguments: { "[run]": `${runHelp} (default: the whole log)` },
     run: showLedger,
   },
   "runs watch": {
     help: "follow a run to its end",
-    examples: ["astra runs watch 7c1e", "astra runs watch 0199a2c4-… --json", "astra runs watch 7c1e > run.jsonl"],
+    examples: ["7c1e", "0199a2c4-… --json", "7c1e > run.jsonl"],
     arguments: { "<run>": runHelp },
     run: watchRunToEnd,
   },
   "runs export": {
     help: "print the whole history as JSON lines: definition, facts, final state",
-    examples: ["astra runs export 7c1e", "astra runs export 0199a2c4-… --json", "astra runs export 7c1e > run.jsonl"],
+    examples: ["7c1e", "0199a2c4-… --json", "7c1e > run.jsonl"],
     arguments: { "<run>": runHelp },
     run: exportRun,
   },
   "runs logs": {
     help: "print the output of the nodes",
-    examples: ["astra runs logs 7c1e", "astra runs logs 7c1e Personalise --follow", "astra runs logs 7c1e --search error"],
+    examples: ["7c1e", "7c1e Personalise --follow", "7c1e --search error"],
     arguments: { "<run>": runHelp, "[node]": nodeHelp },
     options: {
       "--follow": "keep printing new output",
@@ -110,7 +110,7 @@ export const runCommands: CommandTable = {
   },
   "runs diff": {
     help: "compare two runs: their workflows, and the status, result, attempts and duration of each node",
-    examples: ["astra runs diff 7c1e 9a0b", "astra runs diff 7c1e 9a0b --json", "astra runs diff 7c1e 9a0b --no-color | less"],
+    examples: ["7c1e 9a0b", "7c1e 9a0b --json", "7c1e 9a0b --no-color | less"],
     arguments: { "<first>": runHelp, "<second>": runHelp },
     run: diffRuns,
   },
@@ -118,18 +118,14 @@ export const runCommands: CommandTable = {
     kind: "delete",
     alias: "rm",
     help: "cancel a run",
-    examples: ["astra runs cancel 7c1e", "astra runs cancel 7c1e --yes", "astra runs cancel 7c1e --dry-run"],
+    examples: ["7c1e", "7c1e --yes", "7c1e --dry-run"],
     arguments: { "<run>": runHelp },
     run: cancelRun,
   },
   "runs retry": {
     kind: "change",
     help: "start a new run that reuses successful nodes; with a node, retry that node now",
-    examples: [
-      "astra runs retry 7c1e",
-      "astra runs retry 7c1e Notify",
-      'astra runs retry 7c1e --reason "the mail server is back"',
-    ],
+    examples: ["7c1e", "7c1e Notify", '7c1e --reason "the mail server is back"'],
     arguments: { "<run>": runHelp, "[node]": nodeHelp },
     options: { "--reason <text>": reasonHelp },
     run: retryRun,
@@ -138,11 +134,7 @@ export const runCommands: CommandTable = {
     kind: "change",
     alias: "rerun",
     help: "start a new run from a node on, with the same or another version of the workflow",
-    examples: [
-      "astra runs replay 7c1e --from Notify",
-      "astra runs replay 7c1e --version latest",
-      "astra runs rerun 7c1e --dry-run",
-    ],
+    examples: ["7c1e --from Notify", "7c1e --version latest", "astra runs rerun 7c1e --dry-run"],
     arguments: { "<run>": runHelp },
     options: {
       "--from <node>": "run this node and its successors again (default: all nodes that did not succeed)",
@@ -154,11 +146,7 @@ export const runCommands: CommandTable = {
   "runs rebind": {
     kind: "change",
     help: "move unfinished tasks to another worker",
-    examples: [
-      "astra runs rebind 7c1e --worker w-2",
-      "astra runs rebind 7c1e --node Notify --mode drain",
-      "astra runs rebind 7c1e --dry-run",
-    ],
+    examples: ["7c1e --worker w-2", "7c1e --node Notify --mode drain", "7c1e --dry-run"],
     arguments: { "<run>": runHelp },
     options: {
       "--node <node>": "only this node",
@@ -174,28 +162,20 @@ export const runCommands: CommandTable = {
   "runs skip": {
     kind: "change",
     help: "skip a node and continue with its successors",
-    examples: [
-      "astra runs skip 7c1e Notify",
-      'astra runs skip 7c1e "Schedule Delivery" --reason "not today"',
-      "astra runs skip 7c1e 4*2/7 --dry-run",
-    ],
+    examples: ["7c1e Notify", '7c1e "Schedule Delivery" --reason "not today"', "7c1e 4*2/7 --dry-run"],
     arguments: { "<run>": runHelp, "<node>": nodeHelp },
     options: { "--reason <text>": reasonHelp },
     run: skipNode,
   },
   why: {
     help: "explain why a run, or one of its nodes, waits or failed",
-    examples: ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"],
+    examples: ["7c1e", '7c1e "Stream Feedback"', "7c1e --json"],
     arguments: { "<run>": runHelp, "[node]": nodeHelp },
     run: explainRun,
   },
   bulk: {
     help: "change many runs at once",
-    examples: [
-      "astra bulk cancel --status queued --dry-run",
-      'astra bulk retry --filter "status:failed since:1h"',
-      "astra bulk dismiss --workflow welcome --yes",
-    ],
+    examples: ["cancel --status queued --dry-run", 'retry --filter "status:failed since:1h"', "dismiss --workflow welcome --yes"],
   },
   "bulk cancel": bulkRow("cancel", "cancel every matching run"),
   "bulk retry": bulkRow("retry", "retry every matching run; successful nodes are reused"),
@@ -209,19 +189,13 @@ export const runCommands: CommandTable = {
 function bulkRow(action: BulkRequest["action"], help: string, more: Readonly<Record<string, string>> = {}): CommandTable[string] {
   return {
     help,
-    examples: [
-      `astra bulk ${action} --status failed --dry-run`,
-      `astra bulk ${action} --search "E.TIMEOUT" --yes`,
-      `astra bulk ${action} --filter "worker:w-2 since:1h"`,
-    ],
+    examples: ["--status failed --dry-run", '--search "E.TIMEOUT" --yes', '--filter "worker:w-2 since:1h"'],
     filter: queryKeys.runs,
     options: {
       "--status <status...>": { help: "runs with one of these statuses", choices: runStatuses },
       "--workflow <workflow>": "runs of this workflow, by name or id",
       "--client <id>": "runs of this client",
-      "--since <instant>": instantOption("created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z"),
-      "--until <instant>": instantOption("created before"),
-      "--search <text>": "search name, labels, client, id and error",
+      ...timeAndTextOptions,
       ...more,
       "--reason <text>": reasonHelp,
       "--dry-run": "only count the matching runs",

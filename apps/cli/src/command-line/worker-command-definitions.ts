@@ -15,63 +15,52 @@ import {
 import { type CommandTable, parseInteger, repeatedOption } from "./command-table.ts";
 
 const workerHelp = "name or instance id, or its unique beginning";
-const workerExamples = (verb: string, flag: string): string[] => [
-  `astra workers ${verb} demo-worker`,
-  `astra workers ${verb} ${flag}`,
-  `astra workers ${verb} demo-worker --json`,
-];
+const inspectExamples = ["demo-worker", "0199a2c4", "demo-worker --json"];
+const drainExamples = ["demo-worker", "demo-worker --dry-run", "demo-worker --json"];
 
 export const workerCommands: CommandTable = {
   workers: {
     help: "list, inspect and control workers",
-    examples: ["astra workers list", "astra workers show demo-worker", "astra workers drain demo-worker"],
+    examples: ["list", "show demo-worker", "drain demo-worker"],
   },
   "workers list": {
     alias: "ls",
     help: "list all workers of the tenant",
-    examples: [
-      "astra workers list",
-      'astra workers list --filter "connected:yes package:demo"',
-      "astra workers list --output wide",
-    ],
+    examples: ["astra workers list", '--filter "connected:yes package:demo"', "--output wide"],
     list: { limit: 200, max: 10_000 },
     filter: queryKeys.workers,
     run: listWorkers,
   },
   "workers show": {
     help: "show state, capabilities and last metrics of a worker",
-    examples: workerExamples("show", "0199a2c4"),
+    examples: inspectExamples,
     arguments: { "<worker>": workerHelp },
     run: showWorker,
   },
   "workers diagnose": {
     help: "show session, lease, held tasks, handlers and outbox of a worker",
-    examples: workerExamples("diagnose", "0199a2c4"),
+    examples: inspectExamples,
     arguments: { "<worker>": workerHelp },
     run: diagnoseWorker,
   },
   "workers drain": {
     kind: "change",
     help: "let a worker finish its tasks and give it no new ones",
-    examples: workerExamples("drain", "demo-worker --dry-run"),
+    examples: drainExamples,
     arguments: { "<worker>": workerHelp },
     run: drainWorker,
   },
   "workers undrain": {
     kind: "change",
     help: "give a worker new tasks again",
-    examples: workerExamples("undrain", "demo-worker --dry-run"),
+    examples: drainExamples,
     arguments: { "<worker>": workerHelp },
     run: undrainWorker,
   },
   "workers kick": {
     kind: "delete",
     help: "end the session of a worker now; it keeps its tasks and may reconnect with a valid credential",
-    examples: [
-      "astra workers kick demo-worker",
-      'astra workers kick demo-worker --reason "key leaked" --yes',
-      "astra workers kick demo-worker --dry-run",
-    ],
+    examples: ["demo-worker", 'demo-worker --reason "key leaked" --yes', "demo-worker --dry-run"],
     arguments: { "<worker>": workerHelp },
     options: { "--reason <text>": "reason, for the worker and the log" },
     run: kickWorker,
@@ -79,11 +68,7 @@ export const workerCommands: CommandTable = {
   "workers enrol": {
     kind: "change",
     help: "register a worker before it connects",
-    examples: [
-      "astra workers enrol w-berlin-1",
-      "astra workers enrol w-berlin-1 --pool gpu --tag site=berlin --slots 4",
-      "astra workers enrol w-berlin-1 --id 7d0c1b52 --json",
-    ],
+    examples: ["w-berlin-1", "w-berlin-1 --pool gpu --tag site=berlin --slots 4", "w-berlin-1 --id 7d0c1b52 --json"],
     arguments: { "<name>": "display name" },
     options: {
       "--id <instance>": "the instance id that it sends when it connects (default: its name)",
@@ -95,33 +80,33 @@ export const workerCommands: CommandTable = {
   },
   queues: {
     help: "show waiting tasks by what they need, and which workers could take them",
-    examples: ["astra queues", "astra queues list --output wide", "astra queues show demo.text"],
+    examples: ["astra queues", "list --output wide", "show demo.text"],
   },
   "queues list": {
     isDefault: true,
     alias: "ls",
     help: "list all queues with waiting tasks",
-    examples: ["astra queues list", "astra queues list --filter package:demo", "astra queues list --output wide"],
+    examples: ["astra queues list", "--filter package:demo", "--output wide"],
     list: {},
     filter: queryKeys.queues,
     run: listQueues,
   },
   "queues show": {
     help: "show a queue: what its tasks need, and why workers cannot take them",
-    examples: ["astra queues show demo.text", "astra queues show 7c1e", "astra queues show demo.text --json"],
+    examples: ["demo.text", "7c1e", "demo.text --json"],
     arguments: { "<queue>": "node type or id, or its unique beginning" },
     run: showQueue,
   },
   login: {
     help: "sign in with a name and a password, and save the token for the next commands",
-    examples: ["astra login ada", "astra login ada < password-file", "astra login ada --tenant north"],
+    examples: ["ada", "ada < password-file", "ada --tenant north"],
     arguments: { "<username>": "the password is read from stdin or ASTRA_PASSWORD, never from a flag" },
     options: { "--tenant <tenant>": "the tenant of the user" },
     run: (context, input: { username: string; tenant?: string }) => logIn(context, input, context.environment.env),
   },
   logout: {
     help: "sign out and delete the saved token",
-    examples: ["astra logout", "astra logout --url https://astra.example", "astra logout --json"],
+    examples: ["astra logout", "--url https://astra.example", "--json"],
     run: (context) => logOut(context, context.environment.env),
   },
 };

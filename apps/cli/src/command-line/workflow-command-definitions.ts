@@ -21,12 +21,12 @@ const parseVersionNumber = parseInteger(1, 999_999_999);
 export const workflowCommands: CommandTable = {
   workflows: {
     help: "manage stored workflows: drafts, versions, files",
-    examples: ["astra workflows list", "astra workflows pull welcome --to flow.json", "astra workflows push flow.json"],
+    examples: ["list", "pull welcome --to flow.json", "push flow.json"],
   },
   "workflows list": {
     alias: "ls",
     help: "list stored workflows, last changed first",
-    examples: ["astra workflows list", "astra workflows list --search welcome --output id", "astra workflows list --json"],
+    examples: ["astra workflows list", "--search welcome --output id", "--json"],
     list: {},
     filter: queryKeys.workflows,
     options: { "--search <text>": "search name, description, tags, owner and id" },
@@ -34,17 +34,13 @@ export const workflowCommands: CommandTable = {
   },
   "workflows show": {
     help: "show a workflow: its draft, nodes, versions and problems",
-    examples: ['astra workflows show "Welcome journey"', "astra workflows show 2b1f", "astra workflows show welcome --json"],
+    examples: ['"Welcome journey"', "2b1f", "welcome --json"],
     arguments: { "<workflow>": workflowHelp },
     run: showWorkflow,
   },
   "workflows pull": {
     help: "save the draft, or a version, as a file",
-    examples: [
-      "astra workflows pull welcome --to flow.json",
-      "astra workflows pull welcome --version 3",
-      "astra workflows pull welcome | jq .nodes",
-    ],
+    examples: ["welcome --to flow.json", "welcome --version 3", "welcome | jq .nodes"],
     arguments: { "<workflow>": workflowHelp },
     options: {
       "--version <n>": { help: "a published version", parse: parseVersionNumber },
@@ -54,11 +50,7 @@ export const workflowCommands: CommandTable = {
   },
   "workflows push": {
     help: "store a file as the draft of the workflow with its id",
-    examples: [
-      "astra workflows push flow.json",
-      "astra workflows push flow.json --base 7",
-      "astra workflows push flow.json --dry-run",
-    ],
+    examples: ["flow.json", "flow.json --base 7", "flow.json --dry-run"],
     arguments: { "<file>": fileHelp },
     options: {
       "--base <revision>": { help: "only if the draft is still at this revision", parse: parseVersionNumber },
@@ -69,22 +61,14 @@ export const workflowCommands: CommandTable = {
   },
   "workflows validate": {
     help: "check a file; exit code 1 if it cannot run",
-    examples: [
-      "astra workflows validate flow.json",
-      "astra workflows validate flow.json --local",
-      "astra workflows validate - --json < flow.json",
-    ],
+    examples: ["flow.json", "flow.json --local", "- --json < flow.json"],
     arguments: { "<file>": fileHelp },
     options: { "--local": "check offline, without package schemas" },
     run: validateWorkflow,
   },
   "workflows diff": {
     help: "show changes between versions, up to the draft, or from the draft to a file",
-    examples: [
-      "astra workflows diff welcome",
-      "astra workflows diff welcome --from 1 --to 2",
-      "astra workflows diff welcome --file flow.json",
-    ],
+    examples: ["welcome", "welcome --from 1 --to 2", "welcome --file flow.json"],
     arguments: { "<workflow>": workflowHelp },
     options: {
       "--from <version>": "a number or draft (default: the newest version)",
@@ -96,11 +80,7 @@ export const workflowCommands: CommandTable = {
   "workflows publish": {
     kind: "change",
     help: "publish the draft as a version, which never changes",
-    examples: [
-      "astra workflows publish welcome",
-      'astra workflows publish welcome --note "shorter delay"',
-      "astra workflows publish welcome --revision 7 --dry-run",
-    ],
+    examples: ["welcome", 'welcome --note "shorter delay"', "welcome --revision 7 --dry-run"],
     arguments: { "<workflow>": workflowHelp },
     options: {
       "--note <text>": "what is new",
@@ -112,11 +92,7 @@ export const workflowCommands: CommandTable = {
   "workflows rollback": {
     kind: "change",
     help: "replace the draft with a published version",
-    examples: [
-      "astra workflows rollback welcome 3",
-      "astra workflows rollback welcome 3 --dry-run",
-      "astra workflows rollback welcome 3 --json",
-    ],
+    examples: ["welcome 3", "welcome 3 --dry-run", "welcome 3 --json"],
     arguments: { "<workflow>": workflowHelp, "<version>": { help: "its number", parse: parseVersionNumber } },
     run: rollbackWorkflow,
   },
