@@ -6,7 +6,7 @@ import { createCliClient } from "../api/api-client.ts";
 import { endpointSettings, resolveApiEndpoint } from "../api/api-endpoint.ts";
 import { type CommandContext, type OutputForm, outputForms, type TextInput } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
-import { type FilterKeys, setCompletionHints } from "../completion/completion-hints.ts";
+import { type FilterKeys, setCompletionHints } from "../completion/completion.ts";
 import { exitCodes } from "../output/cli-failure.ts";
 import { type ListenForKeys, type OutputStream, Terminal } from "../output/terminal.ts";
 import { setExamples } from "./help.ts";

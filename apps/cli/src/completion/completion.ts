@@ -1,9 +1,9 @@
 // `astra completion bash|zsh|fish`: the script that a shell loads, and the candidates that it asks for: commands, flags, their values, and the
 // ids and names of the scheduler.
 
+import { eventDataSchemas } from "@astraflow/protocol";
 import type { Command, Option } from "commander";
 import type { Client } from "../api/api-client.ts";
-import { completeCommaList, completeFilter, completionHintsOf, eventTopics } from "./completion-hints.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
@@ -148,7 +148,7 @@ async function listCandidates(
   const argument = command.registeredArguments[operands];
   const name = argument?.name() ?? "";
   const kind = kindByArgument[name];
-  const fixedValues = argument?.argChoices ?? completionHintsOf(command).values?.[name];
+  const fixedValues = argument?.argChoices ?? hintsByCommand.get(command)?.values?.[name];
   return fixedValues ?? (kind === undefined ? [] : sources.listNames(kind));
 }
 
@@ -167,7 +167,7 @@ async function flagValueCandidates(
   const name = flag.long?.slice(2) ?? "";
   const ask = async (one: string): Promise<readonly string[]> =>
     kindByArgument[one] === undefined ? [] : listNames(kindByArgument[one]);
-  const { filter, values } = completionHintsOf(command);
+  const { filter, values } = hintsByCommand.get(command) ?? {};
   if (name === "filter" && filter !== undefined) return completeFilter(current, filter(before), ask);
   if (name === "topics") return completeCommaList(current, eventTopics);
   return flag.argChoices ?? values?.[name] ?? ask(name);
@@ -175,20 +175,70 @@ async function flagValueCandidates(
 
 const candidatesMax = 200;
 
-/** Current names on the scheduler; the id where a shell would split the name. */
-export async function fetchNames(kind: CompletionKind, client: Client): Promise<readonly string[]> {
-  const plain = (name: string, id: string): string => (/^[\w.@-]+( [\w.@-]+)*$/.test(name) ? name : id);
-  const limit = candidatesMax;
-  switch (kind) {
-    case "run":
-      return (await client.listRuns({ limit })).items.map(({ runId }) => runId);
-    case "worker":
-      return (await client.listWorkers({ limit })).items.map(({ id, instanceId }) => plain(id, instanceId ?? id));
-    case "workflow":
-      return (await client.listWorkflows({ limit })).items.map(({ id, metadata }) => plain(metadata.name, id));
-    case "letter":
-      return (await client.listDeadLetters({ limit })).items.map(({ taskId }) => taskId);
-    case "view":
-      return (await client.listViews({ limit })).items.map(({ name, viewId }) => plain(name, viewId));
-  }
+/** The id where a shell would split the name. */
+const plainName = (name: string, id: string): string => (/^[\w.@-]+( [\w.@-]+)*$/.test(name) ? name : id);
+
+type ListNames = (client: Client, query: { limit: number }) => Promise<string[]>;
+
+const nameLists: Readonly<Record<CompletionKind, ListNames>> = {
+  run: async (client, query) => (await client.listRuns(query)).items.map(({ runId }) => runId),
+  worker: async (client, query) =>
+    (await client.listWorkers(query)).items.map(({ id, instanceId }) => plainName(id, instanceId ?? id)),
+  workflow: async (client, query) =>
+    (await client.listWorkflows(query)).items.map(({ id, metadata }) => plainName(metadata.name, id)),
+  letter: async (client, query) => (await client.listDeadLetters(query)).items.map(({ taskId }) => taskId),
+  view: async (client, query) => (await client.listViews(query)).items.map(({ name, viewId }) => plainName(name, viewId)),
+};
+
+/** Current names on the scheduler. */
+export const fetchNames = (kind: CompletionKind, client: Client): Promise<readonly string[]> =>
+  nameLists[kind](client, { limit: candidatesMax });
+
+/** The keys of a query line, as in queryKeys. */
+export type FilterKeys = Readonly<
+  Record<string, { readonly values?: readonly string[]; readonly isMany?: true; readonly isInstant?: true }>
+>;
+
+interface CompletionHints {
+  /** By the name of a flag, without dashes, or of an argument. */
+  readonly values?: Readonly<Record<string, readonly string[]>>;
+  /** By the arguments before it: a flag may choose the list. */
+  readonly filter?: (before: readonly string[]) => FilterKeys;
+}
+
+const hintsByCommand = new WeakMap<Command, CompletionHints>();
+
+export function setCompletionHints(command: Command, more: CompletionHints): Command {
+  hintsByCommand.set(command, { ...hintsByCommand.get(command), ...more });
+  return command;
+}
+
+/** Event types and their beginnings. */
+const eventTopics: readonly string[] = [
+  ...new Set(
+    Object.keys(eventDataSchemas).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join("."))),
+  ),
+];
+
+/** The query line with its last term completed: a key, or the value of a key. */
+async function completeFilter(
+  line: string,
+  keys: FilterKeys,
+  listNames: (key: string) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const from = line.lastIndexOf(" ") + 1;
+  const [, key, value = ""] = /^([a-z]+):(.*)$/.exec(line.slice(from)) ?? [];
+  if (key === undefined) return Object.keys(keys).map((one) => `${line.slice(0, from)}${one}:`);
+  if (!Object.hasOwn(keys, key)) return [];
+  const { values, isMany } = keys[key] ?? {};
+  const found =
+    values ?? (key === "topic" ? eventTopics : (await listNames(key)).filter((candidate) => !candidate.includes(" ")));
+  return (isMany ? completeCommaList(value, found) : found).map((one) => `${line.slice(0, from)}${key}:${one}`);
+}
+
+/** Completes the last item of a comma-separated list; items that are already in it are not offered again. */
+function completeCommaList(value: string, args: readonly string[]): readonly string[] {
+  const before = value.slice(0, value.lastIndexOf(",") + 1);
+  const taken = before.split(",");
+  return args.filter((candidate) => !taken.includes(candidate)).map((candidate) => `${before}${candidate}`);
 }

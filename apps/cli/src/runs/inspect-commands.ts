@@ -111,7 +111,7 @@ export async function exportRun({ client, terminal, now }: CommandContext, { run
   terminal.print(JSON.stringify({ kind: "definition", runId, definition: await client.getRunDefinition({ runId }) }));
   const startedAt = now();
   let count = 0;
-  for await (const facts of listFactPages(client, runId, null)) {
+  for await (const facts of listFactPages(client, runId)) {
     for (const fact of facts) terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
     count += facts.length;
     // On a screen the facts themselves show the progress.

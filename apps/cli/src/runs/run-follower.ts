@@ -33,16 +33,16 @@ export interface FollowOptions {
 
 export async function followRun(id: string, options: FollowOptions): Promise<Run> {
   if (options.view === "facts") return followFacts(id, options);
-  const retry = <T>(request: () => Promise<T>) => retryUntilReachable(request, options);
-  const workflow = await retry(() => options.client.getRunDefinition({ runId: id }));
-  const first = await retry(() => options.client.getRun({ runId: id }));
-  const display = createRunDisplay(mergeFreshRun(first), workflow, options);
+  const { client } = options;
+  const readRun = () => retryUntilReachable(() => client.getRun({ runId: id }), options);
+  const workflow = await retryUntilReachable(() => client.getRunDefinition({ runId: id }), options);
+  const first = await readRun();
+  const display = createRunDisplay(first, workflow, options);
   try {
     display.start();
     if (!isRunEnded(first)) await followEvents(id, display, options);
     // Everything but the printed output is taken from the scheduler.
-    const last = await retry(() => options.client.getRun({ runId: id }));
-    display.replaceRun(last);
+    display.replaceRun(await readRun());
     return toRun(display.state());
   } finally {
     display.finish();
@@ -50,20 +50,17 @@ export async function followRun(id: string, options: FollowOptions): Promise<Run
 }
 
 /** Applies events until the run ends. A lost connection is opened again and continues after the last event. */
-async function followEvents(
-  id: string,
-  display: RunDisplay,
-  { client, terminal, signal, rereadMs: readAgainMs = rereadLimits.ms }: FollowOptions,
-): Promise<void> {
-  const endController = new AbortController();
+async function followEvents(id: string, display: RunDisplay, options: FollowOptions): Promise<void> {
+  const { client, terminal, signal, rereadMs = rereadLimits.ms } = options;
+  const end = new AbortController();
   const freshness = { isStale: false };
   let isLost = false;
-  const reading = rereadPeriodically(id, display, client, { readings: freshness, over: endController, ms: readAgainMs });
+  const reading = rereadPeriodically(id, display, client, freshness, end, rereadMs);
   try {
     const events = client.events({
       runId: id,
       after: String(display.state().asOf),
-      signal: AbortSignal.any([signal, endController.signal]),
+      signal: AbortSignal.any([signal, end.signal]),
       onState: (state) => {
         if (state === "lost" && !isLost) terminal.info(connectionLostMessage(client.url));
         else if (state === "open" && isLost) terminal.info(reconnectedMessage);
@@ -79,9 +76,9 @@ async function followEvents(
       if (isRunEnded(display.state().run)) return;
     }
   } catch (cause) {
-    if (!endController.signal.aborted) throw cause;
+    if (!end.signal.aborted) throw cause;
   } finally {
-    endController.abort();
+    end.abort();
     await reading;
   }
 }
@@ -94,47 +91,38 @@ async function rereadPeriodically(
   id: string,
   display: RunDisplay,
   client: Client,
-  { readings: freshness, over: endController, ms }: { readings: { isStale: boolean }; over: AbortController; ms: number },
+  freshness: { isStale: boolean },
+  end: AbortController,
+  ms: number,
 ): Promise<void> {
-  const { signal } = endController;
-  while (await waitUnlessAborted(ms, signal)) {
+  const { signal } = end;
+  while (await pause(ms, true, { signal }).catch(() => false)) {
     const { nodes } = display.state();
     const isPending = nodes.size <= rereadLimits.nodesMax && [...nodes.values()].some(({ pendingAck }) => pendingAck);
     if (!isPending && !freshness.isStale) continue;
-    const run = await client.getRun({ runId: id }, { signal }).then(
-      (found) => found,
-      () => null, // unreachable: the stream reports it, and the next round tries again
-    );
+    // Unreachable: the stream reports it, and the next round tries again.
+    const run = await client.getRun({ runId: id }, { signal }).catch(() => null);
     if (run === null) continue;
     freshness.isStale = false;
     // The caller reads the run once more at the end.
-    if (isRunEnded(run)) endController.abort();
+    if (isRunEnded(run)) end.abort();
     else display.replaceRun(run);
   }
 }
 
-const waitUnlessAborted = (ms: number, signal: AbortSignal): Promise<boolean> => pause(ms, true, { signal }).catch(() => false);
-
-interface RunDisplay {
-  state(): FollowedRun;
-  start(): void;
-  applyEvent(event: ServerEvent): void;
-  replaceRun(run: Run): void;
-  finish(): void;
-}
+type RunDisplay = ReturnType<typeof createRunDisplay>;
 
 /** Holds the state of the run and shows it: redrawn in place, or one line per change. */
-function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, terminal, view, now }: FollowOptions): RunDisplay {
+function createRunDisplay(first: Run, workflow: Workflow, { client, terminal, view, now }: FollowOptions) {
   const plan = compilePlan(workflow);
   const isRedrawn = view === "picture" && terminal.isInteractive;
   const isLineByLine = view === "picture" && !terminal.isInteractive;
-  let state = first;
+  let state = mergeFreshRun(first);
   let isSilent = false;
   const draw = (): void => {
-    const { colors, stderrColumns: columns, stderrRows: rows } = terminal;
-    terminal.draw(
-      renderRun(toRun(state), workflow, { paint: colors, columns, rows: rows - 1, now: now(), url: client.url, plan }),
-    );
+    const { colors: paint, stderrColumns: columns, stderrRows } = terminal;
+    const options = { paint, columns, rows: stderrRows - 1, now: now(), url: client.url, plan };
+    terminal.draw(renderRun(toRun(state), workflow, options));
   };
   // Redrawn by a timer, not by events: there may be a thousand a second, and durations grow without events.
   const timer = isRedrawn ? setInterval(draw, redrawMs) : undefined;
@@ -149,17 +137,17 @@ function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, term
       if (isRunEnded(state.run)) isSilent = true;
       else printLines(describeRunChanges(null, toRun(state), plan));
     },
-    applyEvent(event) {
+    applyEvent(event: ServerEvent) {
       const before = state.run.status;
       const old = "taskId" in event.data ? state.nodes.get(event.data.taskId ?? "") : undefined;
       const earlier = event.type === "run.snapshot" && isLineByLine ? toRun(state) : null;
       const { after, task } = applyRunEvent(state, event);
       state = after;
-      if (earlier !== null) return printLines(describeRunChanges({ ...earlier, status: state.run.status }, toRun(state), plan));
-      if (task !== null) printLines(describeTaskChange(old, state, task, plan));
+      if (earlier !== null) printLines(describeRunChanges({ ...earlier, status: state.run.status }, toRun(state), plan));
+      else if (task !== null) printLines(describeTaskChange(old, state, task, plan));
       else if (before !== state.run.status && !isRunEnded(state.run)) printLines([describeRunStatus(state.run)]);
     },
-    replaceRun(run) {
+    replaceRun(run: Run) {
       const earlier = isLineByLine ? toRun(state) : null;
       state = mergeFreshRun(run, state);
       if (earlier !== null)
@@ -176,12 +164,9 @@ function createRunDisplay(first: FollowedRun, workflow: Workflow, { client, term
 /** The end is printed once, with its error, which only the run itself has. */
 const withoutFinalStatus = (earlier: Run, run: Run): Run => (isRunEnded(run) ? { ...earlier, status: "running" } : earlier);
 
-function describeTaskChange(
-  old: Parameters<typeof describeNodeChange>[0],
-  { run, nodes }: FollowedRun,
-  task: string,
-  plan: Plan,
-): string[] {
+type NodeBefore = Parameters<typeof describeNodeChange>[0];
+
+function describeTaskChange(old: NodeBefore, { run, nodes }: FollowedRun, task: string, plan: Plan): string[] {
   const node = nodes.get(task);
   const line = node === undefined ? null : describeNodeChange(old, node, describeTaskPath(plan, taskSlot(task, run.runId)));
   return line === null ? [] : [line];
@@ -192,13 +177,14 @@ const runEndFacts: ReadonlySet<string> = new Set(["run.succeeded", "run.failed",
 /** The facts themselves, as JSON lines with their cursor. */
 async function followFacts(id: string, options: FollowOptions): Promise<Run> {
   const { client, terminal, signal } = options;
-  let cursor: string | null = null;
+  let cursor: string | undefined;
   for (;;) {
-    const after: string | null = cursor;
-    const facts: RunEvent[] = await retryUntilReachable(() => readAllFacts(client, id, after), options);
-    for (const fact of facts) terminal.print(JSON.stringify({ cursor: String(fact.position), ...fact }));
-    const last = facts.at(-1);
-    if (last !== undefined) cursor = String(last.position);
+    const after = cursor;
+    const facts = await retryUntilReachable(() => readAllFacts(client, id, after), options);
+    for (const fact of facts) {
+      cursor = String(fact.position);
+      terminal.print(JSON.stringify({ cursor, ...fact }));
+    }
     // Nothing follows the end of a run, so the final state can be read.
     if (facts.some(({ type }) => runEndFacts.has(type))) return retryUntilReachable(() => client.getRun({ runId: id }), options);
     await pause(factPollMs, undefined, { signal });
@@ -206,8 +192,8 @@ async function followFacts(id: string, options: FollowOptions): Promise<Run> {
 }
 
 /** All facts after a cursor, page by page: a history may not fit into memory. */
-export async function* listFactPages(client: Client, runId: string, after: string | null): AsyncGenerator<readonly RunEvent[]> {
-  for (let cursor = after ?? undefined; ; ) {
+export async function* listFactPages(client: Client, runId: string, after?: string): AsyncGenerator<readonly RunEvent[]> {
+  for (let cursor = after; ; ) {
     const page = await client.listRunEvents({ runId, limit: 200, cursor });
     yield page.items;
     if (page.nextCursor === null || page.nextCursor === cursor) return;
@@ -215,7 +201,7 @@ export async function* listFactPages(client: Client, runId: string, after: strin
   }
 }
 
-async function readAllFacts(client: Client, runId: string, after: string | null): Promise<RunEvent[]> {
+async function readAllFacts(client: Client, runId: string, after: string | undefined): Promise<RunEvent[]> {
   const facts: RunEvent[] = [];
   for await (const page of listFactPages(client, runId, after)) facts.push(...page);
   return facts;

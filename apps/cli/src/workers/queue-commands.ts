@@ -10,8 +10,9 @@ import { formatTextTable } from "../output/table.ts";
 
 type Queue = QueueList["items"][number];
 
-const formatWaitingCount = ({ waiting, isPartial }: Queue): string => `${waiting}${isPartial ? "+" : ""}`;
-const formatOldestWait = ({ oldestWaitMs }: Queue): string => (oldestWaitMs === undefined ? "" : formatTimeSpan(oldestWaitMs));
+export const formatWaitingCount = ({ waiting, isPartial }: Queue): string => `${waiting}${isPartial ? "+" : ""}`;
+export const formatOldestWait = ({ oldestWaitMs }: Queue): string =>
+  oldestWaitMs === undefined ? "" : formatTimeSpan(oldestWaitMs);
 
 export async function listQueues(
   context: CommandContext,

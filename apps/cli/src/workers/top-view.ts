@@ -2,8 +2,9 @@
 
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import { formatTimeSpan } from "../output/format.ts";
-import { fitTableToWidth, formatTable, truncateLine } from "../output/table.ts";
+import { fitTableToWidth, formatTable, type TableCells, truncateLine } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
+import { formatOldestWait, formatWaitingCount } from "./queue-commands.ts";
 import { describeWorkerState } from "./worker-view.ts";
 
 export interface FleetSnapshot {
@@ -28,26 +29,19 @@ export interface TopViewOptions {
 /** Headers, blank lines, lines that count hidden rows, and the line of the cursor. */
 const reservedRows = 12;
 
-export function renderTop(
-  snapshot: FleetSnapshot,
-  { paint: colors, columns, rows, isWatched = false }: TopViewOptions,
-): string[] {
-  const [workers, runs, queues] = distributeRows(Math.max(3, rows - reservedRows), [
-    snapshot.workers.length,
-    snapshot.runs.length,
-    snapshot.queues.length,
-  ]);
+export function renderTop(snapshot: FleetSnapshot, options: TopViewOptions): string[] {
+  const { paint: colors, columns, rows, isWatched = false } = options;
+  const { workers, runs, queues } = snapshot;
+  const counts = distributeRows(Math.max(3, rows - reservedRows), [workers.length, runs.length, queues.length]);
   const keys = isWatched ? ` · ${colors.dim("q: quit")}` : "";
   const lines = [
     `${colors.bold("astra top")} · ${snapshot.url} · ${new Date(snapshot.at).toISOString().slice(11, 19)}Z${keys}`,
     formatTotals(snapshot),
     "",
-    ...renderTable(workerTable(snapshot), workers, "workers", { paint: colors, columns }),
+    ...renderTable(workerTable(snapshot), counts[0], "workers", options),
     "",
-    ...renderTable(runTable(snapshot), runs, "open runs", { paint: colors, columns }),
-    ...(snapshot.queues.length === 0
-      ? []
-      : ["", ...renderTable(queueTable(snapshot), queues, "queues", { paint: colors, columns })]),
+    ...renderTable(runTable(snapshot), counts[1], "open runs", options),
+    ...(queues.length === 0 ? [] : ["", ...renderTable(queueTable(snapshot), counts[2], "queues", options)]),
   ];
   return lines.slice(0, Math.max(1, rows - 1)).map((line) => truncateLine(line, columns));
 }
@@ -76,9 +70,7 @@ function distributeRows(rowCount: number, wanted: readonly [number, number, numb
   return allotted;
 }
 
-type Table = readonly (readonly string[])[];
-
-function workerTable({ workers, at }: FleetSnapshot): Table {
+function workerTable({ workers, at }: FleetSnapshot): TableCells {
   const percent = (value: number | undefined): string => (value === undefined ? "-" : `${Math.round(value)} %`);
   const rows = workers.map((worker) => {
     const metrics = worker.heartbeat?.metrics;
@@ -95,7 +87,7 @@ function workerTable({ workers, at }: FleetSnapshot): Table {
   return [["WORKER", "STATE", "HOLDS", "CPU", "MEMORY", "SEEN"], ...rows];
 }
 
-function runTable({ runs, at }: FleetSnapshot): Table {
+function runTable({ runs, at }: FleetSnapshot): TableCells {
   const rows = runs.map((run) => [
     run.runId,
     run.status,
@@ -106,11 +98,11 @@ function runTable({ runs, at }: FleetSnapshot): Table {
   return [["RUN", "STATUS", "FOR", "OPEN", "WORKFLOW"], ...rows];
 }
 
-function queueTable({ queues }: FleetSnapshot): Table {
+function queueTable({ queues }: FleetSnapshot): TableCells {
   const rows = queues.map((queue) => [
     stripControlCharacters(queue.needs.nodeType),
-    `${queue.waiting}${queue.isPartial ? "+" : ""}`,
-    queue.oldestWaitMs === undefined ? "-" : formatTimeSpan(queue.oldestWaitMs),
+    formatWaitingCount(queue),
+    formatOldestWait(queue) || "-",
     String(queue.workers.fitting),
   ]);
   return [["WAITS FOR", "TASKS", "OLDEST", "FIT"], ...rows];
@@ -124,29 +116,23 @@ const statusColors: Readonly<Record<string, keyof Colors>> = {
   queued: "dim",
 };
 
-function renderTable(
-  table: Table,
-  rowCount: number,
-  what: string,
-  { paint: colors, columns }: Pick<TopViewOptions, "paint" | "columns">,
-): string[] {
+function renderTable(table: TableCells, rowCount: number, what: string, { paint: colors, columns }: TopViewOptions): string[] {
+  const [head = []] = table;
   if (table.length === 1) return [colors.dim(`no ${what}`)];
-  const shown = fitTableToWidth(
-    table.slice(0, rowCount + 1),
-    (table[0] ?? []).map((head) => (head === "RUN" ? { kind: "id" } : {})),
-    columns,
-  );
-  const painted = shown.map((row, at) =>
-    at === 0 ? row : row.map((cell) => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell))),
-  );
+  const kinds = head.map((name) => (name === "RUN" ? { kind: "id" as const } : {}));
+  const paint = (cell: string): string => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell));
+  const [fittedHead = [], ...shown] = fitTableToWidth(table.slice(0, rowCount + 1), kinds, columns);
   const hiddenCount = table.length - 1 - rowCount;
-  return [...formatTable(painted), ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : [])];
+  return [
+    ...formatTable([fittedHead, ...shown.map((row) => row.map(paint))]),
+    ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : []),
+  ];
 }
 
 /** For a pipe: one row per item, beginning with its kind. */
 export function formatTopRows(snapshot: FleetSnapshot): string[] {
   const at = new Date(snapshot.at).toISOString();
-  const rows = (what: string, table: Table): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));
+  const rows = (what: string, table: TableCells): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));
   return [
     `${at}\tfleet\t${formatTotals(snapshot)}`,
     ...rows("worker", workerTable(snapshot)),

@@ -1,7 +1,7 @@
 // The facts of a placement as people read them.
 import type { JsonObject } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { explainReason } from "./why-explanations.ts";
+import { explainReason } from "./why-command.ts";
 
 const now = Date.parse("2026-01-31T12:00:00Z");
 const place = { labels: new Map([["n-1", "Fetch"]]), startTimes: new Map([["n-1", "2026-01-31T11:59:00.000Z"]]), now };
