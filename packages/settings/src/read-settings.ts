@@ -1,5 +1,4 @@
-// Reads all settings of a table. A flag wins over the environment, that over the file, that over the default. All problems are
-// collected, none stops the reading.
+// Reads all settings of a table: a flag wins over the environment, that over the file, that over the default. Collects all problems.
 
 import { didYouMean } from "@astraflow/protocol";
 import {

@@ -1,5 +1,4 @@
-// What a table of settings looks like, what a setting is called as a flag and as a variable, and how a program words its problems. The
-// apps differ in their wording, and each keeps what its users know.
+// What a table of settings looks like, what a setting is called as a flag and as a variable, and how a program words its problems.
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
 export class SettingProblem {

@@ -9,28 +9,26 @@ export type { Client } from "@astraflow/client";
 
 const requestTimeoutMs = 30_000;
 
-export interface CliClientOptions {
+interface CliClientOptions {
   readonly waitMs?: number;
   /** Called with one line per request, answered or not; the token is never in it. */
   readonly logRequest?: ((line: string) => void) | undefined;
 }
 
-export function createCliClient(
-  connection: ApiEndpoint,
-  { waitMs = requestTimeoutMs, logRequest }: CliClientOptions = {},
-): Client {
+export function createCliClient({ url, token, caCertificate }: ApiEndpoint, options: CliClientOptions = {}): Client {
+  const { waitMs = requestTimeoutMs, logRequest } = options;
   // For the whole process, which talks only to this scheduler: fetch takes no CA of its own.
-  if (connection.caCertificate !== undefined) setDefaultCACertificates([connection.caCertificate]);
+  if (caCertificate !== undefined) setDefaultCACertificates([caCertificate]);
   // A scheduler that is away is reported at once; commands that can wait for it do so themselves.
   const client = createApiClient({
-    url: connection.url,
-    token: connection.token,
+    url,
+    token,
     waitMs,
     retry: { busyMax: 3, lostMax: 0 },
     ...(logRequest !== undefined && { environment: { fetch: createLoggingFetch(logRequest) } }),
   });
   const translate = (cause: unknown): never => {
-    throw toCliFailure(cause, connection.url, waitMs);
+    throw toCliFailure(cause, url, waitMs);
   };
   const calls = Object.entries(client).map(([name, call]) => [
     name,
@@ -72,34 +70,30 @@ function createLoggingFetch(logRequest: (line: string) => void): (url: string, i
 /** An error of the client as a CliFailure; any other error unchanged. */
 function toCliFailure(cause: unknown, url: string, waitMs: number): unknown {
   if (cause instanceof ApiFault) {
-    if (cause.code === `HTTP ${cause.status}`) return notASchedulerFailure(url, cause.code);
-    const next =
-      cause.status === 401 && cause.code !== "E.AUTH.CREDENTIALS" ? "ASTRA_TOKEN=… astra …, --token @FILE, or astra login" : null;
+    // A scheduler refuses with an error body; this response comes from another program or a proxy.
+    if (cause.code === `HTTP ${cause.status}`)
+      return unreachable(
+        `The server at ${url} is not an AstraFlow scheduler (${cause.code}). Check --url or ASTRA_URL, and any proxy in between.`,
+        cause.code,
+        `curl ${url}/readyz`,
+      );
+    const isTokenMissing = cause.status === 401 && cause.code !== "E.AUTH.CREDENTIALS";
+    const next = isTokenMissing ? "ASTRA_TOKEN=… astra …, --token @FILE, or astra login" : null;
     return new CliFailure(exitCodeForStatus(cause.status), cause.toJSON(), next);
   }
   if (!(cause instanceof NoAnswer)) return cause;
-  return cause.isLate ? timeoutFailure(url, waitMs) : noAnswerFailure(url, cause.cause);
+  if (!cause.isLate) return noAnswerFailure(url, cause.cause);
+  // It may be waiting for its store, so starting another one would be bad advice.
+  return unreachable(
+    `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`,
+    "TIMEOUT",
+    `curl ${url}/readyz`,
+  );
 }
 
 /** A scheduler that cannot be used: nothing was answered, or nothing that a scheduler would answer. */
 const unreachable = (message: string, reason: string, suggestedCommand: string): CliFailure =>
   new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, suggestedCommand);
-
-/** The scheduler may be waiting for its store, so starting another one would be bad advice. */
-const timeoutFailure = (url: string, waitMs: number): CliFailure =>
-  unreachable(
-    `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`,
-    "TIMEOUT",
-    `curl ${url}/readyz`,
-  );
-
-/** A scheduler refuses with an error body; this response comes from another program or a proxy. */
-const notASchedulerFailure = (url: string, reason: string): CliFailure =>
-  unreachable(
-    `The server at ${url} is not an AstraFlow scheduler (${reason}). Check --url or ASTRA_URL, and any proxy in between.`,
-    reason,
-    `curl ${url}/readyz`,
-  );
 
 /** The codes of OpenSSL and Node for a certificate that cannot be verified. */
 const certificateErrors = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;

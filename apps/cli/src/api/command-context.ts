@@ -1,5 +1,4 @@
-// What every command gets besides its arguments and flags: the client, the terminal and the form of output. Items and lists are printed
-// here, so that all of them look alike.
+// What every command gets besides its arguments and flags, and how items and lists are printed, so that all of them look alike.
 
 import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
 import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
@@ -17,7 +16,6 @@ export interface CommandContext {
   readonly output?: OutputForm;
   /** Throws unless the user confirms; see confirmation.ts. */
   readonly confirm: ConfirmAction;
-  /** Aborted when the command is to stop. */
   readonly signal: AbortSignal;
   now(): number;
 }
@@ -34,7 +32,6 @@ export const definedOnly = <T extends object>(fields: T): { [K in keyof T]?: Exc
 export interface TableColumn<T> {
   readonly header: string;
   readonly value: (item: T) => string;
-  /** Only in wide tables. */
   readonly isWide?: true;
   /** How the column is shortened on a narrow screen; see fitTableToWidth. */
   readonly kind?: CellKind;

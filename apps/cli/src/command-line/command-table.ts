@@ -208,7 +208,6 @@ export const instantOption = (help: string): ValueRow => ({
   },
 });
 
-/** A flag that may be repeated. */
 export const repeatedOption = (help: string): ValueRow => ({
   help,
   parse: (text: string, before: readonly string[]) => [...before, text],

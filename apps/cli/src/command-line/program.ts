@@ -14,7 +14,6 @@ import { runCommands } from "./run-command-definitions.ts";
 import { workerCommands } from "./worker-command-definitions.ts";
 import { workflowCommands } from "./workflow-command-definitions.ts";
 
-/** Runs one command line and returns the exit code of the process. */
 export async function runProgram(argv: readonly string[], environment: CliEnvironment): Promise<number> {
   let exitCode: number = exitCodes.ok;
   const isJson = argv.includes("--json");

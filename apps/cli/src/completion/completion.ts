@@ -1,5 +1,4 @@
-// `astra completion bash|zsh|fish`: the script that a shell loads, and the candidates that it asks for: commands, flags, their values, and the
-// ids and names of the scheduler.
+// `astra completion bash|zsh|fish`: the script that a shell loads, and the candidates that it asks for.
 
 import { eventDataSchemas } from "@astraflow/protocol";
 import type { Command, Option } from "commander";

@@ -1,5 +1,4 @@
-// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store. To measure the
-// disk it writes a small file into the data folder and removes it.
+// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store.
 
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { createServer } from "node:net";

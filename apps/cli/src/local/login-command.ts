@@ -1,5 +1,4 @@
-// `astra login` and `astra logout`: gets a token for a name and a password and saves it for the next commands. The password is read from
-// stdin or the environment, never from a flag, and is not saved.
+// `astra login` and `astra logout`. The password is read from stdin or the environment, never from a flag, and is not saved.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";

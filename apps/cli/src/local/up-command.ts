@@ -1,5 +1,4 @@
-// `astra up`: starts a small installation on this machine: a scheduler in dev mode, a worker with the example package, and a demo run. It
-// supervises both processes.
+// `astra up`: runs and supervises a scheduler in dev mode and a worker with the example package, and starts a demo run.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -1,5 +1,4 @@
-// Turns --filter and --view into a query of the API: parses the query line, looks up a saved view, and collects the runs of a worker page
-// by page.
+// Turns --filter and --view into a query of the API.
 
 import {
   Fault,

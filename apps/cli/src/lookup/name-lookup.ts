@@ -1,5 +1,4 @@
-// Finds the run, workflow or node that the user named: by id, by its unique beginning or end, or by name; suggests the closest name where
-// nothing matches.
+// Finds what the user named: by id, by its unique beginning or end, or by name; suggests the closest name where nothing matches.
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import { closestMatch, type Workflow } from "@astraflow/protocol";
@@ -20,7 +19,13 @@ interface NamedItem {
 }
 
 /** The item with this id or name, else the only one whose id begins or ends, or whose name begins, with it. */
-export function findByNameOrId<T extends NamedItem>(nameOrId: string, items: readonly T[], what: string, next: string): T {
+export function findByNameOrId<T extends NamedItem>(
+  nameOrId: string,
+  items: readonly T[],
+  what: string,
+  next: string,
+  plural: string = `${what}s`,
+): T {
   const lowerCase = nameOrId.toLowerCase();
   const exact = items.filter(({ id, name }) => id === nameOrId || name.toLowerCase() === lowerCase);
   const fitting = exact.length > 0 ? exact : items.filter((item) => matchesPartially(lowerCase, item));
@@ -32,7 +37,7 @@ export function findByNameOrId<T extends NamedItem>(nameOrId: string, items: rea
       .map(({ id, name }) => (name === "" ? id : `${id} (${stripControlCharacters(name)})`));
     const more = fitting.length > shown.length ? ", …" : "";
     throw usageFailure(
-      `"${stripControlCharacters(nameOrId)}" matches ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Use a longer prefix.`,
+      `"${stripControlCharacters(nameOrId)}" matches ${fitting.length} ${plural}: ${shown.join(", ")}${more}. Use a longer prefix.`,
       next,
     );
   }

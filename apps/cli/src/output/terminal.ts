@@ -1,5 +1,4 @@
-// Output: stdout carries data, stderr carries messages and progress. A terminal gets colours and a display that is redrawn in place; a
-// pipe gets plain lines.
+// Output: stdout carries data, stderr messages and progress. A terminal gets colours and a display that is redrawn in place.
 
 import { styleText } from "node:util";
 

@@ -14,7 +14,6 @@ import { describeNodeChange, describeRunChanges, describeRunStatus, renderRun } 
 
 /** At most ten redraws a second. */
 const redrawMs = 100;
-/** How often facts are polled. */
 const factPollMs = 200;
 /** How often an unreachable scheduler is tried again. */
 const reconnectMs = 500;

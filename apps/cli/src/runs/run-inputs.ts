@@ -1,6 +1,6 @@
 // The flags of `astra run` that shape the request: inputs, pins, labels, and where to begin and end. Pure but for reading @FILE.
 
-import { compilePlan } from "@astraflow/graph";
+import { compilePlan, withValueAt } from "@astraflow/graph";
 import {
   closestMatch,
   type JsonObject,
@@ -9,18 +9,13 @@ import {
   type Workflow,
   type WorkflowNode,
 } from "@astraflow/protocol";
+import type { TextInput } from "../api/command-context.ts";
 import { parsePair, readTextFile } from "../api/input-file.ts";
 import { findNodeId } from "../lookup/name-lookup.ts";
 import { usageFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
-export interface RunInputFlags {
-  readonly input: readonly string[];
-  readonly pin: readonly string[];
-  readonly from?: string;
-  readonly to?: string;
-  readonly label: readonly string[];
-}
+export type RunInputFlags = Readonly<Record<"input" | "pin" | "label", readonly string[]>> & TextInput<never, "from" | "to">;
 
 /** The parts of a request that the flags add. Inputs change the workflow itself, which is then sent as a whole. */
 export function applyInputFlags(workflow: Workflow, flags: RunInputFlags): Partial<RunStartRequest> {
@@ -59,7 +54,7 @@ function parsePin(node: string, text: string): JsonObject {
 function applyInput(workflow: Workflow, text: string): Workflow {
   const [key, value] = parsePair(text, "--input");
   const { node, path } = findParameter(workflow, key);
-  const parameters = setValue(node.parameters ?? {}, path, parseValue(value));
+  const parameters = withValueAt(node.parameters ?? {}, path, parseValue(value)) as JsonObject;
   return { ...workflow, nodes: workflow.nodes.map((one) => (one === node ? { ...node, parameters } : one)) };
 }
 
@@ -96,11 +91,4 @@ function listParametersFromEdges(workflow: Workflow): Set<string> {
 function parameterNames({ parameters, schema }: WorkflowNode): string[] {
   const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
   return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];
-}
-
-function setValue(parameters: JsonObject, [step = "", ...rest]: readonly string[], value: JsonValue): JsonObject {
-  if (rest.length === 0) return { ...parameters, [step]: value };
-  const inner = parameters[step];
-  const isObject = typeof inner === "object" && inner !== null && !Array.isArray(inner);
-  return { ...parameters, [step]: setValue(isObject ? inner : {}, rest, value) };
 }

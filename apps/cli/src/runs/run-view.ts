@@ -1,12 +1,11 @@
-// A run as lines of text: status, name, progress, attempt, worker, last output; containers and chains as a tree. Pure. When they are drawn is
-// in run-follower.ts.
+// A run as lines of text; containers and chains as a tree. Pure. When they are drawn is in run-follower.ts.
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { isFinalStatus, statusStyles } from "./run-status.ts";
-import { describeTaskPath, indexTasks, listTreeRows, type RunTreeRow, taskSlot } from "./run-tree.ts";
+import { describeTaskPath, RunTree, type RunTreeRow, taskSlot } from "./run-tree.ts";
 
 const barCells = 15;
 /** The width of a bar with its percentage: the column keeps it, so that the display does not jump. */
@@ -25,8 +24,7 @@ export interface RunViewOptions {
 }
 
 export function renderRun(run: Run, workflow: Workflow, options: RunViewOptions): string[] {
-  const taskIndex = indexTasks(run.runId, run.nodes ?? []);
-  const all = listTreeRows(options.plan ?? compilePlan(workflow), taskIndex);
+  const all = new RunTree(run.runId, run.nodes ?? []).rows(options.plan ?? compilePlan(workflow));
   const { shown, left: hiddenSummary } = selectVisibleRows(all, (options.rows ?? Number.POSITIVE_INFINITY) - 1);
   const lines = formatTable(shown.map((row) => renderRow(row, options)));
   return [...lines, ...hiddenSummary.map((line) => options.paint.dim(line)), formatRunSummary(run, all, options)].map((line) =>

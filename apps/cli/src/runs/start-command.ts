@@ -29,7 +29,6 @@ interface StartRunInput extends RunInputFlags, TextInput<"workflow", "key" | "ve
   readonly priority?: number;
   readonly timeout?: number;
   readonly dryRun?: boolean;
-  /** Start although no worker offers a required package. */
   readonly allowUnknown?: boolean;
 }
 

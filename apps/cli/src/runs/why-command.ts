@@ -1,5 +1,4 @@
-// `astra why RUN [NODE]`: explains in English what a node waits for, and what keeps each worker from running it. With --json the facts are
-// printed as they are.
+// `astra why RUN [NODE]`: explains in English what a node waits for, and what keeps each worker from running it.
 
 import type { JsonObject, Placement, Run } from "@astraflow/protocol";
 import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
@@ -41,7 +40,6 @@ export async function explainRun(context: CommandContext, input: TextInput<"run"
   return exitCodes.ok;
 }
 
-/** Why a run that has ended failed. */
 function explainEnd(context: CommandContext, { runId, status, error: runError, nodes = [] }: Run): CliExitCode {
   const failed = nodes.filter(({ error }) => error !== undefined);
   const lines = [
@@ -95,7 +93,6 @@ function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placem
 }
 
 interface ExplanationContext {
-  /** Labels of the nodes of the run, by id. */
   readonly labels: ReadonlyMap<string, string>;
   readonly now: number;
   /** When nodes of the run started, by id. */

@@ -9,7 +9,6 @@ import { compareWorkers } from "./worker-commands.ts";
 
 interface TopFlags {
   readonly once?: boolean;
-  /** Refresh interval in milliseconds. */
   readonly every: number;
 }
 

@@ -11,7 +11,6 @@ import { formatInstant, formatValues } from "../output/format.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-view.ts";
 
-/** At most this many workers are read. */
 const workersMax = 10_000;
 const idsShownMax = 5;
 

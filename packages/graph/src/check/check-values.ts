@@ -1,5 +1,4 @@
-// Checks values before anything runs: edges between ports of incompatible types, and invalid authored parameters.
-// Values from edges and iterations are checked at run time.
+// Checks authored values and the types of ports before anything runs. Values from edges and iterations are checked at run time.
 
 import type { ResolvedEdge, ResolvedEdges } from "../plan/edge-resolution.ts";
 import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";

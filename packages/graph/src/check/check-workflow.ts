@@ -1,5 +1,4 @@
-// Checks of a workflow beyond its schema. Every problem names the node and field; a list without errors means the
-// engine can run it. The order: each graph by itself, then nesting, then the catalogue.
+// Checks of a workflow beyond its schema; a list without errors means the engine can run it.
 
 import { limits, type Workflow } from "@astraflow/protocol";
 import { type ResolvedEdge, resolveAllEdges } from "../plan/edge-resolution.ts";
@@ -38,7 +37,6 @@ export function checkWorkflow(
   return problems.list;
 }
 
-/** Of subgraphs or edges. */
 function checkUniqueIds(graph: IndexedGraph, list: "subgraphs" | "edges", problems: ProblemList): void {
   const seen = new Set<string>();
   for (const [index, { id }] of (graph.definition[list] ?? []).entries()) {

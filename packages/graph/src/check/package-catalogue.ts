@@ -1,5 +1,4 @@
 // A workflow against the catalogue of packages: what is not there is named, and what the author left out is filled in from it.
-// Where the catalogue comes from is the caller's.
 
 import { closestMatch, type NodeUi, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
@@ -31,13 +30,11 @@ export interface WorkflowCheckOptions {
 
 /** Bound on the search for similar names, however many unknown names a definition has. */
 const suggestionLimits = { lookupsMax: 3, namesMax: 1_000, charsMax: 64 } as const;
-/** Of a name in a sentence. */
 const shownCharsMax = 80;
 
 /** The scheduler runs these itself, whatever package they name. */
 const isBuiltInNode = (node: AuthoredNode): boolean => node.type === "workflow.container";
 
-/** Checks the nodes of one workflow against a catalogue. */
 export class CatalogueCheck {
   readonly #index: WorkflowIndex;
   readonly #catalogue: PackageCatalogue;

@@ -1,5 +1,4 @@
 // Edits of a workflow as data: each names the node, edge or subgraph it changes, so that the edits of several people can be merged.
-// They are applied here, read in read-edits.ts and compared in edit-conflicts.ts.
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isObject, parseJsonPointer, withValueAt } from "../values/binding-path.ts";
@@ -40,7 +39,6 @@ export type WorkflowEdit =
   | { readonly op: "removeSubgraph"; readonly id: string }
   /** A field of the entry beside its definition. */
   | ({ readonly op: "setSubgraph"; readonly id: string } & FieldEdit)
-  /** The whole graph at once. */
   | (GraphTarget & { readonly op: "setGraph"; readonly value: Workflow });
 
 /** The workflow after the edits, or a sentence that names the first edit that cannot be made. The arguments stay as they were. */

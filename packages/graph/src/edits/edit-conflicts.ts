@@ -17,7 +17,6 @@ export interface EditConflict {
 interface EditFootprint {
   readonly writes: readonly string[];
   readonly isRemoval: boolean;
-  /** Things that must still be there. */
   readonly needs: readonly (readonly string[])[];
 }
 

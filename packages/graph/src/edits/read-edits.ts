@@ -1,5 +1,4 @@
-// Reads edits from clients: the right fields of the right types, and not too many. Whether the result is a workflow is for its own reader,
-// whether they can be made for applyEdits.
+// Reads edits from clients: the right fields of the right types, and not too many. Whether they can be made is for applyEdits.
 
 import { isObject } from "../values/binding-path.ts";
 import type { WorkflowEdit } from "./apply-edits.ts";

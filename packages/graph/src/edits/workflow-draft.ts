@@ -1,5 +1,4 @@
-// A workflow while edits are made to it: its lists can be asked by id and changed in place, so that thousands of edits to thousands of
-// nodes stay quick. Nothing of the original is touched; what each edit means is apply-edits.ts.
+// A workflow while edits are made to it: lists are asked by id and changed in place, so that thousands of edits stay quick.
 
 import type { Edge, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isEqualJson } from "../values/canonical-json.ts";

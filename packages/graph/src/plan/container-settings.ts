@@ -1,5 +1,4 @@
-// Reads the settings of a container, `parameters.__container`: its subgraph, loop, retries, inputs and outputs.
-// Nodes are ids here; the compiler replaces them with ordinals and finds the subgraph.
+// Reads the settings of a container, `parameters.__container`. Nodes are ids here; the compiler replaces them with ordinals.
 
 import type { Middleware, WorkflowNode } from "@astraflow/protocol";
 import { type BindingPath, isObject, parseBindingPath, parsePathSteps } from "../values/binding-path.ts";

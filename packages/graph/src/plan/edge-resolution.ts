@@ -1,5 +1,4 @@
 // Resolves the ports, middlewares and scopes of edges: which node waits for which, and which value goes where.
-// The compiler uses what resolves, and the checker reports what does not.
 
 import type { Edge, NodePort } from "@astraflow/protocol";
 import { type BindingPath, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";

@@ -1,5 +1,4 @@
 // The iterations of a container: the inputs of their nodes, their outputs, what a loop iterates over, and when it stops.
-// The engine decides when iterations start and end.
 
 import { valueAt, withValueAt } from "../values/binding-path.ts";
 import { isEqualJson } from "../values/canonical-json.ts";

@@ -1,5 +1,4 @@
-// Applies the JSON Schemas of nodes: checks parameters and results, and fills in defaults.
-// Schemas come from other people, so every walk has a budget.
+// Applies the JSON Schemas of nodes: checks parameters and results, and fills in defaults, within a budget.
 
 import type { SchemaProblem } from "../schema/keywords.ts";
 import { resolveLocalRef } from "../schema/schema-lookup.ts";

@@ -1,5 +1,4 @@
-// Compiles a workflow into the plan that the engine runs: nodes by ordinal, dependencies, values along edges, containers.
-// Definitions are checked in check-workflow.ts; the engine decides what runs.
+// Compiles a workflow into the plan that the engine runs. Definitions are checked in check-workflow.ts.
 
 import type { Workflow } from "@astraflow/protocol";
 import { type BindingPath, isObject, parseBindingPath, withValueAt } from "../values/binding-path.ts";

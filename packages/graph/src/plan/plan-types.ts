@@ -1,5 +1,4 @@
-// A workflow as the engine runs it, as data: nodes by ordinal, who waits for whom, which values travel, what is inside a container.
-// Made by plan-compiler.ts.
+// A workflow as the engine runs it, as data. Made by plan-compiler.ts.
 
 import type { NodePolicy } from "@astraflow/protocol";
 import type { BindingPath } from "../values/binding-path.ts";

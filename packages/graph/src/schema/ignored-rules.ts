@@ -1,5 +1,4 @@
-// Finds rules of a schema that validation ignores: unsupported keywords and patterns, references that do not resolve. The author gets a
-// warning; the rest of the schema still applies.
+// Finds rules of a schema that validation ignores: unsupported keywords and patterns, references that do not resolve.
 
 import { isObject } from "../values/binding-path.ts";
 import { compilePattern } from "./linear-pattern.ts";

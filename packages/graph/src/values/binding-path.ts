@@ -1,5 +1,4 @@
 // Binding paths: where a port reads or writes inside a node. Dotted (`results.page.url`) or a JSON pointer (`/results/page/url`).
-// Plain values only; nothing here knows of nodes or runs.
 
 export type PathRoot = "parameters" | "results";
 

@@ -1,5 +1,4 @@
 // Results that grow while a node runs: a patch merges into what is there, key by key; null removes.
-// The list of changes goes to the event stream; the engine stores the results.
 
 import { isObject, toJsonPointer } from "./binding-path.ts";
 
