@@ -146,10 +146,7 @@ function commonOptions({ run, runLocally, isOffline, kind, list, filter }: Comma
       "--output <form>": { help: "output form", choices: outputForms, default: "table" },
       "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, list.max ?? 200), default: list.limit ?? 50 },
     }),
-    ...(!isOffline && {
-      ...endpointOptions,
-      "-v, --verbose": "print every request and its duration on stderr",
-    }),
+    ...(!isOffline && { ...endpointOptions, "-v, --verbose": "print every request and its duration on stderr" }),
     "--json": "print JSON",
     "--quiet": "print only data and errors",
     "--no-color": "no colours (also NO_COLOR)",

@@ -48,10 +48,7 @@ export const historyCommands: CommandTable = {
     options: { "--reason <text>": reasonHelp },
     run: dismissDeadLetter,
   },
-  audit: {
-    help: "show who changed what",
-    examples: ["list", "list --since 1d", "list --action worker.drain"],
-  },
+  audit: { help: "show who changed what", examples: ["list", "list --since 1d", "list --action worker.drain"] },
   "audit list": {
     alias: "ls",
     help: "list audit entries, newest first",

@@ -49,10 +49,7 @@ export const runCommands: CommandTable = {
     },
     run: startRun,
   },
-  runs: {
-    help: "list, inspect, change and export runs",
-    examples: ["list --filter status:failed", "show 7c1e", "retry 7c1e"],
-  },
+  runs: { help: "list, inspect, change and export runs", examples: ["list --filter status:failed", "show 7c1e", "retry 7c1e"] },
   "runs list": {
     alias: "ls",
     help: "list the latest runs, newest first",

@@ -19,10 +19,7 @@ const inspectExamples = ["demo-worker", "0199a2c4", "demo-worker --json"];
 const drainExamples = ["demo-worker", "demo-worker --dry-run", "demo-worker --json"];
 
 export const workerCommands: CommandTable = {
-  workers: {
-    help: "list, inspect and control workers",
-    examples: ["list", "show demo-worker", "drain demo-worker"],
-  },
+  workers: { help: "list, inspect and control workers", examples: ["list", "show demo-worker", "drain demo-worker"] },
   "workers list": {
     alias: "ls",
     help: "list all workers of the tenant",

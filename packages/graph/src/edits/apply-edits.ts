@@ -1,18 +1,20 @@
 // Edits of a workflow as data: each names the node, edge or subgraph it changes, so that the edits of several people can be merged.
 
 import type { Edge, Middleware, Workflow, WorkflowNode } from "@astraflow/protocol";
-import { isObject, parseJsonPointer, withValueAt } from "../values/binding-path.ts";
-import { type GraphDraft, KeyedList, type Subgraph, WorkflowDraft } from "./workflow-draft.ts";
+import {
+  checkReservedField,
+  type FieldEdit,
+  type GraphDraft,
+  KeyedList,
+  type Refusal,
+  type Subgraph,
+  WorkflowDraft,
+  withField,
+} from "./workflow-draft.ts";
 
 /** The graph an edit is about: a subgraph by id; absent: the workflow itself. */
 interface GraphTarget {
   readonly graph?: string;
-}
-
-/** A field by JSON pointer; without a value it is taken away. */
-interface FieldEdit {
-  readonly path: string;
-  readonly value?: unknown;
 }
 
 /** `at` is the place in its list; absent: the end. */
@@ -52,28 +54,20 @@ export function applyEdits(workflow: Workflow, edits: readonly WorkflowEdit[]): 
 }
 
 /** Null: done. */
-function applyEdit(draft: WorkflowDraft, edit: WorkflowEdit): string | null {
+function applyEdit(draft: WorkflowDraft, edit: WorkflowEdit): Refusal {
   switch (edit.op) {
     case "addSubgraph":
-      return draft.addSubgraph(edit.subgraph, edit.at) ? null : duplicateMessage("subgraph", edit.subgraph.id);
+      return draft.addSubgraph(edit.subgraph, edit.at);
     case "removeSubgraph":
-      draft.removeSubgraph(edit.id);
-      return null;
+      return draft.removeSubgraph(edit.id);
     case "setSubgraph":
-      return (
-        checkReservedField(edit.path, ["id", "definition"]) ??
-        setFieldById(draft.subgraphs ?? new KeyedList<Subgraph>([]), edit.id, edit, "subgraph")
-      );
+      return (draft.subgraphs ?? new KeyedList<Subgraph>("subgraph", [])).setField(edit.id, edit, ["id", "definition"]);
     case "setGraph":
-      return draft.replaceGraph(edit.graph, edit.value) ? null : `there is no subgraph ${edit.graph}`;
+      return draft.replaceGraph(edit.graph, edit.value);
     case "order":
-      if (edit.list !== "subgraphs") return applyGraphEdit(draft, edit);
-      draft.subgraphs?.order(edit.ids);
-      return null;
+      return edit.list === "subgraphs" ? (draft.subgraphs?.order(edit.ids) ?? null) : applyGraphEdit(draft, edit);
     case "emptyList":
-      if (edit.list !== "subgraphs") return applyGraphEdit(draft, edit);
-      if ((draft.subgraphs?.items.length ?? 0) === 0) draft.subgraphs = edit.isWritten ? new KeyedList([]) : null;
-      return null;
+      return edit.list === "subgraphs" ? draft.writeEmptySubgraphs(edit.isWritten) : applyGraphEdit(draft, edit);
     default:
       return applyGraphEdit(draft, edit);
   }
@@ -84,29 +78,25 @@ type GraphEdit = Exclude<
   { op: "addSubgraph" | "removeSubgraph" | "setSubgraph" | "setGraph" } | { list: "subgraphs" }
 >;
 
-function applyGraphEdit(draft: WorkflowDraft, edit: GraphEdit): string | null {
+function applyGraphEdit(draft: WorkflowDraft, edit: GraphEdit): Refusal {
   const graph = draft.graph(edit.graph);
   if (graph === null) return `there is no subgraph ${edit.graph}`;
   switch (edit.op) {
     case "addNode":
-      return graph.nodes.add(edit.node, edit.at) ? null : duplicateMessage("node", edit.node.id);
+      return graph.nodes.add(edit.node, edit.at);
     case "removeNode":
-      graph.removeNode(edit.id);
-      return null;
+      return graph.removeNode(edit.id);
     case "setNode":
-      return checkReservedField(edit.path, ["id", "middlewares"]) ?? setFieldById(graph.nodes, edit.id, edit, "node");
+      return graph.nodes.setField(edit.id, edit, ["id", "middlewares"]);
     case "addEdge":
-      return graph.addEdge(edit.edge, edit.at) ? null : duplicateMessage("edge", edit.edge.id);
+      return graph.addEdge(edit.edge, edit.at);
     case "removeEdge":
-      graph.removeEdge(edit.id);
-      return null;
+      return graph.removeEdge(edit.id);
     case "order":
-      if (edit.list === "middlewares") return applyMiddlewareEdit(graph, edit);
-      graph[edit.list].order(edit.ids);
-      return null;
+      return edit.list === "middlewares" ? applyMiddlewareEdit(graph, edit) : graph[edit.list].order(edit.ids);
     case "setMeta": {
       const refusal = checkReservedField(edit.path, ["nodes", "edges", ...(edit.graph === undefined ? ["subgraphs"] : [])]);
-      if (refusal === null) graph.meta = setField(graph.meta, parseJsonPointer(edit.path), edit) as GraphDraft["meta"];
+      if (refusal === null) graph.meta = withField(graph.meta, edit);
       return refusal;
     }
     default:
@@ -114,70 +104,34 @@ function applyGraphEdit(draft: WorkflowDraft, edit: GraphEdit): string | null {
   }
 }
 
-/** Edits of the middlewares around one node. */
-function applyMiddlewareEdit(graph: GraphDraft, edit: Extract<GraphEdit, { host: string }>): string | null {
+/** Of the middlewares around one node. */
+type MiddlewareEdit = Extract<GraphEdit, { host: string }>;
+
+function applyMiddlewareEdit(graph: GraphDraft, edit: MiddlewareEdit): Refusal {
   const host = graph.nodes.get(edit.host);
   if (host === undefined) return `there is no node ${edit.host}`;
   const { middlewares, ...rest } = host;
-  const chain = new KeyedList(middlewares ?? []);
+  const chain = new KeyedList("middleware", middlewares ?? []);
   const storeChain = (isWritten: boolean) =>
     graph.nodes.replace(host, { ...rest, ...(isWritten && { middlewares: chain.items }) });
-  let refusal: string | null = null;
-  switch (edit.op) {
-    case "emptyList":
-      if (chain.items.length === 0) storeChain(edit.isWritten);
-      return null;
-    case "addMiddleware":
-      if (!chain.add(edit.middleware, edit.at)) refusal = duplicateMessage("middleware", edit.middleware.id);
-      break;
-    case "removeMiddleware":
-      chain.remove(edit.id);
-      break;
-    case "setMiddleware":
-      refusal = checkReservedField(edit.path, ["id"]) ?? setFieldById(chain, edit.id, edit, "middleware");
-      break;
-    case "order":
-      chain.order(edit.ids);
-      break;
+  if (edit.op === "emptyList") {
+    if (chain.items.length === 0) storeChain(edit.isWritten);
+    return null;
   }
+  const refusal = changeChain(chain, edit);
   if (refusal === null) storeChain(middlewares !== undefined || chain.items.length > 0);
   return refusal;
 }
 
-const duplicateMessage = (what: string, id: string): string => `a different ${what} ${id} already exists`;
-
-function setFieldById<T extends { readonly id: string }>(
-  list: KeyedList<T>,
-  id: string,
-  fieldEdit: FieldEdit,
-  what: string,
-): string | null {
-  const item = list.get(id);
-  if (item === undefined) return `there is no ${what} ${id}`;
-  list.replace(item, setField(item, parseJsonPointer(fieldEdit.path), fieldEdit) as T);
-  return null;
-}
-
-function checkReservedField(path: string, fields: readonly string[]): string | null {
-  const [first] = parseJsonPointer(path);
-  if (first === undefined) return "path must name a field";
-  return fields.includes(first) ? `field ${first} cannot be set; there are edits for it` : null;
-}
-
-function setField(target: unknown, steps: readonly string[], fieldEdit: FieldEdit): unknown {
-  return fieldEdit.value === undefined ? removeField(target, steps) : withValueAt(target, steps, fieldEdit.value);
-}
-
-function removeField(target: unknown, steps: readonly string[]): unknown {
-  const [step, ...rest] = steps;
-  if (step === undefined || typeof target !== "object" || target === null || !Object.hasOwn(target, step)) return target;
-  if (Array.isArray(target)) {
-    if (!/^\d+$/.test(step)) return target;
-    return rest.length === 0
-      ? target.toSpliced(Number(step), 1)
-      : target.with(Number(step), removeField(target[Number(step)], rest));
+function changeChain(chain: KeyedList<Middleware>, edit: Exclude<MiddlewareEdit, { op: "emptyList" }>): Refusal {
+  switch (edit.op) {
+    case "addMiddleware":
+      return chain.add(edit.middleware, edit.at);
+    case "removeMiddleware":
+      return chain.remove(edit.id);
+    case "setMiddleware":
+      return chain.setField(edit.id, edit, ["id"]);
+    case "order":
+      return chain.order(edit.ids);
   }
-  if (!isObject(target)) return target;
-  if (rest.length > 0) return { ...target, [step]: removeField(target[step], rest) };
-  return Object.fromEntries(Object.entries(target).filter(([key]) => key !== step));
 }

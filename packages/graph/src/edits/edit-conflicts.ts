@@ -37,26 +37,29 @@ export function findEditConflicts(mine: readonly WorkflowEdit[], theirs: readonl
 /** How many edits are remembered under one name: enough to find one that differs. */
 const perNameMax = 50;
 
-class FootprintIndex {
-  /** Edits that write exactly this, or something under it; those that remove it; those that need it or something under it. */
-  readonly #exact = new Map<string, number[]>();
-  readonly #under = new Map<string, number[]>();
-  readonly #removed = new Map<string, number[]>();
-  readonly #needed = new Map<string, number[]>();
+const newIndex = () => new Map<string, number[]>();
 
-  add(index: number, footprint: EditFootprint): void {
-    addToIndex(this.#exact, pathKey(footprint.writes), index);
-    for (const prefix of prefixesOf(footprint.writes)) addToIndex(this.#under, prefix, index);
-    if (footprint.isRemoval) addToIndex(this.#removed, pathKey(footprint.writes), index);
-    for (const need of footprint.needs) for (const prefix of prefixesOf(need)) addToIndex(this.#needed, prefix, index);
+/** By what they do to a path: write exactly it, write it or something under it, remove it, need it or something under it. */
+class FootprintIndex {
+  readonly #edits = { exact: newIndex(), under: newIndex(), removed: newIndex(), needed: newIndex() };
+
+  add(index: number, { writes, isRemoval, needs }: EditFootprint): void {
+    const { exact, under, removed, needed } = this.#edits;
+    addToIndex(exact, pathKey(writes), index);
+    for (const prefix of prefixesOf(writes)) addToIndex(under, prefix, index);
+    if (isRemoval) addToIndex(removed, pathKey(writes), index);
+    for (const prefix of needs.flatMap(prefixesOf)) addToIndex(needed, prefix, index);
   }
 
-  findClashes(footprint: EditFootprint): number[] {
-    const found = [...(this.#under.get(pathKey(footprint.writes)) ?? [])];
-    for (const prefix of prefixesOf(footprint.writes)) found.push(...(this.#exact.get(prefix) ?? []));
-    for (const need of footprint.needs) for (const prefix of prefixesOf(need)) found.push(...(this.#removed.get(prefix) ?? []));
-    if (footprint.isRemoval) found.push(...(this.#needed.get(pathKey(footprint.writes)) ?? []));
-    return found;
+  findClashes({ writes, isRemoval, needs }: EditFootprint): number[] {
+    const { exact, under, removed, needed } = this.#edits;
+    const own = pathKey(writes);
+    return [
+      ...(under.get(own) ?? []),
+      ...prefixesOf(writes).flatMap((prefix) => exact.get(prefix) ?? []),
+      ...needs.flatMap(prefixesOf).flatMap((prefix) => removed.get(prefix) ?? []),
+      ...(isRemoval ? (needed.get(own) ?? []) : []),
+    ];
   }
 }
 

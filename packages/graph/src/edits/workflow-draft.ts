@@ -1,16 +1,29 @@
 // A workflow while edits are made to it: lists are asked by id and changed in place, so that thousands of edits stay quick.
 
 import type { Edge, Workflow, WorkflowNode } from "@astraflow/protocol";
+import { isObject, parseJsonPointer, withValueAt } from "../values/binding-path.ts";
 import { isEqualJson } from "../values/canonical-json.ts";
 
 export type Subgraph = NonNullable<Workflow["subgraphs"]>[number];
 
+/** Why a change cannot be made; null: it is made. */
+export type Refusal = string | null;
+
+/** A field by JSON pointer; without a value it is taken away. */
+export interface FieldEdit {
+  readonly path: string;
+  readonly value?: unknown;
+}
+
 /** A list whose items have ids. Ids may be there twice, for a draft may be wrong; then the first is meant, and removing removes all. */
 export class KeyedList<T extends { readonly id: string }> {
-  #items: T[];
+  readonly #what: string;
+  readonly #items: T[];
   readonly #byId = new Map<string, T[]>();
 
-  constructor(items: readonly T[]) {
+  /** `what` is how a refusal calls an item. */
+  constructor(what: string, items: readonly T[]) {
+    this.#what = what;
     this.#items = [...items];
     for (const item of items) this.#addToIndex(item);
   }
@@ -23,20 +36,35 @@ export class KeyedList<T extends { readonly id: string }> {
     return this.#byId.get(id)?.[0];
   }
 
-  /** The same thing added twice is there once: two people may have made the same edit. False: another has its id. */
-  add(item: T, at: number | undefined): boolean {
+  /** The same thing added twice is there once: two people may have made the same edit. */
+  add(item: T, at: number | undefined): Refusal {
     const other = this.get(item.id);
-    if (other !== undefined) return isEqualJson(other, item);
+    if (other !== undefined) return isEqualJson(other, item) ? null : this.duplicate(item.id);
     this.#items.splice(at ?? this.#items.length, 0, item);
     this.#addToIndex(item);
-    return true;
+    return null;
   }
 
-  remove(id: string): readonly T[] {
-    const removed = this.#byId.get(id) ?? [];
-    for (const item of removed) this.#items.splice(this.#items.indexOf(item), 1);
+  duplicate(id: string): string {
+    return `a different ${this.#what} ${id} already exists`;
+  }
+
+  all(id: string): readonly T[] {
+    return this.#byId.get(id) ?? [];
+  }
+
+  remove(id: string): null {
+    for (const item of this.all(id)) this.#items.splice(this.#items.indexOf(item), 1);
     this.#byId.delete(id);
-    return removed;
+    return null;
+  }
+
+  setField(id: string, edit: FieldEdit, reservedFields: readonly string[]): Refusal {
+    const refusal = checkReservedField(edit.path, reservedFields);
+    const item = this.get(id);
+    if (refusal !== null || item === undefined) return refusal ?? `there is no ${this.#what} ${id}`;
+    this.replace(item, withField(item, edit));
+    return null;
   }
 
   replace(item: T, next: T): void {
@@ -46,10 +74,11 @@ export class KeyedList<T extends { readonly id: string }> {
   }
 
   /** What is not named comes after, as it stood. */
-  order(ids: readonly string[]): void {
+  order(ids: readonly string[]): null {
     const ranks = new Map(ids.map((id, rank) => [id, rank]));
     const rank = (item: T) => ranks.get(item.id) ?? ids.length;
     this.#items.sort((a, b) => rank(a) - rank(b));
+    return null;
   }
 
   #addToIndex(item: T): void {
@@ -69,29 +98,29 @@ export class GraphDraft {
   constructor(graph: Workflow) {
     const { nodes, edges, ...meta } = graph;
     this.meta = meta;
-    this.nodes = new KeyedList(nodes);
-    this.edges = new KeyedList(edges);
+    this.nodes = new KeyedList("node", nodes);
+    this.edges = new KeyedList("edge", edges);
   }
 
-  addEdge(edge: Edge, at: number | undefined): boolean {
+  addEdge(edge: Edge, at: number | undefined): Refusal {
     const isNew = this.edges.get(edge.id) === undefined;
-    const isAdded = this.edges.add(edge, at);
     if (isNew && this.#edgesByNode !== null) addEdgeToIndex(this.#edgesByNode, edge);
-    return isAdded;
+    return this.edges.add(edge, at);
   }
 
-  removeEdge(id: string): void {
-    for (const edge of this.edges.remove(id))
+  removeEdge(id: string): null {
+    for (const edge of this.edges.all(id))
       for (const end of [edge.source.node, edge.target.node]) this.#edgesByNode?.get(end)?.delete(edge);
+    return this.edges.remove(id);
   }
 
-  removeNode(id: string): void {
-    this.nodes.remove(id);
+  removeNode(id: string): null {
     if (this.#edgesByNode === null) {
       this.#edgesByNode = new Map();
       for (const edge of this.edges.items) addEdgeToIndex(this.#edgesByNode, edge);
     }
     for (const edge of [...(this.#edgesByNode.get(id) ?? [])]) this.removeEdge(edge.id);
+    return this.nodes.remove(id);
   }
 
   finish(): Workflow {
@@ -123,28 +152,30 @@ export class WorkflowDraft {
     return known;
   }
 
-  addSubgraph(subgraph: Subgraph, at: number | undefined): boolean {
-    const subgraphs = this.subgraphs ?? new KeyedList<Subgraph>([]);
-    const existing = subgraphs.get(subgraph.id);
-    if (existing !== undefined) return isEqualJson(this.#finishSubgraph(existing), subgraph);
-    this.subgraphs = subgraphs;
-    return subgraphs.add(subgraph, at);
+  addSubgraph(subgraph: Subgraph, at: number | undefined): Refusal {
+    this.subgraphs ??= new KeyedList<Subgraph>("subgraph", []);
+    const existing = this.subgraphs.get(subgraph.id);
+    if (existing === undefined) return this.subgraphs.add(subgraph, at);
+    return isEqualJson(this.#finishSubgraph(existing), subgraph) ? null : this.subgraphs.duplicate(subgraph.id);
   }
 
-  removeSubgraph(id: string): void {
-    this.subgraphs?.remove(id);
+  removeSubgraph(id: string): null {
     this.#openSubgraphs.delete(id);
+    return this.subgraphs?.remove(id) ?? null;
   }
 
-  replaceGraph(name: string | undefined, value: Workflow): boolean {
+  writeEmptySubgraphs(isWritten: boolean): null {
+    if ((this.subgraphs?.items.length ?? 0) === 0) this.subgraphs = isWritten ? new KeyedList<Subgraph>("subgraph", []) : null;
+    return null;
+  }
+
+  replaceGraph(name: string | undefined, value: Workflow): Refusal {
+    if (name !== undefined && this.subgraphs?.get(name) === undefined) return `there is no subgraph ${name}`;
     if (name === undefined) {
       [this.#root, this.subgraphs] = openWorkflow(value);
       this.#openSubgraphs.clear();
-      return true;
-    }
-    if (this.subgraphs?.get(name) === undefined) return false;
-    this.#openSubgraphs.set(name, new GraphDraft(value));
-    return true;
+    } else this.#openSubgraphs.set(name, new GraphDraft(value));
+    return null;
   }
 
   finish(): Workflow {
@@ -162,5 +193,30 @@ export class WorkflowDraft {
 
 function openWorkflow(workflow: Workflow): [GraphDraft, KeyedList<Subgraph> | null] {
   const { subgraphs, ...graph } = workflow;
-  return [new GraphDraft(graph as Workflow), subgraphs === undefined ? null : new KeyedList(subgraphs)];
+  return [new GraphDraft(graph as Workflow), subgraphs === undefined ? null : new KeyedList("subgraph", subgraphs)];
+}
+
+export function checkReservedField(path: string, fields: readonly string[]): Refusal {
+  const [first] = parseJsonPointer(path);
+  if (first === undefined) return "path must name a field";
+  return fields.includes(first) ? `field ${first} cannot be set; there are edits for it` : null;
+}
+
+export function withField<T>(target: T, { path, value }: FieldEdit): T {
+  const steps = parseJsonPointer(path);
+  return (value === undefined ? removeField(target, steps) : withValueAt(target, steps, value)) as T;
+}
+
+function removeField(target: unknown, steps: readonly string[]): unknown {
+  const [step, ...rest] = steps;
+  if (step === undefined || typeof target !== "object" || target === null || !Object.hasOwn(target, step)) return target;
+  if (Array.isArray(target)) {
+    if (!/^\d+$/.test(step)) return target;
+    return rest.length === 0
+      ? target.toSpliced(Number(step), 1)
+      : target.with(Number(step), removeField(target[Number(step)], rest));
+  }
+  if (!isObject(target)) return target;
+  if (rest.length > 0) return { ...target, [step]: removeField(target[step], rest) };
+  return Object.fromEntries(Object.entries(target).filter(([key]) => key !== step));
 }

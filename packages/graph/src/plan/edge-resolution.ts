@@ -104,35 +104,32 @@ function resolveEdgeEnd(
   problems: EdgeProblem[],
 ): { readonly node: number; readonly bound: BoundPort | null } | null {
   const end = edge[side];
+  const report = (field: "node" | "port", node: string | null, message: string) =>
+    problems.push({ at: ["edges", at, side, field], node, message });
   const endNode = graph.byId.get(end.node);
   if (endNode === undefined || endNode.host !== null) {
-    const message = `edge ${edge.id} names node ${end.node}, which ${graph.subgraphId === null ? "this workflow" : `subgraph ${graph.subgraphId}`} does not have`;
-    problems.push({ at: ["edges", at, side, "node"], node: null, message });
+    const where = graph.subgraphId === null ? "this workflow" : `subgraph ${graph.subgraphId}`;
+    report("node", null, `edge ${edge.id} names node ${end.node}, which ${where} does not have`);
     return null;
   }
   const found = findPort(graph, endNode, end.port, side);
-  if (typeof found === "string") {
-    const message = `edge ${edge.id} uses ${found}`;
-    problems.push({ at: ["edges", at, side, "port"], node: end.node, message });
-    return { node: endNode.ordinal, bound: null };
-  }
-  if (found === null) return { node: endNode.ordinal, bound: null };
-  const bound = bindPort(index, graph, found.place, found.port, side);
+  const bound = found === null || typeof found === "string" ? null : bindPort(index, graph, found, side);
+  if (typeof found === "string") report("port", end.node, `edge ${edge.id} uses ${found}`);
   if (typeof bound !== "string") return { node: endNode.ordinal, bound };
-  const message = `node ${found.place.node.id}, port ${found.port.key}: ${bound}`;
-  problems.push({ at: ["edges", at, side, "port"], node: found.place.node.id, message });
+  const { place, port } = found as FoundPort;
+  report("port", place.node.id, `node ${place.node.id}, port ${port.key}: ${bound}`);
   return { node: endNode.ordinal, bound: null };
+}
+
+interface FoundPort {
+  readonly place: NodeEntry;
+  readonly port: NodePort;
 }
 
 const portDirections = { source: "output", target: "input" } as const;
 
 /** A node that draws no ports at all takes any edge as an order (null); one that draws ports takes only those. */
-function findPort(
-  graph: IndexedGraph,
-  endNode: NodeEntry,
-  key: string,
-  side: EdgeSide,
-): { place: NodeEntry; port: NodePort } | null | string {
+function findPort(graph: IndexedGraph, endNode: NodeEntry, key: string, side: EdgeSide): FoundPort | null | string {
   const wantedDirection = portDirections[side];
   const handle = /^mw:([^:]+):(input|output):(.+)$/s.exec(key);
   if (handle === null) return findPortByKey(endNode, key, side);
@@ -144,7 +141,7 @@ function findPort(
   return findPortByKey(entry, inner, side);
 }
 
-function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): { place: NodeEntry; port: NodePort } | null | string {
+function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): FoundPort | null | string {
   const ports = side === "source" ? entry.node.ui?.outputPorts : entry.node.ui?.inputPorts;
   if (ports === undefined) return null;
   const port = ports.find((candidate) => candidate.key === key);
@@ -157,8 +154,7 @@ function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): { place: 
 function bindPort(
   workflowIndex: WorkflowIndex,
   graph: IndexedGraph,
-  owner: NodeEntry,
-  port: NodePort,
+  { place: owner, port }: FoundPort,
   side: EdgeSide,
 ): BoundPort | null | string {
   const path = parseBindingPath(port.binding.path);
