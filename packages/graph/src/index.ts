@@ -10,10 +10,9 @@ export {
 } from "./check/package-catalogue.ts";
 export type { GraphProblem } from "./check/problem-list.ts";
 export { applyEdits, type WorkflowEdit } from "./edits/apply-edits.ts";
-export type { DiffLine } from "./edits/diff-summary.ts";
 export { type EditConflict, findEditConflicts } from "./edits/edit-conflicts.ts";
 export { editLimits, readEdits } from "./edits/read-edits.ts";
-export { diffWorkflows, type WorkflowDiff } from "./edits/workflow-diff.ts";
+export { type DiffLine, diffWorkflows, type WorkflowDiff } from "./edits/workflow-diff.ts";
 export { collectIterationOutputs, isConditionMet, resolveIterationParams, resolveLoopItems } from "./plan/iterations.ts";
 export { fillResults, findParamsProblem, findResultsProblem, findSchemaProblem, withDefaults } from "./plan/node-schemas.ts";
 export {

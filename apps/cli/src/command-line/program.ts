@@ -48,7 +48,6 @@ function captureErrorOutput(command: Command, write: (text: string) => void): vo
   for (const one of command.commands) captureErrorOutput(one, write);
 }
 
-/** The whole tree of commands; nothing runs before `parseAsync`. */
 export function buildProgram(environment: CliEnvironment, setExitCode: (code: number) => void): Command {
   const program = new Command("astra")
     .description("A control plane for workers: it queues work, finds a worker for it, follows it live and loses nothing.")

@@ -3,15 +3,7 @@
 import { queryKeys } from "@astraflow/protocol";
 import { logIn, logOut } from "../local/login-command.ts";
 import { listQueues, showQueue } from "../workers/queue-commands.ts";
-import {
-  diagnoseWorker,
-  drainWorker,
-  enrolWorker,
-  kickWorker,
-  listWorkers,
-  showWorker,
-  undrainWorker,
-} from "../workers/worker-commands.ts";
+import * as workers from "../workers/worker-commands.ts";
 import { type CommandTable, parseInteger, repeatedOption } from "./command-table.ts";
 
 const workerHelp = "name or instance id, or its unique beginning";
@@ -26,33 +18,33 @@ export const workerCommands: CommandTable = {
     examples: ["astra workers list", '--filter "connected:yes package:demo"', "--output wide"],
     list: { limit: 200, max: 10_000 },
     filter: queryKeys.workers,
-    run: listWorkers,
+    run: workers.listWorkers,
   },
   "workers show": {
     help: "show state, capabilities and last metrics of a worker",
     examples: inspectExamples,
     arguments: { "<worker>": workerHelp },
-    run: showWorker,
+    run: workers.showWorker,
   },
   "workers diagnose": {
     help: "show session, lease, held tasks, handlers and outbox of a worker",
     examples: inspectExamples,
     arguments: { "<worker>": workerHelp },
-    run: diagnoseWorker,
+    run: workers.diagnoseWorker,
   },
   "workers drain": {
     kind: "change",
     help: "let a worker finish its tasks and give it no new ones",
     examples: drainExamples,
     arguments: { "<worker>": workerHelp },
-    run: drainWorker,
+    run: workers.drainWorker,
   },
   "workers undrain": {
     kind: "change",
     help: "give a worker new tasks again",
     examples: drainExamples,
     arguments: { "<worker>": workerHelp },
-    run: undrainWorker,
+    run: workers.undrainWorker,
   },
   "workers kick": {
     kind: "delete",
@@ -60,7 +52,7 @@ export const workerCommands: CommandTable = {
     examples: ["demo-worker", 'demo-worker --reason "key leaked" --yes', "demo-worker --dry-run"],
     arguments: { "<worker>": workerHelp },
     options: { "--reason <text>": "reason, for the worker and the log" },
-    run: kickWorker,
+    run: workers.kickWorker,
   },
   "workers enrol": {
     kind: "change",
@@ -73,7 +65,7 @@ export const workerCommands: CommandTable = {
       "--tag <name=value>": repeatedOption("a tag that nodes can require"),
       "--slots <n>": { help: "how many tasks it runs at once", parse: parseInteger(1, 10_000) },
     },
-    run: enrolWorker,
+    run: workers.enrolWorker,
   },
   queues: {
     help: "show waiting tasks by what they need, and which workers could take them",

@@ -1,16 +1,7 @@
 // The commands about stored workflows: `workflows`.
 
 import { queryKeys } from "@astraflow/protocol";
-import {
-  diffWorkflow,
-  listWorkflows,
-  publishWorkflow,
-  pullWorkflow,
-  pushWorkflow,
-  rollbackWorkflow,
-  showWorkflow,
-  validateWorkflow,
-} from "../workflows/workflow-commands.ts";
+import * as workflows from "../workflows/workflow-commands.ts";
 import { type CommandTable, parseInteger } from "./command-table.ts";
 
 const workflowHelp = "name or id, or its unique beginning";
@@ -30,13 +21,13 @@ export const workflowCommands: CommandTable = {
     list: {},
     filter: queryKeys.workflows,
     options: { "--search <text>": "search name, description, tags, owner and id" },
-    run: listWorkflows,
+    run: workflows.listWorkflows,
   },
   "workflows show": {
     help: "show a workflow: its draft, nodes, versions and problems",
     examples: ['"Welcome journey"', "2b1f", "welcome --json"],
     arguments: { "<workflow>": workflowHelp },
-    run: showWorkflow,
+    run: workflows.showWorkflow,
   },
   "workflows pull": {
     help: "save the draft, or a version, as a file",
@@ -46,7 +37,7 @@ export const workflowCommands: CommandTable = {
       "--version <n>": { help: "a published version", parse: parseVersionNumber },
       "--to <file>": "the file to write (default: stdout)",
     },
-    run: pullWorkflow,
+    run: workflows.pullWorkflow,
   },
   "workflows push": {
     help: "store a file as the draft of the workflow with its id",
@@ -57,14 +48,14 @@ export const workflowCommands: CommandTable = {
       "--dry-run": "only check the file",
       "--allow-unknown": allowUnknownHelp,
     },
-    run: pushWorkflow,
+    run: workflows.pushWorkflow,
   },
   "workflows validate": {
     help: "check a file; exit code 1 if it cannot run",
     examples: ["flow.json", "flow.json --local", "- --json < flow.json"],
     arguments: { "<file>": fileHelp },
     options: { "--local": "check offline, without package schemas" },
-    run: validateWorkflow,
+    run: workflows.validateWorkflow,
   },
   "workflows diff": {
     help: "show changes between versions, up to the draft, or from the draft to a file",
@@ -75,7 +66,7 @@ export const workflowCommands: CommandTable = {
       "--to <version>": "a number or draft (default: the draft)",
       "--file <file>": "compare the draft with this file",
     },
-    run: diffWorkflow,
+    run: workflows.diffWorkflow,
   },
   "workflows publish": {
     kind: "change",
@@ -87,13 +78,13 @@ export const workflowCommands: CommandTable = {
       "--revision <n>": { help: "only if the draft is still at this revision", parse: parseVersionNumber },
       "--allow-unknown": allowUnknownHelp,
     },
-    run: publishWorkflow,
+    run: workflows.publishWorkflow,
   },
   "workflows rollback": {
     kind: "change",
     help: "replace the draft with a published version",
     examples: ["welcome 3", "welcome 3 --dry-run", "welcome 3 --json"],
     arguments: { "<workflow>": workflowHelp, "<version>": { help: "its number", parse: parseVersionNumber } },
-    run: rollbackWorkflow,
+    run: workflows.rollbackWorkflow,
   },
 };

@@ -1,12 +1,12 @@
 // `astra letters`, `astra audit` and `astra events`: dead letters, audit entries and the live stream of events.
 
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
+import type { Client } from "../api/api-client.ts";
 import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { type FilterFlags, type ListFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
 import { findByNameOrId, findRunIdIfGiven, searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
-import { loadUserNames, resolveActorId } from "../lookup/user-names.ts";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { printNewRun } from "../runs/change-commands.ts";
@@ -91,6 +91,30 @@ export async function listAudit(
     emptyMessage: "No audit entries match.",
   });
 }
+/** Users whose names are read for the audit; any further user is shown by id. */
+const usersMax = 1_000;
+
+/** Name by id; only their own for callers who may not list users. */
+async function loadUserNames(client: Client): Promise<ReadonlyMap<string, string>> {
+  const names = new Map<string, string>();
+  try {
+    const { items } = await readPages((cursor) => client.listUsers({ limit: 200, cursor }), usersMax);
+    for (const { userId, username } of items) names.set(userId, username);
+  } catch (cause) {
+    if (!(cause instanceof CliFailure) || cause.exitCode !== exitCodes.notAllowed) throw cause;
+    const { userId, username } = await client.getOwnUser();
+    names.set(userId, username);
+  }
+  return names;
+}
+
+/** The id of the user with that name; any other text is taken as an id. */
+function resolveActorId(nameOrId: string, names: ReadonlyMap<string, string>): string {
+  const lowerCase = nameOrId.toLowerCase();
+  for (const [userId, username] of names) if (username.toLowerCase() === lowerCase) return userId;
+  return nameOrId;
+}
+
 type EventFlags = FilterFlags &
   TextInput<never, "since" | "topics" | "run" | "worker" | "frameType"> & { readonly follow?: boolean };
 

@@ -87,7 +87,6 @@ function listParametersFromEdges(workflow: Workflow): Set<string> {
   return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
 }
 
-/** Parameters that the node sets or that its schema has. */
 function parameterNames({ parameters, schema }: WorkflowNode): string[] {
   const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
   return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];

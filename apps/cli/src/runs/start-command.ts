@@ -145,7 +145,6 @@ export async function followToEnd(context: CommandContext, runId: string, watch:
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 
-/** Prints what a start would do, and the problems that prevent it. */
 async function printRunPlan(context: CommandContext, request: RunStartRequest): Promise<CliExitCode> {
   const plan = await context.client.startRun({ body: { ...request, dryRun: true } });
   if (!("dryRun" in plan)) throw internalFailure(`The scheduler started run ${plan.runId} instead of a dry run.`);

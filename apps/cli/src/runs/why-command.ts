@@ -73,7 +73,6 @@ function formatPlacement(placement: Placement, context: ExplanationContext): str
 
 const uuidAnywhere = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
-/** The command that applies a fix, where there is one. */
 function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
   const blocked = (...codes: string[]): string =>
     stripControlCharacters(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");
@@ -140,7 +139,6 @@ const explanations: Readonly<Record<string, ExplainFacts>> = {
   tag: explainMismatch,
 };
 
-/** The explanation of a reason, or its facts as name=value pairs where there is none. */
 export function explainReason(code: string, facts: JsonObject, context: ExplanationContext): string {
   const explain = Object.hasOwn(explanations, code) ? explanations[code] : undefined;
   return stripControlCharacters(explain === undefined ? formatPairs(facts) : explain(facts, context));

@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { Terminal } from "../output/terminal.ts";
 import { createCommandFixture, sampleRun as run } from "../testing/command-fixture.ts";
-import { showTop } from "./top-command.ts";
-import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
+import { type FleetSnapshot, formatTopRows, renderTop, showTop } from "./top-command.ts";
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => ({
   id,

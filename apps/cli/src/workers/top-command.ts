@@ -1,11 +1,15 @@
-// `astra top`: reads workers and open runs periodically and draws them; the layout is in top-view.ts.
+// `astra top`: reads workers, open runs and queues periodically and draws them.
 
 import { setTimeout as pause } from "node:timers/promises";
+import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
 import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
-import type { ListenForKeys } from "../output/terminal.ts";
-import { type FleetSnapshot, formatTopRows, renderTop } from "./top-view.ts";
+import { formatTimeSpan } from "../output/format.ts";
+import { fitTableToWidth, formatTable, type TableCells, truncateLine } from "../output/table.ts";
+import { type Colors, type ListenForKeys, stripControlCharacters } from "../output/terminal.ts";
+import { formatOldestWait, formatWaitingCount } from "./queue-commands.ts";
 import { compareWorkers } from "./worker-commands.ts";
+import { describeWorkerState } from "./worker-view.ts";
 
 interface TopFlags {
   readonly once?: boolean;
@@ -88,4 +92,138 @@ function showSnapshot(snapshot: FleetSnapshot, { once }: TopFlags, { terminal, j
       : formatTopRows(snapshot);
     for (const line of lines) terminal.print(line);
   }
+}
+
+export interface FleetSnapshot {
+  readonly url: string;
+  readonly at: number;
+  readonly scaling: Scaling;
+  /** Connected workers first. */
+  readonly workers: readonly Worker[];
+  /** Open runs, newest first. */
+  readonly runs: readonly Run[];
+  readonly queues: QueueList["items"];
+}
+
+export interface TopViewOptions {
+  readonly paint: Colors;
+  readonly columns: number;
+  readonly rows: number;
+  /** Drawn periodically until a key is pressed. */
+  readonly isWatched?: boolean;
+}
+
+/** Headers, blank lines, lines that count hidden rows, and the line of the cursor. */
+const reservedRows = 12;
+
+export function renderTop(snapshot: FleetSnapshot, options: TopViewOptions): string[] {
+  const { paint: colors, columns, rows, isWatched = false } = options;
+  const { workers, runs, queues } = snapshot;
+  const counts = distributeRows(Math.max(3, rows - reservedRows), [workers.length, runs.length, queues.length]);
+  const keys = isWatched ? ` · ${colors.dim("q: quit")}` : "";
+  const lines = [
+    `${colors.bold("astra top")} · ${snapshot.url} · ${new Date(snapshot.at).toISOString().slice(11, 19)}Z${keys}`,
+    formatTotals(snapshot),
+    "",
+    ...renderTable(workerTable(snapshot), counts[0], "workers", options),
+    "",
+    ...renderTable(runTable(snapshot), counts[1], "open runs", options),
+    ...(queues.length === 0 ? [] : ["", ...renderTable(queueTable(snapshot), counts[2], "queues", options)]),
+  ];
+  return lines.slice(0, Math.max(1, rows - 1)).map((line) => truncateLine(line, columns));
+}
+
+function formatTotals({ scaling }: FleetSnapshot): string {
+  const { online, away, lost, draining } = scaling.workers;
+  const least = scaling.isPartial ? "+" : "";
+  return [
+    `${scaling.running}${least} running, ${scaling.queued}${least} queued`,
+    `${scaling.slots} slots, ${scaling.free} free`,
+    `workers: ${online} online${draining > 0 ? ` (${draining} draining)` : ""}, ${away} away, ${lost} lost`,
+  ].join(" · ");
+}
+
+/** Shares rows between three tables: what one does not need goes to the others. */
+function distributeRows(rowCount: number, wanted: readonly [number, number, number]): [number, number, number] {
+  const allotted: [number, number, number] = [0, 0, 0];
+  for (let hiddenCount = rowCount, at = 0, full = 0; hiddenCount > 0 && full < 3; at = (at + 1) % 3) {
+    if ((allotted[at] ?? 0) >= (wanted[at] ?? 0)) full += 1;
+    else {
+      allotted[at] = (allotted[at] ?? 0) + 1;
+      hiddenCount -= 1;
+      full = 0;
+    }
+  }
+  return allotted;
+}
+
+function workerTable({ workers, at }: FleetSnapshot): TableCells {
+  const percent = (value: number | undefined): string => (value === undefined ? "-" : `${Math.round(value)} %`);
+  const rows = workers.map((worker) => {
+    const metrics = worker.heartbeat?.metrics;
+    const slots = worker.capabilities?.concurrency.maxParallel;
+    return [
+      stripControlCharacters(worker.id),
+      describeWorkerState(worker),
+      `${metrics?.inflight ?? "-"}/${slots ?? "-"}`,
+      percent(metrics?.cpuPct),
+      percent(metrics?.memPct),
+      `${formatTimeSpan(at - Date.parse(worker.lastHeartbeatAt))} ago`,
+    ];
+  });
+  return [["WORKER", "STATE", "HOLDS", "CPU", "MEMORY", "SEEN"], ...rows];
+}
+
+function runTable({ runs, at }: FleetSnapshot): TableCells {
+  const rows = runs.map((run) => [
+    run.runId,
+    run.status,
+    formatTimeSpan(at - Date.parse(run.startedAt ?? run.createdAt ?? new Date(at).toISOString())),
+    String(run.openTasks ?? "-"),
+    stripControlCharacters(run.name ?? "-"),
+  ]);
+  return [["RUN", "STATUS", "FOR", "OPEN", "WORKFLOW"], ...rows];
+}
+
+function queueTable({ queues }: FleetSnapshot): TableCells {
+  const rows = queues.map((queue) => [
+    stripControlCharacters(queue.needs.nodeType),
+    formatWaitingCount(queue),
+    formatOldestWait(queue) || "-",
+    String(queue.workers.fitting),
+  ]);
+  return [["WAITS FOR", "TASKS", "OLDEST", "FIT"], ...rows];
+}
+
+const statusColors: Readonly<Record<string, keyof Colors>> = {
+  online: "green",
+  running: "blue",
+  lost: "red",
+  away: "dim",
+  queued: "dim",
+};
+
+function renderTable(table: TableCells, rowCount: number, what: string, { paint: colors, columns }: TopViewOptions): string[] {
+  const [head = []] = table;
+  if (table.length === 1) return [colors.dim(`no ${what}`)];
+  const kinds = head.map((name) => (name === "RUN" ? { kind: "id" as const } : {}));
+  const paint = (cell: string): string => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell));
+  const [fittedHead = [], ...shown] = fitTableToWidth(table.slice(0, rowCount + 1), kinds, columns);
+  const hiddenCount = table.length - 1 - rowCount;
+  return [
+    ...formatTable([fittedHead, ...shown.map((row) => row.map(paint))]),
+    ...(hiddenCount > 0 ? [colors.dim(`and ${hiddenCount} more ${what}`)] : []),
+  ];
+}
+
+/** For a pipe: one row per item, beginning with its kind. */
+export function formatTopRows(snapshot: FleetSnapshot): string[] {
+  const at = new Date(snapshot.at).toISOString();
+  const rows = (what: string, table: TableCells): string[] => table.slice(1).map((row) => [at, what, ...row].join("\t"));
+  return [
+    `${at}\tfleet\t${formatTotals(snapshot)}`,
+    ...rows("worker", workerTable(snapshot)),
+    ...rows("run", runTable(snapshot)),
+    ...rows("queue", queueTable(snapshot)),
+  ];
 }
