@@ -6,7 +6,7 @@ import { createCliClient } from "../api/api-client.ts";
 import { endpointSettings, resolveApiEndpoint } from "../api/api-endpoint.ts";
 import { type CommandContext, type OutputForm, outputForms, type TextInput } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
-import { type FilterKeys, setCompletionHints } from "../completion/completion.ts";
+import { type CompletionHints, setCompletionHints } from "../completion/completion.ts";
 import { exitCodes } from "../output/cli-failure.ts";
 import { type ListenForKeys, type OutputStream, Terminal } from "../output/terminal.ts";
 import { setExamples } from "./help.ts";
@@ -46,7 +46,7 @@ type ValueRow =
 type ApiCommandContext = CommandContext & { readonly environment: CliEnvironment };
 export type LocalCommandContext = CliEnvironment & Pick<CommandContext, "terminal" | "json"> & { readonly program: Command };
 
-interface CommandRow {
+interface CommandRow extends CompletionHints {
   readonly help: string;
   /** What follows the command; an example with `astra` in it is shown as it is. */
   readonly examples: readonly string[];
@@ -55,13 +55,8 @@ interface CommandRow {
   readonly options?: Readonly<Record<string, ValueRow>>;
   /** A change has --dry-run, which shows the request; a deletion also asks for confirmation. A read has neither. */
   readonly kind?: "read" | "change" | "delete";
-  /** A list has --output and --limit. */
-  readonly list?: { readonly limit?: number; readonly max?: number };
-  readonly filter?: FilterKeys;
-  /** For a --filter of its own: the keys that a shell offers, by the arguments before it. */
-  readonly completesFilter?: (before: readonly string[]) => FilterKeys;
-  /** Values that a shell offers for flags and arguments, by name; others are accepted too. */
-  readonly suggestions?: Readonly<Record<string, readonly string[]>>;
+  /** Of --limit. */
+  readonly limits?: { readonly default: number; readonly max: number };
   readonly isDefault?: true;
   readonly isHidden?: true;
   readonly allowsUnknownFlags?: true;
@@ -73,7 +68,10 @@ interface CommandRow {
   readonly isOffline?: true;
 }
 
-/** Rows by the path of the command, such as `runs list`; a group comes before its commands. */
+/**
+ * Rows by the path of the command, such as `runs list`; a group comes before its commands. A command called `list` is also called `ls` and
+ * has --output and --limit.
+ */
 export type CommandTable = Readonly<Record<string, CommandRow>>;
 
 export function addCommands(
@@ -106,14 +104,13 @@ function addCommand(parent: Command, name: string, row: CommandRow): Command {
   const command = parent
     .command(name, { isDefault: row.isDefault ?? false, hidden: row.isHidden ?? false })
     .description(row.help);
-  if (row.alias !== undefined) command.alias(row.alias);
+  const alias = name === "list" ? "ls" : row.alias;
+  if (alias !== undefined) command.alias(alias);
   if (row.allowsUnknownFlags) command.allowUnknownOption();
-  if (row.suggestions !== undefined) setCompletionHints(command, { values: row.suggestions });
   for (const [term, value] of Object.entries(row.arguments ?? {})) command.addArgument(applyValue(new Argument(term), value));
-  for (const [flags, value] of Object.entries({ ...row.options, ...commonOptions(row) }))
+  for (const [flags, value] of Object.entries({ ...row.options, ...commonOptions(row, name === "list") }))
     command.addOption(applyValue(new Option(flags), value));
-  const { filter, completesFilter = filter && (() => filter) } = row;
-  if (completesFilter !== undefined) setCompletionHints(command, { filter: completesFilter });
+  setCompletionHints(command, row);
   return command;
 }
 
@@ -133,7 +130,8 @@ const endpointOptions = Object.fromEntries(
 
 export const confirmationHelp = "do not ask for confirmation (required without a terminal)";
 
-function commonOptions({ run, runLocally, isOffline, kind, list, filter }: CommandRow): Readonly<Record<string, ValueRow>> {
+function commonOptions(row: CommandRow, isList: boolean): Readonly<Record<string, ValueRow>> {
+  const { run, runLocally, isOffline, kind, limits = { default: 50, max: 200 }, filter } = row;
   if (run === undefined && runLocally === undefined) return {};
   return {
     ...(filter !== undefined && {
@@ -142,9 +140,9 @@ function commonOptions({ run, runLocally, isOffline, kind, list, filter }: Comma
     }),
     ...((kind === "change" || kind === "delete") && { "--dry-run": "show the request without sending it" }),
     ...(kind === "delete" && { "-y, --yes": confirmationHelp }),
-    ...(list !== undefined && {
+    ...(isList && {
       "--output <form>": { help: "output form", choices: outputForms, default: "table" },
-      "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, list.max ?? 200), default: list.limit ?? 50 },
+      "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, limits.max), default: limits.default },
     }),
     ...(!isOffline && { ...endpointOptions, "-v, --verbose": "print every request and its duration on stderr" }),
     "--json": "print JSON",

@@ -2,14 +2,9 @@
 
 import type { Command, Help, Option } from "commander";
 
-const examples = new WeakMap<Command, readonly string[]>();
+const examplesByCommand = new WeakMap<Command, readonly string[]>();
 
-export function setExamples(command: Command, lines: readonly string[]): Command {
-  examples.set(command, lines);
-  return command;
-}
-
-const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
+export const setExamples = (command: Command, lines: readonly string[]): void => void examplesByCommand.set(command, lines);
 
 /** Flags of nearly every command come last: people look for the special ones. */
 const commonFlags: ReadonlySet<string> = new Set(
@@ -21,27 +16,20 @@ export function formatHelp(command: Command, helper: Help): string {
   const width = helper.padWidth(command, helper);
   const row = (term: string, description: string): string => helper.formatItem(term, width, description, helper);
   const section = (title: string, rows: readonly string[]): string[] => (rows.length === 0 ? [] : ["", `${title}:`, ...rows]);
-  const term = helper.argumentTerm.bind(helper);
-  const flags = helper.visibleOptions(command);
   const flagRow = (one: Option): string => row(helper.optionTerm(one), helper.optionDescription(one));
+  const flags = helper.visibleOptions(command);
+  const examples = (examplesByCommand.get(command) ?? []).map((line) => `  ${line}`);
+  const args = helper.visibleArguments(command).map((one) => row(helper.argumentTerm(one), helper.argumentDescription(one)));
+  const below = helper.visibleCommands(command).map((one) => row(helper.subcommandTerm(one), helper.subcommandDescription(one)));
   return [
     helper.commandDescription(command),
-    ...section(
-      "Examples",
-      examplesOf(command).map((line) => `  ${line}`),
-    ),
+    ...section("Examples", examples),
     "",
     `Usage: ${helper.commandUsage(command)}`,
-    ...section(
-      "Arguments",
-      helper.visibleArguments(command).map((one) => row(term(one), helper.argumentDescription(one))),
-    ),
+    ...section("Arguments", args),
     ...section("Flags", flags.filter(({ long }) => !commonFlags.has(long ?? "")).map(flagRow)),
     ...section("Common flags", flags.filter(({ long }) => commonFlags.has(long ?? "")).map(flagRow)),
-    ...section(
-      "Commands",
-      helper.visibleCommands(command).map((one) => row(helper.subcommandTerm(one), helper.subcommandDescription(one))),
-    ),
+    ...section("Commands", below),
     "",
   ].join("\n");
 }

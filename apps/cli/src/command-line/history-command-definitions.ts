@@ -20,10 +20,8 @@ export const historyCommands: CommandTable = {
     examples: ["list", "requeue 7c1e.4", "dismiss 7c1e.4"],
   },
   "letters list": {
-    alias: "ls",
     help: "list dead letters, newest first",
     examples: ["astra letters list", '--filter "run:7c1e timeout"', "--status dismissed --json"],
-    list: {},
     filter: queryKeys.letters,
     options: {
       "--status <status>": { help: "with this status (default: open)", choices: ["open", "requeued", "dismissed"] },
@@ -50,10 +48,8 @@ export const historyCommands: CommandTable = {
   },
   audit: { help: "show who changed what", examples: ["list", "list --since 1d", "list --action worker.drain"] },
   "audit list": {
-    alias: "ls",
     help: "list audit entries, newest first",
     examples: ["astra audit list", "--action worker.drain --json", '--filter "actor:ada since:1d"'],
-    list: {},
     filter: queryKeys.audit,
     options: {
       "--action <action>": "with exactly this action, such as worker.drain",
@@ -83,10 +79,8 @@ export const historyCommands: CommandTable = {
     examples: ['save "late ones" --filter "status:failed since:1d"', 'astra runs list --view "late ones"', 'rm "late ones"'],
   },
   "views list": {
-    alias: "ls",
     help: "list your own and shared views",
     examples: ["astra views list", "--page runs", "--json"],
-    list: {},
     options: { "--page <page>": { help: "only views of this list", choices: pages } },
     run: listViews,
   },

@@ -51,10 +51,8 @@ export const runCommands: CommandTable = {
   },
   runs: { help: "list, inspect, change and export runs", examples: ["list --filter status:failed", "show 7c1e", "retry 7c1e"] },
   "runs list": {
-    alias: "ls",
     help: "list the latest runs, newest first",
     examples: ["astra runs list", "--filter 'status:failed workflow:\"Smoke\" since:1h'", "--status failed --output id"],
-    list: {},
     filter: queryKeys.runs,
     options: {
       "--status <status>": { help: "only runs with this status", choices: runStatuses },

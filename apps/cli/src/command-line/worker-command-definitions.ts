@@ -13,10 +13,9 @@ const drainExamples = ["demo-worker", "demo-worker --dry-run", "demo-worker --js
 export const workerCommands: CommandTable = {
   workers: { help: "list, inspect and control workers", examples: ["list", "show demo-worker", "drain demo-worker"] },
   "workers list": {
-    alias: "ls",
     help: "list all workers of the tenant",
     examples: ["astra workers list", '--filter "connected:yes package:demo"', "--output wide"],
-    list: { limit: 200, max: 10_000 },
+    limits: { default: 200, max: 10_000 },
     filter: queryKeys.workers,
     run: workers.listWorkers,
   },
@@ -73,10 +72,8 @@ export const workerCommands: CommandTable = {
   },
   "queues list": {
     isDefault: true,
-    alias: "ls",
     help: "list all queues with waiting tasks",
     examples: ["astra queues list", "--filter package:demo", "--output wide"],
-    list: {},
     filter: queryKeys.queues,
     run: listQueues,
   },

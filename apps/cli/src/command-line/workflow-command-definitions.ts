@@ -15,10 +15,8 @@ export const workflowCommands: CommandTable = {
     examples: ["list", "pull welcome --to flow.json", "push flow.json"],
   },
   "workflows list": {
-    alias: "ls",
     help: "list stored workflows, last changed first",
     examples: ["astra workflows list", "--search welcome --output id", "--json"],
-    list: {},
     filter: queryKeys.workflows,
     options: { "--search <text>": "search name, description, tags, owner and id" },
     run: workflows.listWorkflows,

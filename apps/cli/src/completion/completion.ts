@@ -147,7 +147,7 @@ async function listCandidates(
   const argument = command.registeredArguments[operands];
   const name = argument?.name() ?? "";
   const kind = kindByArgument[name];
-  const fixedValues = argument?.argChoices ?? hintsByCommand.get(command)?.values?.[name];
+  const fixedValues = argument?.argChoices ?? hintsByCommand.get(command)?.suggestions?.[name];
   return fixedValues ?? (kind === undefined ? [] : sources.listNames(kind));
 }
 
@@ -166,10 +166,11 @@ async function flagValueCandidates(
   const name = flag.long?.slice(2) ?? "";
   const ask = async (one: string): Promise<readonly string[]> =>
     kindByArgument[one] === undefined ? [] : listNames(kindByArgument[one]);
-  const { filter, values } = hintsByCommand.get(command) ?? {};
-  if (name === "filter" && filter !== undefined) return completeFilter(current, filter(before), ask);
+  const { filter, completesFilter, suggestions } = hintsByCommand.get(command) ?? {};
+  const keys = completesFilter?.(before) ?? filter;
+  if (name === "filter" && keys !== undefined) return completeFilter(current, keys, ask);
   if (name === "topics") return completeCommaList(current, eventTopics);
-  return flag.argChoices ?? values?.[name] ?? ask(name);
+  return flag.argChoices ?? suggestions?.[name] ?? ask(name);
 }
 
 const candidatesMax = 200;
@@ -194,23 +195,22 @@ export const fetchNames = (kind: CompletionKind, client: Client): Promise<readon
   nameLists[kind](client, { limit: candidatesMax });
 
 /** The keys of a query line, as in queryKeys. */
-export type FilterKeys = Readonly<
+type FilterKeys = Readonly<
   Record<string, { readonly values?: readonly string[]; readonly isMany?: true; readonly isInstant?: true }>
 >;
 
-interface CompletionHints {
-  /** By the name of a flag, without dashes, or of an argument. */
-  readonly values?: Readonly<Record<string, readonly string[]>>;
-  /** By the arguments before it: a flag may choose the list. */
-  readonly filter?: (before: readonly string[]) => FilterKeys;
+export interface CompletionHints {
+  /** Values that a shell offers for flags, without dashes, and arguments, by name; others are accepted too. */
+  readonly suggestions?: Readonly<Record<string, readonly string[]>>;
+  /** The keys of --filter. */
+  readonly filter?: FilterKeys;
+  /** For a --filter of its own: its keys, by the arguments before it. */
+  readonly completesFilter?: (before: readonly string[]) => FilterKeys;
 }
 
 const hintsByCommand = new WeakMap<Command, CompletionHints>();
 
-export function setCompletionHints(command: Command, more: CompletionHints): Command {
-  hintsByCommand.set(command, { ...hintsByCommand.get(command), ...more });
-  return command;
-}
+export const setCompletionHints = (command: Command, hints: CompletionHints): void => void hintsByCommand.set(command, hints);
 
 /** Event types and their beginnings. */
 const eventTopics: readonly string[] = [
