@@ -67,7 +67,8 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
 
   const why = await Promise.race([signals.stopRequested, scheduler.died]);
   if (why instanceof Fault && why.code === "E.STORE.IN_USE") {
-    log.fatal({ code: why.code, details: why.details }, describeReplacement(why));
+    const message = `another scheduler has started under this one's name (${why.message}); this one can no longer write and exits. Give each scheduler its own --replica or --data-dir.`;
+    log.fatal({ code: why.code, details: why.details }, message);
     process.exit(exitCodes.replaced);
   }
   if (why instanceof Error) {
@@ -82,10 +83,6 @@ async function runScheduler(config: SchedulerConfig): Promise<number> {
     process.exit(exitCodes.ok);
   }
   return exitCodes.ok;
-}
-
-function describeReplacement(fault: Fault): string {
-  return `another scheduler has started under this one's name (${fault.message}); this one can no longer write and exits. Give each scheduler its own --replica or --data-dir.`;
 }
 
 /** Everyone who can list processes can read a command line, so an address with a password is removed from it. */

@@ -4,5 +4,5 @@ export { type FailpointAction, failpointActions, failpointNames } from "./platfo
 export { StartupError } from "./platform/startup-error.ts";
 export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { type ConfigResult, readConfig, type SchedulerConfig } from "./settings/config.ts";
-export type { AccessToken } from "./settings/token-files.ts";
+export type { AccessToken } from "./settings/secrets.ts";
 export { checkStore, type StoreCheck } from "./store/postgres-checks.ts";

@@ -8,8 +8,7 @@ import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAcc
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
-import { readTlsCredentials, type ServerTlsCredentials, TlsFileError } from "./credentials/tls-credentials.ts";
-import { createTlsReloader } from "./credentials/tls-reloader.ts";
+import { createTlsReloader, readTlsCredentials, type ServerTlsCredentials, TlsFileError } from "./credentials/tls-credentials.ts";
 import { type EngineHost, startEngineHost } from "./engine/engine-host.ts";
 import { buildEngineSettings } from "./engine/engine-start.ts";
 import { monitorEngine, Readiness } from "./engine/readiness.ts";
@@ -20,8 +19,8 @@ import { createLog, type Log } from "./platform/log.ts";
 import { createServiceEnvironment } from "./platform/service-environment.ts";
 import { StartupError } from "./platform/startup-error.ts";
 import type { SchedulerConfig, TlsFilePaths } from "./settings/config.ts";
+import { devToken } from "./settings/secrets.ts";
 import { createPasswordMask, describeStoreAddress } from "./settings/store-address.ts";
-import { devToken } from "./settings/token-files.ts";
 import { loadOrCreateReplicaName } from "./store/replica-name.ts";
 import { openStoreReader, watchForStoreLoss } from "./store/store-factory.ts";
 import { startupRetryPolicy, waitForStore } from "./store/store-retry.ts";
@@ -99,7 +98,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     reader,
     people: users,
     blobs: {
-      local: openBlobFolder(config.blobDir, { outside: environment, log }),
+      local: openBlobFolder(config.blobDir, environment, log),
       db: createDocumentBlobStore({ engineClient, reader }),
     },
     isSecure: server.isSecure,

@@ -6,7 +6,7 @@ import { createWorkerAuthenticator, TokenRegistry } from "@astraflow/doors";
 import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
-import { type AccessToken, compareTokens, devToken, readTokens } from "../settings/token-files.ts";
+import { type AccessToken, compareTokens, devToken, readTokens } from "../settings/secrets.ts";
 import { openSessionKeys, sessionKeysFile } from "./session-keys.ts";
 
 export type Credentials = ReturnType<typeof openCredentials>;

@@ -48,7 +48,7 @@ describe("the start of a scheduler", () => {
     writeFileSync(old, "x");
     utimesSync(old, 1, 1);
 
-    openBlobFolder(join(home, "blobs"), { outside: createServiceEnvironment(log), log });
+    openBlobFolder(join(home, "blobs"), createServiceEnvironment(log), log);
     await heard;
 
     expect([existsSync(old), lines[0]]).toEqual([

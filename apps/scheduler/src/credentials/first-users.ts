@@ -9,7 +9,7 @@ import {
   type UserAccounts,
 } from "@astraflow/services";
 import type { Log } from "../platform/log.ts";
-import type { AdminPassword } from "../settings/admin-passwords.ts";
+import type { AdminPassword } from "../settings/secrets.ts";
 
 /** Older than any write in progress, also of another scheduler that shares the folder. */
 const leftoverAgeMs = 86_400_000;
@@ -28,10 +28,7 @@ export async function createFirstUsers(
   }
 }
 
-export function openBlobFolder(
-  folder: string,
-  { outside: environment, log }: { readonly outside: ServiceEnvironment; readonly log: Log },
-): BlobStore {
+export function openBlobFolder(folder: string, environment: ServiceEnvironment, log: Log): BlobStore {
   removeUnfinishedBlobs(folder, environment.clock.now() - leftoverAgeMs).then(
     (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),
     (cause: unknown) => log.error({ folder, problem: String(cause) }, "blobs.untidied"),

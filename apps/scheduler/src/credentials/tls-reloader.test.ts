@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { Log } from "../platform/log.ts";
-import { type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";
-import { createTlsReloader } from "./tls-reloader.ts";
+import { createTlsReloader, type ServerTlsCredentials, TlsFileError } from "./tls-credentials.ts";
 
 const dayMs = 86_400_000;
 const tlsCredentials = (name: string, expiresAt: number, authorities: readonly string[] = ["a"]): ServerTlsCredentials => ({

@@ -38,12 +38,7 @@ export type MessageToEngine = { readonly type: "push"; readonly items: readonly 
 /** Messages from the thread. Errors do not survive the transfer, so they are sent as data. */
 export type MessageFromEngine =
   | { readonly type: "started"; readonly gauge: EngineHostGauge }
-  | {
-      readonly type: "refused" | "replaced";
-      readonly code: string | null;
-      readonly message: string;
-      readonly details: Fault["details"];
-    }
+  | ({ readonly type: "refused" | "replaced"; readonly code: string | null } & Pick<Fault, "message" | "details">)
   | { readonly type: "effects"; readonly effects: Parameters<EngineListeners["onEffects"]>[0] }
   | { readonly type: "gauge"; readonly gauge: EngineHostGauge }
   | { readonly type: "problem"; readonly problem: EngineProblem }

@@ -15,11 +15,10 @@ import {
   variableOf,
 } from "@astraflow/settings";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
-import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
+import { type AccessToken, type AdminPassword, devToken, readAdminPasswords, readTokens } from "./secrets.ts";
 import { type GivenSettings, settingTable, variablePrefix } from "./setting-table.ts";
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
 import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
-import { type AccessToken, devToken, readTokens } from "./token-files.ts";
 
 export interface TlsFilePaths {
   readonly certFile: string;

@@ -58,12 +58,7 @@ export function checkServer(inspection: ServerInspection, address: string): Stor
 function checkVersion({ version, isReplica }: ServerInspection, address: string): StoreCheck {
   const found = `${address}: PostgreSQL ${version}`;
   if (isReplica)
-    return {
-      name: "postgres",
-      isGood: false,
-      found: `${found}, a standby`,
-      advice: "Use the primary server with --store",
-    };
+    return { name: "postgres", isGood: false, found: `${found}, a standby`, advice: "Use the primary server with --store" };
   const isGood = Number.parseInt(version, 10) >= versionMin;
   return { name: "postgres", isGood, found, ...(!isGood && { advice: `Version ${versionMin} or newer is needed` }) };
 }
@@ -96,12 +91,8 @@ function checkClock({ clockMs, ownClockMs, tookMs }: ServerInspection): StoreChe
   const lag = Math.round(clockMs - (ownClockMs - tookMs / 2));
   const isGood = Math.abs(lag) <= clockLagMsMax;
   const found = `${Math.abs(lag)} ms ${lag < 0 ? "behind" : "ahead of"} this machine, answers in ${Math.round(tookMs)} ms`;
-  return {
-    name: "postgres clock",
-    isGood,
-    found,
-    ...(!isGood && { advice: "Synchronise both clocks with NTP; deadlines follow the server's clock" }),
-  };
+  const advice = "Synchronise both clocks with NTP; deadlines follow the server's clock";
+  return { name: "postgres clock", isGood, found, ...(!isGood && { advice }) };
 }
 
 function listReplicas({ replicas, clockMs }: ServerInspection): StoreCheck {

@@ -21,9 +21,8 @@ export const startupRetryPolicy = { giveUpAfterMs: 60_000, retryDelayMs: 250, no
 const temporaryErrorCodes = /^(57P0|53)/;
 
 /**
- * A store that could not be opened only because nobody answered is away, which is worth waiting for. Told from the error at the
- * bottom: one that a server has sent has a code of five characters and a severity, one of the connection has not. What the server
- * denied is said in words of our own, which hold their way out.
+ * A store that could not be opened only because nobody answered is unavailable, which is worth waiting for. The innermost error tells: one
+ * that a server has sent has a code of five characters and a severity. A refusal of the server is explained with its way out.
  */
 export function toUnavailableFault(cause: unknown): unknown {
   if (!(cause instanceof Fault) || cause.code !== "E.STORE.OPEN" || !(cause.cause instanceof Fault)) return cause;
@@ -31,12 +30,8 @@ export function toUnavailableFault(cause: unknown): unknown {
   const refusal = explainConnectionRefusal(cause);
   if (refusal !== null) {
     const address = String(cause.details?.["place"] ?? "the store");
-    return new Fault(
-      "E.STORE.OPEN",
-      `${address} ${refusal.problem}; ${refusal.fix}`,
-      { ...cause.details, isExplained: true },
-      cause,
-    );
+    const details = { ...cause.details, isExplained: true };
+    return new Fault("E.STORE.OPEN", `${address} ${refusal.problem}; ${refusal.fix}`, details, cause);
   }
   const { code, severity } = (cause.cause.cause ?? {}) as { code?: unknown; severity?: unknown };
   const isFromServer = severity !== undefined && typeof code === "string";

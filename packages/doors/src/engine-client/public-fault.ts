@@ -3,10 +3,8 @@
 import type { FaultData } from "@astraflow/engine";
 import { type FaultCode, faultCodes, isFaultCode } from "@astraflow/protocol";
 
-export interface PublicFault {
+export interface PublicFault extends FaultData {
   readonly code: FaultCode;
-  readonly message: string;
-  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 /** The fault table explains a code; a caller wants to know what became of the request. */

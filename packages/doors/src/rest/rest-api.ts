@@ -1,13 +1,7 @@
 // The REST API without HTTP: checks the token, calls the handler of the route and turns errors into one kind of body.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import {
-  type CallerIdentity,
-  createServices,
-  type ServiceEnvironment,
-  type Services,
-  type ServicesOptions,
-} from "@astraflow/services";
+import { type CallerIdentity, createServices, type Services, type ServicesOptions } from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
@@ -25,7 +19,6 @@ import { workflowHandlers } from "./workflows/workflow-routes.ts";
 
 export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly authenticate: AuthenticateToken;
-  readonly environment: ServiceEnvironment;
   /** `/metrics` needs no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
   /** Workers reach this port over TLS. */

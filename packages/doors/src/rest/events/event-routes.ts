@@ -5,12 +5,11 @@ import { type Fault, type FaultDetails, fault } from "@astraflow/protocol";
 import {
   CursorExpired,
   defaultHeartbeatMs,
-  type EngineClient,
   EventLookup,
   type FactEvents,
   type HeartbeatWatch,
   LogTail,
-  type ServiceEnvironment,
+  type ServicesOptions,
   type VolatileEvents,
 } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
@@ -18,12 +17,9 @@ import { eventStreamReply, invalidRequest, type RestCall, type RouteHandlers } f
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
 import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 
-export interface EventRoutesOptions {
-  readonly engineClient: EngineClient;
-  readonly reader: StoreReader;
-  readonly environment: ServiceEnvironment;
-  readonly ackDeadlineMs: number;
-  readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
+type StreamedServices = "engineClient" | "reader" | "environment" | "ackDeadlineMs" | "heartbeatMsOf";
+
+export interface EventRoutesOptions extends Pick<ServicesOptions, StreamedServices> {
   readonly volatile: VolatileEvents;
   readonly heartbeatWatch: HeartbeatWatch;
   /** Called when this scheduler shuts down: each ends one stream. */

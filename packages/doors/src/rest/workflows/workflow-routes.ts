@@ -1,13 +1,16 @@
 // The routes about workflows: saved, shown, checked, edited as drafts, compared, published as versions, exported and imported; and the
-// catalogue of packages and node types that they are made of. Workflows published as packages are in workflow-package-routes.ts.
+// catalogue of packages and node types that they are made of, workflows that were published as packages among them.
 
+import { canonicalJson } from "@astraflow/graph";
 import {
   fault,
   readDraftEditRequest,
   readPublishVersionRequest,
   readRollbackRequest,
+  readWorkflowCloneRequest,
   readWorkflowFile,
   readWorkflowPreview,
+  readWorkflowPublishRequest,
 } from "@astraflow/protocol";
 import {
   type CatalogueCache,
@@ -15,16 +18,27 @@ import {
   listPackages,
   presentDraft,
   presentDraftChange,
+  presentPackageVersion,
   presentVersion,
   presentWorkflow,
+  presentWorkflowPackage,
   searchNodes,
+  searchTermFor,
   staleRevisionFault,
   validateWorkflow,
+  type WorkflowIdempotencyKey,
   type WorkflowServices,
+  type WrittenWorkflow,
   workflowEtag,
 } from "@astraflow/services";
-import { invalidRequest, type RestCall, type RouteHandlers, replayedHeader, throwIfFault } from "../requests/rest-call.ts";
-import { workflowIdempotencyKeyOf, workflowPackageHandlers, writtenReply } from "./workflow-package-routes.ts";
+import {
+  invalidRequest,
+  type RestCall,
+  type RestReply,
+  type RouteHandlers,
+  replayedHeader,
+  throwIfFault,
+} from "../requests/rest-call.ts";
 
 export const workflowHandlers = (workflows: WorkflowServices) => ({
   ...storedWorkflowHandlers(workflows),
@@ -36,6 +50,23 @@ export const workflowHandlers = (workflows: WorkflowServices) => ({
 });
 
 const readRevisionCheck = (call: RestCall) => call.readRevisionCheck(workflowEtag, staleRevisionFault);
+
+/** The key of a request with a digest of all that makes it this request; null without a key. */
+function workflowIdempotencyKeyOf(
+  call: RestCall,
+  digest: (text: string) => string,
+  request: object,
+): WorkflowIdempotencyKey | null {
+  const key = call.readIdempotencyKey();
+  if (key === null) return null;
+  const sum = digest(canonicalJson([call.identity.user, request]));
+  return { key, digest: sum, searchTerm: searchTermFor("ask", `${call.tenant} ${key} ${sum}`) };
+}
+
+const writtenReply = ({ workflowId, revision, repeated }: WrittenWorkflow): RestReply =>
+  revision === null
+    ? { body: { workflowId }, headers: replayedHeader(repeated) }
+    : { body: { workflowId, revision }, headers: { etag: `"r${revision}"`, ...replayedHeader(repeated) } };
 
 function storedWorkflowHandlers(workflows: WorkflowServices) {
   const { store, drafts, digest } = workflows;
@@ -167,6 +198,45 @@ const workflowFileHandlers = (workflows: WorkflowServices) =>
       return writtenReply(await workflows.files.import(call, file, ids, idempotencyKey));
     },
   }) satisfies RouteHandlers;
+
+function workflowPackageHandlers({ packages, digest }: WorkflowServices) {
+  return {
+    async publishWorkflow(call) {
+      const workflowId = call.param("workflowId");
+      const request = call.readBody(readWorkflowPublishRequest);
+      const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishWorkflow", workflowId, request });
+      const { repeated, ...body } = await packages.publish(call, workflowId, request, idempotencyKey);
+      return { body, headers: replayedHeader(repeated) };
+    },
+
+    async cloneWorkflowPackage(call) {
+      const packageId = call.param("packageId");
+      const request = call.readOptionalBody(readWorkflowCloneRequest);
+      const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
+      return writtenReply(await packages.clone(call, packageId, request, idempotencyKey));
+    },
+
+    async listWorkflowPackages(call) {
+      const { items, ...page } = await packages.list(call.identity, call.query, call.readPageLimit());
+      return { body: { items: items.map(presentWorkflowPackage), ...page } };
+    },
+
+    async getWorkflowPackage(call) {
+      const { document: pack, asOf } = await packages.find(call.identity, call.param("packageId"));
+      return { body: { ...presentWorkflowPackage(pack), versions: pack.versions.map(presentPackageVersion), asOf } };
+    },
+
+    async listWorkflowPackageVersions(call) {
+      const { document: pack, asOf } = await packages.find(call.identity, call.param("packageId"));
+      return { body: { items: pack.versions.map(presentPackageVersion), asOf } };
+    },
+
+    async deleteWorkflowPackage(call) {
+      await packages.delete(call, call.param("packageId"));
+      return { body: "" };
+    },
+  } satisfies RouteHandlers;
+}
 
 const catalogueHandlers = (catalogues: CatalogueCache) =>
   ({

@@ -34,11 +34,6 @@ interface FrameSummary {
   readonly tasks?: string[] | undefined;
 }
 
-/** Null where neither debug lines are written nor anybody can watch: then a frame costs nothing here. */
-export function createFrameTrace(environment: ServiceEnvironment, volatile: VolatileEvents | null): FrameTrace | null {
-  return environment.isDebug === true || volatile !== null ? new FrameTrace(environment, volatile) : null;
-}
-
 export class FrameTrace {
   readonly #environment: ServiceEnvironment;
   readonly #volatile: VolatileEvents | null;

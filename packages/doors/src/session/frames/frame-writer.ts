@@ -10,13 +10,10 @@ import {
   type OutgoingFrame,
   type SessionAcceptPayload,
 } from "@astraflow/protocol";
-import { fillerFrameType } from "@astraflow/session";
+import { fillerFrameType, type SentFrame } from "@astraflow/session";
 import { type CarriedWork, type FramePeer, type FrameTrace, schedulerId } from "./frame-trace.ts";
 
-export interface FrameNumberAndId {
-  readonly number: number;
-  readonly id: string;
-}
+type FrameNumberAndId = Pick<SentFrame<unknown>, "number" | "id">;
 
 /** Encodes the frames of one session in the worker's dialect, and counts them for their ids. */
 export class SchedulerFrameWriter {

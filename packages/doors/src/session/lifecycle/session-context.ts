@@ -40,7 +40,6 @@ export interface SessionServices {
 }
 
 export interface SessionContext extends ConnectionContext, SessionServices {
-  readonly environment: ServiceEnvironment;
   readonly timestamp: () => string;
   readonly registry: SessionRegistry;
   readonly runSequence: RunSequence;

@@ -6,7 +6,7 @@ import { SessionConnection } from "../connection/session-connection.ts";
 import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
 import { createSessionMetrics } from "../connection/session-metrics.ts";
 import type { WorkerSocket, WorkerSocketEvents } from "../connection/worker-socket.ts";
-import { createFrameTrace } from "../frames/frame-trace.ts";
+import { FrameTrace } from "../frames/frame-trace.ts";
 import { createTimestamp } from "../frames/frame-writer.ts";
 import { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import { subscribeToEffects } from "../lifecycle/engine-effects.ts";
@@ -37,12 +37,13 @@ export class SessionServer {
   constructor(options: SessionServerOptions) {
     // Before the first socket: no frame should pay for compiling validators.
     compileFrameReaders();
-    const { engineClient, environment, authenticator } = options;
+    const { engineClient, environment, authenticator, volatile = null } = options;
     const limits = { ...sessionLimits, ...options.limits };
     const registry = new SessionRegistry(limits);
     this.#context = {
       ...options,
-      frameTrace: createFrameTrace(environment, options.volatile ?? null),
+      // Where neither debug lines are written nor anybody can watch, a frame costs nothing.
+      frameTrace: environment.isDebug === true || volatile !== null ? new FrameTrace(environment, volatile) : null,
       limits,
       timestamp: createTimestamp(() => environment.clock.now()),
       metrics: createSessionMetrics(options.metrics, engineClient),

@@ -1,6 +1,6 @@
 import { tenantGrants } from "@astraflow/services";
 import { expect, it } from "vitest";
-import { type AccessToken, compareTokens, readTokens } from "./token-files.ts";
+import { type AccessToken, compareTokens, readTokens } from "./secrets.ts";
 
 const token = (secret: string, name = "ops", tenant = "default"): AccessToken => ({ name, tenant, grants: tenantGrants, secret });
 const old = token("old-secret-0123456789");
