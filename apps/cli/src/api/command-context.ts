@@ -1,6 +1,6 @@
 // What every command gets besides its arguments and flags, and how items and lists are printed, so that all of them look alike.
 
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
 import { type Colors, stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
@@ -24,6 +24,9 @@ export interface CommandContext {
 export type TextInput<Required extends string, Optional extends string = never> = Readonly<
   Record<Required, string> & Partial<Record<Optional, string | undefined>>
 >;
+
+/** Flags without values, by name. */
+export type Switches<Name extends string> = Readonly<Partial<Record<Name, boolean>>>;
 
 /** For a request: fields that are undefined are left out. */
 export const definedOnly = <T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
@@ -50,7 +53,7 @@ export function printList<T>(
   { terminal, json, output }: CommandContext,
   page: { readonly items: readonly T[]; readonly nextCursor?: string | null; readonly asOf?: number },
   { id, columns, emptyMessage }: ListView<T>,
-): CliExitCode {
+): ExitCode {
   const { items } = page;
   if (json) terminal.print(JSON.stringify(page));
   else if (items.length === 0) terminal.info(emptyMessage);
@@ -82,7 +85,7 @@ export function printPage<T>(
   page: { readonly items: readonly T[]; readonly nextCursor: string | null },
   limit: number,
   view: ListView<T>,
-): CliExitCode {
+): ExitCode {
   printList(context, page, view);
   if (page.nextCursor !== null && !context.json)
     context.terminal.info(
@@ -102,7 +105,7 @@ export function printItem(
   jsonBody: unknown,
   lines: string | readonly string[] | (() => readonly string[]),
   hint?: string | false,
-): CliExitCode {
+): ExitCode {
   if (json) terminal.print(JSON.stringify(jsonBody));
   else {
     const shown = typeof lines === "function" ? lines() : lines;

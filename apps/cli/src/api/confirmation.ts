@@ -1,7 +1,7 @@
 // Before a change: asks for confirmation, or with --dry-run shows the request without sending it.
 
 import { type Route, routes } from "@astraflow/protocol";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
 
@@ -45,7 +45,7 @@ export function createDryRunClient(client: Client): Client {
   return { ...client, ...(Object.fromEntries(shown) as Partial<Client>) };
 }
 
-export function printDryRun({ request }: DryRunIntercepted, json: boolean, terminal: Terminal): CliExitCode {
+export function printDryRun({ request }: DryRunIntercepted, json: boolean, terminal: Terminal): ExitCode {
   const { method, path, body } = request;
   if (json) terminal.print(JSON.stringify({ dryRun: true, ...request }));
   else terminal.print(`${method} ${path}${body === undefined ? "" : ` ${JSON.stringify(body)}`}`);

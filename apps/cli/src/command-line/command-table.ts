@@ -4,7 +4,7 @@ import { resolveInstant } from "@astraflow/protocol";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { createCliClient } from "../api/api-client.ts";
 import { endpointSettings, resolveApiEndpoint } from "../api/api-endpoint.ts";
-import { type CommandContext, type OutputForm, outputForms, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, type OutputForm, outputForms, type Switches, type TextInput } from "../api/command-context.ts";
 import { createConfirmation, createDryRunClient, type PromptUser } from "../api/confirmation.ts";
 import { type CompletionHints, setCompletionHints } from "../completion/completion.ts";
 import { exitCodes } from "../output/cli-failure.ts";
@@ -27,7 +27,7 @@ export interface CliEnvironment {
 
 export interface CommonFlags
   extends TextInput<never, "url" | "token" | "ca">,
-    Readonly<Partial<Record<"json" | "quiet" | "verbose" | "yes" | "dryRun", boolean>>> {
+    Switches<"json" | "quiet" | "verbose" | "yes" | "dryRun"> {
   readonly color: boolean;
   readonly output?: OutputForm;
 }

@@ -6,7 +6,7 @@ import { type CommandContext, definedOnly, printItem, printPage, type TextInput 
 import { type FilterFlags, type ListFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
 import { findByNameOrId, findRunIdIfGiven, searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { printNewRun } from "../runs/change-commands.ts";
@@ -14,7 +14,7 @@ import { printNewRun } from "../runs/change-commands.ts";
 export async function listDeadLetters(
   context: CommandContext,
   flags: ListFlags & TextInput<never, "search"> & { readonly status?: DeadLetter["status"] },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const line = await resolveFilter(flags, "letters", context);
   const page = await context.client.listDeadLetters({
     limit: flags.limit,
@@ -47,12 +47,12 @@ async function findDeadLetterId(nameOrId: string, { client }: CommandContext): P
 
 type DeadLetterInput = TextInput<"task", "reason">;
 
-export async function requeueDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<CliExitCode> {
+export async function requeueDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<ExitCode> {
   const taskId = await findDeadLetterId(task, context);
   return printNewRun(context, await context.client.requeueDeadLetter({ taskId, body: definedOnly({ reason }) }));
 }
 
-export async function dismissDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<CliExitCode> {
+export async function dismissDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<ExitCode> {
   const taskId = await findDeadLetterId(task, context);
   await context.confirm(`dismiss dead letter ${taskId}`);
   const letter = await context.client.dismissDeadLetter({ taskId, body: definedOnly({ reason }) });
@@ -62,7 +62,7 @@ export async function dismissDeadLetter(context: CommandContext, { task, reason 
 export async function listAudit(
   context: CommandContext,
   flags: ListFlags & TextInput<never, "action" | "actor" | "target" | "run" | "since">,
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const line = await resolveFilter(flags, "audit", context);
   const actor = flags.actor ?? line.actor;
   const isTable = !context.json && context.output !== "id";
@@ -135,7 +135,7 @@ async function buildEventQuery(flags: EventFlags, context: CommandContext) {
 }
 
 /** Prints one line per event. Without --follow it ends after all past events; a lost connection before that is a failure. */
-export async function streamEvents(context: CommandContext, flags: EventFlags): Promise<CliExitCode> {
+export async function streamEvents(context: CommandContext, flags: EventFlags): Promise<ExitCode> {
   const { client, terminal, json, signal } = context;
   const stop = new AbortController();
   const query = await buildEventQuery(flags, context);

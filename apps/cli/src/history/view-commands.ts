@@ -4,7 +4,7 @@ import { allItems } from "@astraflow/client";
 import type { QueryableList } from "@astraflow/protocol";
 import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { findView, parseQueryLine, viewQueryLine } from "../lookup/list-filters.ts";
-import type { CliExitCode } from "../output/cli-failure.ts";
+import type { ExitCode } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -12,7 +12,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 export async function listViews(
   context: CommandContext,
   { page: list, limit }: { readonly page?: QueryableList; readonly limit: number },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   return printPage(context, await context.client.listViews({ limit, page: list }), limit, {
     id: ({ viewId }) => viewId,
     columns: [
@@ -28,7 +28,7 @@ export async function listViews(
   });
 }
 
-export async function showView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<CliExitCode> {
+export async function showView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<ExitCode> {
   const { viewId } = await findView(nameOrId, undefined, context.client);
   const view = await context.client.getView({ viewId });
   const rows = [
@@ -48,7 +48,7 @@ export async function showView(context: CommandContext, { view: nameOrId }: Text
 export async function saveView(
   context: CommandContext,
   { name, filter, page, shared }: TextInput<"name" | "filter"> & { readonly page: QueryableList; readonly shared?: boolean },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client } = context;
   parseQueryLine(filter, page);
   const body = { name, page, query: filter, ...definedOnly({ shared }) };
@@ -71,7 +71,7 @@ async function findOwnView(name: string, page: QueryableList, { client }: Comman
   return null;
 }
 
-export async function removeView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<CliExitCode> {
+export async function removeView(context: CommandContext, { view: nameOrId }: TextInput<"view">): Promise<ExitCode> {
   const { viewId, name, page, shared } = await findView(nameOrId, undefined, context.client);
   const warning = shared ? ", which others see too" : "";
   await context.confirm(`remove the view "${stripControlCharacters(name)}" of ${page}${warning}`);

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { CommandContext } from "../api/command-context.ts";
-import { type CliExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
+import { type ExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
 import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
 
@@ -26,7 +26,7 @@ export interface DoctorFlags {
 
 type DoctorContext = Pick<CommandContext, "terminal" | "json">;
 
-export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Promise<CliExitCode> {
+export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Promise<ExitCode> {
   if (flags.failpoints) return listFailpoints(context);
   const { terminal, json } = context;
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
@@ -42,7 +42,7 @@ export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Pro
   return isGood ? exitCodes.ok : exitCodes.failed;
 }
 
-async function listFailpoints({ terminal, json }: DoctorContext): Promise<CliExitCode> {
+async function listFailpoints({ terminal, json }: DoctorContext): Promise<ExitCode> {
   const { failpointNames: names, failpointActions: actions } = await loadScheduler();
   if (json) terminal.print(JSON.stringify({ failpoints: names, actions }));
   else {

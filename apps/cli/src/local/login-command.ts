@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
 import { saveToken, tokensFilePath } from "../api/saved-tokens.ts";
-import { type CliExitCode, CliFailure, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -13,7 +13,7 @@ export async function logIn(
   context: CommandContext,
   { username, tenant }: TextInput<"username", "tenant">,
   env: Env,
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client, terminal } = context;
   if (tokensFilePath(env) === null) throw usageFailure("HOME is not set, so no token can be saved; set ASTRA_TOKEN instead.");
   const password = env["ASTRA_PASSWORD"] ?? (await readPassword((text) => terminal.error(text)));
@@ -54,7 +54,7 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   }
 }
 
-export async function logOut(context: CommandContext, env: Env): Promise<CliExitCode> {
+export async function logOut(context: CommandContext, env: Env): Promise<ExitCode> {
   const { client } = context;
   const wasGood = await client.logout().then(
     () => true,

@@ -3,7 +3,7 @@
 import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { findByNameOrId, searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
 
 export interface OpenPageContext extends CommandContext {
   readonly openBrowser: (url: string) => Promise<boolean>;
@@ -11,7 +11,7 @@ export interface OpenPageContext extends CommandContext {
   readonly hasPage: (url: string) => Promise<boolean>;
 }
 
-export async function openPage(context: OpenPageContext, { id: nameOrId }: TextInput<never, "id">): Promise<CliExitCode> {
+export async function openPage(context: OpenPageContext, { id: nameOrId }: TextInput<never, "id">): Promise<ExitCode> {
   const { client, terminal } = context;
   const root = `${client.url}/`;
   const path = nameOrId === undefined ? "" : await findPagePath(nameOrId, context);

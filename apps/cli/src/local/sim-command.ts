@@ -3,8 +3,8 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { TextInput } from "../api/command-context.ts";
-import { type CliExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import type { Switches, TextInput } from "../api/command-context.ts";
+import { type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import {
   type FoundViolation,
@@ -14,15 +14,11 @@ import {
   type SimulatorModule,
 } from "./app-loader.ts";
 
-interface SimulationFlags extends TextInput<"profile", "seeds" | "plant"> {
+interface SimulationFlags
+  extends TextInput<"profile", "seeds" | "plant">,
+    Switches<"story" | "shrink" | "twice" | "save" | "refuseResume" | "json"> {
   readonly seed?: number;
   readonly jobs: number;
-  readonly story?: boolean;
-  readonly shrink?: boolean;
-  readonly twice?: boolean;
-  readonly save?: boolean;
-  readonly refuseResume?: boolean;
-  readonly json?: boolean;
 }
 
 interface SimulationContext {
@@ -36,7 +32,7 @@ const redrawMs = 100;
 const logEveryMs = 10_000;
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
 
-export async function runSimulation(context: SimulationContext, flags: SimulationFlags): Promise<CliExitCode> {
+export async function runSimulation(context: SimulationContext, flags: SimulationFlags): Promise<ExitCode> {
   const range = parseSeedRange(flags);
   const sim = await loadSimulator();
   requireKnownName("profile", flags.profile, sim.profiles);
@@ -63,14 +59,19 @@ function requireKnownName(what: string, name: string, known: Readonly<Record<str
   throw usageFailure(`Unknown ${what} "${name}"; use one of ${Object.keys(known).join(", ")}.`);
 }
 
+const seedRequest = ({ profile, plant, refuseResume = false }: SimulationFlags) => ({
+  profile,
+  isResumeRefused: refuseResume,
+  ...(plant !== undefined && { plant }),
+});
+
 async function printStory(
   flags: SimulationFlags,
   { from }: SeedRange,
   sim: SimulatorModule,
   { terminal }: SimulationContext,
-): Promise<CliExitCode> {
-  const { profile, plant, refuseResume: isResumeRefused = false } = flags;
-  const story = await sim.traceSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
+): Promise<ExitCode> {
+  const story = await sim.traceSeed({ seed: from, ...seedRequest(flags) });
   for (const line of story) terminal.print(sim.describeTraceLine(line));
   return exitCodes.ok;
 }
@@ -80,7 +81,7 @@ async function runCampaign(
   { from, to }: SeedRange,
   sim: SimulatorModule,
   { terminal, stopSignal }: SimulationContext,
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { plant, json } = flags;
   const startedAt = performance.now();
   const count = { seeds: 0, total: to - from + 1, violations: 0, simulatedMs: 0 };
@@ -103,9 +104,7 @@ async function runCampaign(
   const report = await sim.runCampaign({
     from,
     to,
-    profile: flags.profile,
-    ...(plant !== undefined && { plant }),
-    isResumeRefused: flags.refuseResume ?? false,
+    ...seedRequest(flags),
     twice: flags.twice ?? false,
     shrink: flags.shrink === true || flags.save === true,
     jobs: flags.jobs,
@@ -127,7 +126,7 @@ async function runCampaign(
 }
 
 /** A mutant must be caught: not finding it is the failure. */
-function checkMutantCaught(plant: string, { violations, seeds }: SimulationReport, terminal: Terminal): CliExitCode {
+function checkMutantCaught(plant: string, { violations, seeds }: SimulationReport, terminal: Terminal): ExitCode {
   const [first] = violations;
   if (first === undefined) {
     terminal.info(`${plant} was not caught in ${seeds} seeds`);
@@ -150,12 +149,7 @@ function saveRegressions(found: readonly FoundViolation[], sim: SimulatorModule,
   }
 }
 
-interface CampaignProgress {
-  readonly seeds: number;
-  readonly total: number;
-  readonly violations: number;
-  readonly simulatedMs: number;
-}
+type CampaignProgress = Readonly<Record<"seeds" | "total" | "violations" | "simulatedMs", number>>;
 
 /** A bar on a terminal, a line now and then in a pipe. */
 export function formatCampaignProgress(

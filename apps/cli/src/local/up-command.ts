@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createCliClient } from "../api/api-client.ts";
 import type { TextInput } from "../api/command-context.ts";
-import { type CliExitCode, CliFailure, errorMessage, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
@@ -37,7 +37,7 @@ interface UpContext {
   readonly forceStopSignal: AbortSignal;
 }
 
-export async function startInstallation(context: UpContext, flags: UpFlags): Promise<CliExitCode> {
+export async function startInstallation(context: UpContext, flags: UpFlags): Promise<ExitCode> {
   const { terminal, env, stopSignal } = context;
   const { logLevel } = flags;
   const listen = flags.listen ?? (await chooseListenAddress(terminal));
@@ -150,7 +150,7 @@ class ProcessSupervisor {
   readonly #requestStop: () => void;
   readonly #children = new Set<AppProcess>();
   readonly #context: UpContext;
-  #code: CliExitCode = exitCodes.ok;
+  #code: ExitCode = exitCodes.ok;
 
   constructor(context: UpContext) {
     const { promise, resolve: requestStop } = Promise.withResolvers<void>();
@@ -178,7 +178,7 @@ class ProcessSupervisor {
     return Promise.race([promise, this.stopRequested.then(() => null)]);
   }
 
-  async stopAll(): Promise<CliExitCode> {
+  async stopAll(): Promise<ExitCode> {
     const { forceStopSignal } = this.#context;
     this.#requestStop();
     const stopNow = () => this.#children.forEach((child) => child.kill("SIGTERM"));

@@ -3,8 +3,7 @@
 import { type ExitCode, exitCodes, type Fault, formatFault } from "@astraflow/protocol";
 import { stripControlCharacters } from "./terminal.ts";
 
-export { exitCodes };
-export type CliExitCode = ExitCode;
+export { type ExitCode, exitCodes };
 
 export interface FailureBody {
   readonly error: string;
@@ -15,12 +14,12 @@ export interface FailureBody {
 
 /** Thrown anywhere in a command, printed once at the top. */
 export class CliFailure extends Error {
-  readonly exitCode: CliExitCode;
+  readonly exitCode: ExitCode;
   readonly body: FailureBody;
   /** A command to try next. */
   readonly suggestedCommand: string | null;
 
-  constructor(exitCode: CliExitCode, body: FailureBody, next: string | null = null) {
+  constructor(exitCode: ExitCode, body: FailureBody, next: string | null = null) {
     super(body.message);
     this.exitCode = exitCode;
     this.body = body;
@@ -51,7 +50,7 @@ export const internalFailure = (message: string): CliFailure =>
 export const errorMessage = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /** The exit code for an HTTP status that is not a success. */
-export function exitCodeForStatus(status: number): CliExitCode {
+export function exitCodeForStatus(status: number): ExitCode {
   if (status === 401 || status === 403) return exitCodes.notAllowed;
   if (status === 404 || status === 410) return exitCodes.notFound;
   if (status === 409 || status === 412) return exitCodes.conflict;

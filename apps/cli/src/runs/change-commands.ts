@@ -2,15 +2,15 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { Bulk, BulkFilter, BulkRequest, RunPlan, RunRef, Steered } from "@astraflow/protocol";
-import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, definedOnly, printItem, type Switches, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
-import { type CliExitCode, exitCodes, internalFailure, usageFailure } from "../output/cli-failure.ts";
+import { type ExitCode, exitCodes, internalFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded, parseVersion } from "./run-status.ts";
 
-export async function cancelRun(context: CommandContext, input: TextInput<"run">): Promise<CliExitCode> {
+export async function cancelRun(context: CommandContext, input: TextInput<"run">): Promise<ExitCode> {
   const { client, terminal, confirm } = context;
   const runId = await findRunId(input.run, client);
   const before = await client.getRun({ runId });
@@ -25,7 +25,7 @@ export async function cancelRun(context: CommandContext, input: TextInput<"run">
 }
 
 /** Retries the whole run, or one node of it. */
-export async function retryRun(context: CommandContext, input: TextInput<"run", "node" | "reason">): Promise<CliExitCode> {
+export async function retryRun(context: CommandContext, input: TextInput<"run", "node" | "reason">): Promise<ExitCode> {
   const { client } = context;
   const { node, reason } = input;
   const runId = await findRunId(input.run, client);
@@ -37,8 +37,8 @@ export async function retryRun(context: CommandContext, input: TextInput<"run", 
 
 export async function replayRun(
   context: CommandContext,
-  { run, from, version, allowUnknown }: TextInput<"run", "from" | "version"> & { readonly allowUnknown?: boolean },
-): Promise<CliExitCode> {
+  { run, from, version, allowUnknown }: TextInput<"run", "from" | "version"> & Switches<"allowUnknown">,
+): Promise<ExitCode> {
   const { client } = context;
   const runId = await findRunId(run, client);
   const body = {
@@ -54,7 +54,7 @@ const parseReplayVersion = (text: string) => parseVersion(text, ["same", "latest
 export async function rebindRun(
   context: CommandContext,
   { run, node, worker, mode }: TextInput<"run", "node" | "worker"> & { readonly mode: "switch" | "drain" },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client } = context;
   const runId = await findRunId(run, client);
   const body = {
@@ -65,7 +65,7 @@ export async function rebindRun(
   return printChangedTasks(context, await client.rebindRun({ runId, body }));
 }
 
-export async function skipNode(context: CommandContext, input: TextInput<"run" | "node", "reason">): Promise<CliExitCode> {
+export async function skipNode(context: CommandContext, input: TextInput<"run" | "node", "reason">): Promise<ExitCode> {
   const { client } = context;
   const runId = await findRunId(input.run, client);
   const nodeId = await findNodeOrTaskId(input.node, runId, client);
@@ -75,7 +75,7 @@ export async function skipNode(context: CommandContext, input: TextInput<"run" |
 
 const newRunHint = (runId: string): string => `New run started; next: astra runs watch ${runId}`;
 
-export function printNewRun(context: CommandContext, ref: RunRef | RunPlan): CliExitCode {
+export function printNewRun(context: CommandContext, ref: RunRef | RunPlan): ExitCode {
   const { runId } = requireRunRef(ref);
   return printItem(context, ref, runId, newRunHint(runId));
 }
@@ -86,7 +86,7 @@ export function requireRunRef(answer: RunRef | RunPlan): RunRef {
   throw internalFailure("The scheduler answered a start with a dry run.");
 }
 
-function printChangedTasks(context: CommandContext, steered: Steered): CliExitCode {
+function printChangedTasks(context: CommandContext, steered: Steered): ExitCode {
   const rows = steered.tasks.map((task) => [task.taskId, task.status, task.from ?? "-", task.to ?? "-", task.sent]);
   const { newRun } = steered;
   const table = rows.length > 0 ? formatTextTable([["TASK", "STATUS", "FROM", "TO", "SENT"], ...rows]) : [];
@@ -94,8 +94,7 @@ function printChangedTasks(context: CommandContext, steered: Steered): CliExitCo
   return printItem(context, steered, table, rows.length === 0 && "No task was open; nothing was changed.");
 }
 
-type BulkFlags = RunFilterFlags &
-  TextInput<never, "from" | "version" | "reason"> & { readonly dryRun?: boolean; readonly yes?: boolean };
+type BulkFlags = RunFilterFlags & TextInput<never, "from" | "version" | "reason"> & Switches<"dryRun" | "yes">;
 
 const bulkPollMs = 500;
 
@@ -103,7 +102,7 @@ const bulkPollMs = 500;
 export async function runBulkChange(
   context: CommandContext,
   { action, ...flags }: BulkFlags & { readonly action: BulkRequest["action"] },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client, terminal } = context;
   const { from, version, reason, dryRun, yes } = flags;
   const request: BulkRequest = {

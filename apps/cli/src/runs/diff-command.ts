@@ -4,7 +4,7 @@ import { diffWorkflows } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { findRunId } from "../lookup/name-lookup.ts";
-import type { CliExitCode } from "../output/cli-failure.ts";
+import type { ExitCode } from "../output/cli-failure.ts";
 import { formatRunDuration } from "../output/format.ts";
 import { fitTableToWidth, formatTable, truncate } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -12,7 +12,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 const changesShownMax = 20;
 const valueWidthMax = 60;
 
-export async function diffRuns(context: CommandContext, { first, second }: TextInput<"first" | "second">): Promise<CliExitCode> {
+export async function diffRuns(context: CommandContext, { first, second }: TextInput<"first" | "second">): Promise<ExitCode> {
   const { client, terminal } = context;
   const ids = [await findRunId(first, client), await findRunId(second, client)] as const;
   const [a, b] = await Promise.all([client.getRun({ runId: ids[0] }), client.getRun({ runId: ids[1] })]);

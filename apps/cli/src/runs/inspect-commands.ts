@@ -5,7 +5,7 @@ import type { Ledger, Run } from "@astraflow/protocol";
 import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant, formatRunDuration } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -14,10 +14,7 @@ import { isRunEnded, statusColor } from "./run-status.ts";
 import { renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
-export async function listRuns(
-  context: CommandContext,
-  flags: RunFilterFlags & { readonly limit: number },
-): Promise<CliExitCode> {
+export async function listRuns(context: CommandContext, flags: RunFilterFlags & { readonly limit: number }): Promise<ExitCode> {
   const { query, worker } = await buildRunListQuery(flags, context);
   const page =
     worker === undefined
@@ -48,7 +45,7 @@ export async function listRuns(
 export async function showRun(
   context: CommandContext,
   { run: id, at }: TextInput<"run"> & { readonly at?: number },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client, terminal, json } = context;
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId, at });
@@ -69,10 +66,10 @@ function lastInstant({ createdAt, startedAt, finishedAt, nodes = [] }: Run): num
 }
 
 /** Counts of dispatched tasks and their outcomes, of one run or of the whole log page by page. */
-export async function showLedger(context: CommandContext, { run: id }: TextInput<never, "run">): Promise<CliExitCode> {
+export async function showLedger(context: CommandContext, { run: id }: TextInput<never, "run">): Promise<ExitCode> {
   const { client } = context;
   if (id !== undefined) return printLedger(context, await client.getRunLedger({ runId: await findRunId(id, client) }));
-  let code: CliExitCode = exitCodes.ok;
+  let code: ExitCode = exitCodes.ok;
   for (let after: number | undefined; ; ) {
     const ledger = await client.getLedger({ after });
     const isAll = after === undefined && ledger.next === null;
@@ -83,7 +80,7 @@ export async function showLedger(context: CommandContext, { run: id }: TextInput
   }
 }
 
-function printLedger(context: CommandContext, ledger: Pick<Ledger, "figures" | "from" | "to">): CliExitCode {
+function printLedger(context: CommandContext, ledger: Pick<Ledger, "figures" | "from" | "to">): ExitCode {
   const { figures, from, to } = ledger;
   const counts = Object.entries(figures).map(([name, count]) => [ledgerLabels[name] ?? name, String(count)]);
   printItem(context, ledger, formatTextTable([["facts", `${from}..${to}`], ...counts]));
@@ -97,7 +94,7 @@ function printLedger(context: CommandContext, ledger: Pick<Ledger, "figures" | "
 
 const ledgerLabels: Readonly<Record<string, string>> = { refusedLate: "refused, too late" };
 
-export async function watchRunToEnd(context: CommandContext, { run: id }: TextInput<"run">): Promise<CliExitCode> {
+export async function watchRunToEnd(context: CommandContext, { run: id }: TextInput<"run">): Promise<ExitCode> {
   return followToEnd(context, await findRunId(id, context.client), true);
 }
 
@@ -105,7 +102,7 @@ export async function watchRunToEnd(context: CommandContext, { run: id }: TextIn
  * Prints a line with the definition, the facts in order, and a line with the final state. The run is read before its facts: if it has ended,
  * the facts that are read afterwards are complete.
  */
-export async function exportRun({ client, terminal, now }: CommandContext, { run: id }: TextInput<"run">): Promise<CliExitCode> {
+export async function exportRun({ client, terminal, now }: CommandContext, { run: id }: TextInput<"run">): Promise<ExitCode> {
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId });
   terminal.print(JSON.stringify({ kind: "definition", runId, definition: await client.getRunDefinition({ runId }) }));
@@ -128,7 +125,7 @@ export async function exportRun({ client, terminal, now }: CommandContext, { run
 export async function showLogs(
   { client, terminal, json, signal }: CommandContext,
   flags: TextInput<"run", "node" | "channel" | "search"> & { readonly follow?: boolean },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const runId = await findRunId(flags.run, client);
   const only = flags.node === undefined ? undefined : await findNodeOrTaskId(flags.node, runId, client);
   const { nodes = [] } = await client.getRun({ runId });

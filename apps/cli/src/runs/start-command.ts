@@ -6,10 +6,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkWorkflow } from "@astraflow/graph";
 import { Fault, type RunRef, type RunStartRequest, readRunStartRequest } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, definedOnly, printItem, type Switches, type TextInput } from "../api/command-context.ts";
 import { readJsonFile } from "../api/input-file.ts";
 import { findRunIdIfGiven, findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
-import { type CliExitCode, CliFailure, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { requireRunRef } from "./change-commands.ts";
@@ -23,13 +23,12 @@ const submitPauseMs = 500;
 const isError = ({ severity }: { severity: string }): boolean => severity === "error";
 
 /** `version` is that of a stored workflow: its number, latest or draft. The timeout is in milliseconds. */
-interface StartRunInput extends RunInputFlags, TextInput<"workflow", "key" | "version" | "reuse"> {
-  readonly watch?: boolean;
-  readonly detach?: boolean;
+interface StartRunInput
+  extends RunInputFlags,
+    TextInput<"workflow", "key" | "version" | "reuse">,
+    Switches<"watch" | "detach" | "dryRun" | "allowUnknown"> {
   readonly priority?: number;
   readonly timeout?: number;
-  readonly dryRun?: boolean;
-  readonly allowUnknown?: boolean;
 }
 
 /** A file with a workflow or with a whole request `{workflow, clientId}`. Validated here with the scheduler's own functions, before it is sent. */
@@ -75,7 +74,7 @@ export async function submitRun(
   }
 }
 
-export async function startRun(context: CommandContext, flags: StartRunInput): Promise<CliExitCode> {
+export async function startRun(context: CommandContext, flags: StartRunInput): Promise<ExitCode> {
   const { client, terminal, json } = context;
   const { workflow, ...request } = await resolveWorkflowArgument(flags, client);
   const { workflowId = "", version = "latest", ...rest } = request;
@@ -128,7 +127,7 @@ async function resolveWorkflowArgument(
 }
 
 /** Follows a run to its end and prints how it ended; an interrupt leaves the run alone. */
-export async function followToEnd(context: CommandContext, runId: string, watch: boolean): Promise<CliExitCode> {
+export async function followToEnd(context: CommandContext, runId: string, watch: boolean): Promise<ExitCode> {
   const { client, terminal, json, signal } = context;
   const view = json ? (watch ? "facts" : "none") : "picture";
   const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
@@ -145,7 +144,7 @@ export async function followToEnd(context: CommandContext, runId: string, watch:
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 
-async function printRunPlan(context: CommandContext, request: RunStartRequest): Promise<CliExitCode> {
+async function printRunPlan(context: CommandContext, request: RunStartRequest): Promise<ExitCode> {
   const plan = await context.client.startRun({ body: { ...request, dryRun: true } });
   if (!("dryRun" in plan)) throw internalFailure(`The scheduler started run ${plan.runId} instead of a dry run.`);
   const isGood = plan.problems.every(({ severity }) => severity === "warning");

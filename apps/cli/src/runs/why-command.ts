@@ -3,7 +3,7 @@
 import type { JsonObject, Placement, Run } from "@astraflow/protocol";
 import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
-import { type CliExitCode, exitCodes } from "../output/cli-failure.ts";
+import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant, formatPairs, formatTimeSpan } from "../output/format.ts";
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -12,7 +12,7 @@ import { isRunEnded } from "./run-status.ts";
 /** Without a node, at most this many waiting nodes are explained. */
 const explainedMax = 10;
 
-export async function explainRun(context: CommandContext, input: TextInput<"run", "node">): Promise<CliExitCode> {
+export async function explainRun(context: CommandContext, input: TextInput<"run", "node">): Promise<ExitCode> {
   const { client, terminal, json, now } = context;
   const { node } = input;
   const runId = await findRunId(input.run, client);
@@ -40,7 +40,7 @@ export async function explainRun(context: CommandContext, input: TextInput<"run"
   return exitCodes.ok;
 }
 
-function explainEnd(context: CommandContext, { runId, status, error: runError, nodes = [] }: Run): CliExitCode {
+function explainEnd(context: CommandContext, { runId, status, error: runError, nodes = [] }: Run): ExitCode {
   const failed = nodes.filter(({ error }) => error !== undefined);
   const lines = [
     `run ${runId} ${status}${runError ? `: ${runError.code}: ${runError.message}` : ""}`,

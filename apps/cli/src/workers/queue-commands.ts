@@ -4,7 +4,7 @@ import type { QueueList } from "@astraflow/protocol";
 import { type CommandContext, printItem, printList, type TextInput } from "../api/command-context.ts";
 import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { findByNameOrId } from "../lookup/name-lookup.ts";
-import type { CliExitCode } from "../output/cli-failure.ts";
+import type { ExitCode } from "../output/cli-failure.ts";
 import { formatPairs, formatTimeSpan } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 
@@ -14,10 +14,7 @@ export const formatWaitingCount = ({ waiting, isPartial }: Queue): string => `${
 export const formatOldestWait = ({ oldestWaitMs }: Queue): string =>
   oldestWaitMs === undefined ? "" : formatTimeSpan(oldestWaitMs);
 
-export async function listQueues(
-  context: CommandContext,
-  flags: FilterFlags & { readonly limit?: number },
-): Promise<CliExitCode> {
+export async function listQueues(context: CommandContext, flags: FilterFlags & { readonly limit?: number }): Promise<ExitCode> {
   const line = await resolveFilter(flags, "queues", context);
   const list = await context.client.listQueues();
   const fits = ({ needs, queue }: Queue): boolean =>
@@ -54,7 +51,7 @@ export async function listQueues(
 }
 
 /** Shows a queue by its id, node type or the beginning of either. A queue exists only while tasks wait in it. */
-export async function showQueue(context: CommandContext, { queue: nameOrId }: TextInput<"queue">): Promise<CliExitCode> {
+export async function showQueue(context: CommandContext, { queue: nameOrId }: TextInput<"queue">): Promise<ExitCode> {
   const { items, asOf } = await context.client.listQueues();
   const named = items.map((one) => ({ id: one.queue, name: one.needs.nodeType, queue: one }));
   const { queue } = findByNameOrId(nameOrId, named, "queue", "astra queues list");

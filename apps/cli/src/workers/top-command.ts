@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
-import { type CliExitCode, CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatTimeSpan } from "../output/format.ts";
 import { fitTableToWidth, formatTable, type TableCells, truncateLine } from "../output/table.ts";
 import { type Colors, type ListenForKeys, stripControlCharacters } from "../output/terminal.ts";
@@ -22,7 +22,7 @@ const itemsShownMax = 200;
 type TopContext = CommandContext & { readonly listenKeys?: ListenForKeys | undefined };
 
 /** Ends with exit code 0 at the key q, on a terminal. */
-export async function showTop(context: TopContext, flags: TopFlags): Promise<CliExitCode> {
+export async function showTop(context: TopContext, flags: TopFlags): Promise<ExitCode> {
   const quitting = new AbortController();
   const isWatched = context.terminal.isInteractive && !context.json && !flags.once;
   const endListening = isWatched ? context.listenKeys?.((key) => quitKeys.includes(key) && quitting.abort()) : undefined;
@@ -36,7 +36,7 @@ export async function showTop(context: TopContext, flags: TopFlags): Promise<Cli
 
 const quitKeys: readonly string[] = ["q", "Q"];
 
-async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promise<CliExitCode> {
+async function refreshUntilStopped(flags: TopFlags, context: TopContext): Promise<ExitCode> {
   const { terminal, client, signal } = context;
   let isLost = false;
   let isSeen = false;

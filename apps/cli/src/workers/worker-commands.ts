@@ -6,7 +6,7 @@ import { type CommandContext, definedOnly, printItem, printList, type TextInput 
 import { parsePair } from "../api/input-file.ts";
 import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { readPages } from "../lookup/pages.ts";
-import { type CliExitCode, notFoundFailure, usageFailure } from "../output/cli-failure.ts";
+import { type ExitCode, notFoundFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant, formatValues } from "../output/format.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { describeWorkerState, renderDiagnostics, renderWorker } from "./worker-view.ts";
@@ -38,10 +38,7 @@ const stateColor = (worker: Worker): keyof Colors | null => {
   return state === "online" ? "green" : worker.connected === true ? "yellow" : state === "lost" ? "red" : "dim";
 };
 
-export async function listWorkers(
-  context: CommandContext,
-  flags: FilterFlags & { readonly limit?: number },
-): Promise<CliExitCode> {
+export async function listWorkers(context: CommandContext, flags: FilterFlags & { readonly limit?: number }): Promise<ExitCode> {
   const { query, fits, isAsked } = await buildWorkerFilter(flags, context);
   const read = await listAllWorkers(context.client, query);
   const fitting = read.items.filter(fits).sort(compareWorkers);
@@ -89,31 +86,31 @@ async function findWorkerId(nameOrId: string, client: Client): Promise<{ workerI
   return { workerId: worker.instanceId ?? worker.id, name: stripControlCharacters(worker.id) };
 }
 
-export async function showWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+export async function showWorker(context: CommandContext, input: WorkerInput): Promise<ExitCode> {
   const { workerId } = await findWorkerId(input.worker, context.client);
   const worker = await context.client.getWorker({ workerId });
   return printItem(context, worker, () => renderWorker(worker));
 }
 
-export async function diagnoseWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+export async function diagnoseWorker(context: CommandContext, input: WorkerInput): Promise<ExitCode> {
   const { workerId } = await findWorkerId(input.worker, context.client);
   const diagnostics = await context.client.getWorkerDiagnostics({ workerId });
   return printItem(context, diagnostics, () => renderDiagnostics(diagnostics));
 }
 
-export async function drainWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+export async function drainWorker(context: CommandContext, input: WorkerInput): Promise<ExitCode> {
   const { workerId, name } = await findWorkerId(input.worker, context.client);
   const answer = await context.client.drainWorker({ workerId });
   const hint = `next: astra workers diagnose ${name} (shows its tasks), astra workers undrain ${name}`;
   return printItem(context, answer, `${name} is draining: it finishes its current tasks and gets no new ones`, hint);
 }
 
-export async function undrainWorker(context: CommandContext, input: WorkerInput): Promise<CliExitCode> {
+export async function undrainWorker(context: CommandContext, input: WorkerInput): Promise<ExitCode> {
   const { workerId, name } = await findWorkerId(input.worker, context.client);
   return printItem(context, await context.client.undrainWorker({ workerId }), `${name} gets new tasks again`);
 }
 
-export async function kickWorker(context: CommandContext, { worker, reason }: WorkerInput): Promise<CliExitCode> {
+export async function kickWorker(context: CommandContext, { worker, reason }: WorkerInput): Promise<ExitCode> {
   const { workerId, name } = await findWorkerId(worker, context.client);
   await context.confirm(`end the session of ${name} (${workerId}) now`);
   const answer = await context.client.kickWorker({ workerId, body: definedOnly({ reason }) });
@@ -127,7 +124,7 @@ interface EnrolInput extends TextInput<"name", "id" | "pool"> {
 }
 
 /** Registers a worker before it connects; it then connects with the same instance id. */
-export async function enrolWorker(context: CommandContext, { name, id, pool, tag, slots }: EnrolInput): Promise<CliExitCode> {
+export async function enrolWorker(context: CommandContext, { name, id, pool, tag, slots }: EnrolInput): Promise<ExitCode> {
   const tags = tag.map((text) => parsePair(text, "--tag"));
   const capabilities = {
     ...(slots !== undefined && { concurrency: { maxParallel: slots } }),

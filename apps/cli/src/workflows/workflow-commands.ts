@@ -3,19 +3,16 @@
 import { writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
 import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
-import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, definedOnly, printItem, printPage, type Switches, type TextInput } from "../api/command-context.ts";
 import { readJsonFile } from "../api/input-file.ts";
 import { type ListFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
-import { type CliExitCode, errorMessage, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
+import { type ExitCode, errorMessage, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 
-export async function listWorkflows(
-  context: CommandContext,
-  flags: ListFlags & TextInput<never, "search">,
-): Promise<CliExitCode> {
+export async function listWorkflows(context: CommandContext, flags: ListFlags & TextInput<never, "search">): Promise<ExitCode> {
   const { text } = await resolveFilter(flags, "workflows", context);
   const page = await context.client.listWorkflows({ limit: flags.limit, search: flags.search ?? text });
   return printPage(context, page, flags.limit, {
@@ -33,7 +30,7 @@ export async function listWorkflows(
   });
 }
 
-export async function showWorkflow(context: CommandContext, { workflow: nameOrId }: TextInput<"workflow">): Promise<CliExitCode> {
+export async function showWorkflow(context: CommandContext, { workflow: nameOrId }: TextInput<"workflow">): Promise<ExitCode> {
   const { client } = context;
   const { id: workflowId } = await findWorkflow(nameOrId, client);
   const draft = await client.getDraft({ workflowId });
@@ -61,7 +58,7 @@ export async function showWorkflow(context: CommandContext, { workflow: nameOrId
 export async function pullWorkflow(
   { client, terminal }: CommandContext,
   { workflow: nameOrId, version, to }: TextInput<"workflow", "to"> & { readonly version?: number },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { id } = await findWorkflow(nameOrId, client);
   const text = JSON.stringify(await loadDefinition(id, version ?? "draft", client), null, 2);
   if (to === undefined || to === "-") terminal.print(text);
@@ -76,17 +73,12 @@ export async function pullWorkflow(
   return exitCodes.ok;
 }
 
-interface PushInput extends TextInput<"file"> {
+interface PushInput extends TextInput<"file">, Switches<"dryRun" | "allowUnknown"> {
   readonly base?: number;
-  readonly dryRun?: boolean;
-  readonly allowUnknown?: boolean;
 }
 
 /** Stores a file as the draft; with --base only if the draft is still at that revision. */
-export async function pushWorkflow(
-  context: CommandContext,
-  { file, base, dryRun, allowUnknown }: PushInput,
-): Promise<CliExitCode> {
+export async function pushWorkflow(context: CommandContext, { file, base, dryRun, allowUnknown }: PushInput): Promise<ExitCode> {
   const { client, terminal } = context;
   const workflow = { ...readWorkflowFile(file), ...(allowUnknown === true && { allowUnknown: true }) };
   const check = await client.validateWorkflow({ body: workflow });
@@ -116,8 +108,8 @@ function readWorkflowFile(file: string): Workflow {
 /** Asks the scheduler, which knows the packages; --local checks only the file. */
 export async function validateWorkflow(
   context: CommandContext,
-  { file, local }: TextInput<"file"> & { readonly local?: boolean },
-): Promise<CliExitCode> {
+  { file, local }: TextInput<"file"> & Switches<"local">,
+): Promise<ExitCode> {
   const workflow = readWorkflowFile(file);
   if (local !== true) return printValidation(context, await context.client.validateWorkflow({ body: workflow }), file);
   const problems = checkWorkflow(workflow);
@@ -128,7 +120,7 @@ function printValidation(
   context: CommandContext,
   check: { readonly isValid: boolean; readonly problems: readonly WorkflowProblem[] },
   file: string,
-): CliExitCode {
+): ExitCode {
   const verdict = check.isValid ? `${file} can run` : `${file} cannot run`;
   printItem(context, check, [...check.problems.map(describeProblem), verdict]);
   return check.isValid ? exitCodes.ok : exitCodes.failed;
@@ -140,7 +132,7 @@ const describeProblem = ({ severity, path, code, message }: WorkflowProblem): st
 export async function diffWorkflow(
   context: CommandContext,
   { workflow: nameOrId, from, to, file }: TextInput<"workflow", "from" | "to" | "file">,
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { client } = context;
   const { id: workflowId } = await findWorkflow(nameOrId, client);
   const diff =
@@ -151,12 +143,11 @@ export async function diffWorkflow(
   return printItem(context, diff, lines, lines.length === 0 && "No changes.");
 }
 
-interface PublishInput extends TextInput<"workflow", "note"> {
+interface PublishInput extends TextInput<"workflow", "note">, Switches<"allowUnknown"> {
   readonly revision?: number;
-  readonly allowUnknown?: boolean;
 }
 
-export async function publishWorkflow(context: CommandContext, input: PublishInput): Promise<CliExitCode> {
+export async function publishWorkflow(context: CommandContext, input: PublishInput): Promise<ExitCode> {
   const { note, revision, allowUnknown = false } = input;
   const { id: workflowId } = await findWorkflow(input.workflow, context.client);
   const body = { ...definedOnly({ note, revision }), ...(allowUnknown && { allowUnknown }) };
@@ -168,7 +159,7 @@ export async function publishWorkflow(context: CommandContext, input: PublishInp
 export async function rollbackWorkflow(
   context: CommandContext,
   { workflow: nameOrId, version }: TextInput<"workflow"> & { readonly version: number },
-): Promise<CliExitCode> {
+): Promise<ExitCode> {
   const { id: workflowId } = await findWorkflow(nameOrId, context.client);
   const ref = await context.client.rollbackWorkflow({ workflowId, body: { version } });
   const line = `${workflowId} revision ${ref.revision ?? "?"} is version ${version}`;

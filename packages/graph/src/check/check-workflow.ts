@@ -10,7 +10,7 @@ import {
   parseBindingScope,
   type WorkflowIndex,
 } from "../plan/workflow-index.ts";
-import { parseBindingPath } from "../values/binding-path.ts";
+import { type JsonPath, parseBindingPath } from "../values/binding-path.ts";
 import { checkValues, collectFedKeys, warnOfIgnoredRules } from "./check-values.ts";
 import { CatalogueCheck, type PackageCatalogue, type WorkflowCheckOptions } from "./package-catalogue.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
@@ -105,7 +105,7 @@ function checkRole(graph: IndexedGraph, entry: NodeEntry, problems: ProblemList)
 function checkContainer(workflowIndex: WorkflowIndex, graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
   const { node, container: settings, containerProblems } = entry;
   if (settings === null) return;
-  const report = (at: readonly (string | number)[], what: string) => {
+  const report = (at: JsonPath, what: string) => {
     const message = `node ${node.id}: ${["__container", ...at].join(".")} ${what}`;
     problems.nodeError(graph, entry, ["parameters", "__container", ...at], message);
   };

@@ -1,7 +1,14 @@
 // Reads the settings of a container, `parameters.__container`. Nodes are ids here; the compiler replaces them with ordinals.
 
 import type { Middleware, WorkflowNode } from "@astraflow/protocol";
-import { type BindingPath, isObject, parseBindingPath, parsePathSteps } from "../values/binding-path.ts";
+import {
+  type BindingPath,
+  isObject,
+  type JsonPath,
+  type LocatedProblem,
+  parseBindingPath,
+  parsePathSteps,
+} from "../values/binding-path.ts";
 import type {
   ContainerLoop,
   ContainerPlan,
@@ -21,12 +28,6 @@ export interface ContainerSettings extends Pick<ContainerPlan, "subgraph" | "loo
   readonly outputs: readonly WithNodeId<IterationOutput>[];
 }
 
-/** A problem: the steps under `parameters.__container`, and a sentence without the name of the node. */
-export interface ContainerProblem {
-  readonly at: readonly (string | number)[];
-  readonly message: string;
-}
-
 const containerLimits = {
   iterationsMax: 10_000,
   whileIterationsDefault: 100,
@@ -39,20 +40,19 @@ const containerLimits = {
 
 export const isContainer = (node: AuthoredNode): boolean => node.type === "workflow.container" || node.role === "container";
 
-/** Never fails: an invalid field is reported in `problems` and gets its default, so that all problems are found at once. */
-export function readContainerSettings(node: AuthoredNode): { settings: ContainerSettings; problems: ContainerProblem[] } {
+/** Never fails: an invalid field is reported, by its path under `parameters.__container`, and gets its default. */
+export function readContainerSettings(node: AuthoredNode): { settings: ContainerSettings; problems: LocatedProblem[] } {
   const reader = new ContainerReader();
   return { settings: reader.read(node.parameters?.["__container"]), problems: reader.problems };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-type FieldPath = readonly (string | number)[];
 
 const conditionOps: readonly string[] = ["eq", "ne", "lt", "le", "gt", "ge", "truthy", "falsy", "exists", "missing"];
 const iterationRoots: readonly string[] = ["parameters", "item", "index", "last"];
 
 class ContainerReader {
-  readonly problems: ContainerProblem[] = [];
+  readonly problems: LocatedProblem[] = [];
 
   read(authored: unknown): ContainerSettings {
     const value = isObject(authored) ? authored : {};
@@ -70,7 +70,7 @@ class ContainerReader {
     };
   }
 
-  #report(at: FieldPath, message: string): null {
+  #report(at: JsonPath, message: string): null {
     this.problems.push({ at, message });
     return null;
   }
@@ -136,7 +136,7 @@ class ContainerReader {
   }
 
   /** Outputs are written to `results.x` of the container, so a condition may use that path; `x` alone and `last.x` mean the same. */
-  #parseOutputPath(text: string, at: FieldPath): readonly string[] | null {
+  #parseOutputPath(text: string, at: JsonPath): readonly string[] | null {
     const steps = parsePathSteps(text.trim());
     if (typeof steps === "string") return this.#report(at, steps);
     return steps.length > 1 && (steps[0] === "results" || steps[0] === "last") ? steps.slice(1) : steps;
@@ -183,13 +183,13 @@ class ContainerReader {
     return from === null || to === null || node === null ? [] : [{ node, from, to: to.steps }];
   }
 
-  #readPath(value: unknown, root: BindingPath["root"] | null, at: FieldPath): BindingPath | null {
+  #readPath(value: unknown, root: BindingPath["root"] | null, at: JsonPath): BindingPath | null {
     const path = typeof value === "string" ? parseBindingPath(value) : "must be a path";
     if (typeof path === "string") return this.#report(at, path);
     return root === null || path.root === root ? path : this.#report(at, `must begin with ${root}`);
   }
 
-  #readNodeId(value: unknown, at: FieldPath): string | null {
+  #readNodeId(value: unknown, at: JsonPath): string | null {
     return typeof value === "string" && value !== "" ? value : this.#report(at, "must be the id of a node in the subgraph");
   }
 

@@ -1,7 +1,7 @@
 // Resolves the ports, middlewares and scopes of edges: which node waits for which, and which value goes where.
 
 import type { Edge, NodePort } from "@astraflow/protocol";
-import { type BindingPath, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
+import { type BindingPath, type LocatedProblem, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
 import type { EdgeInput } from "./plan-types.ts";
 import {
   type IndexedGraph,
@@ -40,11 +40,9 @@ export interface ResolvedEdge {
   readonly problems: readonly EdgeProblem[];
 }
 
-export interface EdgeProblem {
-  /** Under the edge, or under the node whose port is bound wrongly. */
-  readonly at: readonly (string | number)[];
+/** Located under the edge, or under the node whose port is bound wrongly. */
+export interface EdgeProblem extends LocatedProblem {
   readonly node: string | null;
-  readonly message: string;
 }
 
 /** The edges of every graph, in their order. */

@@ -1,14 +1,9 @@
 // Indexes the graphs of a workflow: the root and its subgraphs by name, their nodes by id, and containers by alias.
 
 import type { PortBinding, Workflow } from "@astraflow/protocol";
+import type { JsonPath, LocatedProblem } from "../values/binding-path.ts";
 import { compareVersions } from "../values/version-order.ts";
-import {
-  type AuthoredNode,
-  type ContainerProblem,
-  type ContainerSettings,
-  isContainer,
-  readContainerSettings,
-} from "./container-settings.ts";
+import { type AuthoredNode, type ContainerSettings, isContainer, readContainerSettings } from "./container-settings.ts";
 
 /** A node's place in its plan: authored nodes first, in their order, then the middlewares of each, outermost first. */
 export interface NodeEntry {
@@ -19,7 +14,7 @@ export interface NodeEntry {
   readonly chainIndex: number | null;
   readonly container: ContainerSettings | null;
   /** What is wrong with the settings of the container. */
-  readonly containerProblems: readonly ContainerProblem[];
+  readonly containerProblems: readonly LocatedProblem[];
 }
 
 export interface IndexedGraph {
@@ -27,7 +22,7 @@ export interface IndexedGraph {
   readonly subgraphId: string | null;
   readonly label: string | null;
   /** Where its definition stands in the workflow. */
-  readonly definitionPath: readonly (string | number)[];
+  readonly definitionPath: JsonPath;
   readonly definition: Workflow;
   readonly entries: readonly NodeEntry[];
   /** Least versions of packages that its runtimes hint at. */
@@ -76,12 +71,7 @@ function aliasesOf(entry: NodeEntry, subgraphs: ReadonlyMap<string, IndexedGraph
   return new Set([entry.node.id, entry.node.label, subgraph, subgraphs.get(subgraph)?.label ?? subgraph]);
 }
 
-function indexGraph(
-  name: string | null,
-  label: string | null,
-  definitionPath: IndexedGraph["definitionPath"],
-  definition: Workflow,
-): IndexedGraph {
+function indexGraph(name: string | null, label: string | null, definitionPath: JsonPath, definition: Workflow): IndexedGraph {
   const entries: NodeEntry[] = definition.nodes.map((node, ordinal) => createNodeEntry(node, ordinal, null, null));
   for (const [host, node] of definition.nodes.entries())
     for (const [index, middleware] of (node.middlewares ?? []).entries())
@@ -117,7 +107,7 @@ export const minVersionFor = (
 ): string | null => policy?.minVersion ?? graph.minVersions.get(name) ?? workflowIndex.root.minVersions.get(name) ?? null;
 
 /** The place of a node in its graph's definition, as steps. */
-export const definitionPathOf = (entry: NodeEntry): readonly (string | number)[] =>
+export const definitionPathOf = (entry: NodeEntry): JsonPath =>
   entry.host === null ? ["nodes", entry.ordinal] : ["nodes", entry.host, "middlewares", entry.chainIndex ?? 0];
 
 /** Where a binding points: at its own node, at another of the same graph, or into a container. */

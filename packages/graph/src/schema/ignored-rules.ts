@@ -1,15 +1,9 @@
 // Finds rules of a schema that validation ignores: unsupported keywords and patterns, references that do not resolve.
 
-import { isObject } from "../values/binding-path.ts";
+import { isObject, type JsonPath, type LocatedProblem } from "../values/binding-path.ts";
 import { compilePattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 import type { StepBudget } from "./validator.ts";
-
-export interface IgnoredRule {
-  /** Steps into the schema. */
-  readonly at: readonly (string | number)[];
-  readonly message: string;
-}
 
 const unsupportedKeywords = ["unevaluatedProperties", "unevaluatedItems", "$dynamicRef"] as const;
 /** Keywords that hold schemas by name, and those that hold one schema or a list of them. */
@@ -20,9 +14,9 @@ const wholeValueKeywords = ["not", "if", "then", "else", "allOf", "anyOf", "oneO
 const schemaKeywords = [...mapKeywords, ...propertyKeywords, ...itemKeywords, ...wholeValueKeywords];
 
 /** At most ten, and no more than the budget allows. */
-export function findIgnoredRules(root: unknown, budget: StepBudget): IgnoredRule[] {
-  const found: IgnoredRule[] = [];
-  const open: { schema: unknown; at: readonly (string | number)[] }[] = [{ schema: root, at: [] }];
+export function findIgnoredRules(root: unknown, budget: StepBudget): LocatedProblem[] {
+  const found: LocatedProblem[] = [];
+  const open: { schema: unknown; at: JsonPath }[] = [{ schema: root, at: [] }];
   for (let next = open.pop(); next !== undefined && found.length < 10; next = open.pop()) {
     const { schema, at } = next;
     budget.stepsLeft -= 1;
@@ -40,8 +34,8 @@ export function findIgnoredRules(root: unknown, budget: StepBudget): IgnoredRule
   return found;
 }
 
-function ignoredRulesIn(root: unknown, schema: Record<string, unknown>, at: readonly (string | number)[]): IgnoredRule[] {
-  const found: IgnoredRule[] = [];
+function ignoredRulesIn(root: unknown, schema: Record<string, unknown>, at: JsonPath): LocatedProblem[] {
+  const found: LocatedProblem[] = [];
   const patterns = isObject(schema["patternProperties"]) ? Object.keys(schema["patternProperties"]) : [];
   for (const pattern of typeof schema["pattern"] === "string" ? [schema["pattern"], ...patterns] : patterns) {
     const read = compilePattern(pattern);

@@ -1,6 +1,6 @@
 // The keywords of JSON Schema that are checked, one row each. Messages never contain the value: it may be a secret.
 
-import { isObject, toJsonPointer } from "../values/binding-path.ts";
+import { isObject, type JsonPath, toJsonPointer } from "../values/binding-path.ts";
 import type { SchemaValidator } from "./validator.ts";
 
 export interface SchemaProblem {
@@ -10,19 +10,17 @@ export interface SchemaProblem {
   readonly message: string;
 }
 
-/** Where a value is inside the validated value. */
-export type ValuePath = readonly (string | number)[];
 type SchemaObject = Readonly<Record<string, unknown>>;
 
 export type KeywordCheck = (
   validator: SchemaValidator,
   rule: unknown,
   value: unknown,
-  at: ValuePath,
+  at: JsonPath,
   schema: SchemaObject,
 ) => SchemaProblem | null;
 
-export const problemAt = (at: ValuePath, message: string): SchemaProblem => ({ path: toJsonPointer(at), message });
+export const problemAt = (at: JsonPath, message: string): SchemaProblem => ({ path: toJsonPointer(at), message });
 
 const isArray = (value: unknown): value is readonly unknown[] => Array.isArray(value);
 
@@ -219,7 +217,7 @@ function findFirst<T>(items: readonly T[], check: (item: T, index: number) => Sc
 }
 
 /** What a property demands while it is present: other properties (a list), or a schema for the whole object. */
-function validateDependencies(validator: SchemaValidator, rule: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
+function validateDependencies(validator: SchemaValidator, rule: unknown, value: unknown, at: JsonPath): SchemaProblem | null {
   if (!isObject(rule) || !isObject(value)) return null;
   return findFirst(Object.entries(rule), ([key, demand]) => {
     validator.spendSteps(isArray(demand) ? demand.length : 1);
@@ -232,10 +230,10 @@ function validateDependencies(validator: SchemaValidator, rule: unknown, value: 
 
 type Items = readonly unknown[];
 
-const validatePrefixItems = (validator: SchemaValidator, rules: Items, value: Items, at: ValuePath): SchemaProblem | null =>
+const validatePrefixItems = (validator: SchemaValidator, rules: Items, value: Items, at: JsonPath): SchemaProblem | null =>
   findFirst(rules.slice(0, value.length), (rule, index) => validator.validateAt(rule, value[index], [...at, index]));
 
-function validateRemainingItems(validator: SchemaValidator, rule: unknown, value: Items, first: number, at: ValuePath) {
+function validateRemainingItems(validator: SchemaValidator, rule: unknown, value: Items, first: number, at: JsonPath) {
   if (rule === true) return null;
   return findFirst(value, (item, index) => (index < first ? null : validator.validateAt(rule, item, [...at, index])));
 }

@@ -1,10 +1,10 @@
 // Validates values against JSON Schemas within a step budget, because schemas come from other people. Most of draft 2020-12 and draft 7;
 // `format` and keywords that keywords.ts does not list are annotations. docs/guides/workflows.md lists what is not supported.
 
-import { isObject } from "../values/binding-path.ts";
+import { isObject, type JsonPath } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
 import { isRemoteValueRef } from "../values/remote-value.ts";
-import { keywordChecks, problemAt, type SchemaProblem, type ValuePath } from "./keywords.ts";
+import { keywordChecks, problemAt, type SchemaProblem } from "./keywords.ts";
 import { compilePattern, type LinearPattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 
@@ -38,7 +38,7 @@ export class SchemaValidator {
     }
   }
 
-  validateAt(schema: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
+  validateAt(schema: unknown, value: unknown, at: JsonPath): SchemaProblem | null {
     this.spendSteps(1);
     if (schema === false) return problemAt(at, "must not be there");
     // A value that stayed with its worker cannot be checked here; a reference to it satisfies every schema.

@@ -28,6 +28,15 @@ export function parseBindingPath(text: string): BindingPath | string {
   return { root: first, steps: all.slice(1) };
 }
 
+/** Where something is inside a JSON value. */
+export type JsonPath = readonly (string | number)[];
+
+/** A problem, and where it is: a sentence that leaves out what the reader knows by the path. */
+export interface LocatedProblem {
+  readonly at: JsonPath;
+  readonly message: string;
+}
+
 /** The steps of a JSON pointer; none for the empty one. */
 export const parseJsonPointer = (pointer: string): string[] =>
   pointer
@@ -35,7 +44,7 @@ export const parseJsonPointer = (pointer: string): string[] =>
     .slice(1)
     .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
 
-export const toJsonPointer = (steps: readonly (string | number)[]): string =>
+export const toJsonPointer = (steps: JsonPath): string =>
   steps.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
 /** The value at a path, or undefined when any step is missing. A step `*` into a list reads the rest of every item; one that has it not counts as null. */
