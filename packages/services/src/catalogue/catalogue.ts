@@ -167,12 +167,10 @@ function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogu
 /** No name has a line break. */
 const packageVersionKey = (name: string, version: string): string => `${name}\n${version}`;
 
-const buildFromCache = ({ manifests: docs, listedPackages: listed }: CachedCatalogue, asOf: number): Catalogue =>
-  buildCatalogue(
-    [...docs.values()].map((doc) => doc.manifest),
-    asOf,
-    listed,
-  );
+function buildFromCache({ manifests: docs, listedPackages: listed }: CachedCatalogue, asOf: number): Catalogue {
+  const manifests = [...docs.values()].map(({ manifest }) => manifest);
+  return buildCatalogue(manifests, asOf, listed);
+}
 
 const emptyCachedCatalogue = (): CachedCatalogue => ({
   manifests: new Map(),

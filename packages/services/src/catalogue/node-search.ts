@@ -14,6 +14,7 @@ import {
 } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
 import { encodeCursor, invalidCursor } from "../documents/page-cursors.ts";
+import { definedFields } from "../presentation/fields.ts";
 import type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue.ts";
 
 const catalogLimits = {
@@ -102,9 +103,7 @@ export function presentPackage(catalogue: Catalogue, { name, versions }: Catalog
   return {
     name,
     versions: [...versions],
-    ...(description !== undefined && { description }),
-    ...(latest !== undefined && { latestVersion: latest }),
-    ...(standard !== undefined && { defaultVersion: standard }),
+    ...definedFields({ description, latestVersion: latest, defaultVersion: standard }),
   };
 }
 
@@ -166,9 +165,7 @@ export function presentNodeType({ packageName, type, versions }: CatalogueNodeTy
     })),
     ...(newest?.node.description !== undefined && { description: newest.node.description }),
     ...(newest !== undefined && { role: newest.node.role, category: newest.node.category, status: newest.node.status }),
-    ...(newest?.node.tags !== undefined && { tags: newest.node.tags }),
-    ...(standard !== undefined && { defaultVersion: standard }),
-    ...(names[0] !== undefined && { latestVersion: names[0] }),
+    ...definedFields({ tags: newest?.node.tags, defaultVersion: standard, latestVersion: names[0] }),
   };
 }
 

@@ -1,4 +1,4 @@
-// Opaque cursors of pages. One that is damaged, or of another list, is refused: it would begin anew, or look like the end.
+// Opaque cursors of pages, and the texts that lists are asked with. One that is damaged, or of another list, is refused: it would begin anew, or look like the end.
 
 import { type Fault, fault } from "@astraflow/protocol";
 
@@ -33,3 +33,6 @@ function isDocumentPosition(text: string): boolean {
     return false;
   }
 }
+
+/** Texts of a request's query that may be absent. */
+export type OptionalTexts<Names extends string> = { readonly [Name in Names]?: string | undefined };

@@ -4,6 +4,7 @@
 import {
   lastStep,
   nodeAt,
+  planOfScope,
   type ResourceRef,
   type RunDetail,
   type RunRow,
@@ -70,8 +71,10 @@ export function presentTasks(plan: Plan, tasks: readonly TaskRow[], context: Nod
   });
 }
 
-/** Which iteration each frame is: one that was tried again has a number of its own. */
-function iterationIndexesOf(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
+/** Which iteration each frame is, by its path: one that was tried again has a number of its own. */
+type IterationIndexes = ReadonlyMap<string, number>;
+
+function iterationIndexesOf(tasks: readonly TaskRow[]): IterationIndexes {
   const found = new Map<string, number>();
   for (const task of tasks) {
     const { frame } = readTaskState(task);
@@ -86,30 +89,19 @@ function presentUnstartedNode(run: RunRow, plan: Plan, node: PlanNode, taskId: s
   const wasSkipped = isOver && run.phase === "succeeded";
   const status = wasSkipped ? "skipped" : isOver ? "cancelled" : "queued";
   const chain = chainFields(plan, node);
-  return {
-    nodeId: node.id,
-    taskId,
-    status,
-    label: node.label,
-    ...chain,
-    state: { stage: isOver ? status : "waiting", ...chain },
-  };
+  const state = { stage: isOver ? status : "waiting", ...chain };
+  return { nodeId: node.id, taskId, status, label: node.label, ...chain, state };
 }
 
-function presentNode(
-  plan: Plan,
-  node: PlanNode,
-  task: TaskRow,
-  context: NodeViewContext,
-  iterations: ReadonlyMap<string, number>,
-): RunNodeStatus {
+function presentNode(plan: Plan, node: PlanNode, task: TaskRow, context: NodeViewContext, iterations: IterationIndexes) {
   const status = nodeStatusByPhase[task.phase];
   const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const state = readTaskState(task);
   const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIdOf(task.worker));
-  const chain = chainFields(planOfScope(plan, task), node);
-  return {
+  // The plan that the node stands in: the top level's, or a container's body.
+  const chain = chainFields(planOfScope(plan, scopeOf(taskPathOf(task))) ?? plan, node);
+  const shown: RunNodeStatus = {
     nodeId: node.id,
     taskId: task.id,
     status,
@@ -128,22 +120,13 @@ function presentNode(
     state: { ...stateFields(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
     ...(error !== undefined && { error }),
   };
-}
-
-/** The plan that a task's node stands in: the top level's, or a container's body. */
-function planOfScope(plan: Plan, task: TaskRow): Plan {
-  const scope = scopeOf(taskPathOf(task));
-  return scope === "" ? plan : (nodeAt(plan, scope)?.container?.body ?? plan);
+  return shown;
 }
 
 /** Hosts name their chain, middlewares their host; all others say nothing. */
 function chainFields(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middlewares" | "host_node_id" | "chain_index"> {
   if (node.chain.length > 0)
-    return {
-      middlewares: node.chain.map((ordinal) => plan.nodes[ordinal]?.id ?? ""),
-      host_node_id: null,
-      chain_index: null,
-    };
+    return { middlewares: node.chain.map((at) => plan.nodes[at]?.id ?? ""), host_node_id: null, chain_index: null };
   if (node.host === null) return {};
   return { host_node_id: plan.nodes[node.host]?.id ?? "", chain_index: node.chainIndex };
 }
@@ -167,14 +150,12 @@ function resultFields(task: TaskRow, state: TaskState, context: NodeViewContext)
 }
 
 /** As its artifact is spelt, so that one can be sent as the other. */
-function presentResourceRef({ resource, expiresAt, metadata, ...ref }: ResourceRef): JsonObject {
-  return {
-    resourceId: resource,
-    ...ref,
-    ...expiryField(expiresAt),
-    ...(metadata !== undefined && { metadata: metadata as JsonObject }),
-  };
-}
+const presentResourceRef = ({ resource, expiresAt, metadata, ...ref }: ResourceRef): JsonObject => ({
+  resourceId: resource,
+  ...ref,
+  ...expiryField(expiresAt),
+  ...(metadata !== undefined && { metadata: metadata as JsonObject }),
+});
 
 const presentAffinity = ({ until: at, ...rest }: NonNullable<TaskState["affinity"]>): JsonObject => ({
   ...rest,
@@ -197,12 +178,7 @@ function presentArtifacts(task: string, state: TaskState, { workers, fateOf }: N
 }
 
 /** Which iteration and which call, where a node runs more than once. */
-function iterationFields(
-  plan: Plan,
-  task: TaskRow,
-  state: TaskState,
-  iterations: ReadonlyMap<string, number>,
-): Partial<RunNodeStatus> {
+function iterationFields(plan: Plan, task: TaskRow, state: TaskState, iterations: IterationIndexes): Partial<RunNodeStatus> {
   const slot = taskPathOf(task);
   const step = lastStep(slot);
   const scope = scopeOf(slot);
@@ -248,10 +224,7 @@ export function presentDefinition(detail: RunDetail, context: NodeViewContext): 
   const definition = JSON.parse(detail.workflow) as Workflow;
   const states = new Map(presentNodes(detail, context).map((node) => [node.taskId, node]));
   const plan = compilePlan(definition);
-  const stateAt = (ordinal: number) => {
-    const seen = states.get(`${detail.run.id}.${ordinal}`);
-    return seen?.state ?? { stage: "waiting" };
-  };
+  const stateAt = (ordinal: number) => states.get(`${detail.run.id}.${ordinal}`)?.state ?? { stage: "waiting" };
   return {
     ...definition,
     nodes: definition.nodes.map((node, ordinal) => ({

@@ -24,7 +24,7 @@ import type {
   WorkerDiagnostics,
   WorkerHandler,
 } from "@astraflow/protocol";
-import { isoTime } from "./fields.ts";
+import { definedFields, isoTime } from "./fields.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
 
@@ -84,12 +84,11 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
       capabilities: {
         concurrency: {
           maxParallel: about.slots,
-          ...(about.perNodeLimits !== undefined && { perNodeLimits: { ...about.perNodeLimits } }),
+          ...definedFields({ perNodeLimits: about.perNodeLimits }),
         },
         runtimes: [...(about.runtimes ?? [])],
         features: [...(about.features ?? [])],
-        ...(about.pool !== undefined && { pool: about.pool }),
-        ...(about.tags !== undefined && { tags: { ...about.tags } }),
+        ...definedFields({ pool: about.pool, tags: about.tags }),
       },
     }),
     ...(condition.beatAt !== null && { heartbeat: presentHeartbeat(condition) }),

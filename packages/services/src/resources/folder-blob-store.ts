@@ -6,12 +6,6 @@ import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { assertBlobKey, type BlobKey, type BlobStore, measureBytes, missingBytesFault, type StoredBlob } from "./blob-store.ts";
 
-export interface FolderBlobStoreOptions {
-  readonly folder: string;
-  readonly ids: { next(): string };
-  readonly bytesMax?: number;
-}
-
 /** As large as ten thousand parts of the largest size; the disk ends earlier. */
 const folderBytesMax = 64 * 1024 * 1024 * 10_000;
 const unfinishedSuffix = ".unfinished";
@@ -20,7 +14,11 @@ export function createFolderBlobStore({
   folder,
   ids,
   bytesMax: storeBytesMax = folderBytesMax,
-}: FolderBlobStoreOptions): BlobStore {
+}: {
+  readonly folder: string;
+  readonly ids: { next(): string };
+  readonly bytesMax?: number;
+}): BlobStore {
   const tenantFolderOf = ({ tenant }: BlobKey): string => join(folder, tenant);
   const pathOf = (key: BlobKey): string => {
     assertBlobKey(key);
@@ -44,14 +42,14 @@ export function createFolderBlobStore({
     },
     async *read(key, range) {
       const path = pathOf(key);
-      if ((await sizeOf(path)) === null) throw missingBytesFault();
+      if ((await statOf(path)) === null) throw missingBytesFault();
       // An empty range cannot be said to a stream: `end` is included.
       if (range !== undefined && range.end < range.start) return;
       yield* createReadStream(path, range ?? {}) as AsyncIterable<Buffer>;
     },
     async stat(key) {
-      const sizeBytes = await sizeOf(pathOf(key));
-      return sizeBytes === null ? null : { sizeBytes };
+      const found = await statOf(pathOf(key));
+      return found === null ? null : { sizeBytes: found.size };
     },
     async delete(key) {
       await rm(pathOf(key), { force: true });
@@ -66,8 +64,8 @@ export async function removeUnfinishedBlobs(folder: string, before: number): Pro
   let removed = 0;
   for (const file of files.filter((one) => one.endsWith(unfinishedSuffix))) {
     const path = join(folder, file);
-    const writtenAt = await modifiedAt(path);
-    if (writtenAt === null || writtenAt >= before) continue;
+    const found = await statOf(path);
+    if (found === null || found.mtimeMs >= before) continue;
     await rm(path, { force: true });
     removed += 1;
   }
@@ -97,9 +95,6 @@ async function syncFolder(folder: string): Promise<void> {
     await handle.close();
   }
 }
-
-const sizeOf = async (path: string): Promise<number | null> => (await statOf(path))?.size ?? null;
-const modifiedAt = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null;
 
 async function statOf(path: string): Promise<Stats | null> {
   try {

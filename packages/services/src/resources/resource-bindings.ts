@@ -2,7 +2,7 @@
 // Pure but for `createResourceBinder`, which reads the documents and, where a value is to be shown, the bytes. Nothing of it is ever stored:
 // it is put into a dispatch on its way to the worker, in session/dispatch-bindings.ts.
 
-import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
+import { isSecretType, type JsonObject } from "@astraflow/protocol";
 import { RecordStore } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { BlobStores } from "./blob-store.ts";
@@ -64,16 +64,9 @@ export const exposesValue = ({ type, metadata }: ResourceRequirement): boolean =
   isSecretType(type) || metadata?.["inline"] === true || metadata?.["exposeValue"] === true;
 
 /** `value`: undefined where it is not asked for, null where it could not be had. */
-function createBinding(resource: ResourceRecord, value: string | null | undefined): JsonObject {
-  return {
-    resourceId: resource.id,
-    type: "file",
-    filename: resource.filename,
-    mimeType: resource.mimeType,
-    sizeBytes: resource.sizeBytes,
-    metadata: resource.metadata as JsonValue,
-    ...(typeof value === "string" && { value }),
-  };
+function createBinding({ id, filename, mimeType, sizeBytes, metadata }: ResourceRecord, value: string | null | undefined) {
+  const binding: JsonObject = { resourceId: id, type: "file", filename, mimeType, sizeBytes, metadata };
+  return typeof value === "string" ? { ...binding, value } : binding;
 }
 
 export interface ResourceBinder {

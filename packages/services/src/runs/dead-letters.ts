@@ -9,10 +9,10 @@ import {
   documentNameOf as taskIdOf,
   writeDocuments,
 } from "../documents/documents.ts";
-import { decodeDocumentCursor, encodeCursor } from "../documents/page-cursors.ts";
+import { decodeDocumentCursor, encodeCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { definedFields, isoTime } from "../presentation/fields.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
 import { readWorkerNames } from "../workers/worker-reader.ts";
 import { type RunControl, topLevelNodeOf } from "./run-control.ts";
@@ -24,13 +24,7 @@ const pagesMax = 10;
 /** The body of a dead letter, as the engine writes it, and what became of it since. */
 type DeadLetterDocument = Omit<DeadLetterRecord, "status"> & { readonly status: DeadLetter["status"]; readonly newRun?: string };
 
-export interface DeadLetterQuery {
-  readonly limit: number;
-  readonly cursor?: string | undefined;
-  readonly q?: string | undefined;
-  readonly runId?: string | undefined;
-  readonly status?: string | undefined;
-}
+export type DeadLetterQuery = OptionalTexts<"cursor" | "q" | "runId" | "status"> & { readonly limit: number };
 
 export class DeadLetters {
   readonly #context: ServiceContext;
@@ -148,19 +142,9 @@ const deadLetterAudit = (verb: "requeue" | "dismiss", doc: DocRow, reason: strin
 });
 
 function presentDeadLetter(doc: DocRow, names: ReadonlyMap<string, string>): DeadLetter {
-  const body = JSON.parse(doc.body) as DeadLetterDocument;
-  return {
-    taskId: taskIdOf(doc),
-    runId: body.run,
-    nodeId: body.node,
-    label: body.label,
-    code: body.code,
-    message: body.message,
-    attempts: body.attempts,
-    failures: body.failures,
-    at: isoTime(body.at),
-    ...(body.worker !== null && { workerName: names.get(body.worker) ?? instanceIdOf(body.worker) }),
-    status: body.status,
-    ...(body.newRun !== undefined && { newRun: body.newRun }),
-  };
+  const { run: runId, node: nodeId, at, worker, status, newRun, ...body } = JSON.parse(doc.body) as DeadLetterDocument;
+  const { label, code, message, attempts, failures } = body;
+  const workerName = worker === null ? undefined : (names.get(worker) ?? instanceIdOf(worker));
+  const failure = { label, code, message, attempts, failures, at: isoTime(at), ...definedFields({ workerName }) };
+  return { taskId: taskIdOf(doc), runId, nodeId, ...failure, status, ...definedFields({ newRun }) };
 }

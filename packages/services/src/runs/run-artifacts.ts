@@ -1,7 +1,7 @@
 // What the nodes of a run left with their workers, over all of its tasks, however many pages those are, and whether it can still be had.
 
 import { type DocRow, type RunDetail, readTaskState, type StoreReader, type TaskRow } from "@astraflow/engine";
-import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
+import type { RunArtifact, RunNodeStatus, RunSnapshot } from "@astraflow/protocol";
 import { isoTime } from "../presentation/fields.ts";
 import { type ArtifactStatus, type NodeViewContext, presentTasks } from "../presentation/node-view.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
@@ -33,13 +33,8 @@ export async function readArtifacts(
   const items: RunArtifact[] = [];
   let from = after;
   for (let pages = 0; pages < artifactLimits.pagesMax; pages++) {
-    const page = await reader.page({
-      page: "tasks",
-      tenant: run.tenant,
-      run: run.id,
-      limit: artifactLimits.tasksPage,
-      ...(from !== undefined && { after: from }),
-    });
+    const query = { page: "tasks", tenant: run.tenant, run: run.id, limit: artifactLimits.tasksPage } as const;
+    const page = await reader.page({ ...query, ...(from !== undefined && { after: from }) });
     const tasksWithArtifacts = page.items.filter((task) => (readTaskState(task).artifacts ?? []).length > 0);
     const nodes =
       tasksWithArtifacts.length === 0 ? [] : presentTasks(plan, tasksWithArtifacts, await contextOf(tasksWithArtifacts));
@@ -55,26 +50,15 @@ export async function readArtifacts(
 }
 
 /** Each with the node that left it. */
-export const artifactsOf = ({
-  nodeId,
-  artifacts = [],
-}: {
-  readonly nodeId: string;
-  readonly artifacts?: readonly RunArtifact[];
-}): RunArtifact[] => artifacts.map((one) => ({ ...one, nodeId }));
+export const artifactsOf = ({ nodeId, artifacts = [] }: RunNodeStatus): RunArtifact[] =>
+  artifacts.map((one) => ({ ...one, nodeId }));
 
 type ArtifactStatusOf = NonNullable<NodeViewContext["fateOf"]>;
 
 /** What became of the artifacts of these tasks: their documents are read, many at once. What came inline lives as long as its result. */
-export async function readArtifactStatuses(
-  reader: StoreReader,
-  tenant: string,
-  tasks: readonly TaskRow[],
-  now: number,
-): Promise<ArtifactStatusOf> {
-  const kept = tasks.flatMap((task) =>
-    (readTaskState(task).artifacts ?? []).filter((one) => one.inline !== true && one.removed === undefined),
-  );
+export async function readArtifactStatuses(reader: StoreReader, tenant: string, tasks: readonly TaskRow[], now: number) {
+  const left = tasks.flatMap((task) => readTaskState(task).artifacts ?? []);
+  const kept = left.filter((one) => one.inline !== true && one.removed === undefined);
   const names = [...new Set(kept.map(({ resource }) => resource))];
   const docs = new Map<string, DocRow>();
   for (let at = 0; at < names.length; at += artifactLimits.docsPage) {
@@ -82,7 +66,7 @@ export async function readArtifactStatuses(
     const { items } = await reader.page({ page: "doc", tenant, collection: "artifact", names: part });
     for (const [place, doc] of items.entries()) if (doc !== null) docs.set(part[place] ?? "", doc);
   }
-  return ({ resource, inline, expiresAt, removed }, task) => {
+  const statusOf: ArtifactStatusOf = ({ resource, inline, expiresAt, removed }, task) => {
     if (inline === true) return { status: "ready" };
     if (removed !== undefined) return goneStatus(removed);
     const doc = docs.get(resource);
@@ -93,6 +77,7 @@ export async function readArtifactStatuses(
       return { status: "ready", ...(doc.due !== null && { expiresAt: isoTime(doc.due) }) };
     return { status: isOwn || (expiresAt !== undefined && expiresAt <= now) ? "expired" : "removed" };
   };
+  return statusOf;
 }
 
 const goneStatus = (reason: string): ArtifactStatus => ({

@@ -1,7 +1,7 @@
 // Ledgers of one run and of a part of the log: figures that anybody can add up again from the same facts.
 
-import { runKey, type StoreReader } from "@astraflow/engine";
-import { fault, type Ledger, LedgerFold, type RunLedger } from "@astraflow/protocol";
+import { type EventPage, runKey, type StoreReader } from "@astraflow/engine";
+import { type Fault, fault, type Ledger, LedgerFold, type RunLedger } from "@astraflow/protocol";
 import { historyLimits } from "./run-history.ts";
 import { findRun } from "./run-reader.ts";
 
@@ -19,10 +19,7 @@ export async function readRunLedger(reader: StoreReader, tenant: string, run: st
     if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
     const [firstFact] = page.items;
     if (first === null && firstFact?.type !== "run.created")
-      throw fault("E.CURSOR.EXPIRED", `the first facts of run ${run} are no longer kept, so its ledger cannot be made`, {
-        floor: page.floor,
-        head: page.head,
-      });
+      throw expiredFault(`the first facts of run ${run} are no longer kept, so its ledger cannot be made`, page);
     first ??= firstFact?.position ?? 0;
     folding.add(page.items);
     after = page.items.at(-1)?.position ?? after;
@@ -41,11 +38,7 @@ export async function readLogLedger(reader: StoreReader, tenant: string, after: 
   let to = after;
   for (let left = limit; ; ) {
     const page = await reader.events({ tenant, after: to, limit: Math.min(left, ledgerLimits.factsPage) });
-    if (to < page.floor)
-      throw fault("E.CURSOR.EXPIRED", `the facts up to ${page.floor} are no longer kept; begin after them`, {
-        floor: page.floor,
-        head: page.head,
-      });
+    if (to < page.floor) throw expiredFault(`the facts up to ${page.floor} are no longer kept; begin after them`, page);
     if (after > page.head)
       throw fault("E.REQUEST.INVALID", `query.after is beyond the end of the log, which is at ${page.head}`, {
         path: "query.after",
@@ -60,3 +53,5 @@ export async function readLogLedger(reader: StoreReader, tenant: string, after: 
     }
   }
 }
+
+const expiredFault = (why: string, { floor, head }: EventPage): Fault => fault("E.CURSOR.EXPIRED", why, { floor, head });

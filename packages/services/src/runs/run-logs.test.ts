@@ -1,7 +1,15 @@
 import type { ChunkRow } from "@astraflow/engine";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { linesOf } from "./run-logs.ts";
+import { createLogPageBuilder, splitIntoPieces } from "./run-logs.ts";
+
+/** The lines of one task, on one page. */
+function linesOf(rows: readonly ChunkRow[], task: { readonly id: string }, nodeId: string) {
+  const page = createLogPageBuilder({ cursor: null, from: 0, limit: 1_000 });
+  for (const row of rows) page.addRow(row, splitIntoPieces(row, task, nodeId), 0);
+  page.finishTask(0, false);
+  return page.build(null).items;
+}
 
 /** Rows as the engine writes them: a line begins with the text, unless it goes on with one, and after every line end. */
 function rowsOf(turns: readonly (readonly string[])[]): ChunkRow[] {

@@ -1,10 +1,11 @@
 // What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search. Chunks are joined to lines
 // here; how they are kept is the store's.
 
-import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
+import type { ChunkRow, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
+import { invalidCursor } from "../documents/page-cursors.ts";
 import { isoTime } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 
@@ -42,8 +43,7 @@ export interface RunLogCursor {
 export function decodeLogCursor(text: string | undefined): RunLogCursor | null {
   if (text === undefined) return null;
   const parts = /^([0-9]{1,12})\.([0-9]{1,12}):(.+)$/.exec(text);
-  if (parts === null)
-    throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+  if (parts === null) throw invalidCursor();
   return { chunk: Number(parts[1]), piece: Number(parts[2]), task: parts[3] ?? "" };
 }
 
@@ -78,12 +78,7 @@ export async function readRunLog(
 }
 
 /** The task that a cursor goes on with. One that is not asked for is where the search stood, and nothing of it was read. */
-async function findCursorTask(
-  reader: StoreReader,
-  plan: Plan,
-  run: RunRow,
-  { cursor, node }: RunLogQuery,
-): Promise<TaskRow | null> {
+async function findCursorTask(reader: StoreReader, plan: Plan, run: RunRow, { cursor, node }: RunLogQuery) {
   if (cursor === null) return null;
   const isOwn = cursor.task.startsWith(`${run.id}.`);
   const { task } = isOwn ? await reader.page({ page: "task", tenant: run.tenant, task: cursor.task }) : { task: null };
@@ -95,7 +90,7 @@ async function findCursorTask(
 }
 
 /** The one task that is asked for by its id or slot: no other need be looked at. */
-async function findTaskByName(reader: StoreReader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
+async function findTaskByName(reader: StoreReader, plan: Plan, run: RunRow, name: string | undefined) {
   if (name === undefined) return null;
   const id = name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
   if (nodeAt(plan, taskPathOf({ id, run: run.id })) === null) return null;
@@ -105,25 +100,13 @@ async function findTaskByName(reader: StoreReader, plan: Plan, run: RunRow, name
 /** The tasks of a run in id order, from one of them on, page by page. */
 async function* iterateTasks(reader: StoreReader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
   if (start !== null) yield start;
-  let after: string | undefined = start?.id;
-  for (;;) {
-    const page: PageOf<{ page: "tasks"; tenant: string; run: string; limit: number }> = await reader.page({
-      page: "tasks",
-      tenant: run.tenant,
-      run: run.id,
-      limit: runLogLimits.tasksPage,
-      ...(after !== undefined && { after }),
-    });
-    yield* page.items;
-    if (page.next === null) return;
-    after = page.next;
+  const query = { page: "tasks", tenant: run.tenant, run: run.id, limit: runLogLimits.tasksPage } as const;
+  for (let from: { after?: string } = start === null ? {} : { after: start.id }; ; ) {
+    const { items, next } = await reader.page({ ...query, ...from });
+    yield* items;
+    if (next === null) return;
+    from = { after: next };
   }
-}
-
-interface TaskLogSource {
-  readonly task: TaskRow;
-  readonly nodeId: string;
-  readonly start: RunLogCursor | null;
 }
 
 /** How far a task was read, as a cursor says it; `isCut`: the page is full, or one request has read enough. */
@@ -139,7 +122,7 @@ const nothingRead: ReadProgress = { cursorPart: "0.0", isStopped: false };
 async function readTaskLog(
   reader: StoreReader,
   tenant: string,
-  { task, nodeId, start }: TaskLogSource,
+  { task, nodeId, start }: { readonly task: TaskRow; readonly nodeId: string; readonly start: RunLogCursor | null },
   page: LogPageBuilder,
 ): Promise<ReadProgress> {
   // Its row knows whether it has printed anything: most have not, and need not be asked for.
@@ -167,7 +150,7 @@ async function readTaskLog(
 type LogPageBuilder = ReturnType<typeof createLogPageBuilder>;
 
 /** The lines of one answer. The last one is held back until it is known whether it goes on. */
-function createLogPageBuilder(query: RunLogQuery) {
+export function createLogPageBuilder(query: RunLogQuery) {
   const items: LogLine[] = [];
   let open: LogLine | null = null;
   let rows = 0;
@@ -217,25 +200,13 @@ function matchesLogFilter(line: LogLine, { channel, words }: RunLogQuery): boole
   return words === undefined || line.text.toLowerCase().includes(words.toLowerCase());
 }
 
-/** A line goes on over chunks until it is broken, as the engine counts them; bytes are an entry of their own. */
-export function linesOf(rows: readonly ChunkRow[], task: Pick<TaskRow, "id">, nodeId: string): LogLine[] {
-  const lines: LogLine[] = [];
-  for (const piece of rows.flatMap((row) => splitIntoPieces(row, task, nodeId))) {
-    const before = lines.at(-1);
-    const longer = before === undefined ? null : joinPiece(before, piece);
-    if (longer === null) lines.push(piece.entry);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
-}
-
 /** What one chunk adds: a line, or more of one that was printed before. */
 interface LinePiece {
   readonly entry: LogLine;
   readonly continuesLine: boolean;
 }
 
-function splitIntoPieces(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): LinePiece[] {
+export function splitIntoPieces(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): LinePiece[] {
   const pieces: LinePiece[] = [];
   const words = { nodeId, taskId: task.id, fence: row.fence, at: isoTime(row.at) };
   const chunks = JSON.parse(row.body) as PrintedChunkBody[];

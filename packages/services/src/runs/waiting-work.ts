@@ -197,11 +197,7 @@ async function countHeldAttempts(reader: StoreReader, tenant: string, workers: r
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-function presentQueue(
-  { line, route, tasks, oldestReadyAt }: QueueDepth,
-  workers: readonly WorkerRow[],
-  now: number,
-): QueueList["items"] {
+function presentQueue({ line, route, tasks, oldestReadyAt }: QueueDepth, workers: readonly WorkerRow[], now: number) {
   if (route === null) return [];
   const needs = JSON.parse(route.needs) as TaskRequirements;
   const pin = line.split("|")[2] ?? null;
@@ -212,21 +208,20 @@ function presentQueue(
     if (code === "fits") fitting += 1;
     else blocked[code] = (blocked[code] ?? 0) + 1;
   }
-  return [
-    {
-      queue: line,
-      waiting: tasks,
-      isPartial: tasks >= queueTasksMax,
-      ...(oldestReadyAt !== null && { oldestWaitMs: Math.max(0, Math.round(now - oldestReadyAt)) }),
-      needs: {
-        package: needs.packageName,
-        version: needs.packageVersion,
-        nodeType: needs.nodeType,
-        ...(needs.pool !== null && { pool: needs.pool }),
-        ...(Object.keys(needs.tags).length > 0 && { tags: { ...needs.tags } }),
-        ...(pin !== null && { worker: pin.slice(pin.indexOf("/") + 1) }),
-      },
-      workers: { fitting, blocked },
+  const shown: QueueList["items"][number] = {
+    queue: line,
+    waiting: tasks,
+    isPartial: tasks >= queueTasksMax,
+    ...(oldestReadyAt !== null && { oldestWaitMs: Math.max(0, Math.round(now - oldestReadyAt)) }),
+    needs: {
+      package: needs.packageName,
+      version: needs.packageVersion,
+      nodeType: needs.nodeType,
+      ...(needs.pool !== null && { pool: needs.pool }),
+      ...(Object.keys(needs.tags).length > 0 && { tags: { ...needs.tags } }),
+      ...(pin !== null && { worker: instanceIdOf(pin) }),
     },
-  ];
+    workers: { fitting, blocked },
+  };
+  return [shown];
 }

@@ -2,7 +2,7 @@
 
 import { type LoggedFact, type RunOrigin, readRunOrigin, runKey, type StoreReader } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject } from "@astraflow/protocol";
-import { invalidCursor } from "../documents/page-cursors.ts";
+import { invalidCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import { isoTime } from "../presentation/fields.ts";
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
@@ -12,16 +12,10 @@ const auditPrefix = "audit.";
 /** Stretches of the log that one answer looks at; a rare entry takes more than one page to find. */
 const pagesReadMax = 8;
 
-export interface AuditQuery {
+export interface AuditQuery extends OptionalTexts<"cursor" | "action" | "runId" | "actorId" | "targetType" | "targetId"> {
   readonly limit: number;
-  readonly cursor?: string | undefined;
   /** Wall time in ms. */
   readonly since?: number | undefined;
-  readonly action?: string | undefined;
-  readonly runId?: string | undefined;
-  readonly actorId?: string | undefined;
-  readonly targetType?: string | undefined;
-  readonly targetId?: string | undefined;
 }
 
 /** Newest first. A page may be short, and have a cursor all the same. */

@@ -2,20 +2,15 @@
 // user may still come in is asked in people.ts; where the keys are kept too.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { Fault, limits, readJson, type UserRole, userRoles } from "@astraflow/protocol";
+import { Fault, limits, readJson, userRoles } from "@astraflow/protocol";
 import type { SigningKey } from "../identity/signing-keys.ts";
+import type { User } from "./user-store.ts";
 
-export interface UserClaims {
+/** What is said of the user is as it was; what counts is as it is now. Times are in seconds. */
+export interface UserClaims extends Pick<User, "username" | "displayName" | "roles" | "gen"> {
   readonly sub: string;
   readonly tenant: string;
-  readonly username: string;
-  readonly displayName: string;
-  /** As they were; what counts are those of now. */
-  readonly roles: readonly UserRole[];
   readonly jti: string;
-  /** Raised when all tokens of a user are taken back. */
-  readonly gen: number;
-  /** Seconds. */
   readonly iat: number;
   readonly exp: number;
 }

@@ -7,13 +7,6 @@ import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
 
-export interface EnrolledWorker {
-  readonly worker: string;
-  readonly heartbeatMs: number;
-  readonly isOnline: boolean;
-  readonly repeated: boolean;
-}
-
 /** The engine's command without the caller's fields: what the idempotency key is about. */
 export type Enrolment = Pick<EnrolWorkerCommand, "name" | "about" | "status" | "packages"> & { readonly workerId: string };
 
@@ -39,7 +32,7 @@ export async function enrolWorker(
   caller: Caller,
   { workerId, ...rest }: Enrolment,
   ask: IdempotencyKey | null,
-): Promise<EnrolledWorker> {
+) {
   const command = {
     type: "worker.enrol",
     ...actorOf(caller),

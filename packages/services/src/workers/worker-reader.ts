@@ -13,7 +13,7 @@ import {
 import type { PlanNode } from "@astraflow/graph";
 import type { Scaling, Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
-import { decodeIdCursor, encodeIdCursor } from "../documents/page-cursors.ts";
+import { decodeIdCursor, encodeIdCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import {
   defaultHeartbeatMs,
@@ -99,11 +99,7 @@ export async function readDiagnostics(workers: WorkerContext, tenant: string, id
 }
 
 /** All that are given must match. */
-export interface WorkerFilter {
-  readonly queue?: string | undefined;
-  readonly packageName?: string | undefined;
-  readonly packageVersion?: string | undefined;
-  readonly packageStatus?: string | undefined;
+export interface WorkerFilter extends OptionalTexts<"queue" | "packageName" | "packageVersion" | "packageStatus"> {
   readonly connected?: boolean | undefined;
   readonly registered?: boolean | undefined;
   readonly healthy?: boolean | undefined;

@@ -1,7 +1,7 @@
 // Stored workflows, drafts, versions and packages as the API shows them.
 
 import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
-import { isoTime } from "../presentation/fields.ts";
+import { definedFields, isoTime } from "../presentation/fields.ts";
 import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-packages.ts";
 import { type DraftRevision, defaultNamespace, type WorkflowDocument } from "./workflow-store.ts";
 import type { WorkflowVersionDocument } from "./workflow-versions.ts";
@@ -46,34 +46,22 @@ export const presentDraftChange = ({ revision, by, at, edits }: DraftRevision): 
   edits: edits as JsonObject[] | null,
 });
 
-export const presentVersion = (version: WorkflowVersionDocument): WorkflowVersion => ({
-  workflowId: version.workflowId,
-  version: version.version,
-  revision: version.revision,
-  publishedAt: isoTime(version.at),
-  publishedBy: version.by,
-  versionHash: version.digest,
-  ...(version.note !== undefined && { note: version.note }),
-});
+export const presentVersion = (document: WorkflowVersionDocument): WorkflowVersion => {
+  const { workflowId, version, revision, at, by: publishedBy, digest: versionHash, note } = document;
+  return { workflowId, version, revision, publishedAt: isoTime(at), publishedBy, versionHash, ...definedFields({ note }) };
+};
 
-export const presentWorkflowPackage = (pack: WorkflowPackageDocument) => ({
-  id: pack.id,
-  slug: pack.slug,
-  displayName: pack.displayName,
-  visibility: pack.visibility,
-  ...(pack.summary !== undefined && { summary: pack.summary }),
-  ...(pack.tags !== undefined && { tags: pack.tags }),
-  ownerId: pack.owner,
-  ownerName: pack.ownerName,
-  updatedAt: isoTime(pack.updatedAt),
-  ...(pack.versions[0] !== undefined && { latestVersion: pack.versions[0].version }),
-  ...(pack.preview !== null && { previewImage: pack.preview }),
-});
+export const presentWorkflowPackage = (pack: WorkflowPackageDocument) => {
+  const { id, slug, displayName, visibility, summary, tags, owner: ownerId, ownerName, preview } = pack;
+  const about = { id, slug, displayName, visibility, ...definedFields({ summary, tags }), ownerId, ownerName };
+  const latest = { latestVersion: pack.versions[0]?.version, previewImage: preview ?? undefined };
+  return { ...about, updatedAt: isoTime(pack.updatedAt), ...definedFields(latest) };
+};
 
-export const presentPackageVersion = (one: WorkflowPackageVersionEntry) => ({
-  id: one.id,
-  version: one.version,
-  publishedAt: isoTime(one.at),
-  publisherId: one.by,
-  ...(one.changelog !== undefined && { changelog: one.changelog }),
+export const presentPackageVersion = ({ id, version, at, by: publisherId, changelog }: WorkflowPackageVersionEntry) => ({
+  id,
+  version,
+  publishedAt: isoTime(at),
+  publisherId,
+  ...definedFields({ changelog }),
 });
