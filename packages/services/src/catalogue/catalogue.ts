@@ -1,5 +1,4 @@
-// The catalogue of a tenant: which packages, versions and node types there are, from the manifests that are kept. Held in memory and
-// looked after at every use; what another scheduler has kept shows within a second.
+// The packages, versions and node types of a tenant, from the stored manifests. Cached; what another scheduler stores shows within a second.
 
 import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";

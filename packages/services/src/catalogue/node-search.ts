@@ -13,7 +13,7 @@ import {
   type PackageSummary,
 } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
-import { encodeCursor, invalidCursor } from "../documents/page-cursors.ts";
+import { decodeCursor, encodeCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import { definedFields } from "../presentation/fields.ts";
 import type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue.ts";
 
@@ -48,13 +48,8 @@ export async function getPackage(catalogues: CatalogueCache, tenant: string, nam
   return { name, version, manifest, availableVersions: known.versions, asOf: catalogue.asOf };
 }
 
-export interface NodeSearch {
-  /** Words that must all occur; `*` or nothing matches everything. */
-  readonly q?: string | undefined;
-  readonly packageName?: string | undefined;
-  readonly cursor?: string | undefined;
-  readonly limit?: number | undefined;
-}
+/** `q`: words that must all occur; `*` or nothing matches everything. */
+export type NodeSearch = OptionalTexts<"q" | "packageName" | "cursor"> & { readonly limit?: number | undefined };
 
 export async function searchNodes(catalogues: CatalogueCache, tenant: string, search: NodeSearch) {
   const { q = "", packageName, cursor, limit = catalogLimits.nodesMax } = search;
@@ -70,10 +65,8 @@ export async function searchNodes(catalogues: CatalogueCache, tenant: string, se
 
 /** The part of a list in order behind the last key of the page before. */
 function pageAfterCursor<T>(all: readonly T[], { cursor, limit }: CataloguePage, keyOf: (item: T) => string) {
-  const after = cursor === undefined ? null : Buffer.from(cursor, "base64url").toString("utf8");
-  if (after !== null && (after === "" || after.length > limits.idCharsMax || encodeCursor(after) !== cursor))
-    throw invalidCursor();
-  const rest = after === null ? all : all.filter((item) => keyOf(item) > after);
+  const after = decodeCursor(cursor, (text) => text !== "" && text.length <= limits.idCharsMax);
+  const rest = after === undefined ? all : all.filter((item) => keyOf(item) > after);
   const items = rest.slice(0, limit);
   const last = items.at(-1);
   return { items, nextCursor: rest.length > items.length && last !== undefined ? encodeCursor(keyOf(last)) : null };

@@ -1,5 +1,4 @@
-// What events need to know besides the facts: names of nodes and workers, results and printed text. Immutable things are remembered, the rest
-// is read when it is asked for.
+// What events need to know besides the facts: names of nodes and workers, results and printed text. What never changes is cached.
 
 import { nodeAt, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";

@@ -1,5 +1,4 @@
-// One fact of the log as the events that readers of a stream see. Pure but for what it must look up: names, results and printed text, which
-// the log only points to.
+// One fact of the log as the events that readers of a stream see. Names, results and printed text are looked up.
 
 import type { LoggedFact } from "@astraflow/engine";
 import { listPatchChanges } from "@astraflow/graph";
@@ -153,15 +152,12 @@ function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended:
   addEvent("node.result.snapshot", { ...nodeFields(runId, task, node), ...snapshot }, node);
 }
 
-/** Of a node that has not named one of its own. */
-const runningStage = defaultStageOfPhase("leased");
-
 /** The node's state, then what it printed, then what changed in its results, then its numbers. */
 async function addFeedbackEvents({ entry, runId, task, node, addEvent, lookup }: NodeFact): Promise<void> {
   const { data } = entry;
   const names = nodeFields(runId, task, node);
   const said = pickFields(data, ["stage", "progress", "message"]);
-  const state = { stage: runningStage, ...said, lastUpdatedAt: isoTime(entry.at), ...chainFields(node) };
+  const state = { stage: defaultStageOfPhase("leased"), ...said, lastUpdatedAt: isoTime(entry.at), ...chainFields(node) };
   // What a result has overtaken changes nothing of what the node is.
   if (Object.keys(said).length > 0 && data["isLate"] !== true) addEvent("node.state", { ...names, state }, node);
   const revision = numberOf(data["fence"]);

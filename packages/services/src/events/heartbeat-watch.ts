@@ -1,5 +1,4 @@
-// Heartbeats as events: what they say of a worker, and the beats of workers that other schedulers of the same store hold, which are seen in
-// their rows. Beats of the workers that are here are told by their sessions.
+// Heartbeats as events, and those of workers that other schedulers of the same store hold, which are seen in their rows.
 
 import { readCondition, type StoreReader, type WorkerRow } from "@astraflow/engine";
 import type { Worker } from "@astraflow/protocol";

@@ -26,7 +26,7 @@ export class CursorExpired extends Error {
   }
 }
 
-/** Facts and characters of a page and of what is kept: a snapshot or a result may be large. */
+/** Of a page and of what is kept: a snapshot or a result may be large. */
 const tailLimits = {
   pageFacts: 200,
   pageChars: 1024 * 1024,

@@ -1,5 +1,4 @@
-// What is told and stands in no log: every heartbeat of a worker, and frames on the wire. Said once to whoever listens at that moment, never
-// kept for who comes later. How much of it one reader gets is ../rest/volatile-feed.ts; where beats come from is heartbeat-watch.ts and the session door.
+// Events that are in no log: heartbeats of workers, and frames on the wire. Told to whoever listens at that moment, never stored.
 
 import { type EventData, type EventType, LruMap, type ServerEvent } from "@astraflow/protocol";
 import { isoTime } from "../presentation/fields.ts";

@@ -1,5 +1,4 @@
-// The nodes of a run as the API shows them: each with its dispatch, its state, its artifacts; middlewares beside their host, nodes of
-// containers with the iteration they belong to. Pure.
+// The nodes of a run as the API shows them, with their middlewares, iterations and artifacts. Pure.
 
 import {
   lastStep,

@@ -1,5 +1,4 @@
-// Rows as the API shows them: runs and facts. Pure; what a reader may see was decided by the tenant in the query.
-// Nodes are in node-view.ts, workers in worker-view.ts.
+// Runs and facts as the API shows them. Pure; what a reader may see was decided by the tenant in the query.
 
 import { attemptPhase, type LoggedFact, type RunRow, readRunOrigin, readTaskState, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";

@@ -1,5 +1,4 @@
-// Where the bytes of resources are kept: the port, and the one that keeps small files in the store. Names are ids that were made here.
-// A folder of this machine is in folder-blob-store.ts; what the bytes belong to is in the routes about resources.
+// Where the bytes of resources are kept: the port, and the store that keeps small files as documents.
 
 import { createHash } from "node:crypto";
 import { type Fault, fault } from "@astraflow/protocol";

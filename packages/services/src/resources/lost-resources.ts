@@ -1,5 +1,4 @@
-// Finds resources that a worker has lost: those that documents place there and that its register does not report. They went with an old
-// process or a lost disk.
+// Finds resources that a worker has lost: those that documents place there and that it does not report.
 
 import { readArtifact, type StoreReader } from "@astraflow/engine";
 import { documentNameOf } from "../documents/documents.ts";
@@ -32,10 +31,7 @@ export function createLostResourceFinder({ reader }: { readonly reader: StoreRea
   return (query) => runLimited(() => queryLostResources(reader, query));
 }
 
-async function queryLostResources(
-  reader: StoreReader,
-  { tenant, worker, name, present }: LostResourceQuery,
-): Promise<LostResource[]> {
+async function queryLostResources(reader: StoreReader, { tenant, worker, name, present }: LostResourceQuery) {
   const lost: LostResource[] = [];
   let after: string | undefined;
   for (let pages = 0; pages < finderLimits.pagesMax; pages++) {

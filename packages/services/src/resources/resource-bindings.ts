@@ -1,6 +1,5 @@
-// What a package's node is given of the resources that it asks for: which grant counts, and what of the resource goes into its parameters.
-// Pure but for `createResourceBinder`, which reads the documents and, where a value is to be shown, the bytes. Nothing of it is ever stored:
-// it is put into a dispatch on its way to the worker, in session/dispatch-bindings.ts.
+// What a node is given of the resources that its package asks for: which grant counts, and what of the resource goes into its parameters.
+// Nothing of it is ever stored.
 
 import { isSecretType, type JsonObject } from "@astraflow/protocol";
 import { RecordStore } from "../documents/documents.ts";

@@ -21,11 +21,7 @@ export class ResourceGrants {
   }
 
   /** Newest first; `query` holds the fields that a grant must have. */
-  list(
-    { identity }: Caller,
-    query: GrantQuery,
-    { limit, after }: { readonly limit: number; readonly after: string | undefined },
-  ) {
+  list({ identity }: Caller, query: GrantQuery, { limit, after }: { limit: number; after: string | undefined }) {
     const { packageName } = query;
     const prefix = packageName === undefined ? {} : { prefix: grantIdPrefix(packageName) };
     return readVisiblePage(

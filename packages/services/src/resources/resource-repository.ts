@@ -5,6 +5,7 @@ import type { DocPut, IdempotencyKey } from "@astraflow/engine";
 import { Fault, fault, resourceLimits } from "@astraflow/protocol";
 import { readVisiblePage } from "../documents/document-list.ts";
 import { type FoundRecord, idForRequest, isConflict, notFound, RecordStore, type StoredRecord } from "../documents/documents.ts";
+import type { OptionalTexts } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type Actor, actorOf, type Caller, type CallerIdentity, isOwnerOrAdmin } from "../identity/identity.ts";
 import { type BlobKey, type BlobStore, type BlobStores, measureBytes, type StoredBlob } from "./blob-store.ts";
@@ -31,13 +32,8 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   };
 };
 
-export interface ResourceQuery {
-  readonly limit: number;
-  readonly after: string | undefined;
-  readonly search: string | undefined;
-  /** A user id, or `me`; others than oneself only for admins. */
-  readonly ownerId: string | undefined;
-}
+/** `ownerId` is a user id, or `me`; others than oneself only for admins. */
+export type ResourceQuery = OptionalTexts<"after" | "search" | "ownerId"> & { readonly limit: number };
 
 export class ResourceRepository {
   readonly context: ServiceContext;
@@ -255,11 +251,7 @@ function checkDigest(stored: StoredBlob, expected: string | null): void {
 export const canSeeResource = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
   visibility === "public" || isOwnerOrAdmin(identity, owner);
 
-async function checkSameBytes(
-  record: ResourceRecord,
-  bytes: AsyncIterable<Uint8Array>,
-  bytesMax: number,
-): Promise<ResourceRecord> {
+async function checkSameBytes(record: ResourceRecord, bytes: AsyncIterable<Uint8Array>, bytesMax: number) {
   let sha256 = "";
   const measured = measureBytes(bytes, bytesMax, (stored) => {
     sha256 = stored.sha256;

@@ -1,5 +1,5 @@
-// Which resources a package's version asks for, as the kept manifest says. Known at once for whatever was looked at before, so that a
-// dispatch of a package that asks for nothing waits for nobody. What is granted for them is in resource-bindings.ts.
+// Which resources a package's version asks for, from its stored manifest. Cached, so that a dispatch of a package that asks for nothing does
+// not wait.
 
 import { createHash } from "node:crypto";
 import type { StoreReader } from "@astraflow/engine";

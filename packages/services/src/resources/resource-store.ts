@@ -1,5 +1,4 @@
-// The documents about resources: a resource under its id, an unfinished upload under its own, a grant under an id that begins with a
-// digest of its package. The bytes are in blob-store.ts.
+// The documents about resources: a resource and an unfinished upload under their ids, a grant under an id that begins with a digest of its package.
 
 import { createHash } from "node:crypto";
 import type { DocPut } from "@astraflow/engine";

@@ -110,11 +110,7 @@ export class ResourceUploads {
   }
 
   /** A resource that the caller may see with the same digest and size. */
-  async #findIdenticalResource(
-    { identity }: Caller,
-    { sha256, sizeBytes }: ResourceUploadInit,
-    provider: string,
-  ): Promise<ResourceRecord | null> {
+  async #findIdenticalResource({ identity }: Caller, { sha256, sizeBytes }: ResourceUploadInit, provider: string) {
     if (sha256 === undefined) return null;
     const search = sha256.toLowerCase();
     const isSame = (one: ResourceRecord): boolean =>
@@ -138,12 +134,12 @@ export class ResourceUploads {
   /** If another request completes the upload at the same time, its resource counts; null if that is gone. */
   async #assemble(caller: Caller, { record: upload, rev }: StoredRecord<UploadRecord>): Promise<ResourceRecord | null> {
     const { nextPart, totalParts, uploadedBytes } = presentUpload(upload);
+    const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
     if (nextPart < totalParts)
-      throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${upload.sizeBytes} bytes are here`, {
+      throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${sizeBytes} bytes are here`, {
         nextPart,
       });
     const { tenant } = caller.identity;
-    const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
     const blobs = this.#repository.blobStoreOf(provider);
     async function* joined(): AsyncGenerator<Uint8Array> {
       for (let part = 0; part < totalParts; part += 1) yield* blobs.read({ tenant, name: `${upload.id}.${part}` });

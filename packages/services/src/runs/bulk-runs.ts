@@ -47,14 +47,9 @@ export const createBulkRunChange =
 export const bulkPageMax = 50;
 
 /** Newest first, so that runs which the work itself starts are never met. */
-export async function readMatchingRuns(
-  reader: StoreReader,
-  tenant: string,
-  { filter }: BulkRequest,
-  cursor: string | null,
-): Promise<{ items: readonly RunRow[]; next: string | null }> {
+export async function readMatchingRuns(reader: StoreReader, tenant: string, { filter }: BulkRequest, cursor: string | null) {
   const { status, workflowId, clientId, since, until, q, runIds } = filter;
-  if (runIds !== undefined) return readNamedRuns(reader, tenant, filter, runIds, cursor);
+  if (runIds !== undefined) return readNamedRuns(reader, tenant, filter, cursor);
   const query: PageQuery = {
     page: "runs",
     tenant,
@@ -74,14 +69,8 @@ const hasStatus = ({ phase }: RunRow, status: BulkFilter["status"]): boolean =>
   status === undefined || status.some((one) => one === phase || (one === "running" && phase === "ending"));
 
 /** Whoever names runs and says more of them means those of which all of it is true. */
-async function readNamedRuns(
-  reader: StoreReader,
-  tenant: string,
-  filter: BulkFilter,
-  ids: readonly string[],
-  cursor: string | null,
-) {
-  const { status, workflowId, clientId, since, until, q } = filter;
+async function readNamedRuns(reader: StoreReader, tenant: string, filter: BulkFilter, cursor: string | null) {
+  const { status, workflowId, clientId, since, until, q, runIds = [] } = filter;
   const matchesFilter = (run: RunRow): boolean =>
     hasStatus(run, status) &&
     (workflowId === undefined || run.source === workflowId) &&
@@ -89,7 +78,7 @@ async function readNamedRuns(
     (since === undefined || run.createdAt >= Date.parse(since)) &&
     (until === undefined || run.createdAt < Date.parse(until)) &&
     (q === undefined || matchesAllWords(runSearchTerms(run).split(" "), searchWords(q)));
-  const left = [...new Set(ids)].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
+  const left = [...new Set(runIds)].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
   const page = left.slice(0, bulkPageMax);
   const found = await Promise.all(page.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
   const items = found.flatMap(({ detail }) => (detail === null || !matchesFilter(detail.run) ? [] : [detail.run]));

@@ -1,5 +1,4 @@
-// What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search. Chunks are joined to lines
-// here; how they are kept is the store's.
+// What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search.
 
 import type { ChunkRow, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";

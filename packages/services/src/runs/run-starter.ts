@@ -176,13 +176,9 @@ export class RunStarter {
         })),
       problems: [
         ...definition.problems.map((problem) => ({ ...problem })),
-        ...start.problems.map(({ field, node, message }) => ({
-          path: `/${field}`,
-          code: "E.REQUEST.INVALID",
-          message,
-          node,
-          severity: "error" as const,
-        })),
+        ...start.problems.map(({ field, node, message }) => {
+          return { path: `/${field}`, code: "E.REQUEST.INVALID", message, node, severity: "error" as const };
+        }),
       ],
     };
   }
@@ -195,10 +191,7 @@ export class RunStarter {
 }
 
 /** Results that nodes are given instead of running; null if every node runs. */
-function presetResultsOf(
-  { workflow }: CheckedDefinition,
-  order: ResolvedRunStart,
-): Readonly<Record<number, PresetResult>> | null {
+function presetResultsOf({ workflow }: CheckedDefinition, order: ResolvedRunStart) {
   if (startsWholeWorkflow(order)) return null;
   const plan = compilePlan(workflow);
   const start = planStart(plan, toStartOptions(plan, order));

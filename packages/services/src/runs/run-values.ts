@@ -24,10 +24,7 @@ export function readValueAt(values: NodeValues, path: string, node: string): Jso
 /** A value as it is shown: whole where nothing else was asked and it is not too large, else a stretch of its text. */
 export type WholeOrPartialValue = { readonly value: JsonValue } | { readonly text: string; readonly range: ByteRange };
 
-export function presentValue(
-  value: JsonValue,
-  asked: { readonly offset?: number; readonly length?: number },
-): WholeOrPartialValue {
+export function presentValue(value: JsonValue, asked: { offset?: number; length?: number }): WholeOrPartialValue {
   const bytes = Buffer.from(JSON.stringify(value));
   const isWhole = asked.offset === undefined && asked.length === undefined;
   if (isWhole && bytes.length <= valueBytesMax) return { value };

@@ -34,12 +34,8 @@ const placementLimits = {
   holdersMax: 5,
 } as const;
 
-export async function explainPlacement(
-  { reader, environment, runReader }: RunServices,
-  tenant: string,
-  runId: string,
-  nodeId: string,
-): Promise<Placement> {
+export async function explainPlacement(runs: RunServices, tenant: string, runId: string, nodeId: string): Promise<Placement> {
+  const { reader, environment, runReader } = runs;
   const { run, task, node, plan, asOf } = await runReader.findBareNode(tenant, runId, nodeId);
   const slot = taskPathOf({ id: node.taskId, run: run.id });
   const planned = nodeAt(plan, slot) as PlanNode;

@@ -18,6 +18,7 @@ import {
   retryOnConflict,
   type StoredRecord,
 } from "../documents/documents.ts";
+import type { OptionalTexts } from "../documents/page-cursors.ts";
 import { createSemaphore } from "../environment/concurrency.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type Actor, actorOf, type Caller, isOwnerOrAdmin } from "../identity/identity.ts";
@@ -45,13 +46,9 @@ export class SavedViews {
   }
 
   /** Own and shared views. */
-  list(
-    caller: Caller,
-    query: { readonly page?: string | undefined; readonly limit: number; readonly after?: string | undefined },
-  ) {
+  list(caller: Caller, { page, limit, after }: OptionalTexts<"page" | "after"> & { readonly limit: number }) {
     requireViewAccess(caller);
     const { tenant, user } = caller.identity;
-    const { page, limit, after } = query;
     return readVisiblePage(
       (from) => this.#store.list({ tenant, limit, ...from }),
       (view) => (view.shared || view.ownerId === user) && (page === undefined || view.page === page),

@@ -57,11 +57,7 @@ const isWanted = (event: AuditEvent, query: AuditQuery): boolean =>
   );
 
 /** Who started the runs whose tasks were dispatched: the scheduler acts for them. */
-async function readRunStarters(
-  reader: StoreReader,
-  tenant: string,
-  entries: readonly LoggedFact[],
-): Promise<ReadonlyMap<string, RunOrigin>> {
+async function readRunStarters(reader: StoreReader, tenant: string, entries: readonly LoggedFact[]) {
   const runs = new Set(entries.filter(({ type }) => type === "task.granted").map(idOfSubject));
   const found = await Promise.all([...runs].map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
   return new Map(found.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, readRunOrigin(detail.run)] as const])));

@@ -1,5 +1,4 @@
-// Limits login attempts per user and per address. They are counted before the password is checked, so that concurrent guesses count too. In
-// the memory of one process: each scheduler has its own counts.
+// Limits login attempts per user and per address, in the memory of one scheduler. Counted before the password is checked: guesses may be concurrent.
 
 import { LruMap } from "@astraflow/protocol";
 

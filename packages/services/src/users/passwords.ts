@@ -1,5 +1,4 @@
-// Passwords: made into something that can be kept, and compared with it. Slow on purpose, so only a few at a time. Who may try how often
-// is decided in login-attempt-limiter.ts.
+// Passwords: hashed for the store, and compared with a hash. Slow on purpose, so only a few at a time.
 
 import { type ScryptOptions, scrypt, timingSafeEqual } from "node:crypto";
 import { fault } from "@astraflow/protocol";

@@ -1,6 +1,5 @@
 // Changes of users by admins and by themselves: created, renamed, locked, roles and passwords.
 
-import type { IdempotencyKey } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault, type UserRole, userRoles } from "@astraflow/protocol";
 import { idempotencyKeyFor, isConflict, notFound } from "../documents/documents.ts";
@@ -18,12 +17,7 @@ export class UserChanges {
     this.#context = context;
   }
 
-  async createUser(
-    caller: Caller,
-    named: NewUser,
-    password: string,
-    key: string | null,
-  ): Promise<{ readonly user: User; readonly repeated: boolean; readonly head: number }> {
+  async createUser(caller: Caller, named: NewUser, password: string, key: string | null) {
     const { store, passwords } = this.accounts;
     const { tenant } = caller.identity;
     const { username } = named;
@@ -103,12 +97,7 @@ export class UserChanges {
    * The digest of a request with a password. It must not be a fast digest: whoever reads the store could guess the password from it. So it is
    * as slow as the hash of the password, with a salt that no other key shares.
    */
-  async #passwordIdempotencyKey(
-    caller: Caller,
-    key: string | null,
-    request: object,
-    password: string,
-  ): Promise<IdempotencyKey | null> {
+  async #passwordIdempotencyKey(caller: Caller, key: string | null, request: object, password: string) {
     if (key === null) return null;
     const { digest } = this.#context;
     const salt = digest(canonicalJson(["salt", caller.identity.tenant, key]));

@@ -1,5 +1,4 @@
-// The documents about users: a user under its id, its name as a document of its own (so that names are unique), and the keys that
-// sign a tenant's tokens. Only reads and writes; who may do what is decided by the callers.
+// The documents about users: a user under its id, its name as a document of its own (so that names are unique), and the signing keys.
 
 import type { DocPut, DocRow, IdempotencyKey } from "@astraflow/engine";
 import type { UserRole } from "@astraflow/protocol";
@@ -63,13 +62,8 @@ export class UserStore extends RecordStore<User> {
   }
 
   /** Applies `change` to the current user; returning the same object means nothing to do. Null: there is no such user. */
-  update(
-    actor: Actor,
-    id: string,
-    { action, data, ask = null }: UserChange,
-    change: (user: User) => User,
-  ): Promise<UserChangeResult | null> {
-    return retryOnConflict(updateAttemptsMax, async () => {
+  update(actor: Actor, id: string, { action, data, ask = null }: UserChange, change: (user: User) => User) {
+    return retryOnConflict(updateAttemptsMax, async (): Promise<UserChangeResult | null> => {
       const { record: user, rev } = await this.find(actor.tenant, id);
       if (user === null) return null;
       const next = change(user);

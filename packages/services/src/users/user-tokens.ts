@@ -1,5 +1,4 @@
-// The tokens that people get when they sign in: JSON Web Tokens, HS256. What is signed, and how one that comes back is read. Whether its
-// user may still come in is asked in people.ts; where the keys are kept too.
+// The tokens that users get when they log in: JSON Web Tokens, HS256. What is signed, and how one that comes back is read.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault, limits, readJson, userRoles } from "@astraflow/protocol";

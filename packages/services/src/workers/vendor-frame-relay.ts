@@ -1,5 +1,4 @@
-// Vendor frames (`ext.vendor.*`) from workers to their readers: a ring buffer of the latest ones per tenant and type. Payloads are not
-// inspected, and nothing is stored.
+// Vendor frames (`ext.vendor.*`) from workers to their readers: a ring buffer of the latest ones per tenant and type. Nothing is stored.
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";

@@ -79,7 +79,7 @@ export class WorkerCommands {
       execute: async (id, ask) => {
         const target = await this.#findTarget(tenant, idOrName);
         const complete = await this.#completeCommand(tenant, command);
-        if (!(await this.#executeCommand(caller, target, complete, id, ask))) return null;
+        if (!(await this.#execute(caller, target, complete, id, ask))) return null;
         const { body } = await this.find(tenant, id);
         return body ?? { workerName: target.worker.name, sentAt: environment.clock.now() };
       },
@@ -127,12 +127,7 @@ export class WorkerCommands {
     throw fault("E.IDEMPOTENCY.MISMATCH", "the Idempotency-Key was used for a command that has been deleted; use a new key");
   }
 
-  async #operate(
-    caller: Caller,
-    idOrName: string,
-    key: string | null,
-    operationOn: (worker: string) => WorkerOperation,
-  ): Promise<SentCommand> {
+  async #operate(caller: Caller, idOrName: string, key: string | null, operationOn: (worker: string) => WorkerOperation) {
     const { tenant } = caller.identity;
     const operation = operationOn((await findWorker(this.#context.reader, tenant, idOrName, 0)).worker.id);
     return this.#runOnce(tenant, {
@@ -192,13 +187,7 @@ export class WorkerCommands {
   }
 
   /** False: it was carried out before with this key. */
-  async #executeCommand(
-    caller: Caller,
-    target: TargetWorker,
-    command: CompleteCommand,
-    id: string,
-    ask: IdempotencyKey | null,
-  ): Promise<boolean> {
+  async #execute(caller: Caller, target: TargetWorker, command: CompleteCommand, id: string, ask: IdempotencyKey | null) {
     const { engineClient } = this.#context;
     const fields = { ...actorOf(caller), worker: target.worker.id };
     if (command.type === "rebind") {

@@ -111,7 +111,7 @@ export interface WorkerFilter extends OptionalTexts<"queue" | "packageName" | "p
 export async function listWorkers(
   workers: WorkerContext,
   tenant: string,
-  { limit, cursor, filter }: { readonly limit: number; readonly cursor: string | undefined; readonly filter: WorkerFilter },
+  { limit, cursor, filter }: { limit: number; cursor: string | undefined; filter: WorkerFilter },
 ) {
   const after = decodeIdCursor("workers", cursor);
   const { items, head } = await workers.reader.page({ page: "workers", tenant });
@@ -174,14 +174,5 @@ export async function readScaling(reader: StoreReader, tenant: string): Promise<
     else if (condition.healthy) slots += readWorkerDescription(worker).slots ?? 0;
   }
   const free = Math.max(0, slots - running);
-  return {
-    queued,
-    running,
-    isPartial,
-    slots,
-    free,
-    workers,
-    wantedSlots: queued + running,
-    asOf: head,
-  };
+  return { queued, running, isPartial, slots, free, workers, wantedSlots: queued + running, asOf: head };
 }

@@ -176,24 +176,20 @@ const workflowOwnedByOther = (id: string): Fault =>
 /** More than this is not worth keeping as edits; whoever was working on the draft meanwhile reads it again. */
 const editsKeptMax = 2_000;
 
-export function parseEdits(value: readonly JsonValue[]): readonly WorkflowEdit[] {
+function parseEdits(value: readonly JsonValue[]): readonly WorkflowEdit[] {
   const edits = readEdits(value);
   if (typeof edits === "string") throw fault("E.REQUEST.INVALID", `body.${edits}`, { path: "body.edits" });
   return edits;
 }
 
 /** What leads from one workflow to another; null where it is too much to be kept. */
-export function editsBetween(from: Workflow, to: Workflow): readonly WorkflowEdit[] | null {
+function editsBetween(from: Workflow, to: Workflow): readonly WorkflowEdit[] | null {
   const { edits } = diffWorkflows(from, to);
   return edits.length <= editsKeptMax ? edits : null;
 }
 
 /** The draft after edits that were made on an older revision of it, with what others saved since; throws where they do not go together. */
-export function rebaseEdits(
-  document: WorkflowDocument,
-  base: number,
-  mine: readonly WorkflowEdit[],
-): { readonly workflow: Workflow; readonly between: readonly DraftRevision[] } {
+function rebaseEdits(document: WorkflowDocument, base: number, mine: readonly WorkflowEdit[]) {
   const between = changesSince(document, base, mine);
   const edited = applyEdits(document.workflow, mine);
   if (typeof edited === "string") {
@@ -206,30 +202,22 @@ export function rebaseEdits(
 }
 
 function changesSince(document: WorkflowDocument, base: number, mine: readonly WorkflowEdit[]): readonly DraftRevision[] {
-  if (base > document.revision)
-    throw fault(
-      "E.REQUEST.INVALID",
-      `body.base is ${base}, and workflow ${document.id} is only at revision ${document.revision}`,
-      { path: "body.base", head: document.revision },
-    );
-  const between = document.recent.filter((change) => change.revision > base);
-  const isKnown = between.length === document.revision - base && between.every((change) => change.edits !== null);
+  const { id, revision: head, recent } = document;
+  if (base > head) {
+    const why = `body.base is ${base}, and workflow ${id} is only at revision ${head}`;
+    throw fault("E.REQUEST.INVALID", why, { path: "body.base", head });
+  }
+  const between = recent.filter((change) => change.revision > base);
+  const isKnown = between.length === head - base && between.every((change) => change.edits !== null);
   if (!isKnown) {
+    const why = ", and what changed since is too much to be compared; read the draft again";
     const all = mine.map((_, edit) => ({ edit }));
-    throw draftConflict(
-      document,
-      base,
-      between,
-      all,
-      ", and what changed since is too much to be compared; read the draft again",
-    );
+    throw draftConflict(document, base, between, all, why);
   }
   // Each of theirs with the revision it came by, in one list.
   const theirs = between.flatMap(({ revision, edits }) => (edits ?? []).map((edit, index) => ({ revision, index, edit })));
-  const clashes = findEditConflicts(
-    mine,
-    theirs.map(({ edit }) => edit),
-  );
+  const theirEdits = theirs.map(({ edit }) => edit);
+  const clashes = findEditConflicts(mine, theirEdits);
   if (clashes.length === 0) return between;
   const named = clashes.map(({ mine: edit, theirs: other, field }) => {
     const { revision, index } = theirs[other] ?? {};

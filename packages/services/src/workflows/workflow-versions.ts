@@ -119,11 +119,7 @@ export class WorkflowVersions {
   }
 
   /** The version that an earlier request with this key made. */
-  async #findMadeBy(
-    tenant: string,
-    workflow: string,
-    ask: WorkflowIdempotencyKey | null,
-  ): Promise<WorkflowVersionDocument | null> {
+  async #findMadeBy(tenant: string, workflow: string, ask: WorkflowIdempotencyKey | null) {
     if (ask === null) return null;
     const query = { tenant, collection, prefix: `${workflow}/`, search: ask.searchTerm, limit: 1 };
     const [doc] = (await this.#context.reader.page({ page: "docs", ...query })).items;
