@@ -25,8 +25,6 @@ export {
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { isoTime } from "./presentation/fields.ts";
-export { presentTasks } from "./presentation/node-view.ts";
-export { cachedPlanOf } from "./presentation/plan-cache.ts";
 export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export {
   defaultHeartbeatMs,
@@ -47,18 +45,9 @@ export {
 export { DispatchResources, dispatchResourceLimits } from "./resources/dispatch-resources.ts";
 export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
 export { createLostResourceFinder, type FindLostResources, type LostResource } from "./resources/lost-resources.ts";
-export {
-  chooseGrant,
-  createResourceBinder,
-  exposesValue,
-  type ResourceBinder,
-  type ResourceBindings,
-  type ResourceRequirement,
-  unavailableBindings,
-} from "./resources/resource-bindings.ts";
+export { chooseGrant, createResourceBinder, exposesValue, type ResourceRequirement } from "./resources/resource-bindings.ts";
 export type { ResourceGrants } from "./resources/resource-grants.ts";
-export { type ResourceRepository, uploadLimits } from "./resources/resource-repository.ts";
-export type { ResourceRequirements } from "./resources/resource-requirements.ts";
+export { uploadLimits } from "./resources/resource-repository.ts";
 export {
   grantIdPrefix,
   grantPut,
@@ -96,7 +85,6 @@ export {
   workerViewContext,
 } from "./workers/worker-reader.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
-export type { RevisionCheck } from "./workflows/workflow-drafts.ts";
 export type { WorkflowServices } from "./workflows/workflow-services.ts";
 export { staleRevisionFault, type WorkflowIdempotencyKey, type WrittenWorkflow } from "./workflows/workflow-store.ts";
 export {

@@ -89,7 +89,7 @@ const isPreRelease = (version: string): boolean => version.split("+")[0]?.includ
 const defaultVersionOf = (versions: readonly string[]): string | undefined =>
   versions.find((one) => !isPreRelease(one)) ?? versions[0];
 
-export function presentPackage(catalogue: Catalogue, { name, versions }: CataloguePackage): PackageSummary {
+function presentPackage(catalogue: Catalogue, { name, versions }: CataloguePackage): PackageSummary {
   const latest = versions[0];
   const standard = defaultVersionOf(versions);
   const description = latest === undefined ? undefined : catalogue.manifest(name, latest)?.description;
@@ -108,14 +108,11 @@ export interface CatalogueNodeType {
 }
 
 /** Package and type in one, in an order that pages can rely on. */
-export const nodeTypeKey = (node: CatalogueNodeType): string => `${node.packageName} ${node.type}`;
+const nodeTypeKey = (node: CatalogueNodeType): string => `${node.packageName} ${node.type}`;
 
 /** Node types of a package, or of all, in which every word occurs. */
-export const searchNodeTypes = (
-  catalogue: Catalogue,
-  packageName: string | undefined,
-  words: readonly string[],
-): CatalogueNodeType[] => listNodeTypes(catalogue, packageName).filter((node) => matchesWords(node, words));
+const searchNodeTypes = (catalogue: Catalogue, packageName: string | undefined, words: readonly string[]): CatalogueNodeType[] =>
+  listNodeTypes(catalogue, packageName).filter((node) => matchesWords(node, words));
 
 function listNodeTypes(catalogue: Catalogue, packageName: string | undefined): CatalogueNodeType[] {
   const nodes = new Map<string, { packageName: string; type: string; versions: { version: string; node: ManifestNode }[] }>();
@@ -143,7 +140,7 @@ function matchesWords({ packageName, type, versions }: CatalogueNodeType, words:
   return words.every((word) => text.includes(word));
 }
 
-export function presentNodeType({ packageName, type, versions }: CatalogueNodeType): CatalogNode {
+function presentNodeType({ packageName, type, versions }: CatalogueNodeType): CatalogNode {
   const [newest] = versions;
   const names = versions.map(({ version }) => version);
   const standard = defaultVersionOf(names);
@@ -166,7 +163,7 @@ type Schema = Readonly<Record<string, JsonValue>>;
 
 const isSchema = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value);
 
-export function portTypesOf(node: ManifestNode): { inputs: CatalogPort[]; outputs: CatalogPort[] } {
+function portTypesOf(node: ManifestNode): { inputs: CatalogPort[]; outputs: CatalogPort[] } {
   const view = (ports: readonly NodePort[] = []) => ports.map((port) => portTypeOf(node, port));
   return { inputs: view(node.ui?.inputPorts), outputs: view(node.ui?.outputPorts) };
 }

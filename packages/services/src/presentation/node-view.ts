@@ -3,7 +3,6 @@
 import {
   lastStep,
   nodeAt,
-  planOfScope,
   type ResourceRef,
   type RunDetail,
   type RunRow,
@@ -99,7 +98,8 @@ function presentNode(plan: Plan, node: PlanNode, task: TaskRow, context: NodeVie
   const state = readTaskState(task);
   const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIdOf(task.worker));
   // The plan that the node stands in: the top level's, or a container's body.
-  const chain = chainFields(planOfScope(plan, scopeOf(taskPathOf(task))) ?? plan, node);
+  const scope = scopeOf(taskPathOf(task));
+  const chain = chainFields(scope === "" ? plan : (nodeAt(plan, scope)?.container?.body ?? plan), node);
   const shown: RunNodeStatus = {
     nodeId: node.id,
     taskId: task.id,
