@@ -49,7 +49,18 @@ export interface EngineSettings extends TenantSettings {
   };
 }
 
+const tenantDefaults: TenantSettings = {
+  heartbeatMs: 10_000,
+  leaseMs: 30_000,
+  quietHeartbeatMs: 35_000,
+  quietLeaseMs: 105_000,
+  drainMemPct: 90,
+  drainDiskPct: 95,
+  saturatedMs: 60_000,
+};
+
 export const defaultSettings: EngineSettings = {
+  ...tenantDefaults,
   turnCommandsMax: 1024,
   turnBytesMax: 4 * 1024 * 1024,
   turnsInFlight: 1,
@@ -61,13 +72,6 @@ export const defaultSettings: EngineSettings = {
   ackDeadlineMs: 5_000,
   ackStoreMs: 1_000,
   recheckMs: 2_000,
-  leaseMs: 30_000,
-  heartbeatMs: 10_000,
-  quietHeartbeatMs: 35_000,
-  quietLeaseMs: 105_000,
-  drainMemPct: 90,
-  drainDiskPct: 95,
-  saturatedMs: 60_000,
   tenants: {},
   idleMs: 1_000,
   maxDeliveries: 5,
@@ -80,15 +84,7 @@ export const defaultSettings: EngineSettings = {
 /** A worker's use must fall this far below the threshold before it gets work again, so that it does not flutter. */
 export const reliefMarginPct = 5;
 
-const tenantSettingNames = [
-  "heartbeatMs",
-  "leaseMs",
-  "quietHeartbeatMs",
-  "quietLeaseMs",
-  "drainMemPct",
-  "drainDiskPct",
-  "saturatedMs",
-] as const satisfies readonly (keyof TenantSettings)[];
+const tenantSettingNames = Object.keys(tenantDefaults) as (keyof TenantSettings)[];
 
 export function settingsForTenant(settings: EngineSettings, tenant: Tenant): TenantSettings {
   return Object.hasOwn(settings.tenants, tenant) ? { ...settings, ...settings.tenants[tenant] } : settings;

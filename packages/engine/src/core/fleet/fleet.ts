@@ -1,7 +1,6 @@
 // The workers connected to this replica and the queues that may have tasks, in memory only: after a restart workers join again.
 // Changes are recorded during a turn and applied after its commit, so a turn that fails leaves no trace here.
 
-import type { AttemptRef } from "../../interface/command.ts";
 import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";
 import { AttemptDeadlines, type AttemptTimer } from "./attempt-deadlines.ts";
 import { applyToWorker, type ConnectedWorker, type LeasedAttempt, type WorkerChange } from "./connected-worker.ts";
@@ -46,7 +45,7 @@ export class Fleet {
   readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
   readonly #queueNames = new Map<RouteId, QueueName>();
   /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
-  readonly #roundRobin = new Map<RouteId, number>();
+  readonly roundRobinStarts = new Map<RouteId, number>();
   /** All three are a constant delay after a grant or a join. A dispatch that is sent again starts a new timer and ends the first. */
   readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
   readonly #unstored = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.stored === false);
@@ -78,14 +77,6 @@ export class Fleet {
     const queue = queueName(route, pin);
     if (pin === null && this.routes.has(route)) this.#queueNames.set(route, queue);
     return queue;
-  }
-
-  roundRobinStart(route: RouteId): number {
-    return this.#roundRobin.get(route) ?? 0;
-  }
-
-  setRoundRobinStart(route: RouteId, next: number): void {
-    this.#roundRobin.set(route, next);
   }
 
   apply(change: FleetChange): void {
@@ -130,14 +121,12 @@ export class Fleet {
         applyToWorker(connected, change);
         if (change.type === "describe") this.#workerChanged(connected);
         if (change.type === "grant") this.#startTimers(change.worker, change.attempt);
-        if (change.type === "recheck" && change.sentAt !== null) this.#restartTimers(connected, change);
+        if (change.type === "recheck" && change.sentAt !== null) {
+          const attempt = connected.attempts.get(change.task);
+          if (attempt?.fence === change.fence) this.#startTimers(change.worker, attempt);
+        }
       }
     }
-  }
-
-  #restartTimers({ worker, attempts }: ConnectedWorker, { task, fence }: AttemptRef): void {
-    const attempt = attempts.get(task);
-    if (attempt?.fence === fence) this.#startTimers(worker, attempt);
   }
 
   #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {

@@ -60,12 +60,8 @@ export function startRun(work: UnitOfWork, command: StartRunCommand, id: RunId):
   if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
   const plan = work.planOf(blank);
   work.put(blank);
-  work.recordRunFact(blank, "run.created", {
-    by: command.by,
-    workflow: command.digest,
-    client: command.client,
-    ...startDetails(blank),
-  });
+  const { by, digest, client } = command;
+  work.recordRunFact(blank, "run.created", { by, workflow: digest, client, ...startDetails(blank) });
   const progress = new RunProgress(work, blank);
   const starts = command.presetResults === undefined ? plan.starts : insertPresetTasks(progress, plan, command.presetResults);
   progress.refresh();
@@ -77,13 +73,8 @@ export function startRun(work: UnitOfWork, command: StartRunCommand, id: RunId):
 
 /** A start's audit row is its first fact: under which request, and of a run that repeats another, of which, from where and why. */
 function startDetails(run: RunRow): Readonly<Record<string, unknown>> {
-  const { corr, replayOf, from, reason } = readRunOrigin(run);
-  return {
-    ...(corr === undefined ? {} : { corr }),
-    ...(replayOf === undefined ? {} : { repeatOf: replayOf }),
-    ...(from === undefined ? {} : { from }),
-    ...(reason === undefined ? {} : { reason }),
-  };
+  const { corr, replayOf: repeatOf, from, reason } = readRunOrigin(run);
+  return Object.fromEntries(Object.entries({ corr, repeatOf, from, reason }).filter(([, value]) => value !== undefined));
 }
 
 function answerRepeatedStart(work: UnitOfWork, id: RunId): AnswerBody | Fault {

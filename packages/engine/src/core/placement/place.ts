@@ -247,7 +247,7 @@ function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNo
   const bound = task.pin === null ? findBoundWorker(run, node, candidates) : null;
   if (bound !== null && bound.worker !== avoided && freeSlotsFor(work, bound, node.type) > 0 && verifyWorker(work, bound))
     return bound;
-  const start = work.fleet.roundRobinStart(task.route);
+  const start = work.fleet.roundRobinStarts.get(task.route) ?? 0;
   let best: ConnectedWorker | null = null;
   let bestFree = 0;
   for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
@@ -257,7 +257,7 @@ function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNo
     probes++;
     if (free > bestFree) [best, bestFree] = [connected, free];
   }
-  if (best !== null) work.fleet.setRoundRobinStart(task.route, (candidates.indexOf(best) + 1) % candidates.length);
+  if (best !== null) work.fleet.roundRobinStarts.set(task.route, (candidates.indexOf(best) + 1) % candidates.length);
   return best;
 }
 

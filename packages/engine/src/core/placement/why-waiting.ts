@@ -1,5 +1,4 @@
-// Why a task waits: its own reasons, and for each worker of the tenant the first rule by which it does not take the task. Pure, from rows as
-// stored, so that any door can answer it for every worker of every scheduler. Nothing is decided here.
+// Why a task waits: its own reasons, and for each worker the first rule by which it does not take the task. Pure, from rows as stored.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerDescription } from "../../interface/command.ts";
@@ -12,7 +11,7 @@ import { isEnded } from "../rows/task.ts";
 import { readCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
-export type PlacementRuleCode =
+type PlacementRuleCode =
   | Exclude<RouteMismatch["code"], "tenant">
   | Exclude<WorkerPhase, "online">
   | "draining"
@@ -24,7 +23,7 @@ export type PlacementRuleCode =
   /** No rule fails: it is about to take the task, or others are before the task. */
   | "fits";
 
-export interface WorkerVerdict {
+interface WorkerVerdict {
   readonly worker: WorkerId;
   readonly name: string;
   readonly code: PlacementRuleCode;
@@ -32,7 +31,7 @@ export interface WorkerVerdict {
 }
 
 /** What a worker is, as far as it matters for placement. */
-export interface PlacementCandidate {
+interface PlacementCandidate {
   readonly worker: WorkerId;
   readonly tenant: string;
   readonly about: WorkerDescription;
@@ -84,35 +83,16 @@ export function explainNoWorker(
   });
 }
 
-export type WaitReasonCode =
-  | "run-over"
-  | "ended"
-  | "running"
-  | "hosting"
-  | "predecessors"
-  | "not-reached"
-  | "retry"
-  | "key"
-  | "resource"
-  | "preference"
-  | "queued";
-
-export interface WaitReason {
-  readonly code: WaitReasonCode;
-  readonly facts: Readonly<Record<string, unknown>>;
-}
-
-export interface WaitExplanation {
+/** Why a task waits: the reasons, the one that decides first, and the first as a sentence. */
+interface ExplainedWait {
+  readonly reasons: readonly { readonly code: string; readonly facts: Readonly<Record<string, unknown>> }[];
   readonly summary: string;
-  /** About the task itself, the one that decides first. */
-  readonly reasons: readonly WaitReason[];
-  readonly workers: readonly WorkerVerdict[];
   /** What would help, the best first, as codes. */
   readonly fixes: readonly string[];
 }
 
 /** What the caller looked up besides; all of it is optional. */
-export interface WaitingTaskFacts {
+interface WaitingTaskFacts {
   /** Attempts by worker, without those that wait for others. */
   readonly held?: ReadonlyMap<WorkerId, { readonly busy: number; readonly busyOfType: number }>;
   /** The nodes it waits for, with the phase of each; null: not reached. */
@@ -140,22 +120,14 @@ export function explainWaiting(
   workers: readonly WorkerRow[],
   now: Millis,
   looked: WaitingTaskFacts = {},
-): WaitExplanation {
-  const reasons = waitReasons(run, task, node, now, looked);
+): ExplainedWait & { readonly workers: readonly WorkerVerdict[] } {
   const requirements = requirementsOf(run.tenant, node);
   const verdicts = workers
     .filter(({ tenant }) => tenant === run.tenant)
-    .map((row) => ({
-      worker: row.id,
-      name: row.name,
-      ...firstFailedRule(requirements, toCandidate(row, looked), task?.pin ?? null),
-    }));
-  return {
-    summary: summarize(node, task, reasons, verdicts),
-    reasons,
-    workers: verdicts,
-    fixes: suggestFixes(reasons, verdicts),
-  };
+    .map((row) => ({ row, rule: firstFailedRule(requirements, toCandidate(row, looked), task?.pin ?? null) }))
+    .map(({ row, rule }) => ({ worker: row.id, name: row.name, ...rule }));
+  const { summary, reasons, fixes } = explainState(run, task, node, now, looked, verdicts);
+  return { summary, reasons, workers: verdicts, fixes };
 }
 
 export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): PlacementCandidate {
@@ -174,50 +146,81 @@ export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): Placement
   };
 }
 
-/** Holders are listed only if the caller looked them up: an empty list would be wrong. */
-function keyReason(run: RunRow, task: TaskRow, looked: WaitingTaskFacts): WaitReason {
-  const key = task.key?.slice(run.tenant.length + 1) ?? null;
-  return { code: "key", facts: looked.key === undefined ? { key } : { key, ...looked.key } };
-}
+const waitsFor = (code: string, facts: object, summary: string, fixes: readonly string[] = []): ExplainedWait => ({
+  reasons: [{ code, facts: { ...facts } }],
+  summary,
+  fixes,
+});
 
-function waitReasons(run: RunRow, task: TaskRow | null, node: PlanNode, now: Millis, looked: WaitingTaskFacts): WaitReason[] {
-  if (!isRunLive(run)) return [{ code: "run-over", facts: { phase: run.phase } }];
-  if (task === null) return [predecessorReason("not-reached", looked)];
-  if (isEnded(task)) return [{ code: "ended", facts: { phase: task.phase } }];
+function explainState(
+  run: RunRow,
+  task: TaskRow | null,
+  node: PlanNode,
+  now: Millis,
+  looked: WaitingTaskFacts,
+  workers: readonly WorkerVerdict[],
+): ExplainedWait {
+  const name = node.label === "" ? node.id : node.label;
+  if (!isRunLive(run)) return waitsFor("run-over", { phase: run.phase }, `${name} does not wait: its run is ${run.phase}`);
+  if (task === null) return waitsForOthers("not-reached", name, looked);
+  if (isEnded(task)) return waitsFor("ended", { phase: task.phase }, `${name} does not wait: it is ${task.phase}`);
+  const { worker, attempt, failures } = task;
   switch (task.phase) {
     case "waiting":
-      return [predecessorReason("predecessors", looked, task.needs)];
+      return waitsForOthers("predecessors", name, looked, { needs: task.needs });
     case "hosting":
-      return [{ code: "hosting", facts: {} }];
+      return waitsFor("hosting", {}, `${name} is a container or has middlewares; look at the tasks inside it`);
     case "leased":
-      return [{ code: "running", facts: { worker: task.worker, attempt: task.attempt, since: task.grantedAt } }];
-    case "parked":
-      return task.line === null
-        ? [{ code: "retry", facts: { until: task.due, failures: task.failures } }]
-        : [keyReason(run, task, looked)];
+      return waitsFor("running", { worker, attempt, since: task.grantedAt }, `${name} is running (attempt ${attempt})`);
+    case "parked": {
+      if (task.line !== null) return waitsForKey(name, task.key?.slice(run.tenant.length + 1) ?? null, looked);
+      const times = failures === 1 ? "once" : `${failures} times`;
+      const summary = `${name} failed ${times} and waits for its next attempt`;
+      return waitsFor("retry", { until: task.due, failures }, summary, ["retry-now", "skip"]);
+    }
     default:
-      return queuedReasons(run, task, node, now);
+      return waitsForWorker(name, run, task, node, now, workers);
   }
 }
 
-function predecessorReason(code: "not-reached" | "predecessors", { before = [] }: WaitingTaskFacts, needs?: number): WaitReason {
+function waitsForOthers(code: string, name: string, { before = [] }: WaitingTaskFacts, more: object = {}): ExplainedWait {
   const open = before.filter(({ phase }) => phase !== "succeeded" && phase !== "skipped");
-  return { code, facts: { waitsFor: open, ...(needs === undefined ? {} : { needs }) } };
+  const nodes = open.map((one) => one.node).join(", ");
+  return waitsFor(
+    code,
+    { waitsFor: open, ...more },
+    nodes === "" ? `${name} has not been reached yet` : `${name} waits for ${nodes}`,
+  );
 }
 
-function queuedReasons(run: RunRow, task: ReadyTask, node: PlanNode, now: Millis): WaitReason[] {
+/** Holders are listed only if the caller looked them up: an empty list would be wrong. */
+function waitsForKey(name: string, key: string | null, { key: found }: WaitingTaskFacts): ExplainedWait {
+  const [first] = found?.holders ?? [];
+  const more = (found?.held ?? 0) > 1 ? ` and ${(found?.held ?? 0) - 1} more` : "";
+  const holders = first === undefined ? "" : `, held by task ${first.task}${more}`;
+  const fixes = ["wait-for-key", "raise-key-limit"];
+  return waitsFor("key", { key, ...found }, `${name} waits for concurrency key ${key}${holders}`, fixes);
+}
+
+function waitsForWorker(
+  name: string,
+  run: RunRow,
+  task: ReadyTask,
+  { policy: { affinity } }: PlanNode,
+  now: Millis,
+  workers: readonly WorkerVerdict[],
+): ExplainedWait {
   // Until when it may wait: its own time in queue (or the next check of its pin), and its run's time limit.
   const facts = { sinceMs: now - task.readyAt, priority: task.band, until: task.due, runUntil: runDeadline(run) };
-  if (task.pin === null) return [{ code: "queued", facts }];
-  const isPreferred = node.policy.affinity?.mode === "preferred";
-  const pinned: WaitReason = {
-    code: isPreferred ? "preference" : "resource",
-    facts: {
-      worker: task.pin.slice(task.pin.indexOf("/") + 1),
-      ...(node.policy.affinity === undefined ? {} : { key: node.policy.affinity.key }),
-    },
-  };
-  return [pinned, { code: "queued", facts }];
+  const fixes = suggestFixes(workers);
+  const queued = waitsFor("queued", facts, queuedSummary(name, workers), fixes);
+  if (task.pin === null) return queued;
+  const worker = task.pin.slice(task.pin.indexOf("/") + 1);
+  const pinned = workers.find((one) => one.worker === task.pin);
+  const problem = pinned === undefined || pinned.code === "fits" ? "" : `, which cannot take it now (${pinned.code})`;
+  const code = affinity?.mode === "preferred" ? "preference" : "resource";
+  const reason = { code, facts: { worker, ...(affinity !== undefined && { key: affinity.key }) } };
+  return { reasons: [reason, ...queued.reasons], summary: `${name} waits for worker ${worker}${problem}`, fixes };
 }
 
 const fixByRule: Readonly<Record<PlacementRuleCode, string | null>> = {
@@ -239,63 +242,10 @@ const fixByRule: Readonly<Record<PlacementRuleCode, string | null>> = {
 };
 
 /** The nearest remedies first: a worker that lacks only a slot is nearer than one that lacks the package. */
-function suggestFixes(reasons: readonly WaitReason[], workers: readonly WorkerVerdict[]): string[] {
-  const code = reasons[0]?.code;
-  if (code === "retry") return ["retry-now", "skip"];
-  if (code === "key") return ["wait-for-key", "raise-key-limit"];
-  if (code !== "queued" && code !== "resource" && code !== "preference") return [];
+function suggestFixes(workers: readonly WorkerVerdict[]): string[] {
   if (workers.length === 0) return ["start-worker"];
-  const found = new Set(workers.map((one) => one.code));
-  return (Object.keys(fixByRule) as PlacementRuleCode[]).flatMap((one) =>
-    found.has(one) && fixByRule[one] !== null ? [fixByRule[one]] : [],
-  );
-}
-
-function summarize(
-  node: PlanNode,
-  task: TaskRow | null,
-  reasons: readonly WaitReason[],
-  workers: readonly WorkerVerdict[],
-): string {
-  const [first] = reasons;
-  const name = node.label === "" ? node.id : node.label;
-  const facts = first?.facts ?? {};
-  switch (first?.code) {
-    case "run-over":
-      return `${name} does not wait: its run is ${String(facts["phase"])}`;
-    case "ended":
-      return `${name} does not wait: it is ${String(facts["phase"])}`;
-    case "running":
-      return `${name} is running (attempt ${task?.attempt ?? 1})`;
-    case "hosting":
-      return `${name} is a container or has middlewares; look at the tasks inside it`;
-    case "not-reached":
-    case "predecessors": {
-      const open = (facts["waitsFor"] as readonly { node: string }[]).map((one) => one.node);
-      return open.length === 0 ? `${name} has not been reached yet` : `${name} waits for ${open.join(", ")}`;
-    }
-    case "retry":
-      return `${name} failed ${task?.failures === 1 ? "once" : `${task?.failures ?? 0} times`} and waits for its next attempt`;
-    case "key":
-      return `${name} waits for concurrency key ${String(facts["key"])}${holdersText(facts)}`;
-    case "resource":
-    case "preference":
-      return `${name} waits for worker ${String(facts["worker"])}${pinnedWorkerText(workers, task?.pin ?? null)}`;
-    default:
-      return queuedSummary(name, workers);
-  }
-}
-
-function holdersText(facts: WaitReason["facts"]): string {
-  const [first] = (facts["holders"] ?? []) as readonly KeyHolder[];
-  if (first === undefined) return "";
-  const others = Number(facts["held"]) - 1;
-  return `, held by task ${first.task}${others > 0 ? ` and ${others} more` : ""}`;
-}
-
-function pinnedWorkerText(workers: readonly WorkerVerdict[], pin: WorkerId | null): string {
-  const one = workers.find(({ worker }) => worker === pin);
-  return one === undefined || one.code === "fits" ? "" : `, which cannot take it now (${one.code})`;
+  const found = new Set<string>(workers.map((one) => one.code));
+  return Object.entries(fixByRule).flatMap(([rule, fix]) => (found.has(rule) && fix !== null ? [fix] : []));
 }
 
 function queuedSummary(name: string, workers: readonly WorkerVerdict[]): string {

@@ -59,15 +59,10 @@ export function recordArtifacts(work: UnitOfWork, run: RunRow, task: LeasedTask,
       artifact.inline === true
         ? null
         : storeArtifact(work, run, artifact, { task: task.id, node: node.id, worker, workerName: name });
-    work.recordRunFact(run, "task.artifact", {
-      task: task.id,
-      resource: artifact.resource,
-      type: artifact.type,
-      worker,
-      ...(artifact.sizeBytes === undefined ? {} : { sizeBytes: artifact.sizeBytes }),
-      ...(artifact.inline === undefined ? {} : { inline: artifact.inline }),
-      ...(due === null ? {} : { expiresAt: due }),
-    });
+    const { resource, type, sizeBytes, inline } = artifact;
+    const more = { ...(sizeBytes !== undefined && { sizeBytes }), ...(inline !== undefined && { inline }) };
+    const expiry = due !== null && { expiresAt: due };
+    work.recordRunFact(run, "task.artifact", { task: task.id, resource, type, worker, ...more, ...expiry });
   }
 }
 
