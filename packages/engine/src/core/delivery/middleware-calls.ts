@@ -44,7 +44,7 @@ const workerNameOf = (fleet: Fleet, worker: string): string =>
   fleet.workers.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
 
 /** The answer: the result of the target, or why there is none. */
-export function buildNextAnswer(
+function buildNextAnswer(
   { fleet }: UnitOfWork,
   call: MiddlewareCall,
   target: TaskRow | null,
