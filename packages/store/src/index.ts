@@ -1,17 +1,15 @@
 // The stores' entrance.
 export type { ClockSource } from "./common/slewed-clock.ts";
 export {
-  createMemoryCluster,
-  type MemoryCluster,
+  MemoryCluster,
   type MemoryClusterOptions,
   type SimulatedCommitOutcome,
   type StoreMutant,
   type StorePausePoint,
 } from "./memory/cluster.ts";
-export { type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/options.ts";
 export { openPostgresReader } from "./postgres/reader/reader.ts";
 export { inspectPostgres, type PostgresInspection } from "./postgres/setup/inspection.ts";
-export { openPostgres } from "./postgres/store.ts";
+export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/file/connection.ts";
 export { openSqliteReader } from "./sqlite/reader/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

@@ -13,7 +13,7 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { FuzzRandom, randomWorkflow } from "../harness/fuzz-random.ts";
 import { type PendingCommand, visibilityProblem } from "./effect-visibility.ts";
 import { FuzzWorker, type FuzzWorkerLink } from "./fuzz-worker.ts";
@@ -64,7 +64,7 @@ export class EngineFuzz implements EngineEnvironment, FuzzWorkerLink {
     this.random = new FuzzRandom(seed);
     this.#options = options;
     this.settings = this.#randomSettings();
-    this.#cluster = createMemoryCluster({
+    this.#cluster = new MemoryCluster({
       mode: options.mode,
       random: this.random,
       clock: { mono: () => (this.#time += virtualTurnMs), wall: () => this.#time + this.#wallClockOffset },

@@ -1,7 +1,7 @@
 // Random chains under random workers: whatever the middlewares do and whoever falls over, a run ends, each call ran once, and no slot is
 // given twice.
 import { readTaskState, type TaskRow } from "@astraflow/engine";
-import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 import { FuzzRandom } from "../harness/fuzz-random.ts";
@@ -40,7 +40,7 @@ class RestartableEngine {
 
   constructor(mode: "strong" | "weak") {
     const now = () => this.world?.now ?? firstInstant;
-    this.#cluster = createMemoryCluster({ mode, random: { random: () => 0.5 }, clock: { wall: now, mono: now } });
+    this.#cluster = new MemoryCluster({ mode, random: { random: () => 0.5 }, clock: { wall: now, mono: now } });
   }
 
   async startNext(): Promise<EngineHarness> {

@@ -1,7 +1,7 @@
 // Random workflows of nested containers on engines that die in the middle of turns, before a commit or after it and before anybody heard:
 // the next engine on the same store brings each run to the end that the rules say.
 import type { Store, TurnTransaction } from "@astraflow/engine";
-import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { expect, it } from "vitest";
 import { AutoWorkers, checkRun, resultOf, tasksBySlot, waitWhileTimePasses } from "../harness/auto-workers.ts";
 import { EngineHarness } from "../harness/engine-harness.ts";
@@ -64,7 +64,7 @@ class EngineLives {
     this.random = new FuzzRandom(seed);
     this.#fails = fails;
     const clock = { wall: () => this.#now, mono: () => this.#now };
-    this.#cluster = createMemoryCluster({ mode: this.random.pick(["strong", "weak"] as const), random: this.random, clock });
+    this.#cluster = new MemoryCluster({ mode: this.random.pick(["strong", "weak"] as const), random: this.random, clock });
   }
 
   /** One engine's life with its workers, until `work` is done or the engine dies. */

@@ -2,7 +2,7 @@
 // on engines that never pause. Workers and commands come from the harness.
 
 import type { CommandAnswer, EngineSettings, RowKey, Store, TurnTransaction } from "@astraflow/engine";
-import { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 import { EngineHarness, type TestWorker } from "./engine-harness.ts";
 
 /** An engine that needs this many turns between two checks of the test is not busy; it is stuck in a loop. */
@@ -22,7 +22,7 @@ export class EngineCluster {
 
   constructor(options: Partial<MemoryClusterOptions> = {}) {
     const now = () => this.#now;
-    this.#cluster = createMemoryCluster({
+    this.#cluster = new MemoryCluster({
       mode: "strong",
       random: { random: () => 0.5 },
       clock: { wall: now, mono: now },

@@ -23,7 +23,7 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import { canonicalJson } from "@astraflow/graph";
-import { createMemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 
 export interface NodeSpec {
   readonly type?: string;
@@ -122,7 +122,7 @@ export class EngineHarness {
     const clock = { wall: () => this.now, mono: () => this.now };
     this.store =
       options.store ??
-      createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options.cluster }).createHandle();
+      new MemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options.cluster }).createHandle();
     const world: World = {
       store: this.store,
       ids: {

@@ -1,7 +1,7 @@
 // Runs as they were, ledgers, logs and artifacts over REST on the real engine.
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
-import { createMemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { afterEach, describe, expect, it } from "vitest";
 import {
   buildChain,
@@ -82,7 +82,7 @@ describe("a run as it was", () => {
 
   it("[A281] reading a run at a position is refused beyond the end of the log, before the run existed, and where its facts were removed", async () => {
     const clock = { wall: () => 1_800_000_000_000, mono: () => 1_800_000_000_000 };
-    const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock });
+    const cluster = new MemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock });
     const { world: harness, bench, get } = await openFixture({ store: cluster.createHandle() });
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildChain(1));

@@ -4,7 +4,7 @@ import type { Command, CommandAnswer, EngineSettings, Row, RowKey, RunDetail, St
 import { defaultSettings } from "@astraflow/engine";
 import type { Plant } from "@astraflow/engine/testing";
 import { fault } from "@astraflow/protocol";
-import { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { visibilityProblem } from "../fuzz/effect-visibility.ts";
 import { KillableEngine, sha256Digest } from "../fuzz/killable-engine.ts";
@@ -27,7 +27,7 @@ function createDriverFixture(
   let harness: EngineHarness | null = null;
   const now = () => harness?.now ?? firstInstant;
   const clock = { wall: now, mono: now };
-  const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options });
+  const cluster = new MemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options });
   harness = new EngineHarness({ store: wrap(cluster.createHandle()), settings });
   return { world: harness, cluster };
 }
@@ -288,7 +288,7 @@ describe("the checkers", () => {
   async function watch(mutant: Plant | null): Promise<string[]> {
     let time = firstInstant;
     let refs = 0;
-    const cluster = createMemoryCluster({
+    const cluster = new MemoryCluster({
       mode: "strong",
       random: { random: () => 0.5 },
       clock: { mono: () => (time += 2), wall: () => time },

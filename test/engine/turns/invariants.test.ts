@@ -2,7 +2,7 @@
 // that did so ends in the quarantine.
 import { type Row, type RowKey, rootOf, type Store, type TaskRow } from "@astraflow/engine";
 import { withColumns } from "@astraflow/engine/testing";
-import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
 import { buildFlow } from "../harness/flow-builder.ts";
@@ -40,7 +40,7 @@ const readingAs = (store: Store, damaged: () => Row | null): Store =>
 function createWorld(damaged: () => Row | null = () => null): { harness: EngineHarness; cluster: MemoryCluster } {
   let harness: EngineHarness | null = null;
   const now = () => harness?.now ?? 1_800_000_000_000;
-  const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock: { wall: now, mono: now } });
+  const cluster = new MemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock: { wall: now, mono: now } });
   harness = new EngineHarness({ store: readingAs(cluster.createHandle(), damaged) });
   return { harness, cluster };
 }

@@ -1,7 +1,7 @@
 // The store as a machine of its own: the weak memory store with a clock, latencies and injected faults. There is one for the whole world; a scheduler
 // reaches it through store-connection.ts.
 
-import { createMemoryCluster, type MemoryCluster, type StoreMutant, type StorePausePoint } from "@astraflow/store";
+import { MemoryCluster, type StoreMutant, type StorePausePoint } from "@astraflow/store";
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -39,7 +39,7 @@ export class SimulatedStoreServer {
     this.#random = random.fork("latency");
     this.#latencyMs = options.latencyMs;
     this.#onTurnBegin = options.onTurnBegin;
-    this.cluster = createMemoryCluster({
+    this.cluster = new MemoryCluster({
       mode: "weak",
       random: random.fork("fate"),
       clock: { mono: () => clock.mono(), wall: () => clock.wall() },

@@ -1,5 +1,5 @@
 import type { Store, TurnTransaction } from "@astraflow/engine";
-import { createMemoryCluster } from "@astraflow/store";
+import { MemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { MachineClock } from "../kernel/machine-clock.ts";
 import { ProcessEventLoop } from "../kernel/process-event-loop.ts";
@@ -13,7 +13,7 @@ async function connectStore(lostShare = 0) {
   const timeline = new Timeline();
   const clock = new MachineClock(timeline, { monoStart: 0, wallOffset: 0, driftPpm: 0 });
   const random = new SeededRandom("access");
-  const cluster = createMemoryCluster({ mode: "weak", random, clock: { mono: () => clock.mono(), wall: () => clock.wall() } });
+  const cluster = new MemoryCluster({ mode: "weak", random, clock: { mono: () => clock.mono(), wall: () => clock.wall() } });
   const eventLoop = new ProcessEventLoop("s1", timeline, clock, () => undefined);
   const storeConnection = new StoreConnection(cluster.createHandle(), eventLoop, timeline, { dice: random, lostShare });
   const other = cluster.createHandle();

@@ -1,10 +1,9 @@
-// What every store checks of a turn's change sets before it writes one: the turn holds their roots, each row is written once, and every task
-// that is queued is also written. The tables check whether the fields of a row can be stored.
+// What every store checks of change sets before it writes one: the turn holds their roots, rows are written once, queued tasks are written.
 
-import type { ChangeSet, Row, RowKey, TaskRow, WorkerId, WorkerRow } from "@astraflow/engine";
+import type { ChangeSet, Row, RowKey, WorkerId, WorkerRow } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import { chunkProblem, openPhases } from "./row-shape.ts";
+import { chunkProblem } from "./row-shape.ts";
 
 export interface InvalidChangeSet {
   readonly unit: number;
@@ -16,13 +15,13 @@ export function findInvalidChangeSet(units: readonly ChangeSet[], isTaken: (root
   const seen = new Set<string>();
   for (const [index, unit] of units.entries()) {
     const problem = changeSetProblem(unit, seen, isTaken);
-    if (problem !== null) return { unit: index, fault: refusedChangeSetFault(index, problem) };
+    if (problem !== null) return invalidChangeSet(index, problem);
   }
   return null;
 }
 
-export function refusedChangeSetFault(unit: number, problem: string, cause?: unknown): Fault {
-  return fault("E.INTERNAL", `change set ${unit} was refused: ${problem}`, { unit }, cause);
+export function invalidChangeSet(unit: number, problem: string, cause?: unknown): InvalidChangeSet {
+  return { unit, fault: fault("E.INTERNAL", `change set ${unit} was refused: ${problem}`, { unit }, cause) };
 }
 
 function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) => boolean): string | null {
@@ -43,10 +42,9 @@ function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: Ro
     if (row.kind === "task" && runOf(row.id) !== row.run) return `task ${row.id} names run ${row.run}`;
   }
   for (const key of unit.deletes) {
-    const isTask = key.startsWith("task/");
     const root = rootOf(key);
     if (!isTaken(root)) return `${key} is dropped under ${root}, which the turn does not hold`;
-    const name = isTask ? key.slice(5) : key;
+    const name = key.startsWith("task/") ? key.slice(5) : key;
     if (seen.has(name)) return `${key} is written more than once in this turn`;
     seen.add(name);
   }
@@ -107,16 +105,3 @@ export function changedWorkersFault(changedWorkers: readonly WorkerId[]): Fault 
     workers: changedWorkers,
   });
 }
-
-/** Whether a task was in a queue and has left its place there with this image (null: deleted). */
-export function leavesTaskQueue(before: TaskRow, after: TaskRow | null): boolean {
-  return before.line !== null && (after === null || after.line !== before.line || after.phase !== before.phase);
-}
-
-/** Ended tasks and runs never change again. */
-export function hasEnded(row: Row): boolean {
-  if (row.kind === "run") return row.phase === "succeeded" || row.phase === "failed" || row.phase === "cancelled";
-  return row.kind === "task" && !openPhaseSet.has(row.phase);
-}
-
-const openPhaseSet: ReadonlySet<string> = new Set(openPhases);

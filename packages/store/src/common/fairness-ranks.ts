@@ -1,31 +1,32 @@
 // Fair queueing as arithmetic: the rank a task gets when it enters a queue. The index returns tasks in rank order; nothing here picks one.
 
 import type { ChangeSet, QueueName, Row, TaskId, TaskRow, Tenant } from "@astraflow/engine";
-import { leavesTaskQueue } from "./change-set-check.ts";
 
 /** Clocks of tenants and lines as they will be after this turn; thrown away when the turn is. */
 export class FairnessClocks {
   readonly tenants = new Map<Tenant, number>();
   readonly lines = new Map<QueueName, number>();
-  readonly #storedTenantClock: (tenant: Tenant) => number;
-  readonly #storedTaskQueueClock: (line: QueueName) => number;
+  readonly #stored: Pick<FairnessClocks, "tenantClock" | "taskQueueClock">;
 
-  constructor(stored: { tenantClock(tenant: Tenant): number; taskQueueClock(line: QueueName): number }) {
-    this.#storedTenantClock = stored.tenantClock;
-    this.#storedTaskQueueClock = stored.taskQueueClock;
+  constructor(stored: Pick<FairnessClocks, "tenantClock" | "taskQueueClock">) {
+    this.#stored = stored;
   }
 
   tenantClock(tenant: Tenant): number {
-    return this.tenants.get(tenant) ?? this.#storedTenantClock(tenant);
+    return this.tenants.get(tenant) ?? this.#stored.tenantClock(tenant);
   }
 
   taskQueueClock(line: QueueName): number {
-    return this.lines.get(line) ?? this.#storedTaskQueueClock(line);
+    return this.lines.get(line) ?? this.#stored.taskQueueClock(line);
   }
 
-  /** A queue's clock is the highest rank that has left it: a tenant that comes late starts there and not at zero. */
-  noteTaskLeft(before: TaskRow, after: TaskRow | null): void {
-    if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
+  /**
+   * A queue's clock is the highest rank that has left it: a tenant that comes late starts there and not at zero. `after`: the task's next
+   * image, or null where it was deleted.
+   */
+  noteTaskLeft(before: TaskRow | null, after: TaskRow | null): void {
+    if (before === null || before.line === null || before.rank === null) return;
+    if (after !== null && after.line === before.line && after.phase === before.phase) return;
     if (before.rank > this.taskQueueClock(before.line)) this.lines.set(before.line, before.rank);
   }
 
@@ -47,14 +48,8 @@ export function advanceTaskQueueClocks(
   before: (task: TaskId) => TaskRow | null,
 ): void {
   for (const unit of units) {
-    for (const row of unit.puts) {
-      const old = row.kind === "task" ? before(row.id) : null;
-      if (old !== null && row.kind === "task") clocks.noteTaskLeft(old, row);
-    }
-    for (const key of unit.deletes) {
-      const old = key.startsWith("task/") ? before(key.slice(5)) : null;
-      if (old !== null) clocks.noteTaskLeft(old, null);
-    }
+    for (const row of unit.puts) if (row.kind === "task") clocks.noteTaskLeft(before(row.id), row);
+    for (const key of unit.deletes) if (key.startsWith("task/")) clocks.noteTaskLeft(before(key.slice(5)), null);
   }
 }
 

@@ -12,12 +12,15 @@ export interface LogRow {
   readonly facts: readonly Fact[];
 }
 
+/** The log rows of a turn; the first and the last position that it wrote of each tenant. */
+export interface PlacedFacts {
+  readonly rows: LogRow[];
+  readonly first: Map<Tenant, Position>;
+  readonly heads: Map<Tenant, Position>;
+}
+
 /** Gives every fact of a turn its position, in the order of units. `headOf` is the tenant's highest position so far. */
-export function assignPositions(
-  units: readonly ChangeSet[],
-  at: Millis,
-  headOf: (tenant: Tenant) => Position,
-): { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> } {
+export function assignPositions(units: readonly ChangeSet[], at: Millis, headOf: (tenant: Tenant) => Position): PlacedFacts {
   const rows: LogRow[] = [];
   const first = new Map<Tenant, Position>();
   const heads = new Map<Tenant, Position>();
@@ -53,52 +56,27 @@ export const logRowsMax = (query: EventQuery): number => (query.types === undefi
 
 /**
  * Cuts a page out of rows: forwards from rows that start at or below the cursor, in order; backwards (`before`) from rows that start
- * below it, newest first.
+ * below it, newest first. `next` is the last position looked at.
  */
 export function cutLogPage(rows: Iterable<LogRow>, query: EventQuery, head: Position, floor: Position): EventPage {
-  const { before } = query;
-  if (before !== undefined) return { ...cutBackwards(rows, query, before, Math.max(query.after, floor)), head, floor };
+  const { after, before, limit, types } = query;
   // Whoever holds a cursor below the floor has missed facts, and handing out the rest would hide that.
-  if (query.after < floor) return { items: [], next: query.after, head, floor };
-  return { ...cutForwards(rows, query), head, floor };
-}
-
-type LogCut = Pick<EventPage, "items" | "next">;
-
-function cutForwards(rows: Iterable<LogRow>, query: EventQuery): LogCut {
+  if (before === undefined && after < floor) return { items: [], next: after, head, floor };
+  const stop = Math.max(after, floor);
   const items: LoggedFact[] = [];
-  let next = query.after;
-  let remaining = query.types === undefined ? Number.POSITIVE_INFINITY : factsScannedMax;
+  let next = before ?? after;
+  let remaining = types === undefined ? Number.POSITIVE_INFINITY : factsScannedMax;
   for (const row of rows) {
-    if (items.length >= query.limit || remaining <= 0) break;
-    for (
-      let at = Math.max(row.first, query.after + 1);
-      at <= row.last && items.length < query.limit && remaining > 0;
-      at++, remaining--
-    ) {
-      const entry = logEntryAt(row, at);
-      next = at;
-      if (hasWantedType(entry, query.types)) items.push(entry);
+    if (items.length >= limit || remaining <= 0 || (before !== undefined && row.last <= stop)) break;
+    const lowest = Math.max(row.first, stop + 1);
+    const highest = before === undefined ? row.last : Math.min(row.last, before - 1);
+    for (let passed = 0; passed <= highest - lowest && items.length < limit && remaining > 0; passed++, remaining--) {
+      next = before === undefined ? lowest + passed : highest - passed;
+      const entry = logEntryAt(row, next);
+      if (hasWantedType(entry, types)) items.push(entry);
     }
   }
-  return { items, next };
-}
-
-/** `next` is the lowest position looked at: the page before it ends just below. What the floor took is not there any more. */
-function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Position, stop: Position): LogCut {
-  const items: LoggedFact[] = [];
-  let next = before;
-  let remaining = query.types === undefined ? Number.POSITIVE_INFINITY : factsScannedMax;
-  for (const row of rows) {
-    if (items.length >= query.limit || remaining <= 0 || row.last <= stop) break;
-    const last = Math.min(row.last, before - 1);
-    for (let at = last; at >= row.first && at > stop && items.length < query.limit && remaining > 0; at--, remaining--) {
-      const entry = logEntryAt(row, at);
-      next = at;
-      if (hasWantedType(entry, query.types)) items.push(entry);
-    }
-  }
-  return { items, next };
+  return { items, next, head, floor };
 }
 
 function logEntryAt(row: LogRow, at: Position): LoggedFact {

@@ -1,5 +1,4 @@
-// What the pages of all stores have in common: which runs and documents match a query, the range of ids of a time span, cursors.
-// Each store has its own statements.
+// What the pages of all stores have in common: which runs and documents match a query, ranges of ids, cursors.
 
 import {
   type DocRow,
@@ -16,15 +15,24 @@ import {
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
-type Headless<P> = P extends unknown ? Omit<P, "head"> : never;
+export type PageName = PageQuery["page"];
+export type PageFor<P extends PageName> = Extract<PageQuery, { page: P }>;
 /** A page without the position it is true at. */
-export type HeadlessPage = Headless<PageOf<PageQuery>>;
+export type HeadlessPage<P extends PageName> = Omit<PageOf<PageFor<P>>, "head">;
+
+/** How a store reads each page from its tables or its connection. */
+export type PageReaders<Source extends unknown[]> = {
+  readonly [P in PageName]: (query: PageFor<P>, ...source: Source) => HeadlessPage<P>;
+};
+
+export function readHeadlessPage<S extends unknown[]>(readers: PageReaders<S>, query: PageQuery, ...source: S): object {
+  const read = readers[query.page] as (query: PageQuery, ...source: S) => object;
+  return read(query, ...source);
+}
 
 /** Pages about all tenants have no position that they are true at. */
 export const hasHead = (query: PageQuery): query is Extract<PageQuery, { tenant: string }> =>
   query.page !== "routes" && query.page !== "tenants" && query.page !== "crew" && query.page !== "depth";
-
-export type PageFor<P extends PageQuery["page"]> = Extract<PageQuery, { page: P }>;
 
 /** A filter that no index serves reads at most this many rows a page; the page may be short, and its cursor continues from there. */
 export const rowsScannedMax = 5_000;
@@ -77,12 +85,13 @@ export function runIdBounds(query: PageFor<"runs">): { from: string | null; belo
   return { from: query.since === undefined ? null : lowestRunIdAt(query.since - idEarlyMsMax), below };
 }
 
+export interface CutPage<T> {
+  readonly items: T[];
+  readonly next: string | null;
+}
+
 /** The first items of a page; `found` has one more than the limit where another page follows. */
-export function cutPage<T>(
-  found: readonly T[],
-  limit: number,
-  cursorOf: (last: T) => string,
-): { items: T[]; next: string | null } {
+export function cutPage<T>(found: readonly T[], limit: number, cursorOf: (last: T) => string): CutPage<T> {
   const items = found.slice(0, limit);
   const last = items.at(-1);
   return { items, next: found.length > items.length && last !== undefined ? cursorOf(last) : null };
@@ -107,16 +116,11 @@ export const formatDocumentCursor = ({ sort, id }: DocumentPosition): string => 
 export function parseDocumentCursor(cursor: string | undefined): DocumentPosition | null {
   if (cursor === undefined) return null;
   const [sort, id] = parseCursorParts(cursor);
-  if (typeof sort !== "string" || typeof id !== "string")
-    throw fault(
-      "E.REQUEST.INVALID",
-      "the cursor does not belong to this list; use the one from the previous page, or leave it out",
-      {
-        cursor,
-      },
-    );
+  if (typeof sort !== "string" || typeof id !== "string") throw fault("E.REQUEST.INVALID", foreignCursorMessage, { cursor });
   return { sort, id };
 }
+
+const foreignCursorMessage = "the cursor does not belong to this list; use the one from the previous page, or leave it out";
 
 function parseCursorParts(cursor: string): unknown[] {
   try {

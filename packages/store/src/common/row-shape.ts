@@ -1,5 +1,4 @@
-// The fields of every kind of row and what may stand in them, as data. The memory store checks rows by it; the sqlite store takes
-// its columns from it. What the fields mean is said in the engine's rows.
+// The fields of every kind of row and what may stand in them, as data: stores check rows by it and take their columns from it.
 
 import type { ChunkRow, Row } from "@astraflow/engine";
 
@@ -19,14 +18,9 @@ export const taskPhases = [
   "skipped",
   "hosting",
 ] as const;
-/** Of tasks that have not ended. */
-export const openPhases = [
-  "waiting",
-  "parked",
-  "ready",
-  "leased",
-  "hosting",
-] as const satisfies readonly (typeof taskPhases)[number][];
+/** Of tasks and runs; what has ended never changes again. */
+const endedPhases: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+export const openPhases = taskPhases.filter((phase) => !endedPhases.has(phase));
 export const workerPhases = ["online", "away", "lost", "enrolled"] as const;
 
 /** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
@@ -113,10 +107,18 @@ export const rowShapes = {
 } as const satisfies Record<Row["kind"], Record<string, FieldType>>;
 
 export type RowKind = Row["kind"];
-export type RowOfKind<K extends RowKind> = Extract<Row, { kind: K }>;
+export type RowOfKind<K extends RowKind> = Extract<Row, { readonly kind: K }>;
+export const rowKinds = Object.keys(rowShapes) as readonly RowKind[];
+
+/** A table with an entry for each kind of row. */
+export function mapKinds<T>(make: (kind: RowKind) => T): Readonly<Record<RowKind, T>> {
+  return Object.fromEntries(rowKinds.map((kind) => [kind, make(kind)])) as Record<RowKind, T>;
+}
 
 /** Kinds of rows that have a deadline. */
 export const dueKinds = ["doc", "key", "run", "task", "worker"] as const satisfies readonly RowKind[];
+
+export const hasEnded = (row: Row): boolean => (row.kind === "run" || row.kind === "task") && endedPhases.has(row.phase);
 
 /** A row as a table of its fields. */
 export const fieldsOf = (row: Row): Readonly<Record<string, unknown>> => row as unknown as Readonly<Record<string, unknown>>;
@@ -149,8 +151,12 @@ const chunkShape = {
   body: "text",
 } as const satisfies Record<keyof ChunkRow, FieldType>;
 
-export type ChunkField = keyof typeof chunkShape;
-export const chunkFields = Object.keys(chunkShape) as readonly ChunkField[];
+export const chunkFields = Object.keys(chunkShape) as readonly (keyof ChunkRow)[];
+
+/** The cells come in the order of `chunkFields`. */
+export function decodeChunk(cells: readonly unknown[]): ChunkRow {
+  return Object.fromEntries(chunkFields.map((field, at) => [field, cells[at]])) as unknown as ChunkRow;
+}
 
 /** Why these chunks cannot be stored, or null. All their numbers count something. */
 export function chunkProblem(chunk: ChunkRow): string | null {
@@ -174,21 +180,11 @@ export function rowProblem(row: Row): string | null {
   return null;
 }
 
-function matchesFieldType(type: FieldType, value: unknown): boolean {
-  switch (type) {
-    case "text":
-      return typeof value === "string";
-    case "text?":
-      return value === null || typeof value === "string";
-    case "number":
-      return Number.isFinite(value);
-    case "number?":
-      return value === null || Number.isFinite(value);
-    case "flag":
-      return typeof value === "boolean";
-    case "list":
-      return Array.isArray(value) && value.every((one) => typeof one === "string");
-    default:
-      return typeof value === "string" && type.includes(value);
-  }
+/** Asked by the type of the value first: most are plain texts and numbers. */
+export function matchesFieldType(type: FieldType, value: unknown): boolean {
+  if (typeof value === "string") return type === "text" || type === "text?" || (typeof type === "object" && type.includes(value));
+  if (typeof value === "number") return (type === "number" || type === "number?") && Number.isFinite(value);
+  if (value === null) return type === "text?" || type === "number?";
+  if (type === "flag") return typeof value === "boolean";
+  return type === "list" && Array.isArray(value) && value.every((one) => typeof one === "string");
 }

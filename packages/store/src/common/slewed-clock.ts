@@ -1,5 +1,4 @@
-// Store time: a clock that never goes back, made of a monotonic one and a wall clock that may jump. Who stores its reading, and
-// when, is not here.
+// Store time: a clock that never goes back, made of a monotonic one and a wall clock that may jump.
 
 import type { Millis } from "@astraflow/engine";
 

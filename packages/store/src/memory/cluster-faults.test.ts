@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts";
 import { changeSet, logEntry, runRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
-import { createMemoryCluster, type StorePausePoint } from "./cluster.ts";
+import { MemoryCluster, type StorePausePoint } from "./cluster.ts";
 
 function createRandom(seed: number) {
   let state = seed;
@@ -23,7 +23,7 @@ describe("the weak store in bad weather", () => {
       const gate = (_at: StorePausePoint) =>
         random.random() < 0.5 ? undefined : new Promise<void>((resolve) => void waiting.push(resolve));
       const rates = { busy: 0.1, fail: 0.1, unknown: 0.2 };
-      const cluster = createMemoryCluster({ mode: "weak", random, clock: new ManualClock(), rates, pauseAt: gate });
+      const cluster = new MemoryCluster({ mode: "weak", random, clock: new ManualClock(), rates, pauseAt: gate });
       const fixture = { createHandle: () => cluster.createHandle() };
       const counts = { failed: 0, unknown: 0, busy: 0 };
       let added = 0;
@@ -78,7 +78,7 @@ describe("the weak store in bad weather", () => {
 
   it("[S52] holds the roots of a commit whose answer was lost until it is over, and settles only then", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const cluster = createMemoryCluster({
+    const cluster = new MemoryCluster({
       mode: "weak",
       random: createRandom(1),
       clock: new ManualClock(),
@@ -98,7 +98,7 @@ describe("the weak store in bad weather", () => {
   });
 
   it("[S52] lets go of everything a handle held when it is closed, as when its process dies", async () => {
-    const cluster = createMemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
+    const cluster = new MemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
     const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
     await a.begin({ rows: ["run/r1"] });
@@ -110,7 +110,7 @@ describe("the weak store in bad weather", () => {
   });
 
   it("[S52] tells other handles of new lines, mail and facts, and the writer of facts only", async () => {
-    const cluster = createMemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
+    const cluster = new MemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
     const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
     const heard: Record<string, string[]> = { a: [], b: [] };

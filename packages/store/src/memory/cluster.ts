@@ -1,5 +1,5 @@
 // The simulator's store: tables that several handles share. `strong` has a single writer, like sqlite; `weak` has busy roots, concurrent turns
-// and lost answers, as PostgreSQL does. Randomness, time and delays are passed in; no timers are used. What a turn does is in turn.ts.
+// and lost answers, as PostgreSQL does. Randomness, time and delays are passed in; no timers are used.
 
 import type {
   EventPage,
@@ -16,8 +16,9 @@ import type {
   TurnRequest,
   TurnTransaction,
 } from "@astraflow/engine";
-import { type Fault, fault } from "@astraflow/protocol";
+import type { Fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
+import { foreignClusterFault, supersededFault } from "../common/store-faults.ts";
 import { readEvents, readPage } from "./reader.ts";
 import { MemoryTables } from "./tables.ts";
 import { MemoryTurn } from "./turn.ts";
@@ -48,33 +49,8 @@ export interface MemoryClusterOptions {
   readonly mutant?: StoreMutant;
 }
 
-export interface MemoryCluster {
-  createHandle(): Store;
-  /** Removes the log of a tenant up to a position, as retention does. */
-  trim(tenant: Tenant, floor: Position): void;
-  /** Removes what tasks printed before an instant. */
-  trimChunks(before: Millis): void;
-  readonly rowsRead: number;
-}
-
-export function createMemoryCluster(options: MemoryClusterOptions): MemoryCluster {
-  const cluster = new MemoryClusterState(options);
-  return {
-    createHandle: () => new MemoryHandle(cluster),
-    trim(tenant, floor) {
-      const state = cluster.tables.tenant(tenant);
-      state.floor = Math.max(state.floor, Math.min(floor, state.position));
-      for (const row of [...state.log]) if (row.last <= state.floor) state.log.remove(row);
-    },
-    trimChunks: (before) => cluster.tables.dropChunks(before),
-    get rowsRead() {
-      return cluster.tables.rowsRead;
-    },
-  };
-}
-
-/** What the handles share. */
-export class MemoryClusterState {
+/** The tables and what else the handles share. */
+export class MemoryCluster {
   readonly tables = new MemoryTables();
   readonly clock: StoreClock;
   readonly options: MemoryClusterOptions;
@@ -89,12 +65,29 @@ export class MemoryClusterState {
     this.clock = slewedClock(options.clock, 0);
   }
 
-  get isWeak(): boolean {
-    return this.options.mode === "weak";
+  createHandle(): Store {
+    return new MemoryHandle(this);
   }
 
-  pauseAt(at: StorePausePoint): Promise<void> | undefined {
-    return this.options.pauseAt?.(at);
+  /** Rows looked at by claims. */
+  get rowsRead(): number {
+    return this.tables.rowsRead;
+  }
+
+  /** Removes the log of a tenant up to a position, as retention does. */
+  trim(tenant: Tenant, floor: Position): void {
+    const state = this.tables.tenant(tenant);
+    state.floor = Math.max(state.floor, Math.min(floor, state.position));
+    for (const row of [...state.log]) if (row.last <= state.floor) state.log.remove(row);
+  }
+
+  /** Removes what tasks printed before an instant. */
+  trimChunks(before: Millis): void {
+    this.tables.dropChunks(before);
+  }
+
+  get isWeak(): boolean {
+    return this.options.mode === "weak";
   }
 
   isRandomlyBusy(): boolean {
@@ -113,7 +106,7 @@ export class MemoryClusterState {
   /** Log hints go to every handle, the writer's included; hints about queues and mail go only to the others. */
   sendHints(from: MemoryHandle, hints: readonly StoreHint[]): void {
     for (const handle of this.handles)
-      for (const hint of hints) if (handle !== from || hint.type === "log") handle.receiveHint(hint);
+      for (const hint of hints) if (handle !== from || hint.type === "log") handle.hintListener(hint);
   }
 
   #happensAtRate(rate: number | undefined): boolean {
@@ -122,34 +115,28 @@ export class MemoryClusterState {
 }
 
 export class MemoryHandle implements Store {
-  readonly cluster: MemoryClusterState;
+  readonly cluster: MemoryCluster;
   replica = "";
   epoch = 0;
   /** Turns answered "unknown" whose transaction may still be under way. */
   readonly unsettledTurns = new Map<number, Promise<void>>();
   /** Turns under way. */
   readonly turns = new Set<MemoryTurn>();
-  #hintListener: (hint: StoreHint) => void = () => undefined;
+  hintListener: (hint: StoreHint) => void = () => undefined;
 
-  constructor(cluster: MemoryClusterState) {
+  constructor(cluster: MemoryCluster) {
     this.cluster = cluster;
   }
 
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
     const { tables } = this.cluster;
     tables.cluster ??= me.cluster;
-    if (tables.cluster !== me.cluster)
-      throw fault("E.STORE.OPEN", `the store belongs to cluster ${tables.cluster}, not to ${me.cluster}`, {
-        cluster: tables.cluster,
-      });
+    if (tables.cluster !== me.cluster) throw foreignClusterFault("the store", tables.cluster, me.cluster);
     const state = tables.replicas.get(me.replica) ?? { epoch: 0, lastTurn: 0, turns: new Set<number>() };
     state.epoch++;
     tables.replicas.set(me.replica, state);
     // Nobody reads the mail of an epoch that is over; its workers come back and are told again from their rows.
-    for (let at = tables.mail.length - 1; at >= 0; at--) {
-      const mail = tables.mail[at];
-      if (mail !== undefined && mail.replica === me.replica && mail.epoch < state.epoch) tables.mail.splice(at, 1);
-    }
+    tables.mail = tables.mail.filter((mail) => mail.replica !== me.replica || mail.epoch >= state.epoch);
     this.replica = me.replica;
     this.epoch = state.epoch;
     this.cluster.handles.add(this);
@@ -161,7 +148,7 @@ export class MemoryHandle implements Store {
     if (!this.cluster.isWeak && this.cluster.turnsInFlight > 0)
       throw new Error("a turn is under way: this store takes one at a time");
     this.cluster.turnsInFlight++;
-    await this.cluster.pauseAt({ step: "begin", replica: this.replica, turn: 0 });
+    await this.cluster.options.pauseAt?.({ step: "begin", replica: this.replica, turn: 0 });
     return new MemoryTurn(this, want);
   }
 
@@ -174,11 +161,7 @@ export class MemoryHandle implements Store {
   /** Why this handle may no longer write: its replica was opened again and the new one has taken over. */
   supersededFault(): Fault | null {
     const current = this.cluster.tables.replicas.get(this.replica)?.epoch ?? 0;
-    if (current === this.epoch) return null;
-    return fault(
-      "E.STORE.IN_USE",
-      `another process has opened replica ${this.replica} (epoch ${current}); this one (epoch ${this.epoch}) may no longer write`,
-    );
+    return current === this.epoch ? null : supersededFault(this.replica, this.epoch, current);
   }
 
   async events(query: EventQuery): Promise<EventPage> {
@@ -190,11 +173,7 @@ export class MemoryHandle implements Store {
   }
 
   onHint(listener: (hint: StoreHint) => void): void {
-    this.#hintListener = listener;
-  }
-
-  receiveHint(hint: StoreHint): void {
-    this.#hintListener(hint);
+    this.hintListener = listener;
   }
 
   /** As when a connection ends: what was not committed is rolled back; a commit that is under way goes its way. */

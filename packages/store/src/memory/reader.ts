@@ -2,214 +2,173 @@
 
 import {
   type ChunkRow,
-  docKey,
+  type DocRow,
+  docId,
   type EventPage,
   type EventQuery,
   type PageOf,
   type PageQuery,
   type QueueDepth,
-  type Row,
   type RunDetail,
   type RunPhase,
   type RunRow,
-  runKey,
   runOf,
   type TaskCount,
   type Tenant,
   type WorkerCount,
-  type WorkerPhase,
 } from "@astraflow/engine";
-import { hasEnded } from "../common/change-set-check.ts";
-import { compareCounts } from "../common/compare-counts.ts";
 import { cutLogPage } from "../common/log-rows.ts";
 import {
+  type CutPage,
   createDocumentFilter,
   createRunFilter,
   cutPage,
+  type DocumentPosition,
   documentIdRange,
   formatDocumentCursor,
-  type HeadlessPage,
   hasHead,
   idOf,
   type PageFor,
+  type PageReaders,
   parseDocumentCursor,
+  readHeadlessPage,
   routeOfTaskQueue,
   routeQueuePrefix,
 } from "../common/page-filters.ts";
-import { compareText, takeFirst } from "./sorted-list.ts";
-import type { MemoryTables } from "./tables.ts";
+import { compareCounts, compareIds, compareText, countKey } from "../common/row-order.ts";
+import { hasEnded } from "../common/row-shape.ts";
+import { type MemoryTables, takeFirst } from "./tables.ts";
 
 export function readEvents(tables: MemoryTables, query: EventQuery): EventPage {
   const tenant = tables.tenant(query.tenant);
   const { subject, before } = query;
-  const rows = subject === undefined ? [...tenant.log] : [...tenant.log].filter((row) => row.subject === subject);
+  const rows = [...tenant.log].filter((row) => subject === undefined || row.subject === subject);
   const wanted = before === undefined ? rows : rows.filter((row) => row.first < before).reverse();
   return cutLogPage(wanted, query, tenant.position, tenant.floor);
 }
 
 export function readPage<Q extends PageQuery>(tables: MemoryTables, query: Q): PageOf<Q> {
-  const page = readAnyPage(tables, query);
+  const page = readHeadlessPage(pageReaders, query, tables);
   return (hasHead(query) ? { ...page, head: tables.tenant(query.tenant).position } : page) as PageOf<Q>;
 }
 
-function readAnyPage(tables: MemoryTables, query: PageQuery): HeadlessPage {
-  switch (query.page) {
-    case "runs":
-      return readRuns(tables, query);
-    case "run": {
-      const run = findOwnRun(tables, query.tenant, query.run);
-      const detail = run === null ? null : readRunDetail(tables, run, query.tasksMax);
-      return { detail };
-    }
-    case "tasks": {
-      const run = findOwnRun(tables, query.tenant, query.run);
-      const found = run === null ? [] : takeFirst(tables.tasksOf(run.id, query.after ?? ""), query.limit + 1);
-      return cutPage(found, query.limit, idOf);
-    }
-    case "task": {
-      const run = findOwnRun(tables, query.tenant, runOf(query.task));
-      const task = run === null ? null : tables.task(query.task);
-      return { run: task === null ? null : run, task };
-    }
-    case "docs":
-      return readDocuments(tables, query);
-    case "doc": {
-      const rows = query.names.map((name) => tables.rows.get(docKey(query.tenant, query.collection, name)));
-      const items = rows.map((row) => (row?.kind === "doc" ? row : null));
-      return { items };
-    }
-    case "chunks":
-      return { items: readChunks(tables, query) };
-    case "lines":
-      return { items: readTaskQueueDepths(tables, query) };
-    case "workers": {
-      const items = rowsOfKind(tables, "worker")
-        .filter((worker) => worker.tenant === query.tenant)
-        .sort((a, b) => compareText(a.id, b.id));
-      return { items };
-    }
-    case "routes":
-      return { items: rowsOfKind(tables, "route").sort((a, b) => compareText(a.id, b.id)) };
-    case "worker": {
-      const worker = tables.rows.get(`worker/${query.worker}`);
-      if (worker?.kind !== "worker" || worker.tenant !== query.tenant) return { worker: null, held: [] };
-      return { worker, held: [...tables.tasksHeldBy(worker.id)].slice(0, query.limit) };
-    }
-    case "tenants":
-      return cutPage(
-        tables.tenantNames().filter((name) => name > (query.after ?? "")),
-        query.limit,
-        (name) => name,
-      );
-    case "key": {
-      const row = tables.rows.get(`key/${query.tenant}/${query.key}`);
-      return { key: row?.kind === "key" ? row : null };
-    }
-    case "crew":
-      return { items: countWorkers(tables) };
-    case "depth":
-      return { items: countOpenTasks(tables, query) };
-  }
-}
+const pageReaders: PageReaders<[MemoryTables]> = {
+  runs: readRuns,
+  run: ({ tenant, run: id, tasksMax }, tables) => {
+    const run = findOwnRun(tables, tenant, id);
+    return { detail: run === null ? null : readRunDetail(tables, run, tasksMax) };
+  },
+  tasks: ({ tenant, run: id, after = "", limit }, tables) => {
+    const run = findOwnRun(tables, tenant, id);
+    return cutPage(run === null ? [] : takeFirst(tables.tasksOf(run.id, after), limit + 1), limit, idOf);
+  },
+  task: ({ tenant, task: id }, tables) => {
+    const run = findOwnRun(tables, tenant, runOf(id));
+    const task = run === null ? null : tables.find("task", id);
+    return { run: task === null ? null : run, task };
+  },
+  docs: readDocuments,
+  doc: ({ tenant, collection, names }, tables) => ({
+    items: names.map((name) => tables.find("doc", docId(tenant, collection, name))),
+  }),
+  chunks: (query, tables) => ({ items: readChunks(query, tables) }),
+  lines: (query, tables) => ({ items: readTaskQueueDepths(query, tables) }),
+  workers: ({ tenant }, tables) => ({
+    items: tables
+      .all("worker")
+      .filter((worker) => worker.tenant === tenant)
+      .sort(compareIds),
+  }),
+  routes: (_query, tables) => ({ items: tables.all("route").sort(compareIds) }),
+  worker: ({ tenant, worker: id, limit }, tables) => {
+    const worker = tables.find("worker", id);
+    if (worker?.tenant !== tenant) return { worker: null, held: [] };
+    return { worker, held: [...tables.tasksHeldBy(id)].slice(0, limit) };
+  },
+  tenants({ after = "", limit }, tables) {
+    const names = tables.tenantNames().filter((name) => name > after);
+    return cutPage(names, limit, (name) => name);
+  },
+  key: ({ tenant, key }, tables) => ({ key: tables.find("key", `${tenant}/${key}`) }),
+  crew: (_query, tables) => ({ items: countWorkers(tables) }),
+  depth: (query, tables) => ({ items: countOpenTasks(query, tables) }),
+};
 
 function findOwnRun(tables: MemoryTables, tenant: Tenant, id: string): RunRow | null {
-  const run = tables.rows.get(runKey(id));
-  return run?.kind === "run" && run.tenant === tenant ? run : null;
+  const run = tables.find("run", id);
+  return run?.tenant === tenant ? run : null;
 }
 
-function readRuns(tables: MemoryTables, query: PageFor<"runs">): { items: RunRow[]; next: string | null } {
-  const matches = createRunFilter(query, (run, workers) => {
-    for (const { worker } of tables.tasksOf(run, "")) if (worker !== null && workers.includes(worker)) return true;
-    return false;
-  });
-  const found = rowsOfKind(tables, "run")
+function readRuns(query: PageFor<"runs">, tables: MemoryTables): CutPage<RunRow> {
+  const matches = createRunFilter(query, (run, workers) =>
+    [...tables.tasksOf(run, "")].some(({ worker }) => worker !== null && workers.includes(worker)),
+  );
+  const found = tables
+    .all("run")
     .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before) && matches(run))
-    .sort((a, b) => compareText(b.id, a.id));
+    .sort((a, b) => compareIds(b, a));
   return cutPage(found, query.limit, idOf);
 }
 
 function readRunDetail(tables: MemoryTables, run: RunRow, tasksMax = Number.POSITIVE_INFINITY): RunDetail {
-  const workflow = tables.rows.get(`workflow/${run.workflow}`);
   const tasks = tasksMax > 0 ? takeFirst(tables.tasksOf(run.id, ""), tasksMax) : [];
-  return { run, tasks, workflow: workflow?.kind === "workflow" ? workflow.body : "" };
+  return { run, tasks, workflow: tables.find("workflow", run.workflow)?.body ?? "" };
 }
 
-function readDocuments(tables: MemoryTables, query: PageFor<"docs">) {
+function readDocuments(query: PageFor<"docs">, tables: MemoryTables): CutPage<DocRow> {
   const { above, below } = documentIdRange(query);
   const matches = createDocumentFilter(query);
   const sign = query.order === "desc" ? -1 : 1;
-  const compare = (a: { sort: string; id: string }, b: { sort: string; id: string }) =>
-    sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
+  const compare = (a: DocumentPosition, b: DocumentPosition) => sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
   const after = parseDocumentCursor(query.after);
-  const found = rowsOfKind(tables, "doc")
+  const found = tables
+    .all("doc")
     .filter((doc) => doc.tenant === query.tenant && doc.collection === query.collection && doc.id >= above && doc.id < below)
     .filter((doc) => (matches?.(doc) ?? true) && (after === null || compare(doc, after) > 0))
     .sort(compare);
   return cutPage(found, query.limit, formatDocumentCursor);
 }
 
-function readChunks(tables: MemoryTables, query: PageFor<"chunks">): ChunkRow[] {
+function readChunks(query: PageFor<"chunks">, tables: MemoryTables): ChunkRow[] {
   if (findOwnRun(tables, query.tenant, runOf(query.task)) === null || query.limit <= 0) return [];
   const chunks = [...tables.chunksOf(query.task)];
-  const fence = query.fence ?? chunks.at(-1)?.fence;
-  const { fromChunk = 0, fromLine } = query;
-  return takeFirst(
-    chunks,
-    query.limit,
-    (chunk) =>
-      chunk.fence === fence &&
-      chunk.first + chunk.count > fromChunk &&
-      (fromLine === undefined || chunk.line + chunk.lines > fromLine),
-  );
+  const { fence = chunks.at(-1)?.fence, fromChunk = 0, fromLine = Number.NEGATIVE_INFINITY } = query;
+  return chunks
+    .filter((chunk) => chunk.fence === fence && chunk.first + chunk.count > fromChunk && chunk.line + chunk.lines > fromLine)
+    .slice(0, query.limit);
 }
 
-function readTaskQueueDepths(tables: MemoryTables, query: PageFor<"lines">): QueueDepth[] {
+function readTaskQueueDepths(query: PageFor<"lines">, tables: MemoryTables): QueueDepth[] {
   const depths: QueueDepth[] = [];
   for (const line of tables.taskQueueNames().filter((name) => name.startsWith(routeQueuePrefix))) {
-    const route = tables.rows.get(`route/${routeOfTaskQueue(line)}`);
-    if (route?.kind !== "route" || route.tenant !== query.tenant) continue;
+    const route = tables.find("route", routeOfTaskQueue(line));
+    if (route?.tenant !== query.tenant) continue;
     const tasks = query.max > 0 ? takeFirst(tables.tasksInQueue(line), query.max) : [];
     const readyAts = tasks.flatMap((task) => task.readyAt ?? []);
-    const oldestReadyAt = readyAts.length === 0 ? null : Math.min(...readyAts);
-    depths.push({ line, route, tasks: tasks.length, oldestReadyAt });
+    depths.push({ line, route, tasks: tasks.length, oldestReadyAt: readyAts.length === 0 ? null : Math.min(...readyAts) });
   }
   return depths;
 }
 
 function countWorkers(tables: MemoryTables): WorkerCount[] {
-  const counts = new Map<string, { tenant: string; phase: WorkerPhase; draining: boolean; workers: number }>();
-  for (const { tenant, phase, draining } of rowsOfKind(tables, "worker")) {
-    const name = `${tenant}\n${phase}\n${draining}`;
-    const count = counts.get(name) ?? { tenant, phase, draining, workers: 0 };
-    count.workers++;
-    counts.set(name, count);
-  }
-  return [...counts.values()].sort(compareCounts);
+  return [...Map.groupBy(tables.all("worker"), countKey).values()]
+    .flatMap((workers) =>
+      workers.slice(0, 1).map(({ tenant, phase, draining }) => ({ tenant, phase, draining, workers: workers.length })),
+    )
+    .sort(compareCounts);
 }
 
 const openRunPhases: readonly string[] = ["queued", "running", "ending"] satisfies RunPhase[];
 
 /** Tasks that have not ended, counted by tenant and phase; what has ended would make this cost grow with history. */
-function countOpenTasks(tables: MemoryTables, { tenant, max }: PageFor<"depth">): TaskCount[] {
-  const depths = new Map<string, { tenant: string; phase: TaskCount["phase"]; tasks: number }>();
-  const counted = new Map<string, number>();
-  const live = rowsOfKind(tables, "run").filter((run) => !hasEnded(run) && (tenant === undefined || run.tenant === tenant));
-  live.sort((a, b) => openRunPhases.indexOf(a.phase) - openRunPhases.indexOf(b.phase) || compareText(a.id, b.id));
-  for (const run of live)
-    for (const task of tables.tasksOf(run.id, "")) {
-      const before = counted.get(run.tenant) ?? 0;
-      if (hasEnded(task) || before === max) continue;
-      counted.set(run.tenant, before + 1);
-      const name = `${run.tenant}\n${task.phase}`;
-      const depth = depths.get(name) ?? { tenant: run.tenant, phase: task.phase, tasks: 0 };
-      depth.tasks++;
-      depths.set(name, depth);
-    }
-  return [...depths.values()].sort((a, b) => compareText(a.tenant, b.tenant) || compareText(a.phase, b.phase));
-}
-
-function rowsOfKind<K extends Row["kind"]>(tables: MemoryTables, kind: K): Extract<Row, { kind: K }>[] {
-  const found: Extract<Row, { kind: K }>[] = [];
-  for (const row of tables.rows.values()) if (row.kind === kind) found.push(row as Extract<Row, { kind: K }>);
-  return found;
+function countOpenTasks({ tenant, max }: PageFor<"depth">, tables: MemoryTables): TaskCount[] {
+  const live = tables.all("run").filter((run) => !hasEnded(run) && (tenant === undefined || run.tenant === tenant));
+  live.sort((a, b) => openRunPhases.indexOf(a.phase) - openRunPhases.indexOf(b.phase) || compareIds(a, b));
+  const counts: TaskCount[] = [];
+  for (const [owner, runs] of Map.groupBy(live, (run) => run.tenant)) {
+    const open = runs.flatMap((run) => [...tables.tasksOf(run.id, "")]).filter((task) => !hasEnded(task));
+    for (const [phase, tasks] of Map.groupBy(open.slice(0, max), (task) => task.phase))
+      counts.push({ tenant: owner, phase, tasks: tasks.length });
+  }
+  return counts.sort(compareCounts);
 }

@@ -48,16 +48,33 @@ export class SortedList<T> {
   }
 }
 
-export function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
+/** Sorted lists by name; a list is there as long as it has entries. */
+export class SortedLists<Name, T> {
+  readonly #lists = new Map<Name, SortedList<T>>();
+  readonly #compare: (a: T, b: T) => number;
 
-/** The first `limit` entries that fit; nothing behind them is read. */
-export function takeFirst<T>(items: Iterable<T>, limit: number, matches: (item: T) => boolean = () => true): T[] {
-  const found: T[] = [];
-  for (const item of items) {
-    if (matches(item)) found.push(item);
-    if (found.length >= limit) break;
+  constructor(compare: (a: T, b: T) => number) {
+    this.#compare = compare;
   }
-  return found;
+
+  names(): Name[] {
+    return [...this.#lists.keys()];
+  }
+
+  get(name: Name): SortedList<T> | undefined {
+    return this.#lists.get(name);
+  }
+
+  add(name: Name, item: T): void {
+    let list = this.#lists.get(name);
+    if (list === undefined) this.#lists.set(name, (list = new SortedList<T>(this.#compare)));
+    list.add(item);
+  }
+
+  remove(name: Name, item: T): void {
+    const list = this.#lists.get(name);
+    if (list === undefined) throw new Error(`the memory store has no list ${String(name)}`);
+    list.remove(item);
+    if (list.size === 0) this.#lists.delete(name);
+  }
 }

@@ -1,5 +1,4 @@
-// The committed state of the memory store: rows, the indexes the port needs, logs, clocks, mail, replicas. Plain and synchronous;
-// locks, turns and failures are in turn.ts and cluster.ts.
+// The committed state of the memory store: rows, the indexes the port needs, logs, clocks, mail, replicas.
 
 import type {
   ChunkRow,
@@ -17,18 +16,9 @@ import type {
 } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import type { LogRow } from "../common/log-rows.ts";
-import { compareText, SortedList } from "./sorted-list.ts";
-
-interface QueuedTask {
-  readonly band: number;
-  readonly rank: number;
-  readonly id: TaskId;
-}
-
-interface Deadline {
-  readonly due: Millis;
-  readonly key: RowKey;
-}
+import { compareDeadlines, compareQueuedTasks, compareText, type Deadline } from "../common/row-order.ts";
+import type { RowKind, RowOfKind } from "../common/row-shape.ts";
+import { SortedList, SortedLists } from "./sorted-list.ts";
 
 export interface TenantState {
   position: Position;
@@ -45,8 +35,6 @@ export interface ReplicaState {
   readonly turns: Set<number>;
 }
 
-const compareQueuedTasks = (a: QueuedTask, b: QueuedTask) => a.band - b.band || a.rank - b.rank || compareText(a.id, b.id);
-const compareDeadlines = (a: Deadline, b: Deadline) => a.due - b.due || compareText(a.key, b.key);
 const compareLogRows = (a: LogRow, b: LogRow) => a.first - b.first;
 const compareChunks = (a: ChunkRow, b: ChunkRow) => a.fence - b.fence || a.first - b.first;
 
@@ -54,41 +42,54 @@ export class MemoryTables {
   readonly rows = new Map<RowKey, Row>();
   readonly replicas = new Map<string, ReplicaState>();
   readonly taskQueueClocks = new Map<QueueName, number>();
-  readonly mail: Mail[] = [];
+  mail: Mail[] = [];
   cluster: string | null = null;
   /** Rows looked at by claims, so that a test can see that a claim reads its own line only. */
   rowsRead = 0;
-  readonly #taskQueues = new Map<QueueName, SortedList<QueuedTask>>();
+  readonly #taskQueues = new SortedLists<QueueName, Pick<TaskRow, "band" | "rank" | "id">>(compareQueuedTasks);
   readonly #deadlines = new SortedList<Deadline>(compareDeadlines);
-  readonly #heldTasks = new Map<WorkerId, SortedList<TaskId>>();
-  readonly #tasks = new Map<RunId, SortedList<TaskId>>();
+  readonly #heldTasks = new SortedLists<WorkerId, TaskId>(compareText);
+  readonly #tasks = new SortedLists<RunId, TaskId>(compareText);
   readonly #tenants = new Map<Tenant, TenantState>();
-  readonly #chunks = new Map<TaskId, SortedList<ChunkRow>>();
+  readonly #chunks = new SortedLists<TaskId, ChunkRow>(compareChunks);
 
   put(row: Row): void {
     const key = keyOf(row);
     const before = this.rows.get(key);
-    if (before !== undefined) this.#removeFromIndexes(key, before);
-    else if (row.kind === "task") getOrCreateList(this.#tasks, row.run, compareText).add(row.id);
+    if (before !== undefined) this.#changeIndexes("remove", key, before);
+    else if (row.kind === "task") this.#tasks.add(row.run, row.id);
     // A turn that changes a row in place would hide a missing put; frozen rows make it throw.
     if (row.kind === "key") Object.freeze(row.holders);
     this.rows.set(key, Object.freeze(row));
-    this.#addToIndexes(key, row);
+    this.#changeIndexes("add", key, row);
+  }
+
+  find<K extends RowKind>(kind: K, id: string): RowOfKind<K> | null {
+    return (this.rows.get(`${kind}/${id}`) as RowOfKind<K> | undefined) ?? null;
+  }
+
+  all<K extends RowKind>(kind: K): RowOfKind<K>[] {
+    return [...this.rows.values()].filter((row) => row.kind === kind) as RowOfKind<K>[];
   }
 
   drop(key: RowKey): void {
     const before = this.rows.get(key);
     if (before === undefined) return;
-    this.#removeFromIndexes(key, before);
-    if (before.kind === "task") removeFromList(this.#tasks, before.run, before.id);
+    this.#changeIndexes("remove", key, before);
+    if (before.kind === "task") this.#tasks.remove(before.run, before.id);
     this.rows.delete(key);
   }
 
   /** What is there already stays as it is. */
   putChunk(chunk: ChunkRow): void {
-    const chunks = getOrCreateList(this.#chunks, chunk.task, compareChunks);
-    const [there] = chunks.from(chunk);
-    if (there === undefined || compareChunks(there, chunk) !== 0) chunks.add(Object.freeze({ ...chunk }));
+    const [there] = this.#chunks.get(chunk.task)?.from(chunk) ?? [];
+    if (there === undefined || compareChunks(there, chunk) !== 0) this.#chunks.add(chunk.task, Object.freeze({ ...chunk }));
+  }
+
+  /** The same letter is kept once. */
+  putMail(mail: Mail): void {
+    const isSame = ({ replica, epoch, id }: Mail) => replica === mail.replica && epoch === mail.epoch && id === mail.id;
+    if (!this.mail.some(isSame)) this.mail.push(mail);
   }
 
   /** By fence, then by number. */
@@ -97,18 +98,13 @@ export class MemoryTables {
   }
 
   dropChunks(before: Millis): void {
-    for (const chunks of [...this.#chunks.values()])
-      for (const chunk of [...chunks]) if (chunk.at < before) removeFromList(this.#chunks, chunk.task, chunk);
+    for (const task of this.#chunks.names())
+      for (const chunk of [...this.chunksOf(task)]) if (chunk.at < before) this.#chunks.remove(task, chunk);
   }
 
   /** Lines somebody stands in, by name. */
   taskQueueNames(): QueueName[] {
-    return [...this.#taskQueues.keys()].sort(compareText);
-  }
-
-  task(id: TaskId): TaskRow | null {
-    const row = this.rows.get(`task/${id}`);
-    return row?.kind === "task" ? row : null;
+    return this.#taskQueues.names().sort(compareText);
   }
 
   *tasksInQueue(line: QueueName): Generator<TaskRow> {
@@ -155,39 +151,25 @@ export class MemoryTables {
   }
 
   #requireTask(id: TaskId): TaskRow {
-    const row = this.task(id);
+    const row = this.find("task", id);
     if (row === null) throw new Error(`the memory store lists task ${id} but does not hold it`);
     return row;
   }
 
-  #addToIndexes(key: RowKey, row: Row): void {
-    if ("due" in row && row.due !== null) this.#deadlines.add({ due: row.due, key });
+  #changeIndexes(change: "add" | "remove", key: RowKey, row: Row): void {
+    if ("due" in row && row.due !== null) this.#deadlines[change]({ due: row.due, key });
     if (row.kind !== "task") return;
-    if (row.line !== null)
-      getOrCreateList(this.#taskQueues, row.line, compareQueuedTasks).add({ band: row.band, rank: row.rank ?? 0, id: row.id });
-    if (row.phase === "leased" && row.worker !== null) getOrCreateList(this.#heldTasks, row.worker, compareText).add(row.id);
-  }
-
-  #removeFromIndexes(key: RowKey, row: Row): void {
-    if ("due" in row && row.due !== null) this.#deadlines.remove({ due: row.due, key });
-    if (row.kind !== "task") return;
-    if (row.line !== null) removeFromList(this.#taskQueues, row.line, { band: row.band, rank: row.rank ?? 0, id: row.id });
-    if (row.phase === "leased" && row.worker !== null) removeFromList(this.#heldTasks, row.worker, row.id);
+    if (row.line !== null) this.#taskQueues[change](row.line, row);
+    if (row.phase === "leased" && row.worker !== null) this.#heldTasks[change](row.worker, row.id);
   }
 }
 
-function getOrCreateList<T>(lists: Map<string, SortedList<T>>, name: string, compare: (a: T, b: T) => number): SortedList<T> {
-  let list = lists.get(name);
-  if (list === undefined) {
-    list = new SortedList<T>(compare);
-    lists.set(name, list);
+/** The first `limit` entries that fit; nothing behind them is read. */
+export function takeFirst<T>(items: Iterable<T>, limit: number, matches: (item: T) => boolean = () => true): T[] {
+  const found: T[] = [];
+  for (const item of items) {
+    if (matches(item)) found.push(item);
+    if (found.length >= limit) break;
   }
-  return list;
-}
-
-function removeFromList<T>(lists: Map<string, SortedList<T>>, name: string, item: T): void {
-  const list = lists.get(name);
-  if (list === undefined) throw new Error(`the memory store has no list ${name}`);
-  list.remove(item);
-  if (list.size === 0) lists.delete(name);
+  return found;
 }

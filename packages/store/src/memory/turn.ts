@@ -1,60 +1,52 @@
-// One turn on the memory store: takes roots, shows committed images, commits all units or none. In weak mode a row that was not
-// asked for is unknown, a root that another turn holds is busy, and the commit may go any way the cluster's fate says.
+// One turn on the memory store: all change sets or none. In weak mode a row that was not asked for is unknown, a root that another turn
+// holds is busy, and the commit ends as the cluster's script or fault rates decide.
 
 import type {
   ChangeSet,
   CommitOutcome,
   Mail,
   Millis,
-  Position,
   QueueName,
   Row,
   RowKey,
   StoreHint,
   TaskListQuery,
   TaskRow,
-  Tenant,
   TurnRequest,
   TurnTransaction,
   WorkerId,
   WorkerRow,
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, workerKey } from "@astraflow/engine";
-import { fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import {
   changedWorkersFault,
   findChangedWorkers,
   findInvalidChangeSet,
-  hasEnded,
   type InvalidChangeSet,
-  refusedChangeSetFault,
+  invalidChangeSet,
 } from "../common/change-set-check.ts";
 import { advanceTaskQueueClocks, assignRanks, FairnessClocks, withRank } from "../common/fairness-ranks.ts";
-import { assignPositions, type LogRow } from "../common/log-rows.ts";
-import { rowProblem } from "../common/row-shape.ts";
-import { taskListKey } from "../common/task-list-key.ts";
-import type { MemoryClusterState, MemoryHandle } from "./cluster.ts";
-import { compareText, takeFirst } from "./sorted-list.ts";
-import type { MemoryTables } from "./tables.ts";
+import { assignPositions, type PlacedFacts } from "../common/log-rows.ts";
+import { compareText } from "../common/row-order.ts";
+import { hasEnded, rowProblem } from "../common/row-shape.ts";
+import { LoadedTurn, taskListKey } from "../common/turn.ts";
+import type { MemoryCluster, MemoryHandle } from "./cluster.ts";
+import { type MemoryTables, takeFirst } from "./tables.ts";
 
-type PlacedFacts = { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> };
-
-export class MemoryTurn implements TurnTransaction {
+export class MemoryTurn extends LoadedTurn implements TurnTransaction {
   readonly now: Millis;
   readonly nextDue: Millis | null;
   readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   readonly #handle: MemoryHandle;
-  readonly #cluster: MemoryClusterState;
+  readonly #cluster: MemoryCluster;
   readonly #tables: MemoryTables;
   readonly #takenRoots = new Set<RowKey>();
-  readonly #loaded = new Map<RowKey, Row | null | "busy">();
-  readonly #lists = new Map<string, readonly TaskRow[]>();
-  readonly #addresses = new Map<WorkerId, WorkerRow | null>();
-  #isOver = false;
 
   constructor(handle: MemoryHandle, want: TurnRequest) {
+    super();
     this.#handle = handle;
     this.#cluster = handle.cluster;
     this.#tables = handle.cluster.tables;
@@ -69,78 +61,60 @@ export class MemoryTurn implements TurnTransaction {
     handle.turns.add(this);
   }
 
-  row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
-    const key: RowKey = `${kind}/${id}`;
-    this.#assertOpen();
-    const known = this.#loaded.get(key);
-    if (known !== undefined || this.#cluster.isWeak) return known;
-    this.#load([key]);
-    return this.#loaded.get(key);
+  // A strong store reads through; a weak one answers what was loaded.
+  override row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
+    this.assertOpen();
+    if (!this.#cluster.isWeak) this.#load([`${kind}/${id}`]);
+    return super.row(kind, id);
   }
 
-  tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
-    this.#assertOpen();
-    const known = this.#lists.get(taskListKey(list));
-    if (known !== undefined || this.#cluster.isWeak) return known;
-    this.#loadTaskLists([list]);
-    return this.#lists.get(taskListKey(list));
+  override tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
+    this.assertOpen();
+    if (!this.#cluster.isWeak) this.#loadTaskLists([list]);
+    return super.tasks(list);
   }
 
-  peekWorker(worker: WorkerId): WorkerRow | null | undefined {
-    this.#assertOpen();
+  override peekWorker(worker: WorkerId): WorkerRow | null | undefined {
+    this.assertOpen();
     if (!this.#cluster.isWeak) this.#lookUp(worker);
-    return this.#addresses.get(worker);
+    return super.peekWorker(worker);
   }
 
   #lookUp(worker: WorkerId): void {
-    const row = this.#tables.rows.get(workerKey(worker));
-    this.#addresses.set(worker, row?.kind === "worker" ? row : null);
+    this.addresses.set(worker, this.#tables.find("worker", worker));
   }
 
   async loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses: readonly WorkerId[] = []): Promise<void> {
-    this.#assertOpen();
+    this.assertOpen();
     this.#load(rows);
     this.#loadTaskLists(lists);
     for (const worker of addresses) this.#lookUp(worker);
   }
 
-  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
-    this.#assertOpen();
-    this.#isOver = true;
+  protected async write(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     const { mutant } = this.#cluster.options;
     const replica = this.#handle.replica;
     if (this.#tables.replicas.get(replica)?.turns.has(turn)) throw new Error(`turn ${turn} of ${replica} was committed before`);
     const bad = findInvalidChangeSet(units, (root) => this.#takenRoots.has(root)) ?? findInvalidRow(units, this.#tables);
-    if (bad !== null) return this.#finish({ outcome: "failed", unit: bad.unit, fault: bad.fault });
+    if (bad !== null) return this.#fail(bad);
     const earlyPositions = mutant === "sequence-positions" ? this.#assignPositionsEarly(units) : undefined;
     const outcome = this.#cluster.chooseOutcome({ step: "commit", replica, turn });
-    await this.#cluster.pauseAt({ step: "commit", replica, turn });
+    await this.#cluster.options.pauseAt?.({ step: "commit", replica, turn });
     if (outcome === "failed")
-      return this.#finish({
-        outcome: "failed",
-        fault: fault("E.STORE.BUSY", `turn ${turn} could not be serialized; try it again`),
-      });
-    if (outcome === "committed") return this.#finish(this.#apply(turn, units, earlyPositions));
-    this.#handle.unsettledTurns.set(turn, this.#finishLate(turn, units, outcome === "unknown-committed", earlyPositions));
+      return this.#fail({ fault: fault("E.STORE.BUSY", `turn ${turn} could not be serialized; try it again`) });
+    if (outcome === "committed") {
+      const answer = this.#apply(turn, units, earlyPositions);
+      this.#release();
+      return answer;
+    }
+    // The answer was lost, the transaction was not: it holds its roots until it is over, and `settle` waits for that.
+    const finish = async () => {
+      await this.#cluster.options.pauseAt?.({ step: "late", replica, turn });
+      if (outcome === "unknown-committed") this.#apply(turn, units, earlyPositions);
+      this.#release();
+    };
+    this.#handle.unsettledTurns.set(turn, finish());
     return { outcome: "unknown" };
-  }
-
-  async abort(): Promise<void> {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#release();
-  }
-
-  /** The answer was lost, the transaction was not: it holds its roots until it is over, and `settle` waits for that. */
-  async #finishLate(
-    turn: number,
-    units: readonly ChangeSet[],
-    stands: boolean,
-    earlyPositions: PlacedFacts | undefined,
-  ): Promise<void> {
-    await this.#cluster.pauseAt({ step: "late", replica: this.#handle.replica, turn });
-    if (stands) this.#apply(turn, units, earlyPositions);
-    this.#release();
   }
 
   /** The commit itself: everything between here and the return happens in one go, positions last. */
@@ -155,7 +129,7 @@ export class MemoryTurn implements TurnTransaction {
       tenantClock: (name) => tables.tenant(name).clock,
       taskQueueClock: (line) => tables.taskQueueClocks.get(line) ?? 0,
     });
-    advanceTaskQueueClocks(written, clocks, (id) => tables.task(id));
+    advanceTaskQueueClocks(written, clocks, (id) => tables.find("task", id));
     const ranks = assignRanks(written, clocks);
     const hints: StoreHint[] = [];
     const lines = new Set<QueueName>();
@@ -166,7 +140,7 @@ export class MemoryTurn implements TurnTransaction {
       }
       for (const key of unit.deletes) tables.drop(key);
       for (const chunk of unit.chunks ?? []) tables.putChunk(chunk);
-      for (const mail of unit.mail) if (!tables.mail.some((known) => isSameMail(known, mail))) tables.mail.push(mail);
+      for (const mail of unit.mail) tables.putMail(mail);
     }
     for (const mail of this.mail) tables.mail.splice(tables.mail.indexOf(mail), 1);
     for (const [tenant, clock] of clocks.tenants) tables.tenant(tenant).clock = clock;
@@ -190,8 +164,7 @@ export class MemoryTurn implements TurnTransaction {
   /** A worker as stored, unless another turn has it in hand and may be changing it. */
   #findFreeWorker(id: WorkerId): WorkerRow | null {
     const holder = this.#cluster.taken.get(workerKey(id));
-    const row = this.#tables.rows.get(workerKey(id));
-    return (holder === undefined || holder === this) && row?.kind === "worker" ? row : null;
+    return holder === undefined || holder === this ? this.#tables.find("worker", id) : null;
   }
 
   /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */
@@ -216,8 +189,8 @@ export class MemoryTurn implements TurnTransaction {
 
   #load(keys: readonly RowKey[]): void {
     for (const key of [...keys].sort(compareText)) {
-      if (this.#loaded.has(key)) continue;
-      this.#loaded.set(key, this.#take(rootOf(key)) ? (this.#tables.rows.get(key) ?? null) : "busy");
+      if (this.rows.has(key)) continue;
+      this.rows.set(key, this.#take(rootOf(key)) ? (this.#tables.rows.get(key) ?? null) : "busy");
     }
   }
 
@@ -258,9 +231,9 @@ export class MemoryTurn implements TurnTransaction {
 
   #loadTaskLists(lists: readonly TaskListQuery[]): void {
     for (const list of lists) {
-      if (this.#lists.has(taskListKey(list))) continue;
+      if (this.lists.has(taskListKey(list))) continue;
       const found = list.limit > 0 ? this.#findTasks(list) : [];
-      this.#lists.set(taskListKey(list), found);
+      this.lists.set(taskListKey(list), found);
       if ("run" in list) for (const task of found) this.#loadWithRoot(task);
     }
   }
@@ -270,7 +243,7 @@ export class MemoryTurn implements TurnTransaction {
     if (list.of === "held") return takeFirst(this.#tables.tasksHeldBy(list.worker), list.limit);
     if (list.of === "line") return takeFirst(this.#tables.tasksInQueue(list.line), list.limit);
     this.#load([runKey(list.run)]);
-    if (this.#loaded.get(runKey(list.run)) === "busy") return [];
+    if (this.rows.get(runKey(list.run)) === "busy") return [];
     const tasks = this.#tables.tasksOf(list.run, list.after);
     if (list.of === "open") return takeFirst(tasks, list.limit, (task) => !hasEnded(task));
     return takeFirst(tasks, list.limit).filter((task) => task.id <= list.last);
@@ -285,9 +258,13 @@ export class MemoryTurn implements TurnTransaction {
     return taken;
   }
 
-  #finish(outcome: CommitOutcome): CommitOutcome {
+  #fail(why: { readonly unit?: number; readonly fault: Fault }): CommitOutcome {
     this.#release();
-    return outcome;
+    return { outcome: "failed", ...why };
+  }
+
+  protected rollBack(): void {
+    this.#release();
   }
 
   #release(): void {
@@ -296,14 +273,6 @@ export class MemoryTurn implements TurnTransaction {
     for (const root of this.#takenRoots) if (this.#cluster.taken.get(root) === this) this.#cluster.taken.delete(root);
     for (const mail of this.mail) this.#cluster.mailTaken.delete(mail);
   }
-
-  #assertOpen(): void {
-    if (this.#isOver) throw new Error("this turn is over; begin another");
-  }
-}
-
-function isSameMail(a: Mail, b: Mail): boolean {
-  return a.replica === b.replica && a.epoch === b.epoch && a.id === b.id;
 }
 
 function findInvalidRow(units: readonly ChangeSet[], tables: MemoryTables): InvalidChangeSet | null {
@@ -311,7 +280,7 @@ function findInvalidRow(units: readonly ChangeSet[], tables: MemoryTables): Inva
     for (const row of puts) {
       const isDoubled = born !== undefined && born.has(keyOf(row)) && tables.rows.has(keyOf(row));
       const problem = isDoubled ? `${keyOf(row)} should be new but exists already` : rowProblem(row);
-      if (problem !== null) return { unit, fault: refusedChangeSetFault(unit, problem) };
+      if (problem !== null) return invalidChangeSet(unit, problem);
     }
   return null;
 }

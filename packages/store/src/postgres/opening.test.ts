@@ -4,10 +4,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
-import type { PostgresStore } from "./options.ts";
 import { openPostgresReader } from "./reader/reader.ts";
-import { schemaVersion } from "./setup/migrations.ts";
-import { openPostgres } from "./store.ts";
+import { schemaVersion } from "./setup/replica-registration.ts";
+import { openPostgres, type PostgresStore } from "./store.ts";
 
 let server: PostgresServer;
 let url = "";

@@ -5,8 +5,7 @@ import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contrac
 import { StoreClient } from "../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
 import { startTcpProxy, type TcpProxy } from "../contract/servers/tcp-proxy.ts";
-import type { PostgresOptions, PostgresStore } from "./options.ts";
-import { openPostgres } from "./store.ts";
+import { openPostgres, type PostgresOptions, type PostgresStore } from "./store.ts";
 
 let server: PostgresServer;
 let proxy: TcpProxy;

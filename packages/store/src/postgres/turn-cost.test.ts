@@ -4,12 +4,21 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { changeSet, docRow, logEntry, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
-import type { PostgresStore } from "./options.ts";
-import { chunksSql, searchDocumentsSql, taskQueueDepthsSql, walkDocumentsSql } from "./reader/document-queries.ts";
-import { logRowsSql, subjectLogRowsSql } from "./reader/log-queries.ts";
-import { readSettings, routesSql, searchSettings } from "./reader/reader.ts";
-import { searchRunsSql, tasksSql, walkRunsSql } from "./reader/run-queries.ts";
-import { boundedTaskCountsSql, heldByOwnWorkerSql as heldByWorkerSql, openTaskCountsSql } from "./reader/worker-queries.ts";
+import {
+  boundedTaskCountsSql,
+  chunksSql,
+  heldByOwnWorkerSql as heldByWorkerSql,
+  logRowsSql,
+  openTaskCountsSql,
+  routesSql,
+  searchDocumentsSql,
+  searchRunsSql,
+  taskQueueDepthsSql,
+  tasksSql,
+  walkDocumentsSql,
+  walkRunsSql,
+} from "./reader/queries.ts";
+import { readSettings, searchSettings } from "./reader/reader.ts";
 import {
   dueIdsSql,
   dueRunDocumentIdsSql,
@@ -21,7 +30,7 @@ import {
   queuePreviewSql,
   taskRangeSql,
 } from "./sql/begin-function.ts";
-import { openPostgres } from "./store.ts";
+import { openPostgres, type PostgresStore } from "./store.ts";
 
 let server: PostgresServer;
 const opened: PostgresStore[] = [];
@@ -220,7 +229,7 @@ describe("plans with history", () => {
       ["due workers", dueIdsSql("worker", at, "9", "'{}'::text[]"), true, ["worker_due"]],
       ["next due", earliestDueSql("task", at), true, ["task_due"]],
       ["events", logRowsSql(query), false, ["event_pkey", "event_pkey"]],
-      ["history of a run", subjectLogRowsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
+      ["history of a run", logRowsSql({ ...query, after: 0, subject: "run/old77" }), false, ["event_of", "event_of"]],
       ["runs", walkRunsSql({ page: "runs", tenant: "acme", limit: 20 }, 21), false, ["run_of"]],
       ["a worker's attempts", heldByWorkerSql("acme", "acme/w1", 9), false, ["task_held", "worker_pkey"]],
       ["routes", routesSql, false, ["route_pkey"]],
@@ -244,7 +253,7 @@ describe("plans with history", () => {
         ["route_pkey", "task_line", "task_line", "task_line"],
       ],
       ["events back", logRowsSql({ ...query, before: 5_000 }), false, ["event_pkey"]],
-      ["history back", subjectLogRowsSql({ ...query, before: 99_999 }, "run/old77"), false, ["event_of"]],
+      ["history back", logRowsSql({ ...query, before: 99_999, subject: "run/old77" }), false, ["event_of"]],
     );
     for (const isAnalyzed of [false, true]) {
       if (isAnalyzed) await client.query("ANALYZE");

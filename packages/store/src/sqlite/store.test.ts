@@ -11,19 +11,21 @@ import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contrac
 import { StoreClient } from "../contract/fixtures/store-client.ts";
 import { configureWriter, isVersionEnough } from "./file/connection.ts";
 import { schemaVersion } from "./file/migrations.ts";
-import { chunksSql, nextTaskQueueSql, taskQueueDepthSql, walkDocumentsSql } from "./reader/document-pages.ts";
-import { boundedTaskCountsSql, heldTasksSql as heldByWorkerSql, openSqliteReader, openTaskCountsSql } from "./reader/reader.ts";
-import { runsSql, tasksSql } from "./reader/run-pages.ts";
+import {
+  boundedTaskCountsSql,
+  chunksSql,
+  heldTasksSql as heldByWorkerSql,
+  nextTaskQueueSql,
+  openTaskCountsSql,
+  runsSql,
+  taskQueueDepthSql,
+  tasksSql,
+  walkDocumentsSql,
+} from "./reader/pages.ts";
+import { openSqliteReader } from "./reader/reader.ts";
 import { earliestDueSql, nextDueSql, passedDueSql } from "./rows/deadline-index.ts";
 import { runsAtInstantSql } from "./search/run-search.ts";
-import {
-  indexedHistoryBackwardsSql,
-  indexedHistorySql,
-  logRowsBackwardsSql,
-  logRowsSql,
-  unindexedHistoryBackwardsSql,
-  unindexedHistorySql,
-} from "./search/subject-history.ts";
+import { backwardsSql, forwardsSql } from "./search/subject-history.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
 import { heldTaskIdsSql, openTasksSql, queueHeadSql, taskRangeSql } from "./writer/repository.ts";
 
@@ -299,9 +301,9 @@ describe("what a turn costs", () => {
       least: plan(earliestDueSql("run")),
       runs: plan(runsSql({})),
       failed: plan(runsSql({ phase: "failed" })),
-      events: plan(logRowsSql),
-      history: plan(indexedHistorySql),
-      tail: plan(unindexedHistorySql),
+      events: plan(forwardsSql.log),
+      history: plan(forwardsSql.indexed),
+      tail: plan(forwardsSql.unindexed),
       depth: plan(openTaskCountsSql),
       bounded: plan(boundedTaskCountsSql),
       attempts: plan(heldByWorkerSql),
@@ -315,9 +317,9 @@ describe("what a turn costs", () => {
       chunks: plan(chunksSql),
       nextLine: plan(nextTaskQueueSql),
       lineDepth: plan(taskQueueDepthSql),
-      eventsBack: plan(logRowsBackwardsSql),
-      historyBack: plan(indexedHistoryBackwardsSql),
-      tailBack: plan(unindexedHistoryBackwardsSql),
+      eventsBack: plan(backwardsSql.log),
+      historyBack: plan(backwardsSql.indexed),
+      tailBack: plan(backwardsSql.unindexed),
     };
     db.close();
     const word = "SEARCH word USING COVERING INDEX sqlite_autoindex_word_1 (text=?)";

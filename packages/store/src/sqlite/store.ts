@@ -1,19 +1,13 @@
-// The store on a file: one writer, one turn at a time, durable when `commit` answers. Opening, epochs, the outcome of a commit that
-// went wrong, and the size of the WAL are handled here; tables, reads and writes are in the files beside it.
+// The store on a file: one writer, one turn at a time, durable when `commit` answers.
 
 import { statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import type {
   ChangeSet,
   CommitOutcome,
-  EventPage,
-  EventQuery,
   Millis,
-  PageOf,
-  PageQuery,
   Position,
-  Store,
-  StoreHint,
   StoreReader,
   Tenant,
   TurnRequest,
@@ -22,35 +16,32 @@ import type {
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import { changedWorkersFault, findChangedWorkers, findInvalidChangeSet } from "../common/change-set-check.ts";
+import { type MaintainedStore, OpenStore } from "../common/open-store.ts";
 import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
+import { foreignClusterFault, notSettledFault } from "../common/store-faults.ts";
 import {
   checkFileHeader,
   configureWriter,
+  newStats,
   openDatabase,
   openSqliteFault,
   SqliteConnection,
   type SqliteStats,
 } from "./file/connection.ts";
-import { type DatabaseLock, lockDatabase } from "./file/database-lock.ts";
-import { makeFolder } from "./file/make-folder.ts";
-import { inTransaction } from "./file/transaction.ts";
+import { lockDatabase } from "./file/database-lock.ts";
+import { inTransaction } from "./file/migrations.ts";
 import { openSqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
-import { SqliteRepository } from "./writer/repository.ts";
+import { type RepositoryLimits, SqliteRepository } from "./writer/repository.ts";
 import { SqliteTurn, type SqliteTurnHost } from "./writer/turn.ts";
 import { ChangeSetRefused, writeTurn } from "./writer/write-turn.ts";
 
-export interface SqliteOptions {
+export interface SqliteOptions extends Partial<RepositoryLimits> {
   readonly file: string;
   readonly clock: ClockSource;
   /** Called with the name of each step; a test kills the process there, or throws as a broken disk would. */
   readonly failpoint?: (name: string) => void;
-  readonly cacheRows?: number;
-  /** How many rows of a tenant's log may be outside the index of histories. */
-  readonly unindexedLogRowsMax?: number;
-  /** How many runs may be outside the index of words. */
-  readonly unindexedRunsMax?: number;
   /** How many runs a search compares before it asks the index of words. */
   readonly searchedRows?: number;
   /** How long a commit waits for a foreign program that has the file locked. The whole process waits with it. */
@@ -59,17 +50,15 @@ export interface SqliteOptions {
   readonly walBytesMax?: number;
 }
 
-export interface SqliteStore extends Store {
-  stats(): Readonly<SqliteStats>;
-  /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
-  trim(tenant: Tenant, floor: Position): number;
-  /** Removes what tasks printed before an instant; answers how many rows went. Call again until it answers 0. */
-  trimChunks(before: Millis): number;
-}
+export type SqliteStore = MaintainedStore<SqliteStats, number>;
 
-const cacheRowsDefault = 50_000;
-const busyMsDefault = 1_000;
-const walBytesMaxDefault = 64 * 1024 * 1024;
+const defaults = {
+  cacheRows: 50_000,
+  unindexedLogRowsMax: unindexedLogRowsDefault,
+  unindexedRunsMax: unindexedRunsDefault,
+  busyMs: 1_000,
+  walBytesMax: 64 * 1024 * 1024,
+};
 const commitsPerWalCheck = 64;
 const trimRowsMax = 1_000;
 
@@ -78,7 +67,7 @@ export function openSqlite(options: SqliteOptions): SqliteStore {
 }
 
 interface OpenedSqlite {
-  readonly lock: DatabaseLock;
+  readonly lock: DatabaseSync;
   readonly clock: StoreClock;
   readonly reader: StoreReader;
   readonly replica: string;
@@ -88,88 +77,74 @@ interface OpenedSqlite {
   lastTurn: number;
 }
 
-class SqliteFileStore implements SqliteStore, SqliteTurnHost {
-  readonly #options: SqliteOptions;
-  readonly #stats: SqliteStats = { statements: 0, rows: 0, commits: 0, turns: 0 };
-  #opened: OpenedSqlite | null = null;
+class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, SqliteTurnHost {
+  readonly #options: SqliteOptions & typeof defaults;
+  readonly #stats = newStats();
   #turn: SqliteTurn | null = null;
   /** A turn whose COMMIT answered with an error that leaves its outcome open. */
   #unsettled: { readonly turn: number; readonly cause: unknown } | null = null;
   readonly #settled = new Map<number, "committed" | "absent">();
-  #hintListener: (hint: StoreHint) => void = () => undefined;
 
   constructor(options: SqliteOptions) {
-    this.#options = { ...options, file: resolve(options.file) };
+    super();
+    this.#options = { ...defaults, ...options, file: resolve(options.file) };
   }
 
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
-    if (this.#opened !== null) throw new Error("the store is open already");
-    const { file } = this.#options;
-    checkFileHeader(file);
-    let lock: DatabaseLock;
-    try {
-      makeFolder(dirname(file));
-      lock = lockDatabase(file);
-    } catch (error) {
-      throw error instanceof Error && error.name === "Fault" ? error : openSqliteFault(file, error);
-    }
+    if (this.opened !== null) throw new Error("the store is open already");
+    const { file, unindexedRunsMax } = this.#options;
+    let lock: DatabaseSync | null = null;
     let connection: SqliteConnection | null = null;
     try {
+      checkFileHeader(file);
+      lock = lockDatabase(file);
       connection = this.#connect();
-      const { epoch, lastTurn, stored } = registerReplica(connection, file, me, this.#options.clock.wall());
-      const repository = new SqliteRepository(connection, this.#options.cacheRows ?? cacheRowsDefault);
+      const { epoch, lastTurn, stored } = registerReplica(connection.db, file, me, this.#options.clock.wall());
+      const repository = new SqliteRepository(connection, this.#options);
       // A file of an earlier version may have noted all its runs.
-      if (repository.unindexedRuns > this.#unindexedRunsMax) {
-        inTransaction(connection.db, () => indexPendingRuns(connection as SqliteConnection));
-        repository.setUnindexedRuns(0);
+      if (repository.unindexedRuns > unindexedRunsMax) {
+        inTransaction(connection.db, () => indexPendingRuns(repository.connection));
+        repository.unindexedRuns = 0;
       }
       const clock = slewedClock(this.#options.clock, stored);
-      const reader = openSqliteReader({ file, ...optionalSearchedRows(this.#options.searchedRows) });
-      this.#opened = { lock, clock, reader, replica: me.replica, epoch, connection, repository, lastTurn };
+      const reader = openSqliteReader(this.#options);
+      this.opened = { lock, clock, reader, replica: me.replica, epoch, connection, repository, lastTurn };
       return { epoch, lastTurn };
     } catch (error) {
       connection?.db.close();
-      lock.release();
-      throw error;
+      lock?.close();
+      throw lock === null ? openSqliteFault(file, error) : error;
     }
   }
 
   async begin(want: TurnRequest): Promise<TurnTransaction> {
-    const { repository, clock, replica, epoch } = this.#requireOpen();
+    const opened = this.requireOpen();
     if (this.#turn !== null) throw new Error("a turn is under way: this store takes one at a time");
     if (this.#unsettled !== null) {
       const { turn, cause } = this.#unsettled;
-      throw fault(
-        "E.STORE.UNKNOWN_OUTCOME",
-        `the outcome of turn ${turn} is unknown; settle it before beginning another`,
-        { turn },
-        cause,
-      );
+      const message = `the outcome of turn ${turn} is unknown; settle it before beginning another`;
+      throw fault("E.STORE.UNKNOWN_OUTCOME", message, { turn }, cause);
     }
-    this.#turn = new SqliteTurn(repository, this, { replica, epoch }, clock.now(), want);
+    this.#turn = new SqliteTurn(this, opened, opened.clock.now(), want);
     this.#stats.turns++;
     return this.#turn;
   }
 
-  commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome {
-    const opened = this.#requireOpen();
+  write(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome {
+    const opened = this.requireOpen();
     this.#turn = null;
     if (number <= opened.lastTurn)
       throw new Error(`turn ${number} was committed after turn ${opened.lastTurn}; turn numbers must increase`);
     const bad = findInvalidChangeSet(units, (root) => turn.hasTaken(root));
-    if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
-    const doubts = findChangedWorkers(units, (worker) => turn.rowBeforeTurn("worker", worker) as WorkerRow | null);
-    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: changedWorkersFault(doubts) };
-    const { connection, repository, replica, epoch } = opened;
-    const unindexedLogRowsMax = this.#options.unindexedLogRowsMax ?? unindexedLogRowsDefault;
+    if (bad !== null) return { outcome: "failed", ...bad };
+    const changedWorkers = findChangedWorkers(units, (worker) => turn.rowBeforeTurn("worker", worker) as WorkerRow | null);
+    if (changedWorkers.length > 0) return { outcome: "failed", changedWorkers, fault: changedWorkersFault(changedWorkers) };
+    const { connection, repository } = opened;
     let hasTriedCommit = false;
     try {
       connection.passFailpoint("sqlite.begin");
       connection.db.exec("BEGIN IMMEDIATE");
-      const before = (kind: Parameters<SqliteTurn["rowBeforeTurn"]>[0], id: string) => turn.rowBeforeTurn(kind, id);
-      const limits = { unindexedLogRowsMax, unindexedRunsMax: this.#unindexedRunsMax };
-      const turnToWrite = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, ...limits, before };
-      const written = writeTurn(repository, turnToWrite);
+      const written = writeTurn(repository, turn, number, units);
       connection.passFailpoint("sqlite.commit");
       hasTriedCommit = true;
       connection.passFailpoint("sqlite.committing");
@@ -178,7 +153,7 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
       written.updateCaches();
       opened.lastTurn = number;
       this.#stats.commits++;
-      for (const tenant of written.first.keys()) this.#hintListener({ type: "log", tenant });
+      for (const tenant of written.first.keys()) this.hintListener({ type: "log", tenant });
       this.#truncateWal();
       return { outcome: "committed", first: written.first };
     } catch (error) {
@@ -186,24 +161,24 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
     }
   }
 
-  abort(): void {
+  rollBack(): void {
     this.#turn = null;
   }
 
   async settle(turn: number): Promise<"committed" | "absent"> {
-    const opened = this.#requireOpen();
+    const opened = this.requireOpen();
     if (this.#unsettled?.turn !== turn) return this.#settled.get(turn) ?? (turn <= opened.lastTurn ? "committed" : "absent");
     try {
       // After a failed write the connection's view and the file may differ; a new one reads the file as a restart would. What it
       // then finds is made to last by a write and a checkpoint of its own, since the sync that failed cannot be believed later.
       if (opened.connection.db.isOpen) opened.connection.db.close();
       opened.connection = this.#connect();
-      opened.repository = new SqliteRepository(opened.connection, this.#options.cacheRows ?? cacheRowsDefault);
+      opened.repository = new SqliteRepository(opened.connection, this.#options);
       opened.connection.db.prepare("UPDATE replica SET clock = ? WHERE id = ?").run(opened.clock.now(), opened.replica);
       opened.connection.db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
       opened.lastTurn = lastTurnOf(opened.connection, opened.replica);
     } catch (error) {
-      throw fault("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet: ${(error as Error).message}`, { turn }, error);
+      throw notSettledFault(turn, (error as Error).message, error);
     }
     const outcome = opened.lastTurn === turn ? "committed" : "absent";
     this.#unsettled = null;
@@ -211,24 +186,12 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
     return outcome;
   }
 
-  events(query: EventQuery): Promise<EventPage> {
-    return this.#requireOpen().reader.events(query);
-  }
-
-  page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
-    return this.#requireOpen().reader.page(query);
-  }
-
-  onHint(listener: (hint: StoreHint) => void): void {
-    this.#hintListener = listener;
-  }
-
   stats(): Readonly<SqliteStats> {
     return { ...this.#stats };
   }
 
   trim(tenant: Tenant, floor: Position): number {
-    const { connection, repository } = this.#requireOpen();
+    const { connection, repository } = this.requireOpen();
     const state = repository.tenant(tenant);
     const to = Math.max(state.floor, Math.min(floor, state.position));
     const gone = inTransaction(connection.db, () => {
@@ -240,96 +203,77 @@ class SqliteFileStore implements SqliteStore, SqliteTurnHost {
   }
 
   trimChunks(before: Millis): number {
-    const { connection } = this.#requireOpen();
+    const { connection } = this.requireOpen();
     return inTransaction(connection.db, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
   }
 
-  get #unindexedRunsMax(): number {
-    return this.#options.unindexedRunsMax ?? unindexedRunsDefault;
-  }
-
   async close(): Promise<void> {
-    const opened = this.#opened;
+    const opened = this.opened;
     if (opened === null) return;
-    this.#opened = null;
+    this.opened = null;
     await opened.reader.close();
     if (opened.connection.db.isOpen) opened.connection.db.close();
-    opened.lock.release();
+    opened.lock.close();
   }
 
   /** A commit counts as failed only once it is seen to be rolled back; otherwise its outcome is unknown. */
-  #fail(opened: OpenedSqlite, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
-    const { connection, replica } = opened;
+  #fail({ connection, replica }: OpenedSqlite, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
     const errcode = ((error as { errcode?: number }).errcode ?? 0) % 256;
+    this.#unsettled = { turn, cause: error };
     try {
       if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
       // A busy or full file refuses before the commit mark is in the WAL. Any other error of COMMIT may have come after it.
       const isCertain = !hasTriedCommit || errcode === sqliteBusy || errcode === sqliteFull;
-      if (isCertain && lastTurnOf(connection, replica) !== turn) return failedCommit(turn, error, errcode);
+      if (!isCertain || lastTurnOf(connection, replica) === turn) return { outcome: "unknown" };
     } catch (worse) {
       this.#unsettled = { turn, cause: worse };
       return { outcome: "unknown" };
     }
-    this.#unsettled = { turn, cause: error };
-    return { outcome: "unknown" };
+    this.#unsettled = null;
+    return failedCommit(turn, error, errcode);
   }
 
   #connect(): SqliteConnection {
-    const { file } = this.#options;
-    const failpoint = this.#options.failpoint ?? null;
-    const db = openDatabase(file, { readOnly: false, busyMs: this.#options.busyMs ?? busyMsDefault });
+    const { file, busyMs, failpoint = null } = this.#options;
+    const db = openDatabase(file, { readOnly: false, busyMs });
     try {
       configureWriter(db, file, failpoint);
+      return new SqliteConnection(db, this.#stats, failpoint);
     } catch (error) {
       db.close();
       throw error;
     }
-    return new SqliteConnection(db, this.#stats, failpoint);
   }
 
   /** A reader that stays long keeps the WAL from starting over; once it is gone, this gives the space back. */
   #truncateWal(): void {
     if (this.#stats.commits % commitsPerWalCheck !== 0) return;
-    const { connection } = this.#requireOpen();
-    const wal = statSync(`${this.#options.file}-wal`, { throwIfNoEntry: false });
-    if (wal === undefined || wal.size <= (this.#options.walBytesMax ?? walBytesMaxDefault)) return;
-    connection.db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
-    connection.db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? busyMsDefault}`);
-  }
-
-  #requireOpen(): OpenedSqlite {
-    if (this.#opened === null) throw new Error("the store is not open");
-    return this.#opened;
+    const { db } = this.requireOpen().connection;
+    const { file, walBytesMax, busyMs } = this.#options;
+    const wal = statSync(`${file}-wal`, { throwIfNoEntry: false });
+    if (wal === undefined || wal.size <= walBytesMax) return;
+    db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
+    db.exec(`PRAGMA busy_timeout = ${busyMs}`);
   }
 }
 
 const trimChunksSql = "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE at < ? ORDER BY at LIMIT ?)";
 
-const optionalSearchedRows = (searchedRows: number | undefined) => (searchedRows === undefined ? {} : { searchedRows });
-
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
 function failedCommit(turn: number, error: unknown, errcode: number): CommitOutcome {
-  if (error instanceof ChangeSetRefused) {
-    return { outcome: "failed", unit: error.unit, fault: fault("E.INTERNAL", error.message, { unit: error.unit }, error) };
-  }
+  if (error instanceof ChangeSetRefused) return { outcome: "failed", ...error.invalid };
   const why = errcode === sqliteBusy ? "another program has the file locked" : (error as Error).message;
   return { outcome: "failed", fault: fault("E.STORE.BUSY", `turn ${turn} was not written: ${why}`, { turn }, error) };
 }
 
 /** Takes up the replica's row: one epoch on, its last turn as it stands. The cluster id is written once and compared ever after. */
-function registerReplica(connection: SqliteConnection, file: string, me: { replica: string; cluster: string }, wall: Millis) {
-  const { db } = connection;
+function registerReplica(db: DatabaseSync, file: string, me: { replica: string; cluster: string }, wall: Millis) {
   return inTransaction(db, () => {
     db.prepare("INSERT INTO meta (name, value) VALUES ('cluster', ?) ON CONFLICT (name) DO NOTHING").run(me.cluster);
     const cluster = String(db.prepare("SELECT value FROM meta WHERE name = 'cluster'").get()?.value);
-    if (cluster !== me.cluster)
-      throw fault("E.STORE.OPEN", `${file} belongs to cluster ${cluster}, not to ${me.cluster}`, {
-        file,
-        cluster,
-        given: me.cluster,
-      });
+    if (cluster !== me.cluster) throw foreignClusterFault(file, cluster, me.cluster, { file });
     const stored = Number(db.prepare("SELECT coalesce(max(clock), 0) AS clock FROM replica").get()?.clock);
     db.prepare(
       "INSERT INTO replica (id, epoch, last_turn, clock) VALUES (?, 1, 0, ?) ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1, clock = excluded.clock",

@@ -1,5 +1,4 @@
-// A few connections, each in one pair of hands at a time: who finds none free waits in line for one. A lane whose turn was not
-// answered is set apart until somebody has found out what became of it.
+// A few connections, each used by one caller at a time; others wait. One whose commit has an unknown outcome is set aside until it is settled.
 
 import { fault } from "@astraflow/protocol";
 import type { PostgresConnection } from "./connection.ts";
@@ -34,6 +33,27 @@ export class ConnectionPool {
     return next.promise;
   }
 
+  /**
+   * Works on the lane's connection, which is cut where that fails: its end is the end of the transaction. A connection that died while
+   * nobody used it is replaced without a word, and the work tried once more.
+   */
+  async work<T>(
+    pooled: PooledConnection,
+    work: (connection: PostgresConnection) => Promise<T>,
+    mayRetry: (error: unknown) => boolean = () => true,
+  ): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      const isFresh = pooled.connection === null || pooled.connection.lostError !== null;
+      try {
+        return await work(await this.connect(pooled));
+      } catch (error) {
+        pooled.connection?.destroy();
+        pooled.connection = null;
+        if (isFresh || tries > 1 || !mayRetry(error)) throw error;
+      }
+    }
+  }
+
   /** The lane's connection, a new one where it has none or lost it. */
   async connect(pooled: PooledConnection): Promise<PostgresConnection> {
     if (pooled.connection === null || pooled.connection.lostError !== null) pooled.connection = await this.#openConnection();
@@ -63,8 +83,7 @@ export class ConnectionPool {
   }
 }
 
-const allUnsettledFault = () =>
-  fault(
-    "E.STORE.UNKNOWN_OUTCOME",
-    "every connection has a commit with an unknown outcome; settle those turns before beginning another",
-  );
+function allUnsettledFault() {
+  const message = "every connection has a commit with an unknown outcome; settle those turns before beginning another";
+  return fault("E.STORE.UNKNOWN_OUTCOME", message);
+}

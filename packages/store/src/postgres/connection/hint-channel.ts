@@ -1,11 +1,9 @@
-// News for the other schedulers: names of lines, tenants, and "there is mail". One message in 20 ms at most, over a connection of its
-// own, after the commit. Hints may be lost: whatever goes wrong here is mended in the background and fails nothing.
+// Hints to other schedulers, at most every 20 ms and after the commit. Best effort: failures are retried in the background and never fail a turn.
 
 import { randomBytes } from "node:crypto";
 import type { StoreHint } from "@astraflow/engine";
 import { dollarQuote } from "../sql/literals.ts";
-import type { PostgresAddress } from "./address.ts";
-import { PostgresConnection } from "./connection.ts";
+import { type PostgresAddress, PostgresConnection } from "./connection.ts";
 
 const channel = "astraflow_hint";
 const periodMs = 20;
@@ -15,12 +13,6 @@ const payloadBytesMax = 7_500;
 const messagesMax = 16;
 const retryMsMin = 100;
 const retryMsMax = 5_000;
-
-export interface HintBatch {
-  readonly lines: readonly string[];
-  readonly tenants: readonly string[];
-  readonly hasMail: boolean;
-}
 
 /** A message on the wire: who speaks, lines, tenants, mail. */
 type HintMessage = readonly [from: string, lines: readonly string[], tenants: readonly string[], mail: 0 | 1];
@@ -46,16 +38,14 @@ export class HintChannel {
 
   /** Answers once it listens, or once it has failed to and will try again. */
   async start(): Promise<void> {
-    let connection: PostgresConnection | null = null;
+    let connection: PostgresConnection;
     try {
-      connection = await PostgresConnection.connect(this.#address, null);
+      connection = await PostgresConnection.connect(this.#address, (made) => made.query(`LISTEN ${channel}`, 1));
       connection.onNotification((payload) => this.#receive(payload));
-      await connection.query(`LISTEN ${channel}`, 1);
       if (this.#isClosed) return await connection.close();
       this.#connection = connection;
       this.#retryMs = retryMsMin;
     } catch {
-      connection?.destroy();
       this.#reconnectLater();
       return;
     }
@@ -64,10 +54,10 @@ export class HintChannel {
     });
   }
 
-  publish(batch: HintBatch): void {
-    for (const line of batch.lines) this.#lines.add(line);
-    for (const tenant of batch.tenants) this.#tenants.add(tenant);
-    this.#hasMail ||= batch.hasMail;
+  publish(lines: Iterable<string>, tenants: Iterable<string>, hasMail: boolean): void {
+    for (const line of lines) this.#lines.add(line);
+    for (const tenant of tenants) this.#tenants.add(tenant);
+    this.#hasMail ||= hasMail;
     if (this.#sendTimer !== null || (this.#lines.size === 0 && this.#tenants.size === 0 && !this.#hasMail)) return;
     this.#sendTimer = setTimeout(() => this.#send(), periodMs);
     this.#sendTimer.unref();
@@ -89,7 +79,7 @@ export class HintChannel {
 
   #send(): void {
     this.#sendTimer = null;
-    const messages = encodeHints(this.#senderId, [...this.#lines], [...this.#tenants], this.#hasMail);
+    const messages = encodeHints(this.#senderId, this.#lines, this.#tenants, this.#hasMail);
     this.#lines.clear();
     this.#tenants.clear();
     this.#hasMail = false;
@@ -128,27 +118,23 @@ export class HintChannel {
 }
 
 /** As few messages as the names fit into; a name too long for one is left out. */
-function encodeHints(from: string, lines: readonly string[], tenants: readonly string[], hasMail: boolean): string[] {
-  const messages: string[] = [];
-  let now: { lines: string[]; tenants: string[]; bytes: number } = { lines: [], tenants: [], bytes: 0 };
-  let mail: 0 | 1 = hasMail ? 1 : 0;
-  const flush = () => {
-    const message: HintMessage = [from, now.lines, now.tenants, mail];
-    messages.push(JSON.stringify(message));
-    mail = 0;
-    now = { lines: [], tenants: [], bytes: 0 };
-  };
-  const add = (to: "lines" | "tenants", name: string) => {
+function encodeHints(from: string, lines: Iterable<string>, tenants: Iterable<string>, hasMail: boolean): string[] {
+  let message: [from: string, lines: string[], tenants: string[], mail: 0 | 1] = [from, [], [], hasMail ? 1 : 0];
+  const messages: HintMessage[] = [message];
+  let messageBytes = 0;
+  const add = (to: 1 | 2, name: string) => {
     const bytes = Buffer.byteLength(JSON.stringify(name)) + 1;
     if (bytes > payloadBytesMax - 100) return;
-    if (now.bytes + bytes > payloadBytesMax - 100) flush();
-    now[to].push(name);
-    now.bytes += bytes;
+    if (messageBytes + bytes > payloadBytesMax - 100) {
+      messages.push((message = [from, [], [], 0]));
+      messageBytes = 0;
+    }
+    message[to].push(name);
+    messageBytes += bytes;
   };
-  for (const tenant of tenants) add("tenants", tenant);
-  for (const line of lines) add("lines", line);
-  if (now.bytes > 0 || mail === 1) flush();
-  return messages.slice(0, messagesMax);
+  for (const tenant of tenants) add(2, tenant);
+  for (const line of lines) add(1, line);
+  return messages.slice(0, messagesMax).map((one) => JSON.stringify(one));
 }
 
 /** Null for what is not ours: anybody may speak on a channel. */

@@ -1,11 +1,9 @@
-// A look at a server before anything is trusted to it, for people: what it promises, what is in the database, who was there. One
-// connection, reads only; nothing is made or changed, and nothing is refused that an opening would refuse.
+// What a server promises and what is in its database, for people, before anything is trusted to it. Reads only, and refuses nothing.
 
-import { type Fault, fault } from "@astraflow/protocol";
-import { parsePostgresUrl } from "../connection/address.ts";
-import { PostgresConnection, redactedMessage } from "../connection/connection.ts";
+import { fault } from "@astraflow/protocol";
+import { PostgresConnection, parsePostgresUrl, redactedMessage } from "../connection/connection.ts";
 import { schemaName } from "../sql/tables.ts";
-import { readVersion, schemaVersion } from "./migrations.ts";
+import { readVersion, schemaVersion } from "./replica-registration.ts";
 
 export interface PostgresInspection {
   /** As `SHOW server_version` answers. */
@@ -29,53 +27,42 @@ export interface PostgresInspection {
 /** Throws E.STORE.OPEN where nobody answers or the server says no; its message never holds the password. */
 export async function inspectPostgres(options: { readonly url: string }): Promise<PostgresInspection> {
   const address = parsePostgresUrl(options.url);
+  const { label: place } = address;
   let connection: PostgresConnection | null = null;
   try {
-    connection = await PostgresConnection.connect(address, null);
+    connection = await PostgresConnection.connect(address);
     return await inspectServer(connection);
   } catch (error) {
-    throw inspectionFault(address.label, redactedMessage(address, error), error);
+    const why = redactedMessage(address, error);
+    throw fault("E.STORE.OPEN", why.includes(place) ? why : `${place} could not be inspected: ${why}`, { place }, error);
   } finally {
     await connection?.close();
   }
 }
 
+const serverSql = `SELECT json_build_object('version', current_setting('server_version'), 'fsync', current_setting('fsync'),
+  'fullPageWrites', current_setting('full_page_writes'), 'synchronousCommit', current_setting('synchronous_commit'),
+  'isReplica', pg_is_in_recovery(), 'clockMs', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)`;
+const clusterSql = `SELECT value FROM ${schemaName}.meta WHERE name = 'cluster'`;
+const replicasSql = `SELECT r.id, r.epoch, greatest(r.clock, max(l.clock)) FROM ${schemaName}.replica r
+  LEFT JOIN ${schemaName}.lane l ON l.replica = r.id GROUP BY r.id ORDER BY r.id`;
+
 async function inspectServer(connection: PostgresConnection): Promise<PostgresInspection> {
-  const [[version, fsync, fullPageWrites, synchronousCommit, isReplica, clock] = []] = await connection.queryRows(
-    `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
-       current_setting('synchronous_commit'), pg_is_in_recovery(), floor(extract(epoch FROM clock_timestamp()) * 1000)::text`,
-  );
-  const found = await readVersion(connection);
+  const [[server] = []] = await connection.queryRows(serverSql);
+  const version = await readVersion(connection);
   // A newer program may have other tables; only what this one knows is read.
-  const isKnown = found > 0 && found <= schemaVersion;
-  const [[cluster] = []] = isKnown
-    ? await connection.queryRows(`SELECT value FROM ${schemaName}.meta WHERE name = 'cluster'`)
-    : [];
-  const replicas = isKnown
-    ? await connection.queryRows(
-        `SELECT r.id, r.epoch, greatest(r.clock, max(l.clock)) FROM ${schemaName}.replica r
-         LEFT JOIN ${schemaName}.lane l ON l.replica = r.id GROUP BY r.id ORDER BY r.id`,
-      )
-    : [];
+  const isKnown = version > 0 && version <= schemaVersion;
+  const [[cluster] = []] = isKnown ? await connection.queryRows(clusterSql) : [];
+  const replicas = isKnown ? await connection.queryRows(replicasSql) : [];
   return {
-    version: String(version),
-    fsync: String(fsync),
-    fullPageWrites: String(fullPageWrites),
-    synchronousCommit: String(synchronousCommit),
-    isReplica: isReplica === true,
-    schema: found === 0 ? null : found,
+    ...(server as PostgresInspection),
+    schema: version === 0 ? null : version,
     schemaKnown: schemaVersion,
     cluster: cluster === undefined ? null : String(cluster),
-    clockMs: Number(clock),
     replicas: replicas.map(([name, epoch, seenAt]) => ({
       name: String(name),
       epoch: Number(epoch),
-      seenAt: Number(seenAt) === 0 ? null : Number(seenAt),
+      seenAt: Number(seenAt) || null,
     })),
   };
-}
-
-function inspectionFault(place: string, why: string, cause: unknown): Fault {
-  const words = why.includes(place) ? why : `${place} could not be inspected: ${why}`;
-  return fault("E.STORE.OPEN", words, { place }, cause);
 }

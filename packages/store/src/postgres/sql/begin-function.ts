@@ -1,9 +1,8 @@
 // The function that opens a turn, or loads more for it: takes roots, reads rows, claims, deadlines, lists and mail, in one call.
-// It locks, orders and skips; it decides nothing. What the answer means is in answer.ts.
-//
 // Every statement of a volatile function has a snapshot of its own. So roots are locked first, and what they guard is read by a
 // later statement: a task read by the statement that locked its run could be an image from before the lock.
 
+import { createHash } from "node:crypto";
 import { collectionsOwnedByRun } from "@astraflow/engine";
 import { dueKinds, openPhases, type RowKind } from "../../common/row-shape.ts";
 import { rootKinds, rowArraySql, sharedKinds } from "./columns.ts";
@@ -42,7 +41,16 @@ const beginArguments = `
   p_due integer DEFAULT 0, p_mail integer DEFAULT 0,
   p_skip_run text[] DEFAULT '{}', p_skip_worker text[] DEFAULT '{}', p_skip_key text[] DEFAULT '{}', p_skip_doc text[] DEFAULT '{}'`;
 
-export function createBeginFunctionSql(name: string): string {
+/**
+ * A function's name holds the digest of its text: two versions of this program may work on one database side by side, each with its
+ * own, as long as the tables suit both.
+ */
+export function versionedFunction(base: string, textOf: (name: string) => string): { name: string; sql: string } {
+  const name = `${base}_${createHash("sha256").update(textOf(base)).digest("hex").slice(0, 12)}`;
+  return { name, sql: textOf(name) };
+}
+
+function createBeginFunctionSql(name: string): string {
   return `CREATE FUNCTION ${schemaName}.${name}(${beginArguments}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
 DECLARE
   v_epoch bigint; v_now bigint; v_instant bigint; v_next bigint; v_count bigint;
@@ -265,3 +273,5 @@ const readTasksSql = `
     SELECT json_agg(${rowArraySql("doc", "t")}) INTO j_guarded FROM ${schemaName}.doc t
     WHERE t.id = ANY (p_guarded) AND (v_busy = '{}' OR 'run/' || ${runOfDocumentSql} <> ALL (v_busy));
   END IF;`;
+
+export const beginTurnFunction = versionedFunction("turn_begin", createBeginFunctionSql);

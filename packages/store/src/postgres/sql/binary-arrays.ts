@@ -1,5 +1,4 @@
-// Lists of texts and numbers in the server's binary form of arrays: a head, then the length and the bytes of each. The server takes
-// them without parsing, and we write them without quoting. What the lists mean is in commit-sections.ts.
+// Lists in the server's binary form of arrays, taken without parsing and written without quoting: a head, then length and bytes of each.
 
 const headBytes = 20;
 const nullLength = -1;
@@ -79,16 +78,4 @@ export class NumberArrayWriter extends BinaryArrayWriter {
     this.view.setFloat64(this.position + 4, number);
     this.position += 4 + numberBytes;
   }
-}
-
-export function encodeTextArray(texts: Iterable<string>): Buffer {
-  const list = new TextArrayWriter();
-  for (const text of texts) list.push(text);
-  return list.finish();
-}
-
-export function encodeNumberArray(numbers: Iterable<number>): Buffer {
-  const list = new NumberArrayWriter();
-  for (const number of numbers) list.push(number);
-  return list.finish();
 }

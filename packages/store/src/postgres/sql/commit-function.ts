@@ -1,9 +1,9 @@
 // The function that writes a turn: rows, ranks, then everything that turns share, in one order for all, so that no two can wait for
 // each other in a ring: clocks of lines by name, tenants by name, facts with their positions, the lane. Then the message says COMMIT.
 
-import { chunkFields, type RowKind } from "../../common/row-shape.ts";
-import { functionSettings } from "./begin-function.ts";
-import { castCellSql, columnNames, rowKinds } from "./columns.ts";
+import { chunkFields, type RowKind, rowKinds } from "../../common/row-shape.ts";
+import { functionSettings, versionedFunction } from "./begin-function.ts";
+import { castCellSql, columnNames } from "./columns.ts";
 import {
   type CommitSection,
   cellSql,
@@ -45,16 +45,13 @@ export type CommitArguments = Readonly<Record<(typeof commitArguments)[number][0
 export const orderCommitArguments = (values: CommitArguments): (string | number | Buffer | null)[] =>
   commitArguments.map(([name]) => values[name]);
 
-export const callCommitFunctionSql = (name: string): string =>
-  `SELECT ${schemaName}.${name}(${commitArguments.map(([, type], at) => `$${at + 1}::${type}`).join(", ")})`;
-
 const mailCellSql = (name: string) => cellSql(mailSection, name);
 const eventCellSql = (name: string) => cellSql(eventSection, name);
 const readyCellSql = (name: string) => cellSql(readySection, name);
 const upsertCellSql = (name: string) => cellSql(rowSections.task.upsert, name);
 const sectionIdsSql = (section: CommitSection) => `ARRAY(SELECT ${cellSql(section, "id")} FROM ${sectionRowsSql(section)})`;
 
-export function createCommitFunctionSql(name: string): string {
+function createCommitFunctionSql(name: string): string {
   return `CREATE FUNCTION ${schemaName}.${name}(${commitArguments.map(([word, type]) => `p_${word} ${type}`).join(", ")}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
 DECLARE
   v_sure text[]; v_updates bigint := 0; v_rows bigint; v_line_clocks float8[]; v_clocks float8[]; v_ranks float8[]; v_owners integer[]; v_base bigint[];
@@ -186,3 +183,6 @@ function columnValuesSql(section: RowSection): Map<string, string> {
     values.set("rank", `coalesce(v_ranks[${cellSql(section, "place")}::integer], ${cellSql(section, "rank")})`);
   return values;
 }
+
+export const commitTurnFunction = versionedFunction("turn_commit", createCommitFunctionSql);
+export const commitTurnSql = `SELECT ${schemaName}.${commitTurnFunction.name}(${commitArguments.map(([, type], at) => `$${at + 1}::${type}`).join(", ")})`;

@@ -5,8 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { changeSet, logEntry, sampleRowsOfAllKinds } from "../../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../../contract/servers/postgres-server.ts";
-import type { PostgresStore } from "../options.ts";
-import { openPostgres } from "../store.ts";
+import { openPostgres, type PostgresStore } from "../store.ts";
 import { columnsOf, isNumeric } from "./columns.ts";
 import { rowSections, sections } from "./commit-sections.ts";
 

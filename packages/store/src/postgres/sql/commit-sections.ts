@@ -1,13 +1,11 @@
 // How a turn's rows travel: all texts in one list, all numbers in another, row after row, section after section; a third list tells
-// where each section starts. The server reads lists in their binary form without parsing anything, which JSON cannot be had for.
-// Here is what the sections are; commit-payload.ts fills them, commit-function.ts writes them.
+// where each section starts. commit-payload.ts fills the sections, commit-function.ts writes them.
 
-import type { RowKind } from "../../common/row-shape.ts";
-import { type Column, columnsOf, isNumeric, rowKinds } from "./columns.ts";
+import { mapKinds, type RowKind, rowKinds } from "../../common/row-shape.ts";
+import { type Column, columnsOf, isNumeric } from "./columns.ts";
 
 /** Places of a section's cells: a row is so many texts and so many numbers. */
 export interface CommitSection {
-  readonly name: string;
   readonly texts: readonly string[];
   readonly numbers: readonly string[];
   /** Where the section's count and its two starts stand in the list of sections, from 0. */
@@ -40,12 +38,11 @@ const commonUpdates: Readonly<Partial<Record<RowKind, readonly (readonly string[
 let sectionCount = 0;
 const nextOffset = () => 3 * sectionCount++;
 
-function createRowSection(kind: RowKind, mode: RowSection["mode"], name: string, fields: readonly string[] | null): RowSection {
+function createRowSection(kind: RowKind, mode: RowSection["mode"], fields: readonly string[] | null): RowSection {
   const all = columnsOf(kind);
   const columns = fields === null ? all : all.filter(({ field }) => field === "id" || fields.includes(field));
   const names = (isWanted: (column: Column) => boolean) => columns.filter(isWanted).map(({ field }) => field);
   return {
-    name: `${kind} ${name}`,
     kind,
     mode,
     columns,
@@ -64,35 +61,24 @@ export interface KindSections {
   readonly updates: readonly RowSection[];
 }
 
-export const rowSections = Object.fromEntries(
-  rowKinds.map((kind): [RowKind, KindSections] => [
-    kind,
-    {
-      insert: createRowSection(kind, "i", "new", null),
-      upsert: createRowSection(kind, "p", "put", null),
-      updates: [
-        ...(commonUpdates[kind] ?? []).map((fields, at) => createRowSection(kind, "u", `change ${at + 1}`, fields)),
-        createRowSection(kind, "u", "change", null),
-      ],
-    },
-  ]),
-) as Readonly<Record<RowKind, KindSections>>;
+export const rowSections = mapKinds(
+  (kind): KindSections => ({
+    insert: createRowSection(kind, "i", null),
+    upsert: createRowSection(kind, "p", null),
+    updates: [...(commonUpdates[kind] ?? []), null].map((fields) => createRowSection(kind, "u", fields)),
+  }),
+);
 
-const createSection = (name: string, texts: readonly string[], numbers: readonly string[]): CommitSection => ({
-  name,
-  texts,
-  numbers,
-  offset: nextOffset(),
-});
+function createSection(texts: readonly string[], numbers: readonly string[]): CommitSection {
+  return { texts, numbers, offset: nextOffset() };
+}
 
-export const dropSections = Object.fromEntries(
-  rowKinds.map((kind) => [kind, createSection(`${kind} drop`, ["id"], [])]),
-) as Readonly<Record<RowKind, CommitSection>>;
+export const dropSections = mapKinds(() => createSection(["id"], []));
 /** `tenant`, `line`: places in the lists of the call. */
-export const readySection = createSection("ready", [], ["tenant", "line", "cost"]);
-export const eventSection = createSection("event", ["subject", "facts"], ["tenant", "first", "count"]);
-export const chunkSection = createSection("chunk", ["task", "body"], ["fence", "first", "count", "at", "line", "lines"]);
-export const mailSection = createSection("mail", ["replica", "id", "body"], ["epoch"]);
+export const readySection = createSection([], ["tenant", "line", "cost"]);
+export const eventSection = createSection(["subject", "facts"], ["tenant", "first", "count"]);
+export const chunkSection = createSection(["task", "body"], ["fence", "first", "count", "at", "line", "lines"]);
+export const mailSection = createSection(["replica", "id", "body"], ["epoch"]);
 
 /** All of them, in any order: each knows its place. */
 export const sections: readonly CommitSection[] = [

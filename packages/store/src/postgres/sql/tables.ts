@@ -1,7 +1,7 @@
-// The tables: one schema of their own in the database, columns from row-shape.ts, and the few indexes that turns and pages read.
-// How a database gets from one version to the next is in migrations.ts.
+// The tables: one schema of their own, columns from row-shape.ts, and the few indexes that turns and pages read.
 
-import { rowKinds, tableColumns } from "./columns.ts";
+import { rowKinds } from "../../common/row-shape.ts";
+import { tableColumns } from "./columns.ts";
 
 export const schemaName = "astraflow";
 

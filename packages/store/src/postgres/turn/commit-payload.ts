@@ -1,16 +1,15 @@
-// A turn's units as one call of the function that writes turns: which rows are new, changed or either, which lines are left and
-// entered, whose log grows. Units that cannot be written are named here, mostly before anything is sent. How cells travel is in
-// commit-sections.ts.
+// A turn's change sets as one call of the function that writes turns. Those that cannot be written are named, mostly before anything is sent.
 
-import type { ChangeSet, Millis, Position, Row, RowKey, TaskRow, Tenant } from "@astraflow/engine";
+import type { ChangeSet, Position, Row, RowKey, TaskRow, Tenant } from "@astraflow/engine";
 import { keyOf, rootOf, runSearchTerms, splitKey } from "@astraflow/engine";
-import { type InvalidChangeSet, leavesTaskQueue, refusedChangeSetFault } from "../../common/change-set-check.ts";
+import { type InvalidChangeSet, invalidChangeSet } from "../../common/change-set-check.ts";
+import { FairnessClocks } from "../../common/fairness-ranks.ts";
 import { packFacts } from "../../common/log-rows.ts";
 import { indexedWordsOf } from "../../common/page-filters.ts";
 import { changedColumnsMask, type RowKind } from "../../common/row-shape.ts";
-import { encodeNumberArray, encodeTextArray, IllFormedText, NumberArrayWriter, TextArrayWriter } from "../sql/binary-arrays.ts";
+import { IllFormedText, NumberArrayWriter, TextArrayWriter } from "../sql/binary-arrays.ts";
 import { allColumnsMask, columnProblem, columnsOf, unstorableTextProblem } from "../sql/columns.ts";
-import { orderCommitArguments } from "../sql/commit-function.ts";
+import { type CommitArguments, orderCommitArguments } from "../sql/commit-function.ts";
 import {
   type CommitSection,
   chunkSection,
@@ -23,24 +22,7 @@ import {
   sections,
 } from "../sql/commit-sections.ts";
 import { formatTextArray, isStorable } from "../sql/literals.ts";
-
-/** What the turn knows of the rows it writes. */
-export interface LoadedRows {
-  /** The image before this turn; undefined when it was not loaded. */
-  loadedRow(key: RowKey): Row | null | undefined;
-  /** A root that did not exist and could not be locked: somebody else may make it at this moment. */
-  isUnlockedRoot(root: RowKey): boolean;
-  /** Whether there is any such root. */
-  readonly hasUnlockedRoots: boolean;
-}
-
-export interface TurnIdentity {
-  readonly replica: string;
-  readonly epoch: number;
-  readonly lane: number;
-  readonly turn: number;
-  readonly now: Millis;
-}
+import type { PostgresTurn, ReplicaEpoch } from "./turn.ts";
 
 export interface CommitPayload {
   /** What the function that writes turns is called with. */
@@ -51,27 +33,26 @@ export interface CommitPayload {
   readonly hasMail: boolean;
 }
 
+/** `number`: of the turn. `mailTaken`: mail that it has read. */
 export function buildCommitPayload(
   units: readonly ChangeSet[],
-  loaded: LoadedRows,
-  turnIdentity: TurnIdentity,
+  turn: PostgresTurn,
+  number: number,
+  { replica, epoch }: ReplicaEpoch,
   mailTaken: readonly number[],
 ): CommitPayload | InvalidChangeSet {
-  const builder = new CommitPayloadBuilder(loaded);
+  const builder = new CommitPayloadBuilder(turn);
   for (const [index, unit] of units.entries()) {
     const problem = builder.addChangeSet(unit);
-    if (problem !== null) return { unit: index, fault: refusedChangeSetFault(index, problem) };
+    if (problem !== null) return invalidChangeSet(index, problem);
   }
   const orphanRoot = builder.findOrphanRoot();
   if (orphanRoot !== null) {
     const index = units.findIndex((unit) => unit.puts.some((row) => rootOf(keyOf(row)) === orphanRoot));
-    return {
-      unit: index,
-      fault: refusedChangeSetFault(index, `it writes under ${orphanRoot}, which does not exist`),
-    };
+    return invalidChangeSet(index, `it writes under ${orphanRoot}, which does not exist`);
   }
   try {
-    return builder.build(turnIdentity, mailTaken);
+    return builder.build({ replica, epoch, lane: turn.pooled.number, turn: number, now: turn.now }, mailTaken);
   } catch (error) {
     const bad = error instanceof IllFormedText ? findUnstorableText(units) : null;
     if (bad === null) throw error;
@@ -83,9 +64,10 @@ export function buildCommitPayload(
 type CellsByColumn = Readonly<Record<string, unknown>>;
 
 class CommitPayloadBuilder {
-  readonly #loadedRows: LoadedRows;
+  readonly #turn: PostgresTurn;
   readonly #rowsBySection: CellsByColumn[][] = sections.map(() => []);
-  readonly #ranksLeft = new Map<string, number>();
+  /** Of the queues that tasks leave: the server knows how far they are already. */
+  readonly #clocks = new FairnessClocks({ tenantClock: () => 0, taskQueueClock: () => 0 });
   readonly #taskQueues = new Map<string, number>();
   readonly #factCounts = new Map<Tenant, number>();
   readonly #reliedWorkers = new Map<string, number>();
@@ -95,8 +77,8 @@ class CommitPayloadBuilder {
   readonly #entryOrder = new Map<CellsByColumn, number>();
   #updateCount = 0;
 
-  constructor(loaded: LoadedRows) {
-    this.#loadedRows = loaded;
+  constructor(turn: PostgresTurn) {
+    this.#turn = turn;
   }
 
   /** Why the unit cannot be written, or null. */
@@ -107,7 +89,7 @@ class CommitPayloadBuilder {
     for (const row of unit.puts) {
       const key = keyOf(row);
       const isBorn = unit.inserted?.has(key) === true;
-      const image = this.#loadedRows.loadedRow(key);
+      const image = this.#turn.loadedRow(key);
       if (isBorn && image) return `${key} should be new but exists already`;
       const place = row.kind === "task" ? places?.get(row.id) : undefined;
       if (place !== undefined && row.kind === "task") lines.set(row.id, row.line ?? "");
@@ -147,12 +129,12 @@ class CommitPayloadBuilder {
     if (changes === 0 && place === undefined) return null;
     const problem = columnProblem(row, changes);
     if (problem !== null) return problem;
-    if (row.kind === "task" && image) this.#noteTaskLeft(image as TaskRow, row);
+    if (row.kind === "task" && image) this.#clocks.noteTaskLeft(image as TaskRow, row);
     const section = smallestSection(row.kind, image, changes, place !== undefined);
     if (section.mode === "u") this.#updateCount++;
-    if (this.#loadedRows.hasUnlockedRoots) {
+    if (this.#turn.unlockedRoots.size > 0) {
       const root = rootOf(key);
-      if (this.#loadedRows.isUnlockedRoot(root)) this.#unlockedRoots.add(root);
+      if (this.#turn.unlockedRoots.has(root)) this.#unlockedRoots.add(root);
       if (section.mode === "i") this.#createdKeys.add(key);
     }
     const cells = withSearchWords(row, section);
@@ -161,30 +143,28 @@ class CommitPayloadBuilder {
     return null;
   }
 
-  #noteTaskLeft(before: TaskRow, after: TaskRow): void {
-    if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
-    if (before.rank > (this.#ranksLeft.get(before.line) ?? 0)) this.#ranksLeft.set(before.line, before.rank);
-  }
-
   /** A loose root that is written under without being made: nothing would tell that another turn does the same. */
   findOrphanRoot(): RowKey | null {
     for (const root of this.#unlockedRoots) if (!this.#createdKeys.has(root)) return root;
     return null;
   }
 
-  build(turnIdentity: TurnIdentity, mailTaken: readonly number[]): CommitPayload {
+  build(
+    identity: Pick<CommitArguments, "replica" | "epoch" | "lane" | "turn" | "now">,
+    mailTaken: readonly number[],
+  ): CommitPayload {
     const tenants = [...this.#factCounts.keys()].sort();
     const tenantPlaces = new Map(tenants.map((tenant, at) => [tenant, at + 1]));
     const facts = tenants.map((tenant) => this.#factCounts.get(tenant) ?? 0);
     const lines = [...this.#taskQueues.keys()];
     const values = orderCommitArguments({
-      ...turnIdentity,
+      ...identity,
       ...this.#encodeSections(tenantPlaces),
       updates: this.#updateCount,
       rely_worker: textsOrNull([...this.#reliedWorkers.keys()]),
       rely_epoch: numbersOrNull([...this.#reliedWorkers.values()]),
-      left_line: textsOrNull([...this.#ranksLeft.keys()]),
-      left_rank: numbersOrNull([...this.#ranksLeft.values()]),
+      left_line: textsOrNull([...this.#clocks.lines.keys()]),
+      left_rank: numbersOrNull([...this.#clocks.lines.values()]),
       lines: textsOrNull(lines),
       tenants: textsOrNull(tenants),
       facts: numbersOrNull(facts),
@@ -193,40 +173,27 @@ class CommitPayloadBuilder {
     return { values, tenants, facts, lines, hasMail: this.#rowsOf(mailSection).length > 0 };
   }
 
-  #encodeSections(tenants: ReadonlyMap<Tenant, number>): {
-    texts: Buffer;
-    numbers: Buffer;
-    sections: string;
-  } {
+  #encodeSections(tenants: ReadonlyMap<Tenant, number>): Pick<CommitArguments, "texts" | "numbers" | "sections"> {
     const rowCount = this.#rowsBySection.reduce((sum, rows) => sum + rows.length, 0);
     const texts = new TextArrayWriter(rowCount * textBytesPerRow);
     const numbers = new NumberArrayWriter(rowCount * numberBytesPerRow);
     const starts = Array.from({ length: 3 * sections.length }, () => 0);
     for (const section of sections) {
       const rows = this.#rowsOf(section);
-      [starts[section.offset], starts[section.offset + 1], starts[section.offset + 2]] = [
-        rows.length,
-        texts.count,
-        numbers.count,
-      ];
+      starts[section.offset] = rows.length;
+      starts[section.offset + 1] = texts.count;
+      starts[section.offset + 2] = numbers.count;
       for (let at = 0; at < rows.length; at++) {
         const cells = rows[at] as CellsByColumn;
         for (let n = 0; n < section.texts.length; n++) pushText(texts, cells[section.texts[n] as string]);
         for (let n = 0; n < section.numbers.length; n++) {
           const name = section.numbers[n] as string;
-          const value = cells[name];
-          pushNumber(
-            numbers,
-            name === "place" ? this.#entryOrder.get(cells) : name === "tenant" ? tenants.get(value as Tenant) : value,
-          );
+          if (name === "place") pushNumber(numbers, this.#entryOrder.get(cells));
+          else pushNumber(numbers, name === "tenant" ? tenants.get(cells[name] as Tenant) : cells[name]);
         }
       }
     }
-    return {
-      texts: texts.finish(),
-      numbers: numbers.finish(),
-      sections: `{${starts.join(",")}}`,
-    };
+    return { texts: texts.finish(), numbers: numbers.finish(), sections: `{${starts.join(",")}}` };
   }
 }
 
@@ -264,8 +231,13 @@ function pushNumber(list: NumberArrayWriter, value: unknown): void {
   else list.pushNull();
 }
 
-const textsOrNull = (texts: readonly string[]): Buffer | null => (texts.length === 0 ? null : encodeTextArray(texts));
-const numbersOrNull = (numbers: readonly number[]): Buffer | null => (numbers.length === 0 ? null : encodeNumberArray(numbers));
+const textsOrNull = (texts: readonly string[]) => (texts.length === 0 ? null : fillArray(new TextArrayWriter(), texts));
+const numbersOrNull = (numbers: readonly number[]) => (numbers.length === 0 ? null : fillArray(new NumberArrayWriter(), numbers));
+
+function fillArray<T>(list: { push(item: T): void; finish(): Buffer }, items: readonly T[]): Buffer {
+  for (const item of items) list.push(item);
+  return list.finish();
+}
 
 /** The positions the turn's facts got, from what each tenant's log had before. */
 export function firstPositions(payload: CommitPayload, base: readonly number[] | null): Map<Tenant, Position> {
@@ -276,11 +248,8 @@ export function firstPositions(payload: CommitPayload, base: readonly number[] |
 }
 
 function indexOrAdd(places: Map<string, number>, name: string): number {
-  let place = places.get(name);
-  if (place === undefined) {
-    place = places.size + 1;
-    places.set(name, place);
-  }
+  const place = places.get(name) ?? places.size + 1;
+  places.set(name, place);
   return place;
 }
 
@@ -298,7 +267,7 @@ export function findUnstorableText(units: readonly ChangeSet[]): InvalidChangeSe
     const bad = names.find((name) => !isStorable(name));
     const problem = bad === undefined ? null : `${JSON.stringify(bad)} contains a NUL or half of a surrogate pair`;
     for (const text of [problem, ...unit.puts.map(unstorableTextProblem)])
-      if (text !== null) return { unit: index, fault: refusedChangeSetFault(index, text) };
+      if (text !== null) return invalidChangeSet(index, text);
   }
   return null;
 }

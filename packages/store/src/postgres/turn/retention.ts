@@ -1,5 +1,4 @@
-// Retention: rows of the log below a fleet go, and the floor stays, so that a cursor from before it is answered and not misled. What
-// tasks printed goes by its age.
+// Removes old rows of the log, and remembers up to where (the floor), and what tasks printed long ago.
 
 import type { Millis, Position, Tenant } from "@astraflow/engine";
 import type { PostgresConnection } from "../connection/connection.ts";

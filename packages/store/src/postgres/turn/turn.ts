@@ -1,5 +1,4 @@
-// One turn on PostgreSQL: one transaction on one lane. Here is what it has taken, what it was shown, and what it is asked for later;
-// how it is written and what becomes of a commit that went wrong is store.ts's business.
+// One turn on PostgreSQL, a transaction on one connection: what it has locked and was shown. store.ts commits it.
 
 import type {
   ChangeSet,
@@ -14,34 +13,50 @@ import type {
   TurnRequest,
   TurnTransaction,
   WorkerId,
-  WorkerRow,
 } from "@astraflow/engine";
-import { keyOf, rootOf } from "@astraflow/engine";
-import { taskListKey } from "../../common/task-list-key.ts";
+import { keyOf, rootOf, runKey } from "@astraflow/engine";
+import { compareQueuedTasks } from "../../common/row-order.ts";
+import { LoadedTurn, taskListKey } from "../../common/turn.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import type { PooledConnection } from "../connection/connection-pool.ts";
-import type { LoadedRows } from "./commit-payload.ts";
+import { decodeRow, listOf, type ResultCells } from "../sql/columns.ts";
 import {
+  type BeginRequest,
   claimedKeysOf,
-  compareQueuedTasks,
-  decodeAddresses,
+  createBeginRequest,
   decodeMail,
-  decodeTakenRows,
   decodeTaskLists,
   dueKeysOf,
+  rowFields,
   sortByDueTime,
   type TurnBeginReply,
-} from "./turn-begin-reply.ts";
-import { type BeginRequest, createBeginRequest } from "./turn-begin-request.ts";
+} from "./turn-begin.ts";
+
+/** Who speaks to the server, and under which epoch. */
+export interface ReplicaEpoch {
+  readonly replica: string;
+  readonly epoch: number;
+}
 
 /** What the turn hands to the store. */
 export interface PostgresTurnHost {
   more(turn: PostgresTurn, request: BeginRequest): Promise<TurnBeginReply>;
-  commit(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
-  abort(turn: PostgresTurn): Promise<void>;
+  write(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
+  rollBack(turn: PostgresTurn): Promise<void>;
 }
 
-export class PostgresTurn implements TurnTransaction, LoadedRows {
+/** Where a turn runs, what it asked for when it began, and what it was told. */
+interface BegunTurn {
+  readonly host: PostgresTurnHost;
+  readonly pooled: PooledConnection;
+  readonly connection: PostgresConnection;
+  readonly replica: ReplicaEpoch;
+  readonly want: TurnRequest;
+  readonly request: BeginRequest;
+  readonly reply: TurnBeginReply;
+}
+
+export class PostgresTurn extends LoadedTurn implements TurnTransaction {
   readonly now: Millis;
   readonly nextDue: Millis | null;
   readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
@@ -51,146 +66,102 @@ export class PostgresTurn implements TurnTransaction, LoadedRows {
   readonly pooled: PooledConnection;
   readonly connection: PostgresConnection;
   readonly #host: PostgresTurnHost;
-  readonly #taken = new Set<RowKey>();
-  readonly #unlockedRoots = new Set<RowKey>();
+  readonly taken = new Set<RowKey>();
+  /** Roots that did not exist and could not be locked: somebody else may make them at this moment. */
+  readonly unlockedRoots = new Set<RowKey>();
   readonly #busy = new Set<RowKey>();
-  readonly #loaded = new Map<RowKey, Row | null | "busy">();
-  readonly #lists = new Map<string, readonly TaskRow[]>();
-  readonly #addresses = new Map<WorkerId, WorkerRow | null>();
-  #isOver = false;
 
-  constructor(
-    end: PostgresTurnHost,
-    pooled: PooledConnection,
-    connection: PostgresConnection,
-    me: { replica: string; epoch: number },
-    asked: BeginExchange,
-  ) {
-    this.#host = end;
+  constructor({ host, pooled, connection, replica, want, request, reply }: BegunTurn) {
+    super();
+    this.#host = host;
     this.pooled = pooled;
     this.connection = connection;
-    const { want, request, reply } = asked;
     if (reply.now === null) throw new Error("a turn began without an instant");
     this.now = reply.now;
     this.nextDue = reply.next;
-    const mail = decodeMail(reply, me.replica, me.epoch);
+    const mail = decodeMail(reply, replica.replica, replica.epoch);
     this.mail = mail.map((one) => one.mail);
     this.mailSeqs = mail.map((one) => one.seq);
     this.#applyReply(want.rows, request, reply);
     this.claimed = this.#groupClaimedTasks(want, reply);
-    this.due = sortByDueTime(this.#loadedRows(dueKeysOf(reply)), this.now, want.due);
-  }
-
-  row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
-    this.#assertOpen();
-    return this.#loaded.get(`${kind}/${id}`);
-  }
-
-  tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
-    this.#assertOpen();
-    return this.#lists.get(taskListKey(list));
-  }
-
-  peekWorker(worker: WorkerId): WorkerRow | null | undefined {
-    this.#assertOpen();
-    return this.#addresses.get(worker);
+    this.due = sortByDueTime(this.#rowsOf(dueKeysOf(reply)), this.now, want.due);
   }
 
   async loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses: readonly WorkerId[] = []): Promise<void> {
-    this.#assertOpen();
-    const newRows = rows.filter((key) => !this.#loaded.has(key));
-    const newLists = lists.filter((list) => !this.#lists.has(taskListKey(list)));
+    this.assertOpen();
+    const newRows = rows.filter((key) => !this.rows.has(key));
+    const newLists = lists.filter((list) => !this.lists.has(taskListKey(list)));
     // A root that was found busy stays busy for this turn: its rows and lists are answered without asking.
     const isBusy = (root: RowKey) => this.#busy.has(root);
     const load = {
       rows: newRows.filter((key) => !isBusy(rootOf(key))),
-      lists: newLists.filter((list) => !("run" in list) || !isBusy(`run/${list.run}`)),
-      addresses: addresses.filter((worker) => !this.#addresses.has(worker)),
+      lists: newLists.filter((list) => !("run" in list) || !isBusy(runKey(list.run))),
+      addresses: addresses.filter((worker) => !this.addresses.has(worker)),
     };
-    for (const list of newLists) if (!load.lists.includes(list)) this.#lists.set(taskListKey(list), []);
+    for (const list of newLists) if (!load.lists.includes(list)) this.lists.set(taskListKey(list), []);
     if (load.rows.length + load.lists.length + load.addresses.length === 0) return this.#recordAnswers(newRows);
-    const request = createBeginRequest(load, null, (root) => this.#taken.has(root));
+    const request = createBeginRequest(load, null, (root) => this.taken.has(root));
     const reply = await this.#host.more(this, request);
     this.#applyReply(newRows, request, reply);
-    for (const worker of load.addresses) this.#addresses.set(worker, null);
-    for (const row of decodeAddresses(reply)) this.#addresses.set(row.id, row);
+    for (const worker of load.addresses) this.addresses.set(worker, null);
+    for (const cells of listOf<ResultCells>(reply.address)) {
+      const worker = decodeRow("worker", cells);
+      this.addresses.set(worker.id, worker);
+    }
   }
 
-  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
-    this.#assertOpen();
-    this.#isOver = true;
-    return this.#host.commit(this, turn, units);
+  protected write(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
+    return this.#host.write(this, turn, units);
   }
 
-  async abort(): Promise<void> {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    await this.#host.abort(this);
+  protected rollBack(): Promise<void> {
+    return this.#host.rollBack(this);
   }
 
-  hasTaken(root: RowKey): boolean {
-    return this.#taken.has(root);
-  }
-
+  /** The image before this turn; undefined when it was not loaded. */
   loadedRow(key: RowKey): Row | null | undefined {
-    const known = this.#loaded.get(key);
+    const known = this.rows.get(key);
     return known === "busy" ? undefined : known;
-  }
-
-  get hasUnlockedRoots(): boolean {
-    return this.#unlockedRoots.size > 0;
-  }
-
-  isUnlockedRoot(root: RowKey): boolean {
-    return this.#unlockedRoots.has(root);
   }
 
   #applyReply(rows: readonly RowKey[], request: BeginRequest, reply: TurnBeginReply): void {
     for (const root of reply.busy) this.#busy.add(root);
-    for (const root of reply.loose) this.#unlockedRoots.add(root);
+    for (const root of reply.loose) this.unlockedRoots.add(root);
     for (const root of request.roots) {
-      if (this.#busy.has(root)) this.#loaded.set(root, "busy");
+      if (this.#busy.has(root)) this.rows.set(root, "busy");
       else {
-        this.#taken.add(root);
-        this.#loaded.set(root, null);
+        this.taken.add(root);
+        this.rows.set(root, null);
       }
     }
-    for (const row of decodeTakenRows(reply)) {
-      const key = keyOf(row);
-      this.#loaded.set(key, row);
-      this.#taken.add(rootOf(key));
+    for (const [field, kind] of rowFields)
+      for (const cells of listOf<ResultCells>(reply[field])) this.#takeRow(decodeRow(kind, cells));
+    for (const [list, tasks] of decodeTaskLists(reply, request)) {
+      this.lists.set(taskListKey(list), tasks);
+      if ("run" in list) for (const task of tasks) this.#takeRow(task);
     }
     this.#recordAnswers(rows);
-    for (const [list, tasks] of decodeTaskLists(reply, request)) this.#lists.set(taskListKey(list), tasks);
+  }
+
+  #takeRow(row: Row): void {
+    const key = keyOf(row);
+    this.rows.set(key, row);
+    this.taken.add(rootOf(key));
   }
 
   /** Every row that was asked for has an answer now: busy, or absent when it did not come. */
   #recordAnswers(rows: readonly RowKey[]): void {
-    for (const key of rows) if (!this.#loaded.has(key)) this.#loaded.set(key, this.#busy.has(rootOf(key)) ? "busy" : null);
+    for (const key of rows) if (!this.rows.has(key)) this.rows.set(key, this.#busy.has(rootOf(key)) ? "busy" : null);
   }
 
   #groupClaimedTasks(want: TurnRequest, reply: TurnBeginReply): Map<QueueName, TaskRow[]> {
     const claimed = new Map<QueueName, TaskRow[]>(want.claims.map(({ line }) => [line, []]));
-    const tasks = this.#loadedRows(claimedKeysOf(reply)) as TaskRow[];
+    const tasks = this.#rowsOf(claimedKeysOf(reply)) as TaskRow[];
     for (const task of tasks.sort(compareQueuedTasks)) if (task.line !== null) claimed.get(task.line)?.push(task);
     return claimed;
   }
 
-  #loadedRows(keys: readonly RowKey[]): Row[] {
-    return keys.flatMap((key) => {
-      const row = this.#loaded.get(key);
-      return row === undefined || row === null || row === "busy" ? [] : [row];
-    });
+  #rowsOf(keys: readonly RowKey[]): Row[] {
+    return keys.flatMap((key) => this.loadedRow(key) ?? []);
   }
-
-  #assertOpen(): void {
-    if (this.#isOver) throw new Error("this turn is over; begin another");
-  }
-}
-
-/** What a turn asked for when it began, and what it was told. */
-export interface BeginExchange {
-  readonly want: TurnRequest;
-  readonly request: BeginRequest;
-  readonly reply: TurnBeginReply;
 }

@@ -1,26 +1,16 @@
-// Opening a database file and making sure it keeps its promises: version, WAL, synchronous=FULL, one schema. Also the prepared
-// statements of a connection, and the count of what they did. What they say is elsewhere.
+// Opens a database file and makes sure of its version, WAL, synchronous=FULL and schema. Also the prepared statements of a connection.
 
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
-import {
-  DatabaseSync as Database,
-  type DatabaseSync,
-  type SQLInputValue,
-  type SQLOutputValue,
-  type StatementSync,
-} from "node:sqlite";
-import { type Fault, fault } from "@astraflow/protocol";
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
+import { Fault, fault } from "@astraflow/protocol";
+import { refuseNewerSchema } from "../../common/store-faults.ts";
 import { applicationId, migrate, schemaVersion } from "./migrations.ts";
 
 export type SqliteCells = SQLOutputValue[];
 
-export interface SqliteStats {
-  statements: number;
-  /** Rows read or written by those statements. */
-  rows: number;
-  commits: number;
-  turns: number;
-}
+/** `rows`: those that the statements read or wrote. */
+export const newStats = () => ({ statements: 0, rows: 0, commits: 0, turns: 0 });
+export type SqliteStats = ReturnType<typeof newStats>;
 
 /** Named places of a turn and of a migration where a test may kill the process or break the disk. */
 export const sqliteFailpoints = [
@@ -34,7 +24,7 @@ export const sqliteFailpoints = [
 ] as const;
 
 /** Before this version two connections that write and checkpoint at one moment may corrupt the file. */
-const versionMin = [3, 51, 3] as const;
+const versionMin = "3.51.3";
 /**
  * For new files; one that exists keeps its own. A turn touches many places and pays for every page it writes, whatever the size, with a
  * checksum, two calls to the system and later a copy: half as many pages twice as large cost less.
@@ -49,7 +39,7 @@ export class SqliteConnection {
   readonly #failpoint: ((name: string) => void) | null;
   readonly #prepared = new Map<string, StatementSync>();
 
-  constructor(db: DatabaseSync, stats: SqliteStats, failpoint: ((name: string) => void) | null) {
+  constructor(db: DatabaseSync, stats = newStats(), failpoint: ((name: string) => void) | null = null) {
     this.db = db;
     this.stats = stats;
     this.#failpoint = failpoint;
@@ -85,6 +75,11 @@ export class SqliteConnection {
     this.stats.rows++;
   }
 
+  /** Prepares the statement where it is new, and runs it. */
+  write(sql: string, ...values: SQLInputValue[]): void {
+    this.run(this.prepare(sql), values);
+  }
+
   prepare(sql: string): StatementSync {
     let statement = this.#prepared.get(sql);
     if (statement === undefined) {
@@ -115,18 +110,15 @@ class FailpointError extends Error {
 }
 
 export function openDatabase(file: string, options: { readOnly: boolean; busyMs: number }): DatabaseSync {
+  let db: DatabaseSync | null = null;
   try {
-    const db = new Database(file, { readOnly: options.readOnly, timeout: options.busyMs });
-    try {
-      checkVersion(db);
-      checkOwner(db, file);
-      return db;
-    } catch (error) {
-      db.close();
-      throw error;
-    }
+    db = new DatabaseSync(file, { readOnly: options.readOnly, timeout: options.busyMs });
+    checkVersion(db);
+    checkOwner(db, file);
+    return db;
   } catch (error) {
-    throw error instanceof Error && error.name === "Fault" ? error : openSqliteFault(file, error);
+    db?.close();
+    throw openSqliteFault(file, error);
   }
 }
 
@@ -140,20 +132,15 @@ const magic = "SQLite format 3\0";
 export function checkFileHeader(file: string): void {
   if (!existsSync(file)) return;
   const header = Buffer.alloc(headerBytes);
+  const handle = openSync(file, "r");
   let read: number;
   try {
-    const handle = openSync(file, "r");
-    try {
-      read = readSync(handle, header, 0, headerBytes, 0);
-    } finally {
-      closeSync(handle);
-    }
-  } catch (error) {
-    throw openSqliteFault(file, error);
+    read = readSync(handle, header, 0, headerBytes, 0);
+  } finally {
+    closeSync(handle);
   }
   if (read === 0) return;
-  if (read < headerBytes || header.toString("latin1", 0, magic.length) !== magic)
-    throw openSqliteFault(file, new Error("it is not a database"));
+  if (read < headerBytes || header.toString("latin1", 0, magic.length) !== magic) throw new Error("it is not a database");
   refuseNewer(file, header.readInt32BE(60));
   const owner = header.readInt32BE(68);
   if (owner !== 0 && owner !== applicationId) throw foreignDatabaseFault(file);
@@ -171,16 +158,18 @@ export function configureWriter(db: DatabaseSync, file: string, failpoint: ((nam
   }
   const mode = pragma(db, "journal_mode");
   const synchronous = pragma(db, "synchronous");
+  const settings = `journal_mode=${String(mode)} and synchronous=${String(synchronous)}`;
   if (mode !== "wal" || synchronous !== 2)
-    throw fault(
-      "E.STORE.DURABILITY",
-      `${file} has journal_mode=${String(mode)} and synchronous=${String(synchronous)}; commits are durable only with wal and FULL (2)`,
-      { mode, synchronous },
-    );
+    throw fault("E.STORE.DURABILITY", `${file} has ${settings}; commits are durable only with wal and FULL (2)`, {
+      mode,
+      synchronous,
+    });
   migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));
 }
 
+/** Why a file cannot be opened; a fault says so already. */
 export function openSqliteFault(file: string, cause: unknown): Fault {
+  if (cause instanceof Fault) return cause;
   return fault("E.STORE.OPEN", `${file} cannot be opened: ${(cause as Error).message}`, { file }, cause);
 }
 
@@ -192,19 +181,10 @@ function pragma(db: DatabaseSync, name: string): SQLOutputValue {
 function checkVersion(db: DatabaseSync): void {
   const version = String(db.prepare("SELECT sqlite_version() AS version").get()?.version);
   if (!isVersionEnough(version))
-    throw fault("E.STORE.DURABILITY", `this Node.js bundles SQLite ${version}; ${versionMin.join(".")} or newer is needed`, {
-      version,
-    });
+    throw fault("E.STORE.DURABILITY", `this Node.js bundles SQLite ${version}; ${versionMin} or newer is needed`, { version });
 }
 
-export function isVersionEnough(version: string): boolean {
-  const parts = version.split(".").map(Number);
-  for (const [index, least] of versionMin.entries()) {
-    const part = parts[index] ?? 0;
-    if (part !== least) return part > least;
-  }
-  return true;
-}
+export const isVersionEnough = (version: string): boolean => version.localeCompare(versionMin, "en", { numeric: true }) >= 0;
 
 /** Reads only: a file that is newer than this program, or another program's, must be left as it is. */
 function checkOwner(db: DatabaseSync, file: string): void {
@@ -217,11 +197,4 @@ function checkOwner(db: DatabaseSync, file: string): void {
 
 const foreignDatabaseFault = (file: string): Fault => fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
 
-function refuseNewer(file: string, version: number): void {
-  if (version > schemaVersion)
-    throw fault(
-      "E.STORE.SCHEMA_NEWER",
-      `${file} has schema ${version}, this program knows up to ${schemaVersion}; start the newer version again, or restore a backup`,
-      { file, schema: version, known: schemaVersion },
-    );
-}
+const refuseNewer = (file: string, version: number): void => refuseNewerSchema(file, version, schemaVersion, { file });

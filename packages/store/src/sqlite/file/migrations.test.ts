@@ -3,7 +3,7 @@ import type { RunRow, TaskRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { changeSet, logEntry, runRow, taskRow, workerRow } from "../../contract/fixtures/sample-rows.ts";
 import { useTemporarySqliteFile } from "../../contract/fixtures/temporary-sqlite-file.ts";
-import { columnsByKind, encodeRow } from "../rows/columns.ts";
+import { allColumnsMask, columnsByKind, encodeCells } from "../rows/columns.ts";
 import type { SqliteOptions } from "../store.ts";
 import { migrate } from "./migrations.ts";
 
@@ -29,7 +29,7 @@ const later: ReadonlySet<string> = new Set(["label", "source", "about", "marks",
 
 /** A row as earlier versions wrote it. */
 function insert(raw: DatabaseSync, row: RunRow | TaskRow): void {
-  const cells = encodeRow(row, asTexts);
+  const cells = encodeCells(row, allColumnsMask, asTexts);
   const columns = columnsByKind[row.kind].columns.map(({ field }, at) => ({ field, cell: cells[at] as SQLInputValue }));
   const known = columns.filter(({ field }) => !later.has(field));
   const names = known.map(({ field }) => `"${field}"`).join(", ");
@@ -41,7 +41,7 @@ function insert(raw: DatabaseSync, row: RunRow | TaskRow): void {
 describe("files of earlier versions", () => {
   it("[S67] takes a file of the version before over: its workers are there, with nothing said of their condition", async () => {
     const raw = makeFile(2);
-    const cells = encodeRow(workerRow("acme/w1"), asTexts);
+    const cells = encodeCells(workerRow("acme/w1"), allColumnsMask, asTexts);
     const names = columnsByKind.worker.names.replace(', "condition"', "");
     raw.prepare(`INSERT INTO worker (${names}) VALUES (${names.replaceAll(/[^,]+/g, "?")})`).run(...cells.slice(0, -1));
     raw.close();

@@ -1,7 +1,6 @@
 // The sqlite tables, as numbered steps. A step that has been released is never edited: a change is the next step.
 
 import type { DatabaseSync } from "node:sqlite";
-import { inTransaction } from "./transaction.ts";
 
 /** "ASTR": lets us refuse a database that belongs to another program before anything is written to it. */
 export const applicationId = 0x41535452;
@@ -136,5 +135,18 @@ export function migrate(db: DatabaseSync, from: number, failpoint: (name: string
       db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${index + 1}`);
       failpoint("sqlite.migrated");
     });
+  }
+}
+
+/** Writes in one transaction, which is rolled back if they throw. */
+export function inTransaction<T>(db: DatabaseSync, write: () => T): T {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    const answer = write();
+    db.exec("COMMIT");
+    return answer;
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK");
+    throw error;
   }
 }

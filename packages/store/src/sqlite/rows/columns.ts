@@ -1,19 +1,19 @@
 // Encodes rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
 
 import type { SQLInputValue } from "node:sqlite";
-import type { Row } from "@astraflow/engine";
-import { runOf } from "@astraflow/engine";
+import { type Row, runOf } from "@astraflow/engine";
 import {
   type FieldType,
   fieldsOf,
+  mapKinds,
   openPhases,
   type RowKind,
   type RowOfKind,
   rowShapes,
   taskPhases,
 } from "../../common/row-shape.ts";
-import type { SqliteCells } from "../file/connection.ts";
-import { internedTextSql } from "./interned-texts.ts";
+import type { SqliteCells, SqliteConnection } from "../file/connection.ts";
+import { type InternedTexts, internedTextSql } from "./interned-texts.ts";
 
 interface Column {
   readonly field: string;
@@ -22,51 +22,34 @@ interface Column {
   readonly isInterned: boolean;
 }
 
-export interface TableColumns {
-  readonly kind: RowKind;
+/** Only the writer gives numbers to texts. */
+type NumbersOfTexts = Pick<InternedTexts, "numberOf">;
+
+interface TableColumns {
   /** In the order of the table; the first is `id`. */
   readonly columns: readonly Column[];
   readonly names: string;
   /** What to select, in the same order: texts in place of the numbers of words. */
   readonly selected: string;
+  readonly insertSql: string;
 }
 
 /** Fields whose few texts stand in very many rows. */
 const internedFields: Partial<Record<RowKind, readonly string[]>> = { task: ["route", "worker", "boot"] };
 
-/** Gives the number of a text; only the writer needs it. */
-export interface InternedNumbers {
-  numberOf(text: string): number;
-}
-
 function tableColumnsOf(kind: RowKind): TableColumns {
   const isInterned = (field: string) => internedFields[kind]?.includes(field) === true;
   const columns = Object.entries(rowShapes[kind]).map(([field, type]) => ({ field, type, isInterned: isInterned(field) }));
   const selected = columns.map(({ field }) => (isInterned(field) ? internedTextSql(`${kind}."${field}"`) : `"${field}"`));
-  return { kind, columns, names: columns.map(({ field }) => `"${field}"`).join(", "), selected: selected.join(", ") };
+  const names = columns.map(({ field }) => `"${field}"`).join(", ");
+  const insertSql = `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
+  return { columns, names, selected: selected.join(", "), insertSql };
 }
 
-export const columnsByKind: Readonly<Record<RowKind, TableColumns>> = {
-  run: tableColumnsOf("run"),
-  task: tableColumnsOf("task"),
-  worker: tableColumnsOf("worker"),
-  key: tableColumnsOf("key"),
-  route: tableColumnsOf("route"),
-  workflow: tableColumnsOf("workflow"),
-  ask: tableColumnsOf("ask"),
-  doc: tableColumnsOf("doc"),
-};
+export const columnsByKind = mapKinds(tableColumnsOf);
 
 /** A condition for tasks that have not ended. */
 export const isOpenSql = `task.phase IN (${openPhases.map((phase) => taskPhases.indexOf(phase)).join(", ")})`;
-
-export function encodeRow(row: Row, internedTexts: InternedNumbers): SQLInputValue[] {
-  const fields = fieldsOf(row);
-  const { columns } = columnsByKind[row.kind];
-  const cells: SQLInputValue[] = [];
-  for (const column of columns) cells.push(encodeCell(column, fields[column.field], internedTexts));
-  return cells;
-}
 
 export function updateSql(kind: RowKind, mask: number): string {
   const { columns } = columnsByKind[kind];
@@ -74,21 +57,18 @@ export function updateSql(kind: RowKind, mask: number): string {
   return `UPDATE ${kind} SET ${sets.join(", ")} WHERE id = ?`;
 }
 
-export function encodeChangedCells(row: Row, mask: number, internedTexts: InternedNumbers): SQLInputValue[] {
+export const allColumnsMask = -1;
+
+/** The cells of the columns that a mask has a bit for. */
+export function encodeCells(row: Row, mask: number, internedTexts: NumbersOfTexts): SQLInputValue[] {
   const fields = fieldsOf(row);
   const cells: SQLInputValue[] = [];
   const { columns } = columnsByKind[row.kind];
-  for (let at = 1; at < columns.length; at++) {
+  for (let at = 0; at < columns.length; at++) {
     const column = columns[at] as Column;
     if (mask & (1 << at)) cells.push(encodeCell(column, fields[column.field], internedTexts));
   }
-  cells.push(row.id);
   return cells;
-}
-
-export function insertSql(kind: RowKind): string {
-  const { columns, names } = columnsByKind[kind];
-  return `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
 }
 
 /** The one place that believes the file: whether the columns fit the row's phase, the engine checks when it loads the row. */
@@ -103,26 +83,40 @@ export function decodeRow<K extends RowKind>(kind: K, cells: SqliteCells): RowOf
   return row as unknown as RowOfKind<K>;
 }
 
+/** The rows that a statement selects. */
+export function readRows<K extends RowKind>(
+  connection: SqliteConnection,
+  kind: K,
+  sql: string,
+  ...values: SQLInputValue[]
+): RowOfKind<K>[] {
+  return connection.all(sql, ...values).map((cells) => decodeRow(kind, cells));
+}
+
+export function readRow<K extends RowKind>(
+  connection: SqliteConnection,
+  kind: K,
+  sql: string,
+  ...values: SQLInputValue[]
+): RowOfKind<K> | null {
+  const cells = connection.get(sql, ...values);
+  return cells === undefined ? null : decodeRow(kind, cells);
+}
+
 /** A field that no column can hold: thrown, so that the unit it came in is refused. */
-function encodeCell(column: Column, value: unknown, internedTexts: InternedNumbers): SQLInputValue {
+function encodeCell(column: Column, value: unknown, internedTexts: NumbersOfTexts): SQLInputValue {
   const { type } = column;
   if (column.isInterned && value !== null) {
-    if (typeof value !== "string") throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
-    return internedTexts.numberOf(value);
-  }
-  if (typeof type === "object") {
+    if (typeof value === "string") return internedTexts.numberOf(value);
+  } else if (typeof type === "object") {
     const code = type.indexOf(value as string);
-    if (code < 0) throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
-    return code;
-  }
-  if (type === "flag") {
-    if (typeof value !== "boolean") throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
-    return value ? 1 : 0;
-  }
-  if (type === "list") return JSON.stringify(value);
+    if (code >= 0) return code;
+  } else if (type === "flag") {
+    if (typeof value === "boolean") return value ? 1 : 0;
+  } else if (type === "list") return JSON.stringify(value);
   // SQLite would take NaN for NULL.
-  if (typeof value === "number" && Number.isNaN(value)) throw new TypeError(`field ${column.field} cannot store NaN`);
-  return value as SQLInputValue;
+  else if (!Number.isNaN(value)) return value as SQLInputValue;
+  throw new TypeError(`field ${column.field} cannot store ${String(value)}`);
 }
 
 function decodeCell(column: Column, cell: unknown): unknown {

@@ -1,17 +1,15 @@
-// The earliest deadline of each table, known without a query as long as the row that has it does not change. It is exact or unknown, never
-// wrong: when that row changes, the next read asks the index of the table again.
+// The earliest deadline of each table, exact or unknown: when the row that has it changes, the next read asks the table again.
 
 import type { Millis, Row } from "@astraflow/engine";
-import { keyOf } from "@astraflow/engine";
+import { compareDeadlines, type Deadline } from "../../common/row-order.ts";
 import { dueKinds, type RowKind } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
 
 type DueKind = (typeof dueKinds)[number];
 
-export interface DueRow {
+interface DueRow extends Deadline {
   readonly kind: DueKind;
   readonly id: string;
-  readonly due: Millis;
 }
 
 export const passedDueSql = (kind: DueKind): string =>
@@ -41,21 +39,21 @@ export class DeadlineIndex {
     else if (was !== null && was === least && is !== was) this.#earliest.delete(kind);
   }
 
-  /** Rows whose time has come, oldest first, ties by key; `fits` leaves out what the turn must not touch. */
-  findPassed(now: Millis, limit: number, matches: (id: DueRow) => boolean): DueRow[] {
+  /** Rows whose time has come, oldest first; `matches` leaves out what the turn must not touch. */
+  findPassed(now: Millis, limit: number, matches: (row: Deadline) => boolean): DueRow[] {
     const found: DueRow[] = [];
     for (const kind of limit > 0 ? dueKinds : []) {
       const least = this.#earliestOf(kind);
       if (least === null || least > now) continue;
       let remaining = limit;
-      for (const cells of this.#connection.iterate(passedDueSql(kind), now)) {
-        const one = { kind, due: Number(cells[0]), id: String(cells[1]) };
-        if (!matches(one)) continue;
-        found.push(one);
+      for (const [due, id] of this.#connection.iterate(passedDueSql(kind), now)) {
+        const row: DueRow = { kind, id: String(id), due: Number(due), key: `${kind}/${String(id)}` };
+        if (!matches(row)) continue;
+        found.push(row);
         if (--remaining === 0) break;
       }
     }
-    return found.sort(compareDueRows).slice(0, limit);
+    return found.sort(compareDeadlines).slice(0, limit);
   }
 
   /** Earliest deadline that has not passed. */
@@ -82,8 +80,4 @@ export class DeadlineIndex {
     const cells = this.#connection.get(sql, ...values);
     return cells === undefined ? null : Number(cells[0]);
   }
-}
-
-function compareDueRows(a: DueRow, b: DueRow): number {
-  return a.due - b.due || (keyOf(a as unknown as Row) < keyOf(b as unknown as Row) ? -1 : 1);
 }

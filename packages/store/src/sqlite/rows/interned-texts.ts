@@ -1,5 +1,4 @@
-// Interned texts: strings that occur in very many rows, such as the worker of a task, are stored once and referred to by number. Rows and
-// indexes get a third smaller that way, and so does every page a turn writes. SQL looks the texts up when it reads.
+// Interned texts: strings that occur in very many rows are stored once and referred to by number, which makes rows and indexes a third smaller.
 
 import type { SqliteConnection } from "../file/connection.ts";
 
@@ -41,7 +40,7 @@ export class InternedTexts {
   }
 
   #insertText(text: string): number {
-    this.#connection.run(this.#connection.prepare(insertTextSql), [text]);
+    this.#connection.write(insertTextSql, text);
     const number = Number(this.#connection.get(selectNumberSql, text)?.[0]);
     this.#uncommitted.set(text, number);
     return number;

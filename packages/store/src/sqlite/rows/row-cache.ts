@@ -1,17 +1,9 @@
-// A cache of rows, bounded by their count. It has two generations instead of a list ordered by use: what was used since the last turn-over
-// survives it, the rest is dropped at once, and a hit costs one look-up.
+// A cache of rows in two generations: what was used since the last turn-over survives it, the rest is dropped at once; a hit is one look-up.
 
 import type { Row } from "@astraflow/engine";
-import type { RowKind } from "../../common/row-shape.ts";
-import { columnsByKind } from "./columns.ts";
+import { mapKinds, type RowKind } from "../../common/row-shape.ts";
 
-type CacheGeneration = Record<RowKind, Map<string, Row>>;
-
-function newGeneration(): CacheGeneration {
-  const generation: Partial<CacheGeneration> = {};
-  for (const kind of Object.keys(columnsByKind) as RowKind[]) generation[kind] = new Map();
-  return generation as CacheGeneration;
-}
+const newGeneration = () => mapKinds(() => new Map<string, Row>());
 
 export class RowCache {
   readonly #rowsMax: number;

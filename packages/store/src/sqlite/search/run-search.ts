@@ -1,12 +1,20 @@
-// Runs by the words people know them by. The index is not kept turn by turn, because every commit to it is a segment of its own: runs
-// that are new, or are found by other words since, are noted, and once they are many they enter the index together. Until then they
-// are looked at one by one. The index only proposes: each run it names is compared with its row, so words of an earlier image that
-// are still in it mislead nobody.
+// Full-text search of runs. Every commit to the index would be a segment of its own, so new and renamed runs are noted, compared one by
+// one, and indexed together once they are many. A run that the index names is compared with its row: its words may be of an older image.
 
 import { type RunId, type RunRow, runSearchTerms, searchWords, type Tenant, type WorkerId } from "@astraflow/engine";
-import { createRunFilter, lowestRunIdAt, type PageFor, rowsScannedMax, runIdBounds } from "../../common/page-filters.ts";
+import {
+  type CutPage,
+  createRunFilter,
+  cutPage,
+  idOf,
+  lowestRunIdAt,
+  type PageFor,
+  rowsScannedMax,
+  runIdBounds,
+} from "../../common/page-filters.ts";
+import { compareIds } from "../../common/row-order.ts";
 import type { SqliteConnection } from "../file/connection.ts";
-import { columnsByKind, decodeRow } from "../rows/columns.ts";
+import { columnsByKind, readRows } from "../rows/columns.ts";
 
 /** How many runs may be outside the index: a search compares at most so many in vain. */
 export const unindexedRunsDefault = 512;
@@ -38,7 +46,7 @@ const unindexedRunsSql = `SELECT ${runColumns} FROM run_fresh CROSS JOIN run ON 
 
 /** Notes runs whose words have changed; runs inside the turn that changes them. */
 export function markRunsUnindexed(connection: SqliteConnection, runs: readonly RunId[]): void {
-  connection.run(connection.prepare(insertUnindexedSql), [JSON.stringify(runs)]);
+  connection.write(insertUnindexedSql, JSON.stringify(runs));
 }
 
 export function countUnindexedRuns(connection: SqliteConnection): number {
@@ -48,19 +56,17 @@ export function countUnindexedRuns(connection: SqliteConnection): number {
 /** Brings all noted runs into the index; runs inside a transaction. */
 export function indexPendingRuns(connection: SqliteConnection): void {
   let serial = Number(connection.get(serialSql)?.[0] ?? 0);
-  const enter = connection.prepare(insertWordsSql);
   for (;;) {
     const ids = connection.all(unindexedIdsSql, indexBatchRuns).map((cells) => String(cells[0]));
     const last = ids.at(-1);
     if (last === undefined) break;
-    for (const cells of connection.all(runsByIdSql, JSON.stringify(ids))) {
-      const run = decodeRow("run", cells);
+    for (const run of readRows(connection, "run", runsByIdSql, JSON.stringify(ids))) {
       serial = (serial + 1) % indexRowsPerInstant;
-      connection.run(enter, [instantOf(run.id), serial, `${tenantWord(run.tenant)} ${runSearchTerms(run)}`]);
+      connection.write(insertWordsSql, instantOf(run.id), serial, `${tenantWord(run.tenant)} ${runSearchTerms(run)}`);
     }
-    connection.run(connection.prepare(deleteUnindexedSql), [last]);
+    connection.write(deleteUnindexedSql, last);
   }
-  connection.run(connection.prepare(putSerialSql), [String(serial)]);
+  connection.write(putSerialSql, String(serial));
 }
 
 /** Tasks hold the number of their worker's word. */
@@ -74,18 +80,10 @@ export const createWorkerCheck =
     connection.get(ranOnWorkersSql, `${run}.`, `${run}/`, JSON.stringify(workers)) !== undefined;
 
 /** Runs below a bound that fit, newest first, found by their words. */
-export function searchRuns(
-  connection: SqliteConnection,
-  query: PageFor<"runs">,
-  below: RunId,
-  limit: number,
-): { items: RunRow[]; next: RunId | null } {
+export function searchRuns(connection: SqliteConnection, query: PageFor<"runs">, below: RunId, limit: number): CutPage<RunRow> {
   const matches = createRunFilter(query, createWorkerCheck(connection));
   const found = new Map<RunId, RunRow>();
-  for (const cells of connection.all(unindexedRunsSql, below, query.tenant)) {
-    const run = decodeRow("run", cells);
-    if (matches(run)) found.set(run.id, run);
-  }
+  for (const run of readRows(connection, "run", unindexedRunsSql, below, query.tenant)) if (matches(run)) found.set(run.id, run);
   let indexed = 0;
   let scanned = 0;
   /** Down to here everything has been looked at. */
@@ -99,8 +97,8 @@ export function searchRuns(
     if (instant === lastInstant) continue;
     lastInstant = instant;
     const range = runIdsAtInstant(instant);
-    for (const cells of connection.all(runsAtInstantSql, query.tenant, range.from, range.below < below ? range.below : below)) {
-      const run = decodeRow("run", cells);
+    const end = range.below < below ? range.below : below;
+    for (const run of readRows(connection, "run", runsAtInstantSql, query.tenant, range.from, end)) {
       scanned++;
       if (!matches(run)) continue;
       indexed++;
@@ -110,9 +108,9 @@ export function searchRuns(
   }
   const isWhole = indexed <= limit && scanned < rowsScannedMax;
   const floor = isWhole ? null : reached;
-  const items = [...found.values()].filter(({ id }) => floor === null || id >= floor).sort((a, b) => (a.id < b.id ? 1 : -1));
-  if (items.length > limit) return { items: items.slice(0, limit), next: items[limit - 1]?.id ?? null };
-  return { items, next: floor };
+  const runs = [...found.values()].filter(({ id }) => floor === null || id >= floor).sort((a, b) => compareIds(b, a));
+  const { items, next } = cutPage(runs, limit, idOf);
+  return { items, next: next ?? floor };
 }
 
 /** Every word as a beginning; the tenant's as it stands. Words hold nothing that would end a quote. */

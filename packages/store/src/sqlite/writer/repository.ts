@@ -1,15 +1,14 @@
-// The cached reads of the one writer: rows, queues, lists, deadlines, clocks of tenants and queues. It only reads; write-turn.ts writes and
-// updates the caches after each commit. After an unknown outcome the caches may be wrong: the repository is discarded with its connection.
+// The cached reads of the one writer. After an unknown outcome the caches may be wrong: the repository is discarded with its connection.
 
+import type { StatementSync } from "node:sqlite";
 import type { Mail, Millis, Position, QueueName, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
-import { hasEnded } from "../../common/change-set-check.ts";
-import type { RowKind } from "../../common/row-shape.ts";
+import type { Deadline } from "../../common/row-order.ts";
+import { hasEnded, mapKinds, type RowKind } from "../../common/row-shape.ts";
 import type { SqliteConnection } from "../file/connection.ts";
-import { columnsByKind, decodeRow, isOpenSql } from "../rows/columns.ts";
-import { DeadlineIndex, type DueRow } from "../rows/deadline-index.ts";
+import { columnsByKind, decodeRow, isOpenSql, updateSql } from "../rows/columns.ts";
+import { DeadlineIndex } from "../rows/deadline-index.ts";
 import { InternedTexts, internedNumberSql } from "../rows/interned-texts.ts";
 import { RowCache } from "../rows/row-cache.ts";
-import { RowStatements } from "../rows/row-statements.ts";
 import { countUnindexedRuns } from "../search/run-search.ts";
 import { countUnindexedSql } from "../search/subject-history.ts";
 
@@ -26,32 +25,46 @@ export interface StoredTenant {
 export const queueHeadSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?";
 const queueIteratorSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id";
 export const heldTaskIdsSql = `SELECT id FROM task WHERE worker = ${internedNumberSql} AND phase = 3 ORDER BY id LIMIT ?`;
-export const openTasksSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? AND ${isOpenSql} ORDER BY id LIMIT ?`;
-export const taskRangeSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id <= ? AND id < ? ORDER BY id LIMIT ?`;
+const tasksAfterSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ?1 AND id < ?2`;
+export const openTasksSql = `${tasksAfterSql} AND ${isOpenSql} ORDER BY id LIMIT ?3`;
+export const taskRangeSql = `${tasksAfterSql} AND id <= ?4 ORDER BY id LIMIT ?3`;
 const cachedClocksMax = 100_000;
+const updatesMax = 128;
 /** Documents with longer bodies are read when they are asked for: the cache counts rows, not bytes. */
 const cachedBodyCharsMax = 4_096;
+
+export interface RepositoryLimits {
+  readonly cacheRows: number;
+  /** How many rows of a tenant's log may be outside the index of histories. */
+  readonly unindexedLogRowsMax: number;
+  /** How many runs may be outside the index of words. */
+  readonly unindexedRunsMax: number;
+}
 
 export class SqliteRepository {
   readonly connection: SqliteConnection;
   readonly cache: RowCache;
   readonly deadlines: DeadlineIndex;
-  readonly statements: RowStatements;
   readonly internedTexts: InternedTexts;
+  readonly limits: RepositoryLimits;
   readonly #tenants = new Map<Tenant, StoredTenant>();
   readonly #taskQueueClocks = new Map<QueueName, number>();
+  /** By the columns that change: rows change in few ways. */
+  readonly #updates = mapKinds(() => new Map<number, StatementSync>());
   /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
-  #isMailEmpty = false;
-  #unindexedRuns: number | null = null;
+  isMailEmpty = false;
+  /** Runs that are noted for the index of words. */
+  unindexedRuns: number;
   /** Highest id of each table: ids are made in time order, so what lies above is absent, without asking. */
   readonly #highestIds = new Map<RowKind, string | null>();
 
-  constructor(connection: SqliteConnection, cacheRows: number) {
+  constructor(connection: SqliteConnection, limits: RepositoryLimits) {
     this.connection = connection;
-    this.cache = new RowCache(cacheRows);
+    this.limits = limits;
+    this.cache = new RowCache(limits.cacheRows);
     this.deadlines = new DeadlineIndex(connection);
-    this.statements = new RowStatements(connection);
     this.internedTexts = new InternedTexts(connection);
+    this.unindexedRuns = countUnindexedRuns(connection);
   }
 
   find(kind: RowKind, id: string): Row | null {
@@ -61,10 +74,6 @@ export class SqliteRepository {
     const { selected } = columnsByKind[kind];
     const cells = this.connection.get(`SELECT ${selected} FROM ${kind} WHERE id = ?`, id);
     return cells === undefined ? null : this.#cacheRow(kind, decodeRow(kind, cells));
-  }
-
-  findTask(id: TaskId): TaskRow | null {
-    return this.find("task", id) as TaskRow | null;
   }
 
   /** Brings rows into the cache in one statement a kind, however many are missing. Answers what it had to ask for. */
@@ -88,7 +97,7 @@ export class SqliteRepository {
   /** The head of a line in (band, rank) order. `fits` is asked only when something is to be left out. */
   queueHead(line: QueueName, limit: number, matches: ((id: TaskId) => boolean) | null): TaskRow[] {
     if (limit <= 0) return [];
-    if (matches === null) return this.#loadTasks(this.connection.all(queueHeadSql, line, limit).map((cells) => String(cells[0])));
+    if (matches === null) return this.#loadTasks(this.#readIds(queueHeadSql, line, limit));
     const ids: TaskId[] = [];
     for (const cells of this.connection.iterate(queueIteratorSql, line)) {
       if (matches(String(cells[0]))) ids.push(String(cells[0]));
@@ -98,36 +107,27 @@ export class SqliteRepository {
   }
 
   heldBy(worker: WorkerId, limit: number): TaskRow[] {
-    return this.#loadTasks(this.connection.all(heldTaskIdsSql, worker, Math.max(0, limit)).map((cells) => String(cells[0])));
+    return this.#loadTasks(this.#readIds(heldTaskIdsSql, worker, Math.max(0, limit)));
   }
 
   openTasks(run: RunId, after: TaskId | "", limit: number): TaskRow[] {
-    const from = after === "" ? `${run}.` : after;
-    return this.connection
-      .all(openTasksSql, from, `${run}/`, Math.max(0, limit))
-      .map((cells) => this.#cacheRow("task", decodeRow("task", cells)) as TaskRow);
+    return this.#readTasks(openTasksSql, after === "" ? `${run}.` : after, `${run}/`, limit);
   }
 
   tasksBetween(run: RunId, after: TaskId, last: TaskId, limit: number): TaskRow[] {
-    const from = after < `${run}.` ? `${run}.` : after;
-    return this.connection
-      .all(taskRangeSql, from, last, `${run}/`, Math.max(0, limit))
-      .map((cells) => this.#cacheRow("task", decodeRow("task", cells)) as TaskRow);
+    return this.#readTasks(taskRangeSql, after < `${run}.` ? `${run}.` : after, `${run}/`, limit, last);
   }
 
-  findDueRows(now: Millis, limit: number, matches: (id: DueRow) => boolean): Row[] {
+  findDueRows(now: Millis, limit: number, matches: (row: Deadline) => boolean): Row[] {
     return this.deadlines.findPassed(now, limit, matches).map(({ kind, id }) => this.#requireRow(kind, id));
   }
 
   findMail(replica: string, epoch: number, limit: number): { seq: number; mail: Mail }[] {
-    if (limit <= 0 || this.#isMailEmpty) return [];
+    if (limit <= 0 || this.isMailEmpty) return [];
     const sql = "SELECT seq, id, body FROM mail WHERE replica = ? AND epoch = ? ORDER BY seq LIMIT ?";
     const found = this.connection.all(sql, replica, epoch, limit);
-    this.#isMailEmpty = found.length === 0;
-    return found.map((cells) => ({
-      seq: Number(cells[0]),
-      mail: { replica, epoch, id: String(cells[1]), body: String(cells[2]) },
-    }));
+    this.isMailEmpty = found.length === 0;
+    return found.map(([seq, id, body]) => ({ seq: Number(seq), mail: { replica, epoch, id: String(id), body: String(body) } }));
   }
 
   tenant(tenant: Tenant): StoredTenant {
@@ -135,13 +135,8 @@ export class SqliteRepository {
     if (state === undefined) {
       const cells = this.connection.get("SELECT position, clock, floor, indexed FROM tenant WHERE id = ?", tenant);
       const [position, clock, floor, indexed] = (cells ?? [0, 0, 0, 0]).map(Number) as [number, number, number, number];
-      state = {
-        position,
-        clock,
-        floor,
-        indexed,
-        unindexedRows: Number(this.connection.get(countUnindexedSql, tenant, indexed)?.[0] ?? 0),
-      };
+      const [unindexedRows] = this.connection.get(countUnindexedSql, tenant, indexed) ?? [];
+      state = { position, clock, floor, indexed, unindexedRows: Number(unindexedRows ?? 0) };
       this.#tenants.set(tenant, state);
     }
     return state;
@@ -157,18 +152,16 @@ export class SqliteRepository {
     return clock;
   }
 
-  /** Runs that are noted for the index of words. */
-  get unindexedRuns(): number {
-    this.#unindexedRuns ??= countUnindexedRuns(this.connection);
-    return this.#unindexedRuns;
-  }
-
-  setUnindexedRuns(runs: number): void {
-    this.#unindexedRuns = runs;
-  }
-
-  noteMailWritten(): void {
-    this.#isMailEmpty = false;
+  /** Names only the columns that change: it binds less, and leaves the indexes of other columns alone. */
+  updateStatement(kind: RowKind, mask: number): StatementSync {
+    const updates = this.#updates[kind];
+    let statement = updates.get(mask);
+    if (statement === undefined) {
+      if (updates.size >= updatesMax) updates.clear();
+      statement = this.connection.db.prepare(updateSql(kind, mask));
+      updates.set(mask, statement);
+    }
+    return statement;
   }
 
   setTenant(tenant: Tenant, state: StoredTenant): void {
@@ -189,6 +182,15 @@ export class SqliteRepository {
       else this.cache.set(after);
       if (before === null) this.#raiseHighestId(after.kind, after.id);
     } else if (before !== null) this.cache.delete(before.kind, before.id);
+  }
+
+  #readIds(sql: string, of: string, limit: number): TaskId[] {
+    return this.connection.all(sql, of, limit).map(([id]) => String(id));
+  }
+
+  #readTasks(sql: string, after: TaskId, below: string, limit: number, ...rest: readonly TaskId[]): TaskRow[] {
+    const found = this.connection.all(sql, after, below, Math.max(0, limit), ...rest);
+    return found.map((cells) => this.#cacheRow("task", decodeRow("task", cells)) as TaskRow);
   }
 
   #cacheRow(kind: RowKind, row: Row): Row {

@@ -1,5 +1,4 @@
-// One turn on sqlite. The store is alone, so every root is free and every read goes through; the write transaction opens only at the
-// commit, because nobody else writes between the two.
+// One turn on sqlite. Nobody else writes: every root is free, every read goes through, and the transaction opens only at the commit.
 
 import type {
   ChangeSet,
@@ -18,17 +17,20 @@ import type {
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf, splitKey } from "@astraflow/engine";
 import type { RowKind } from "../../common/row-shape.ts";
+import { OpenTurn } from "../../common/turn.ts";
 import type { SqliteRepository } from "./repository.ts";
 
 /** What the turn hands to the store when it is over. */
 export interface SqliteTurnHost {
-  commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome;
-  abort(turn: SqliteTurn): void;
+  write(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome;
+  rollBack(): void;
 }
 
 const dot = ".".charCodeAt(0);
 
-export class SqliteTurn implements TurnTransaction {
+export class SqliteTurn extends OpenTurn implements TurnTransaction {
+  readonly replica: string;
+  readonly epoch: number;
   readonly now: Millis;
   readonly nextDue: Millis | null;
   readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
@@ -46,35 +48,37 @@ export class SqliteTurn implements TurnTransaction {
   #requestedRoots: Set<RowKey> | null = null;
   /** Rows and gaps the cache may not hold on to until the turn is over. */
   readonly #found = new Map<RowKey, Row | null>();
-  #isOver = false;
 
   constructor(
-    repository: SqliteRepository,
-    end: SqliteTurnHost,
-    me: { replica: string; epoch: number },
+    host: SqliteTurnHost,
+    me: { repository: SqliteRepository; replica: string; epoch: number },
     now: Millis,
     want: TurnRequest,
   ) {
+    super();
+    const { repository, replica, epoch } = me;
     this.#repository = repository;
-    this.#host = end;
+    this.#host = host;
+    this.replica = replica;
+    this.epoch = epoch;
     this.now = now;
     const skip = new Set(want.skip);
     this.#rowsToPreload = want.rows;
     this.#requestedRows = want.rows;
     this.claimed = this.#claim(want, skip);
-    this.due = repository.findDueRows(now, want.due, ({ kind, id }) => skip.size === 0 || !skip.has(rootOf(`${kind}/${id}`)));
+    this.due = repository.findDueRows(now, want.due, ({ key }) => skip.size === 0 || !skip.has(rootOf(key)));
     for (const row of this.due) this.#taken.add(rootOf(keyOf(row)));
     this.nextDue = repository.deadlines.next(now);
     for (const list of want.lists) if ("run" in list) this.#taken.add(runKey(list.run));
-    const mail = repository.findMail(me.replica, me.epoch, want.mail);
+    const mail = repository.findMail(replica, epoch, want.mail);
     this.mail = mail.map((one) => one.mail);
     this.mailSeqs = mail.map((one) => one.seq);
   }
 
   row(kind: RowKind, id: string): Row | null {
-    this.#assertOpen();
+    this.assertOpen();
     this.#take(kind, id);
-    return this.#find(kind, id);
+    return this.rowBeforeTurn(kind, id);
   }
 
   #take(kind: RowKind, id: string): void {
@@ -89,7 +93,7 @@ export class SqliteTurn implements TurnTransaction {
   }
 
   tasks(list: TaskListQuery): readonly TaskRow[] {
-    this.#assertOpen();
+    this.assertOpen();
     if (list.of === "held") return this.#repository.heldBy(list.worker, list.limit);
     if (list.of === "line") return this.#repository.queueHead(list.line, list.limit, null);
     this.#taken.add(runKey(list.run));
@@ -98,26 +102,22 @@ export class SqliteTurn implements TurnTransaction {
   }
 
   peekWorker(worker: WorkerId): WorkerRow | null {
-    this.#assertOpen();
-    return this.#find("worker", worker) as WorkerRow | null;
+    this.assertOpen();
+    return this.rowBeforeTurn("worker", worker) as WorkerRow | null;
   }
 
   async loadMore(rows: readonly RowKey[], _lists: readonly TaskListQuery[]): Promise<void> {
-    this.#assertOpen();
+    this.assertOpen();
     for (const key of rows) this.#take(...splitKey(key));
     this.#load(rows);
   }
 
-  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
-    this.#assertOpen();
-    this.#isOver = true;
-    return this.#host.commit(this, turn, units);
+  protected write(turn: number, units: readonly ChangeSet[]): CommitOutcome {
+    return this.#host.write(this, turn, units);
   }
 
-  async abort(): Promise<void> {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#host.abort(this);
+  protected rollBack(): void {
+    this.#host.rollBack();
   }
 
   hasTaken(root: RowKey): boolean {
@@ -128,13 +128,11 @@ export class SqliteTurn implements TurnTransaction {
 
   /** The image a row had before this turn. */
   rowBeforeTurn(kind: RowKind, id: string): Row | null {
-    return this.#find(kind, id);
-  }
-
-  #find(kind: RowKind, id: string): Row | null {
     const cached = this.#repository.cache.get(kind, id);
     if (cached !== undefined) return cached;
-    this.#preloadRequested();
+    const wanted = this.#rowsToPreload;
+    this.#rowsToPreload = null;
+    if (wanted !== null) this.#load(wanted);
     const key: RowKey = `${kind}/${id}`;
     let found = this.#found.get(key);
     if (found === undefined) {
@@ -142,13 +140,6 @@ export class SqliteTurn implements TurnTransaction {
       this.#found.set(key, found);
     }
     return found;
-  }
-
-  #preloadRequested(): void {
-    const wanted = this.#rowsToPreload;
-    if (wanted === null) return;
-    this.#rowsToPreload = null;
-    this.#load(wanted);
   }
 
   #load(keys: readonly RowKey[]): void {
@@ -175,9 +166,5 @@ export class SqliteTurn implements TurnTransaction {
       claimed.set(line, [...already, ...tasks]);
     }
     return claimed;
-  }
-
-  #assertOpen(): void {
-    if (this.#isOver) throw new Error("this turn is over; begin another");
   }
 }

@@ -1,51 +1,38 @@
-// Writes a turn: all change sets in one transaction, ranks before rows, positions last, then the replica's row with the turn's number.
-// Caches are updated only after COMMIT has succeeded; store.ts handles a COMMIT that fails.
+// Writes a turn in one transaction: ranks, rows, positions, then the replica's row. Caches are updated only after COMMIT has succeeded.
 
 import {
   type ChangeSet,
   type DocRow,
   hasSameSearchTerms,
   keyOf,
-  type Millis,
   type Position,
   type Row,
   type RunId,
+  splitKey,
   type Tenant,
 } from "@astraflow/engine";
+import { type InvalidChangeSet, invalidChangeSet } from "../../common/change-set-check.ts";
 import { assignRanks, FairnessClocks, withRank } from "../../common/fairness-ranks.ts";
-import { assignPositions, packFacts } from "../../common/log-rows.ts";
-import { changedColumnsMask, chunkFields, type RowKind } from "../../common/row-shape.ts";
-import { columnsByKind, encodeChangedCells, encodeRow } from "../rows/columns.ts";
+import { assignPositions, type PlacedFacts, packFacts } from "../../common/log-rows.ts";
+import { changedColumnsMask, chunkFields } from "../../common/row-shape.ts";
+import { allColumnsMask, columnsByKind, encodeCells } from "../rows/columns.ts";
 import { indexDocument, unindexDocument } from "../search/document-search.ts";
 import { indexPendingRuns, markRunsUnindexed } from "../search/run-search.ts";
 import { indexSubjectHistory } from "../search/subject-history.ts";
 import type { SqliteRepository, StoredTenant } from "./repository.ts";
-
-export interface TurnToWrite {
-  readonly replica: string;
-  readonly epoch: number;
-  readonly turn: number;
-  readonly now: Millis;
-  readonly units: readonly ChangeSet[];
-  readonly mailTaken: readonly number[];
-  /** How many rows of a tenant's log may be outside the index of histories. */
-  readonly unindexedLogRowsMax: number;
-  /** How many runs may be outside the index of words. */
-  readonly unindexedRunsMax: number;
-  before(kind: RowKind, id: string): Row | null;
-}
+import type { SqliteTurn } from "./turn.ts";
 
 /** A change set that the tables refuse. */
 export class ChangeSetRefused extends Error {
-  readonly unit: number;
-  constructor(unit: number, cause: unknown) {
-    super(`change set ${unit} was refused: ${(cause as Error).message}`, { cause });
-    this.unit = unit;
+  readonly invalid: InvalidChangeSet;
+  constructor(unit: number, cause: Error) {
+    super(cause.message, { cause });
+    this.invalid = invalidChangeSet(unit, cause.message, cause);
   }
 }
 
 /** What the turn wrote; `updateCaches` is called once the commit has succeeded. */
-export interface WrittenTurn {
+interface WrittenTurn {
   readonly first: Map<Tenant, Position>;
   updateCaches(): void;
 }
@@ -63,17 +50,22 @@ const insertChunkSql = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${
 const deleteMailSql = "DELETE FROM mail WHERE seq = ?";
 
 /** Runs inside an open transaction; throws ChangeSetRefused for an invalid change set and any other error for a failing database. */
-export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite): WrittenTurn {
+export function writeTurn(
+  repository: SqliteRepository,
+  turn: SqliteTurn,
+  number: number,
+  units: readonly ChangeSet[],
+): WrittenTurn {
   const { connection } = repository;
   repository.internedTexts.discardUncommitted();
   const clocks = new FairnessClocks({
     tenantClock: (tenant) => repository.tenant(tenant).clock,
     taskQueueClock: (line) => repository.taskQueueClock(line),
   });
-  const previousRows = loadPreviousRows(turnToWrite, clocks);
-  const ranks = assignRanks(turnToWrite.units, clocks);
+  const previousRows = loadPreviousRows(units, turn, clocks);
+  const ranks = assignRanks(units, clocks);
   const nextRows: (Row | null)[] = [];
-  for (const [index, unit] of turnToWrite.units.entries()) {
+  for (const [index, unit] of units.entries()) {
     try {
       for (const row of unit.puts) {
         const after = withRank(row, ranks);
@@ -84,39 +76,29 @@ export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite
         writeRow(repository, previousRows[nextRows.length] ?? null, null);
         nextRows.push(null);
       }
-      for (const chunk of unit.chunks ?? [])
-        connection.run(
-          connection.prepare(insertChunkSql),
-          chunkFields.map((field) => chunk[field]),
-        );
-      if (unit.mail.length > 0) repository.noteMailWritten();
-      for (const mail of unit.mail)
-        connection.run(connection.prepare(insertMailSql), [mail.replica, mail.epoch, mail.id, mail.body]);
+      for (const chunk of unit.chunks ?? []) connection.write(insertChunkSql, ...chunkFields.map((field) => chunk[field]));
+      if (unit.mail.length > 0) repository.isMailEmpty = false;
+      for (const mail of unit.mail) connection.write(insertMailSql, mail.replica, mail.epoch, mail.id, mail.body);
     } catch (error) {
-      throw isChangeSetsFault(error) ? new ChangeSetRefused(index, error) : error;
+      throw isChangeSetsFault(error) ? new ChangeSetRefused(index, error as Error) : error;
     }
   }
-  for (const seq of turnToWrite.mailTaken) connection.run(connection.prepare(deleteMailSql), [seq]);
-  for (const [line, clock] of clocks.lines) connection.run(connection.prepare(upsertTaskQueueClockSql), [line, clock]);
-  const placed = assignPositions(turnToWrite.units, turnToWrite.now, (tenant) => repository.tenant(tenant).position);
+  for (const seq of turn.mailSeqs) connection.write(deleteMailSql, seq);
+  for (const [line, clock] of clocks.lines) connection.write(upsertTaskQueueClockSql, line, clock);
+  const placed = assignPositions(units, turn.now, (tenant) => repository.tenant(tenant).position);
   const eventStatement = connection.prepare(insertLogRowSql);
   for (const row of placed.rows)
     connection.run(eventStatement, [row.tenant, row.first, row.last, row.at, row.subject, packFacts(row.facts)]);
-  const tenants = nextTenantStates(repository, turnToWrite, placed, clocks);
+  const tenants = nextTenantStates(repository, placed, clocks);
   for (const [tenant, { position, clock, indexed }] of tenants)
-    connection.run(connection.prepare(upsertTenantSql), [tenant, position, clock, indexed]);
-  const unindexedRuns = noteUnindexedRuns(repository, turnToWrite, previousRows, nextRows);
-  connection.run(connection.prepare(updateReplicaSql), [
-    turnToWrite.turn,
-    turnToWrite.now,
-    turnToWrite.replica,
-    turnToWrite.epoch,
-  ]);
+    connection.write(upsertTenantSql, tenant, position, clock, indexed);
+  const unindexedRuns = noteUnindexedRuns(repository, previousRows, nextRows);
+  connection.write(updateReplicaSql, number, turn.now, turn.replica, turn.epoch);
   return {
     first: placed.first,
     updateCaches() {
       repository.internedTexts.keepCommitted();
-      repository.setUnindexedRuns(unindexedRuns);
+      repository.unindexedRuns = unindexedRuns;
       for (let at = 0; at < nextRows.length; at++) repository.noteWritten(previousRows[at] ?? null, nextRows[at] ?? null);
       for (const [line, clock] of clocks.lines) repository.setTaskQueueClock(line, clock);
       for (const [tenant, state] of tenants) repository.setTenant(tenant, state);
@@ -127,7 +109,6 @@ export function writeTurn(repository: SqliteRepository, turnToWrite: TurnToWrite
 /** Notes runs whose search terms changed, and indexes them once they are many. Returns how many are left outside the index. */
 function noteUnindexedRuns(
   repository: SqliteRepository,
-  turnToWrite: TurnToWrite,
   previousRows: readonly (Row | null)[],
   nextRows: readonly (Row | null)[],
 ): number {
@@ -141,18 +122,13 @@ function noteUnindexedRuns(
   if (newlyUnindexed.length === 0) return repository.unindexedRuns;
   const runs = repository.unindexedRuns + newlyUnindexed.length;
   markRunsUnindexed(repository.connection, newlyUnindexed);
-  if (runs <= turnToWrite.unindexedRunsMax) return runs;
+  if (runs <= repository.limits.unindexedRunsMax) return runs;
   indexPendingRuns(repository.connection);
   return 0;
 }
 
 /** The new state of the tenants that this turn touched; log rows outside the index are indexed once they are many. */
-function nextTenantStates(
-  repository: SqliteRepository,
-  turnToWrite: TurnToWrite,
-  placed: ReturnType<typeof assignPositions>,
-  clocks: FairnessClocks,
-): Map<Tenant, StoredTenant> {
+function nextTenantStates(repository: SqliteRepository, placed: PlacedFacts, clocks: FairnessClocks): Map<Tenant, StoredTenant> {
   const rows = new Map<Tenant, number>();
   for (const { tenant } of placed.rows) rows.set(tenant, (rows.get(tenant) ?? 0) + 1);
   const after = new Map<Tenant, StoredTenant>();
@@ -160,7 +136,7 @@ function nextTenantStates(
     const state = repository.tenant(tenant);
     const position = placed.heads.get(tenant) ?? state.position;
     const unindexedRows = state.unindexedRows + (rows.get(tenant) ?? 0);
-    const isTooLong = unindexedRows > turnToWrite.unindexedLogRowsMax;
+    const isTooLong = unindexedRows > repository.limits.unindexedLogRowsMax;
     if (isTooLong) indexSubjectHistory(repository.connection, tenant, state.indexed);
     const indexState = isTooLong ? { indexed: position, unindexedRows: 0 } : { indexed: state.indexed, unindexedRows };
     after.set(tenant, { ...state, position, clock: clocks.tenantClock(tenant), ...indexState });
@@ -169,17 +145,16 @@ function nextTenantStates(
 }
 
 /** The images before this turn: of each change set first the puts, then the deletes. Also advances the clocks of the queues they leave. */
-function loadPreviousRows(turnToWrite: TurnToWrite, clocks: FairnessClocks): (Row | null)[] {
+function loadPreviousRows(units: readonly ChangeSet[], turn: SqliteTurn, clocks: FairnessClocks): (Row | null)[] {
   const previousRows: (Row | null)[] = [];
-  for (const unit of turnToWrite.units) {
+  for (const unit of units) {
     for (const row of unit.puts) {
-      const before = unit.inserted?.has(keyOf(row)) === true ? null : turnToWrite.before(row.kind, row.id);
+      const before = unit.inserted?.has(keyOf(row)) === true ? null : turn.rowBeforeTurn(row.kind, row.id);
       if (before?.kind === "task" && before.line !== null && row.kind === "task") clocks.noteTaskLeft(before, row);
       previousRows.push(before);
     }
     for (const key of unit.deletes) {
-      const slash = key.indexOf("/");
-      const before = turnToWrite.before(key.slice(0, slash) as RowKind, key.slice(slash + 1));
+      const before = turn.rowBeforeTurn(...splitKey(key));
       if (before?.kind === "task") clocks.noteTaskLeft(before, null);
       previousRows.push(before);
     }
@@ -188,14 +163,19 @@ function loadPreviousRows(turnToWrite: TurnToWrite, clocks: FairnessClocks): (Ro
 }
 
 function writeRow(repository: SqliteRepository, before: Row | null, after: Row | null): void {
-  const { connection, statements, internedTexts } = repository;
+  const { connection, internedTexts } = repository;
   if (before?.kind === "doc") unindexDocument(connection, before, after as DocRow | null);
   if (after === null) {
-    if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
-  } else if (before === null) connection.run(statements.insert(after.kind), encodeRow(after, internedTexts));
+    if (before !== null) connection.write(`DELETE FROM ${before.kind} WHERE id = ?`, before.id);
+  } else if (before === null)
+    connection.run(connection.prepare(columnsByKind[after.kind].insertSql), encodeCells(after, allColumnsMask, internedTexts));
   else {
     const mask = changedColumnsMask(columnsByKind[after.kind].columns, before, after);
-    if (mask !== 0) connection.run(statements.update(after.kind, mask), encodeChangedCells(after, mask, internedTexts));
+    if (mask !== 0) {
+      const cells = encodeCells(after, mask, internedTexts);
+      cells.push(after.id);
+      connection.run(repository.updateStatement(after.kind, mask), cells);
+    }
   }
   if (after?.kind === "doc") indexDocument(connection, before as DocRow | null, after);
 }
