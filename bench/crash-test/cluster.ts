@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { StoreReader } from "@astraflow/engine";
-import { openPostgresReader, openSqliteReader } from "@astraflow/store";
+import { PostgresReader, SqliteReader } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
 import { journalEnvironment, writeTestPackage } from "./jobs.ts";
 
@@ -101,7 +101,7 @@ export async function startCluster({ workers, schedulers, firstShare, program }:
       folder,
       urls,
       openReader: () =>
-        server === null ? openSqliteReader({ file: join(folder, "ledger.db") }) : openPostgresReader({ url: storeUrl }),
+        server === null ? new SqliteReader({ file: join(folder, "ledger.db") }) : new PostgresReader({ url: storeUrl }),
       async killScheduler(at) {
         await kill(`scheduler-${at}`);
         await startScheduler(at, new URL(urls[at] ?? "").host);

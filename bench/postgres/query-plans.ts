@@ -2,7 +2,7 @@
 // it, also inside functions (auto_explain), and sends the plan to the connection. A query that reads more the more runs have finished is a defect.
 
 import type { RowKey, RunId, StoreReader } from "@astraflow/engine";
-import { openPostgres, openPostgresReader } from "@astraflow/store";
+import { openPostgres, PostgresReader } from "@astraflow/store";
 import { Client } from "pg";
 import { withClient } from "./bench-postgres-server.ts";
 import { insertOverdueTasks, overdueTaskQueue } from "./overdue-tasks.ts";
@@ -129,7 +129,7 @@ async function runEveryQuery(url: string, setCaller: (asker: string) => void): P
   setCaller("turn");
   await load.runToEnd(400);
   await load.stop();
-  const reader = openPostgresReader({ url });
+  const reader = new PostgresReader({ url });
   try {
     const runs = await readEveryPage(reader, setCaller);
     setCaller("turn");

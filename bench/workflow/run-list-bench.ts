@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { PageQuery, StoreReader } from "@astraflow/engine";
-import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
+import { openPostgres, openSqlite, PostgresReader, SqliteReader } from "@astraflow/store";
 import { loadAverage } from "../harness/child-programs.ts";
 import { formatInteger, percentile, percentiles, readNumberOption, recordFigures } from "../harness/statistics.ts";
 import { BenchPostgresServer, withClient } from "../postgres/bench-postgres-server.ts";
@@ -41,7 +41,7 @@ async function onSqlite(runs: number, times: number): Promise<void> {
       const store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() } });
       await fillAndReport("sqlite", count, () => insertRuns(store, count));
       await store.close();
-      contenders.push({ runs: count, reader: openSqliteReader({ file }) });
+      contenders.push({ runs: count, reader: new SqliteReader({ file }) });
     }
     await compareStores("sqlite", contenders, times);
   } finally {
@@ -63,7 +63,7 @@ async function onPostgres(runs: number, times: number): Promise<void> {
       await fillAndReport("postgres", count, () => insertRuns(store, count));
       await store.close();
       await withClient(url, (client) => client.query("VACUUM ANALYZE"));
-      contenders.push({ runs: count, reader: openPostgresReader({ url }) });
+      contenders.push({ runs: count, reader: new PostgresReader({ url }) });
     }
     await compareStores("postgres", contenders, times);
   } finally {

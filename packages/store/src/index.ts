@@ -7,9 +7,9 @@ export {
   type StoreMutant,
   type StorePausePoint,
 } from "./memory/cluster.ts";
-export { openPostgresReader } from "./postgres/reader/reader.ts";
+export { PostgresReader } from "./postgres/reader/reader.ts";
 export { inspectPostgres, type PostgresInspection } from "./postgres/setup/inspection.ts";
 export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/file/connection.ts";
-export { openSqliteReader } from "./sqlite/reader/reader.ts";
+export { SqliteReader } from "./sqlite/reader/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

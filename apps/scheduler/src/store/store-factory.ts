@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import type { Store, StoreReader } from "@astraflow/engine";
-import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
+import { openPostgres, openSqlite, PostgresReader, SqliteReader } from "@astraflow/store";
 import type { ClockPair } from "../platform/scaled-clock.ts";
 import type { StoreAddress } from "../settings/store-address.ts";
 
@@ -21,7 +21,7 @@ export function openStore(address: StoreAddress, { clock, timeScale, turnsInFlig
 }
 
 export function openStoreReader(address: StoreAddress): StoreReader {
-  return address.of === "sqlite" ? openSqliteReader({ file: address.file }) : openPostgresReader({ url: address.url });
+  return address.of === "sqlite" ? new SqliteReader({ file: address.file }) : new PostgresReader({ url: address.url });
 }
 
 const fileCheckMs = 1_000;

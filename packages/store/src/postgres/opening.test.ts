@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/fixtures/sample-rows.ts";
 import { StoreClient } from "../contract/fixtures/store-client.ts";
 import { type PostgresServer, startPostgres } from "../contract/servers/postgres-server.ts";
-import { openPostgresReader } from "./reader/reader.ts";
+import { PostgresReader } from "./reader/reader.ts";
 import { schemaVersion } from "./setup/replica-registration.ts";
 import { openPostgres, type PostgresStore } from "./store.ts";
 
@@ -72,7 +72,7 @@ describe("opening a database", () => {
     await store.open(me);
     await store.close();
     await queryRows("INSERT INTO astraflow.migration (version) VALUES (99)");
-    const reader = openPostgresReader({ url });
+    const reader = new PostgresReader({ url });
 
     await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.SCHEMA_NEWER",
@@ -116,7 +116,7 @@ describe("opening a database", () => {
   });
 
   it("[S33] refuses a schema of our name that is not ours, a database without a store to read, and one that is not there", async () => {
-    const reader = openPostgresReader({ url });
+    const reader = new PostgresReader({ url });
     await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
     await reader.close();
     await expect(createStore(server.url("nowhere")).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });

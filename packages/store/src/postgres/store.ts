@@ -26,7 +26,7 @@ import {
 } from "./connection/connection.ts";
 import { ConnectionPool, type PooledConnection } from "./connection/connection-pool.ts";
 import { HintChannel } from "./connection/hint-channel.ts";
-import { openPostgresReader } from "./reader/reader.ts";
+import { PostgresReader } from "./reader/reader.ts";
 import { type RegisteredReplica, registerReplica } from "./setup/replica-registration.ts";
 import { commitTurnSql } from "./sql/commit-function.ts";
 import { ClockLead } from "./turn/clock-lead.ts";
@@ -112,7 +112,7 @@ class SharedPostgresStore extends OpenStore<OpenedPostgres> implements PostgresS
     first.connection = connection;
     pool.release(first);
     const hints = new HintChannel(this.#address, (hint) => this.hintListener(hint));
-    const reader = openPostgresReader(this.#options);
+    const reader = new PostgresReader(this.#options);
     this.opened = { ...registered, replica: me.replica, pool, reader, hints };
     await hints.start();
     return { epoch: registered.epoch, lastTurn: registered.lastTurn };

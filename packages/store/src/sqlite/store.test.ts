@@ -22,7 +22,7 @@ import {
   tasksSql,
   walkDocumentsSql,
 } from "./reader/pages.ts";
-import { openSqliteReader } from "./reader/reader.ts";
+import { SqliteReader } from "./reader/reader.ts";
 import { earliestDueSql, nextDueSql, passedDueSql } from "./rows/deadline-index.ts";
 import { runsAtInstantSql } from "./search/run-search.ts";
 import { backwardsSql, forwardsSql } from "./search/subject-history.ts";
@@ -108,7 +108,7 @@ describe("opening", () => {
       code: "E.STORE.SCHEMA_NEWER",
       details: { schema: 99, known: schemaVersion },
     });
-    expect(() => openSqliteReader({ file })).toThrow(expect.objectContaining({ code: "E.STORE.SCHEMA_NEWER" }));
+    expect(() => new SqliteReader({ file })).toThrow(expect.objectContaining({ code: "E.STORE.SCHEMA_NEWER" }));
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
@@ -143,7 +143,7 @@ describe("opening", () => {
       code: "E.STORE.OPEN",
       message: expect.stringContaining("another program"),
     });
-    expect(() => openSqliteReader({ file: join(folder, "none.db") })).toThrow(expect.objectContaining({ code: "E.STORE.OPEN" }));
+    expect(() => new SqliteReader({ file: join(folder, "none.db") })).toThrow(expect.objectContaining({ code: "E.STORE.OPEN" }));
   });
 
   it("[S30] lets go of the file when it refuses to open it", async () => {
@@ -368,7 +368,7 @@ describe("what a turn costs", () => {
   it("[S5] lets a reader of its own follow the log while the writer goes on", async () => {
     const client = await openClient(createStore());
     await client.write(changeSet({ puts: [runRow("r1")], logEntries: [logEntry("acme", "run/r1", ["a"])] }));
-    const reader = openSqliteReader({ file });
+    const reader = new SqliteReader({ file });
 
     expect((await reader.events({ tenant: "acme", after: 0, limit: 9 })).items).toHaveLength(1);
     await client.write(changeSet({ puts: [runRow("r2")], logEntries: [logEntry("acme", "run/r2", ["b"])] }));

@@ -30,7 +30,7 @@ import {
 } from "./file/connection.ts";
 import { lockDatabase } from "./file/database-lock.ts";
 import { inTransaction } from "./file/migrations.ts";
-import { openSqliteReader } from "./reader/reader.ts";
+import { SqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
 import { type RepositoryLimits, SqliteRepository } from "./writer/repository.ts";
@@ -107,7 +107,7 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
         repository.unindexedRuns = 0;
       }
       const clock = slewedClock(this.#options.clock, stored);
-      const reader = openSqliteReader(this.#options);
+      const reader = new SqliteReader(this.#options);
       this.opened = { lock, clock, reader, replica: me.replica, epoch, connection, repository, lastTurn };
       return { epoch, lastTurn };
     } catch (error) {

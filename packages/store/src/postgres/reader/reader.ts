@@ -49,17 +49,14 @@ function createBeginSql(settings: Readonly<Record<string, string>>): string {
   return `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${words.join(", ")}`;
 }
 
-export function openPostgresReader(options: { url: string; searchedRows?: number }): StoreReader {
-  return new PostgresReader(parsePostgresUrl(options.url), options.searchedRows ?? searchScannedRowsMax);
-}
-
-class PostgresReader implements StoreReader {
+export class PostgresReader implements StoreReader {
   readonly #address: PostgresAddress;
   readonly #pool = new ConnectionPool(readConnections, () => this.#connect());
   readonly #searchedRows: number;
 
-  constructor(address: PostgresAddress, searchedRows: number) {
+  constructor({ url, searchedRows = searchScannedRowsMax }: { url: string; searchedRows?: number }) {
     this.#searchedRows = searchedRows;
+    const address = parsePostgresUrl(url);
     this.#address = { ...address, config: { ...address.config, query_timeout: 2 * answerMsMax } };
   }
 

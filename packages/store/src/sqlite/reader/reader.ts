@@ -9,17 +9,12 @@ import { pageReaders } from "./pages.ts";
 
 const busyMs = 2_000;
 
-export function openSqliteReader(options: { file: string; searchedRows?: number }): StoreReader {
-  const connection = new SqliteConnection(openDatabase(options.file, { readOnly: true, busyMs }));
-  return new SqliteReader(connection, options.searchedRows ?? searchScannedRowsMax);
-}
-
-class SqliteReader implements StoreReader {
+export class SqliteReader implements StoreReader {
   readonly #connection: SqliteConnection;
   readonly #searchedRows: number;
 
-  constructor(connection: SqliteConnection, searchedRows: number) {
-    this.#connection = connection;
+  constructor({ file, searchedRows = searchScannedRowsMax }: { file: string; searchedRows?: number }) {
+    this.#connection = new SqliteConnection(openDatabase(file, { readOnly: true, busyMs }));
     this.#searchedRows = searchedRows;
   }
 
