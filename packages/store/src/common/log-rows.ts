@@ -2,14 +2,13 @@
 
 import type { ChangeSet, EventPage, EventQuery, Fact, LoggedFact, Millis, Position, RowKey, Tenant } from "@astraflow/engine";
 
+type LogEntry = ChangeSet["logEntries"][number];
+
 /** One row of the log: facts `first` to `last`, both included. */
-export interface LogRow {
-  readonly tenant: Tenant;
+export interface LogRow extends LogEntry {
   readonly first: Position;
   readonly last: Position;
   readonly at: Millis;
-  readonly subject: RowKey;
-  readonly facts: readonly Fact[];
 }
 
 /** The log rows of a turn; the first and the last position that it wrote of each tenant. */

@@ -106,10 +106,7 @@ export function documentIdRange({ tenant, collection, prefix = "" }: PageFor<"do
   return { above, below: `${above}\u{10ffff}` };
 }
 
-export interface DocumentPosition {
-  readonly sort: string;
-  readonly id: string;
-}
+export type DocumentPosition = Pick<DocRow, "sort" | "id">;
 
 export const formatDocumentCursor = ({ sort, id }: DocumentPosition): string => JSON.stringify([sort, id]);
 

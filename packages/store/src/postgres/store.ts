@@ -29,6 +29,7 @@ import { HintChannel } from "./connection/hint-channel.ts";
 import { PostgresReader } from "./reader/reader.ts";
 import { type RegisteredReplica, registerReplica } from "./setup/replica-registration.ts";
 import { commitTurnSql } from "./sql/commit-function.ts";
+import { textLiteral } from "./sql/literals.ts";
 import { ClockLead } from "./turn/clock-lead.ts";
 import { beginTransactionSql, diagnoseRefusedCommit, openPostgresFault, turnFault } from "./turn/commit-failure.ts";
 import { buildCommitPayload, firstPositions } from "./turn/commit-payload.ts";
@@ -230,7 +231,8 @@ class SharedPostgresStore extends OpenStore<OpenedPostgres> implements PostgresS
   }
 
   async #beginOn(opened: OpenedPostgres, pooled: PooledConnection, want: TurnRequest): Promise<PostgresTurn> {
-    const { replica, epoch, born } = opened;
+    const { epoch, born } = opened;
+    const replica = textLiteral(opened.replica);
     const { timeScale: scale = 1, aheadMs = () => 0 } = this.#options;
     const begin = async (connection: PostgresConnection) => {
       if (this.opened !== opened) throw new Error("the store was closed");

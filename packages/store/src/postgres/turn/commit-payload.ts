@@ -24,15 +24,6 @@ import {
 import { formatTextArray, isStorable } from "../sql/literals.ts";
 import type { PostgresTurn, ReplicaEpoch } from "./turn.ts";
 
-export interface CommitPayload {
-  /** What the function that writes turns is called with. */
-  readonly values: (string | number | Buffer | null)[];
-  readonly tenants: readonly Tenant[];
-  readonly facts: readonly number[];
-  readonly lines: readonly string[];
-  readonly hasMail: boolean;
-}
-
 /** `number`: of the turn. `mailTaken`: mail that it has read. */
 export function buildCommitPayload(
   units: readonly ChangeSet[],
@@ -40,7 +31,7 @@ export function buildCommitPayload(
   number: number,
   { replica, epoch }: ReplicaEpoch,
   mailTaken: readonly number[],
-): CommitPayload | InvalidChangeSet {
+): ReturnType<CommitPayloadBuilder["build"]> | InvalidChangeSet {
   const builder = new CommitPayloadBuilder(turn);
   for (const [index, unit] of units.entries()) {
     const problem = builder.addChangeSet(unit);
@@ -149,10 +140,8 @@ class CommitPayloadBuilder {
     return null;
   }
 
-  build(
-    identity: Pick<CommitArguments, "replica" | "epoch" | "lane" | "turn" | "now">,
-    mailTaken: readonly number[],
-  ): CommitPayload {
+  /** `values`: what the function that writes turns is called with. */
+  build(identity: Pick<CommitArguments, "replica" | "epoch" | "lane" | "turn" | "now">, mailTaken: readonly number[]) {
     const tenants = [...this.#factCounts.keys()].sort();
     const tenantPlaces = new Map(tenants.map((tenant, at) => [tenant, at + 1]));
     const facts = tenants.map((tenant) => this.#factCounts.get(tenant) ?? 0);
@@ -240,10 +229,12 @@ function fillArray<T>(list: { push(item: T): void; finish(): Buffer }, items: re
 }
 
 /** The positions the turn's facts got, from what each tenant's log had before. */
-export function firstPositions(payload: CommitPayload, base: readonly number[] | null): Map<Tenant, Position> {
+export function firstPositions(
+  { tenants, facts }: { readonly tenants: readonly Tenant[]; readonly facts: readonly number[] },
+  base: readonly number[] | null,
+): Map<Tenant, Position> {
   const first = new Map<Tenant, Position>();
-  for (const [at, tenant] of payload.tenants.entries())
-    if ((payload.facts[at] ?? 0) > 0) first.set(tenant, (base?.[at] ?? 0) + 1);
+  for (const [at, tenant] of tenants.entries()) if ((facts[at] ?? 0) > 0) first.set(tenant, (base?.[at] ?? 0) + 1);
   return first;
 }
 

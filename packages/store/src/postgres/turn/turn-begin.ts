@@ -6,7 +6,7 @@ import { compareDeadlines } from "../../common/row-order.ts";
 import { dueKinds, type RowKind } from "../../common/row-shape.ts";
 import { beginTurnFunction } from "../sql/begin-function.ts";
 import { decodeRow, listOf, type ResultCells, rootKinds, sharedKinds } from "../sql/columns.ts";
-import { functionCallSql, isStorable, numberArrayLiteral, textArrayLiteral, textLiteral } from "../sql/literals.ts";
+import { functionCallSql, isStorable, numberArrayLiteral, textArrayLiteral } from "../sql/literals.ts";
 import { schemaName } from "../sql/tables.ts";
 
 export interface BeginRequest {
@@ -17,21 +17,12 @@ export interface BeginRequest {
   readonly roots: ReadonlySet<RowKey>;
 }
 
-/** Who asks, and how its time is told. Left out when rows are added to a turn that has begun. */
-interface TurnBeginRequester {
-  readonly replica: string;
-  readonly epoch: number;
-  readonly nonce: string;
-  readonly born: number;
-  readonly scale: number;
-  readonly ahead: number;
-}
-
 type RowsToLoad = Pick<TurnRequest, "rows" | "lists"> & Partial<TurnRequest> & { readonly addresses?: readonly WorkerId[] };
 
+/** `caller`: arguments that say who asks and how its time is told; none when rows are added to a turn that has begun. */
 export function createBeginRequest(
   load: RowsToLoad,
-  caller: TurnBeginRequester | null,
+  caller: Readonly<Record<string, string | number>>,
   hasTaken: (root: RowKey) => boolean,
 ): BeginRequest {
   const roots = new Set<RowKey>();
@@ -61,7 +52,7 @@ export function createBeginRequest(
   const claims = mergeClaims(load.claims ?? []);
   const skip = skippedIdsByKind(load.skip ?? []);
   const callSql = functionCallSql(`${schemaName}.${beginTurnFunction.name}`, {
-    ...(caller === null ? {} : { ...caller, replica: textLiteral(caller.replica) }),
+    ...caller,
     ...Object.fromEntries(Object.entries(ids).map(([kind, list]) => [kind, textsArgument(list)])),
     line: textsArgument([...claims.keys()]),
     limit: numbersArgument([...claims.values()]),

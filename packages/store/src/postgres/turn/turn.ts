@@ -100,7 +100,7 @@ export class PostgresTurn extends LoadedTurn implements TurnTransaction {
     };
     for (const list of newLists) if (!load.lists.includes(list)) this.lists.set(taskListKey(list), []);
     if (load.rows.length + load.lists.length + load.addresses.length === 0) return this.#recordAnswers(newRows);
-    const request = createBeginRequest(load, null, (root) => this.taken.has(root));
+    const request = createBeginRequest(load, {}, (root) => this.taken.has(root));
     const reply = await this.#host.more(this, request);
     this.#applyReply(newRows, request, reply);
     for (const worker of load.addresses) this.addresses.set(worker, null);

@@ -5,7 +5,6 @@ import {
   type DocRow,
   hasSameSearchTerms,
   keyOf,
-  type Position,
   type Row,
   type RunId,
   splitKey,
@@ -31,12 +30,6 @@ export class ChangeSetRefused extends Error {
   }
 }
 
-/** What the turn wrote; `updateCaches` is called once the commit has succeeded. */
-interface WrittenTurn {
-  readonly first: Map<Tenant, Position>;
-  updateCaches(): void;
-}
-
 const insertLogRowSql = "INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)";
 const upsertTenantSql =
   "INSERT INTO tenant (id, position, clock, floor, indexed) VALUES (?, ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock = excluded.clock, indexed = excluded.indexed";
@@ -49,13 +42,11 @@ const insertChunkSql = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${
   ON CONFLICT (task, fence, first) DO NOTHING`;
 const deleteMailSql = "DELETE FROM mail WHERE seq = ?";
 
-/** Runs inside an open transaction; throws ChangeSetRefused for an invalid change set and any other error for a failing database. */
-export function writeTurn(
-  repository: SqliteRepository,
-  turn: SqliteTurn,
-  number: number,
-  units: readonly ChangeSet[],
-): WrittenTurn {
+/**
+ * Runs inside an open transaction; throws ChangeSetRefused for an invalid change set and any other error for a failing database. The
+ * answer's `updateCaches` is called once the commit has succeeded.
+ */
+export function writeTurn(repository: SqliteRepository, turn: SqliteTurn, number: number, units: readonly ChangeSet[]) {
   const { connection } = repository;
   repository.internedTexts.discardUncommitted();
   const clocks = new FairnessClocks({
