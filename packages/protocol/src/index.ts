@@ -107,8 +107,6 @@ export {
   type ResourceUploadInit,
   type ResourceUploadSession,
   readResourceForm,
-  readResourceGrantCreate,
-  readResourceUploadInit,
   resourceLimits,
 } from "./rest/bodies/resource-bodies.ts";
 export {
@@ -137,11 +135,6 @@ export {
   type RebindRequest,
   type ReplayRequest,
   type RetryRequest,
-  readBulkRequest,
-  readRebindRequest,
-  readReplayRequest,
-  readRetryRequest,
-  readSteerRequest,
   type Steered,
   type SteerRequest,
 } from "./rest/bodies/run-operation-bodies.ts";
@@ -164,7 +157,6 @@ export {
 export {
   type AuditEvent,
   passwordLimits,
-  readUserRequest,
   type UserRole,
   type UserSummary,
   userRoles,
@@ -175,8 +167,6 @@ export {
   type ExtensionRef,
   type ExtensionRequest,
   type Liveness,
-  readExtensionRequest,
-  readWorkerKickRequest,
   type Scaling,
   type Worker,
   type WorkerAttemptSummary,
@@ -190,8 +180,6 @@ export {
 export {
   type CommandDetail,
   readWorkerCommand,
-  readWorkerEnrolRequest,
-  readWorkerHeartbeatRequest,
   type WorkerCommand,
   type WorkerEnrolRequest,
   type WorkerSignRequest,
@@ -202,13 +190,8 @@ export {
   editsMax,
   type PublishVersionRequest,
   previewCharsMax,
-  readDraftEditRequest,
-  readPublishVersionRequest,
-  readRollbackRequest,
-  readWorkflowCloneRequest,
   readWorkflowFile,
   readWorkflowPreview,
-  readWorkflowPublishRequest,
   type Visibility,
   versionsInFileMax,
   visibilities,
@@ -229,7 +212,7 @@ export {
   routes,
   sessionPath,
 } from "./rest/routes/route-table.ts";
-export type { RawBody, RouteAnswer, RouteInput } from "./rest/routes/route-types.ts";
+export { bodyReaderOf, type RawBody, type RouteAnswer, type RouteBody, type RouteInput } from "./rest/routes/route-types.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
 export { closestMatch, didYouMean } from "./text/closest-match.ts";
 export { parseInstant } from "./text/instant.ts";

@@ -2,7 +2,7 @@
 
 import type { AnswerBody, Command, IdempotencyKey, WorkerCommandRecord, WorkerRow } from "@astraflow/engine";
 import { canonicalJson, compareVersions } from "@astraflow/graph";
-import { Fault, fault, type readExtensionRequest, type WorkerCommand } from "@astraflow/protocol";
+import { Fault, fault, type RouteBody, type WorkerCommand } from "@astraflow/protocol";
 import { auditRefusal, isConflict, isNotFound, notFound, readDocument, registerIdempotencyKey } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
@@ -19,7 +19,7 @@ type CommandOrder = WorkerCommandRecord["order"];
 type CompleteCommand = Extract<CommandOrder, { type: WorkerCommand["type"] }>;
 type CommandSummary = Pick<WorkerCommandRecord, "workerName" | "sentAt">;
 type WorkerOperation = Extract<Command, { type: "worker.drain" | "worker.kick" }>;
-type VendorFrameRequest = Exclude<ReturnType<typeof readExtensionRequest>, Fault>;
+type VendorFrameRequest = RouteBody<"tellWorker">;
 
 export interface SentCommand {
   readonly id: string;

@@ -1,7 +1,7 @@
 // Workers that make themselves known over REST, without a session.
 
 import type { EnrolWorkerCommand, IdempotencyKey, WorkerDescription } from "@astraflow/engine";
-import { type Fault, fault, type readWorkerHeartbeatRequest, type WorkerEnrolRequest } from "@astraflow/protocol";
+import { type Fault, fault, type RouteBody, type WorkerEnrolRequest } from "@astraflow/protocol";
 import { isNotFound } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
@@ -16,7 +16,7 @@ export function enrolmentOf(request: WorkerEnrolRequest): Enrolment {
   return { workerId, name, about, status: null, packages: about.packages };
 }
 
-type HeartbeatRequest = Exclude<ReturnType<typeof readWorkerHeartbeatRequest>, Fault>;
+type HeartbeatRequest = RouteBody<"signWorker">;
 
 export const signOfLifeOf = ({ workerId, status, packages }: HeartbeatRequest): Enrolment => ({
   workerId,

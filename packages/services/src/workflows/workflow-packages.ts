@@ -4,7 +4,7 @@ import type { DocPut } from "@astraflow/engine";
 import {
   type Fault,
   fault,
-  type readWorkflowCloneRequest,
+  type RouteBody,
   type Visibility,
   visibilities,
   type Workflow,
@@ -155,7 +155,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
   async clone(
     caller: Caller,
     packageId: string,
-    request: Exclude<ReturnType<typeof readWorkflowCloneRequest>, Fault>,
+    request: RouteBody<"cloneWorkflowPackage">,
     ask: WorkflowIdempotencyKey | null,
   ): Promise<WrittenWorkflow> {
     const { tenant, user } = caller.identity;

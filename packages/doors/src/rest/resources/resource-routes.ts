@@ -1,12 +1,6 @@
 // The routes about resources: list, show, download, delete, a file that is sent in one piece or in parts, and grants.
 
-import {
-  fault,
-  type ResourceGrant,
-  readResourceForm,
-  readResourceGrantCreate,
-  readResourceUploadInit,
-} from "@astraflow/protocol";
+import { bodyReaderOf, fault, type ResourceGrant, readResourceForm } from "@astraflow/protocol";
 import {
   decodeDocumentCursor,
   isoTime,
@@ -117,7 +111,7 @@ const uploadHandlers = (uploads: ResourceUploads) =>
   ({
     async createUpload(call) {
       const key = call.readIdempotencyKey();
-      const { upload, repeated, head } = await uploads.create(call, call.readBody(readResourceUploadInit), key);
+      const { upload, repeated, head } = await uploads.create(call, call.readBody(bodyReaderOf("createUpload")), key);
       return createdReply({ ...presentUpload(upload), asOf: head }, `resources/uploads/${upload.id}`, repeated);
     },
 
@@ -170,7 +164,7 @@ const grantHandlers = (grants: ResourceGrants) =>
 
     async createResourceGrant(call) {
       const key = call.readIdempotencyKey();
-      const { grant, repeated, head } = await grants.create(call, call.readBody(readResourceGrantCreate), key);
+      const { grant, repeated, head } = await grants.create(call, call.readBody(bodyReaderOf("createResourceGrant")), key);
       return createdReply({ ...presentGrant(grant), asOf: head }, `resource-grants/${grant.id}`, repeated);
     },
 

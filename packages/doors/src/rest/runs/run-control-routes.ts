@@ -1,14 +1,7 @@
 // The routes that change runs: nodes skipped or retried, a run moved to other workers, one that ended started again, many runs changed at
 // once, and dead letters.
 
-import {
-  fault,
-  readBulkRequest,
-  readRebindRequest,
-  readReplayRequest,
-  readRetryRequest,
-  readSteerRequest,
-} from "@astraflow/protocol";
+import { bodyReaderOf, fault } from "@astraflow/protocol";
 import { type ControlledRun, type NodeChange, presentRunRef, type RunServices, type StartedRun } from "@astraflow/services";
 import {
   invalidRequest,
@@ -22,26 +15,26 @@ import {
 export function runControlHandlers({ starter, control, digest }: RunServices) {
   const readRun = (call: RestCall) => starter.readRunDetail(call.tenant, call.param("runId"));
   const readNodeChange = (call: RestCall, type: string): NodeChange => {
-    const request = call.readOptionalBody(readSteerRequest);
+    const request = call.readOptionalBody(bodyReaderOf("skipNode"));
     const { reason = "asked by an operator" } = request;
     return { run: call.param("runId"), node: call.param("nodeId"), reason, ask: call.idempotencyKeyFor(type, request, digest) };
   };
   const rebind: RouteHandler = async (call) => {
-    const request = call.readOptionalBody(readRebindRequest);
+    const request = call.readOptionalBody(bodyReaderOf("rebindRun"));
     const idempotencyKey = call.idempotencyKeyFor("run.rebind", request, digest);
     return controlledReply(await control.rebind(call, call.param("runId"), request, idempotencyKey));
   };
 
   return {
     async retryRun(call) {
-      const { reason, dryRun } = call.readOptionalBody(readRetryRequest);
+      const { reason, dryRun } = call.readOptionalBody(bodyReaderOf("retryRun"));
       const detail = await readRun(call);
       if (dryRun === true) return { status: 200, body: await control.planRetry(call, detail) };
       return startedReply(await control.retry(call, detail, { key: call.readIdempotencyKey(), reason }));
     },
 
     async replayRun(call) {
-      const { dryRun, ...request } = call.readOptionalBody(readReplayRequest);
+      const { dryRun, ...request } = call.readOptionalBody(bodyReaderOf("replayRun"));
       const detail = await readRun(call);
       if (dryRun === true) return { status: 200, body: await control.planReplay(call, detail, request) };
       return startedReply(await control.replay(call, detail, { request, key: call.readIdempotencyKey() }));
@@ -62,7 +55,7 @@ export const bulkHandlers = ({ bulk }: RunServices) =>
   ({
     async changeRuns(call) {
       const key = call.readIdempotencyKey();
-      const request = call.readBody(readBulkRequest);
+      const request = call.readBody(bodyReaderOf("changeRuns"));
       if (Object.keys(request.filter).length === 0)
         throw invalidRequest("body.filter", "body.filter must name something: an empty one would change every run");
       for (const field of ["from", "version"] as const)
@@ -81,7 +74,7 @@ export const bulkHandlers = ({ bulk }: RunServices) =>
 
 export function deadLetterHandlers({ deadLetters, digest }: RunServices) {
   const readChange = (call: RestCall, type: string) => {
-    const request = call.readOptionalBody(readSteerRequest);
+    const request = call.readOptionalBody(bodyReaderOf("skipNode"));
     return [call.param("taskId"), request.reason, call.idempotencyKeyFor(type, request, digest)] as const;
   };
   return {

@@ -1,7 +1,7 @@
 // The routes about users: logging in and out, users, their roles and passwords, and the audit of what they did.
 
 import type { StoreReader } from "@astraflow/engine";
-import { type JsonValue, omitUndefined, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
+import { bodyReaderOf, omitUndefined, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
 import {
   decodeDocumentCursor,
   listAuditEvents,
@@ -25,7 +25,7 @@ export function userHandlers(users: UserChanges) {
   const { accounts } = users;
   return {
     async login(call) {
-      const { username, password, tenant = defaultTenant } = call.readBody(userRequest("login"));
+      const { username, password, tenant = defaultTenant } = call.readBody(bodyReaderOf("login"));
       const attempt = { tenant, username, password, address: call.address, corr: call.requestId };
       const { token, expiresIn, user } = await accounts.login(attempt);
       return { body: { accessToken: token, tokenType: "Bearer", expiresIn, user: presentUser(user) } };
@@ -50,7 +50,7 @@ export function userHandlers(users: UserChanges) {
 
     async createUser(call) {
       const key = call.readIdempotencyKey();
-      const { username, password, displayName = username, roles = [] } = call.readBody(userRequest("create"));
+      const { username, password, displayName = username, roles = [] } = call.readBody(bodyReaderOf("createUser"));
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
       const { user, repeated, head } = await users.createUser(call, named, password, key);
       const headers = { location: `/api/v1/users/${user.id}`, ...replayedHeader(repeated) };
@@ -66,14 +66,14 @@ export function userHandlers(users: UserChanges) {
 
     async setUserPassword(call) {
       const key = call.readIdempotencyKey();
-      const { password } = call.readBody(userRequest("password"));
+      const { password } = call.readBody(bodyReaderOf("setUserPassword"));
       const { repeated } = await users.resetPassword(call, call.param("userId"), password, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
 
     async addUserRole(call) {
       const key = call.readIdempotencyKey();
-      const { role } = call.readBody(userRequest("role"));
+      const { role } = call.readBody(bodyReaderOf("addUserRole"));
       const { repeated } = await users.addRole(call, call.param("userId"), role, key);
       return { ...noContent, headers: replayedHeader(repeated) };
     },
@@ -84,7 +84,7 @@ export function userHandlers(users: UserChanges) {
     },
 
     async setUserStatus(call) {
-      await users.setActive(call, call.param("userId"), call.readBody(userRequest("status")).isActive);
+      await users.setActive(call, call.param("userId"), call.readBody(bodyReaderOf("setUserStatus")).isActive);
       return noContent;
     },
 
@@ -99,13 +99,13 @@ export function userHandlers(users: UserChanges) {
     },
 
     async changeOwnUser(call) {
-      const { displayName } = call.readBody(userRequest("change"));
+      const { displayName } = call.readBody(bodyReaderOf("changeOwnUser"));
       const { user, head } = await users.changeOwnName(call, displayName);
       return { body: { ...presentUser(user), asOf: head } };
     },
 
     async setOwnPassword(call) {
-      const passwords = call.readBody(userRequest("ownPassword"));
+      const passwords = call.readBody(bodyReaderOf("setOwnPassword"));
       await users.changeOwnPassword(call, { ...passwords, address: call.address });
       return noContent;
     },
@@ -131,14 +131,6 @@ const presentUser = ({ id, username, displayName, roles, isActive }: User): User
   roles: [...roles],
   isActive,
 });
-
-type UserRequestType = Parameters<typeof readUserRequest>[0];
-
-/** A reader of this kind of request. */
-const userRequest =
-  <K extends UserRequestType>(of: K) =>
-  (body: JsonValue) =>
-    readUserRequest(of, body);
 
 function readRole(text: string): UserRole {
   const role = userRoles.find((one) => one === text);

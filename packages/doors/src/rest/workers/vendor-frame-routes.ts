@@ -1,6 +1,6 @@
 // The routes of vendor frames: a stream of what workers send, and a frame to one worker.
 
-import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
+import { bodyReaderOf, Fault, fault } from "@astraflow/protocol";
 import { isoTime, isVendorType, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, invalidRequest, parseCount, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
@@ -42,7 +42,7 @@ export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameR
     async tellWorker(call) {
       const type = readVendorType(call);
       const key = call.readIdempotencyKey();
-      const request = call.readBody(readExtensionRequest);
+      const request = call.readBody(bodyReaderOf("tellWorker"));
       const id = await workers.commands.sendVendorFrame(call, type, request, key);
       return { body: { id, workerId: request.workerId, type, acceptedAt: isoTime(workers.environment.clock.now()) } };
     },

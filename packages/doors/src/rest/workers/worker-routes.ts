@@ -2,13 +2,7 @@
 // a session.
 
 import { canonicalJson } from "@astraflow/graph";
-import {
-  readWorkerCommand,
-  readWorkerEnrolRequest,
-  readWorkerHeartbeatRequest,
-  readWorkerKickRequest,
-  sessionPath,
-} from "@astraflow/protocol";
+import { bodyReaderOf, readWorkerCommand, sessionPath } from "@astraflow/protocol";
 import {
   type Enrolment,
   enrolmentOf,
@@ -52,7 +46,7 @@ export function workerHandlers(workers: WorkerServices) {
     undrainWorker: (call) => drain(call, false),
 
     async kickWorker(call) {
-      const { reason = "" } = call.readOptionalBody(readWorkerKickRequest);
+      const { reason = "" } = call.readOptionalBody(bodyReaderOf("kickWorker"));
       const why = reason === "" ? `ended by ${call.identity.user}` : reason;
       return sentReply(await commands.kick(call, call.param("workerId"), why, call.readIdempotencyKey()));
     },
@@ -117,8 +111,8 @@ export function enrolmentHandlers(workers: WorkerServices, { isSecure = false, o
     };
   };
   return {
-    enrolWorker: async (call) => enrol(call, enrolmentOf(call.readBody(readWorkerEnrolRequest))),
-    signWorker: async (call) => enrol(call, signOfLifeOf(call.readBody(readWorkerHeartbeatRequest))),
+    enrolWorker: async (call) => enrol(call, enrolmentOf(call.readBody(bodyReaderOf("enrolWorker")))),
+    signWorker: async (call) => enrol(call, signOfLifeOf(call.readBody(bodyReaderOf("signWorker")))),
   } satisfies RouteHandlers;
 }
 

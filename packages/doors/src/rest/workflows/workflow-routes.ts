@@ -2,16 +2,7 @@
 // catalogue of packages and node types that they are made of, workflows that were published as packages among them.
 
 import { canonicalJson } from "@astraflow/graph";
-import {
-  fault,
-  readDraftEditRequest,
-  readPublishVersionRequest,
-  readRollbackRequest,
-  readWorkflowCloneRequest,
-  readWorkflowFile,
-  readWorkflowPreview,
-  readWorkflowPublishRequest,
-} from "@astraflow/protocol";
+import { bodyReaderOf, fault, readWorkflowFile, readWorkflowPreview } from "@astraflow/protocol";
 import {
   type CatalogueCache,
   getPackage,
@@ -124,7 +115,7 @@ const draftHandlers = (workflows: WorkflowServices) =>
     },
 
     async editDraft(call) {
-      const request = call.readBody(readDraftEditRequest);
+      const request = call.readBody(bodyReaderOf("editDraft"));
       const { document, between } = await workflows.drafts.edit(call, call.param("workflowId"), request);
       const { id: workflowId, revision } = document;
       const problems = await workflows.drafts.findProblems(call.tenant, document);
@@ -141,7 +132,7 @@ const draftHandlers = (workflows: WorkflowServices) =>
 
     async rollbackWorkflow(call) {
       const id = call.param("workflowId");
-      const request = call.readBody(readRollbackRequest);
+      const request = call.readBody(bodyReaderOf("rollbackWorkflow"));
       const idempotencyKey = workflowIdempotencyKeyOf(call, workflows.digest, { route: "rollbackWorkflow", id, request });
       return writtenReply(await workflows.drafts.rollBack(call, id, request.version, idempotencyKey));
     },
@@ -152,7 +143,7 @@ function versionHandlers(workflows: WorkflowServices) {
   return {
     async publishVersion(call) {
       const id = call.param("workflowId");
-      const request = call.readOptionalBody(readPublishVersionRequest);
+      const request = call.readOptionalBody(bodyReaderOf("publishVersion"));
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishVersion", id, request });
       const { version, problems, repeated } = await versions.publish(call, id, request, idempotencyKey);
       return { body: { ...presentVersion(version), problems }, headers: replayedHeader(repeated) };
@@ -203,7 +194,7 @@ function workflowPackageHandlers({ packages, digest }: WorkflowServices) {
   return {
     async publishWorkflow(call) {
       const workflowId = call.param("workflowId");
-      const request = call.readBody(readWorkflowPublishRequest);
+      const request = call.readBody(bodyReaderOf("publishWorkflow"));
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishWorkflow", workflowId, request });
       const { repeated, ...body } = await packages.publish(call, workflowId, request, idempotencyKey);
       return { body, headers: replayedHeader(repeated) };
@@ -211,7 +202,7 @@ function workflowPackageHandlers({ packages, digest }: WorkflowServices) {
 
     async cloneWorkflowPackage(call) {
       const packageId = call.param("packageId");
-      const request = call.readOptionalBody(readWorkflowCloneRequest);
+      const request = call.readOptionalBody(bodyReaderOf("cloneWorkflowPackage"));
       const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
       return writtenReply(await packages.clone(call, packageId, request, idempotencyKey));
     },

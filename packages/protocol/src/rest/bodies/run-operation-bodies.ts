@@ -2,7 +2,7 @@
 
 import type { Static } from "typebox";
 import * as t from "../../schema/field-types.ts";
-import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
+import { asOfPosition, pageOf } from "./body-parts.ts";
 import { RunRefSchema, RunStatusSchema } from "./run-bodies.ts";
 
 export const SteerRequestSchema = t.object({ reason: t.optional(t.text("For the log and the audit.")) });
@@ -144,9 +144,3 @@ export const BulkSchema = t.object({
   asOf: t.optional(asOfPosition()),
 });
 export type Bulk = Static<typeof BulkSchema>;
-
-export const readSteerRequest = createBodyReader(SteerRequestSchema);
-export const readRetryRequest = createBodyReader(RetryRequestSchema);
-export const readReplayRequest = createBodyReader(ReplayRequestSchema);
-export const readRebindRequest = createBodyReader(RebindRequestSchema);
-export const readBulkRequest = createBodyReader(BulkRequestSchema);

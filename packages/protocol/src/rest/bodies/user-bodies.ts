@@ -3,7 +3,7 @@
 import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
-import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
+import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
 /** The roles of users; each is a set of permissions. */
 export const userRoles = ["admin", "workflow.editor", "workflow.viewer", "run.viewer"] as const;
@@ -72,17 +72,3 @@ export const AuditEventSchema = t.object({
 });
 export type AuditEvent = Static<typeof AuditEventSchema>;
 export const AuditEventListSchema = pageAsOf(AuditEventSchema);
-
-const userRequestReaders = {
-  login: createBodyReader(AuthLoginRequestSchema),
-  create: createBodyReader(UserCreateRequestSchema),
-  change: createBodyReader(UserChangeRequestSchema),
-  password: createBodyReader(UserPasswordRequestSchema),
-  ownPassword: createBodyReader(OwnPasswordRequestSchema),
-  role: createBodyReader(UserRoleRequestSchema),
-  status: createBodyReader(UserStatusRequestSchema),
-} as const;
-
-type UserRequestReaders = typeof userRequestReaders;
-export const readUserRequest = <K extends keyof UserRequestReaders>(of: K, value: unknown) =>
-  userRequestReaders[of](value) as ReturnType<UserRequestReaders[K]>;

@@ -3,7 +3,7 @@
 import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
-import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
+import { asOfPosition, pageOf } from "./body-parts.ts";
 
 export const WorkerPackageSchema = t.object({
   name: t.id(),
@@ -169,6 +169,3 @@ export const ScalingSchema = t.object({
   asOf: asOfPosition(),
 });
 export type Scaling = Static<typeof ScalingSchema>;
-
-export const readWorkerKickRequest = createBodyReader(WorkerKickRequestSchema);
-export const readExtensionRequest = createBodyReader(ExtensionRequestSchema);

@@ -108,8 +108,6 @@ const commandReaders = {
   "pkg.uninstall": createBodyReader(commandSchemas["pkg.uninstall"], { unknownKeys: "refuse" }),
 };
 
-export const readWorkerEnrolRequest = createBodyReader(WorkerEnrolRequestSchema);
-export const readWorkerHeartbeatRequest = createBodyReader(WorkerSignRequestSchema);
 export function readWorkerCommand(value: unknown): WorkerCommand | Fault {
   const typed = readCommandType(value);
   return typed instanceof Fault ? typed : commandReaders[typed.type](value);

@@ -77,7 +77,6 @@ export const DraftEditRequestSchema = t.object({
   edits: t.array(WorkflowEditSchema, { minItems: 1, maxItems: editsMax }),
 });
 export type DraftEditRequest = Static<typeof DraftEditRequestSchema>;
-export const readDraftEditRequest = createBodyReader(DraftEditRequestSchema);
 
 export const DraftEditedSchema = t.object({
   workflowId: t.id(),
@@ -93,7 +92,6 @@ export const PublishVersionRequestSchema = t.object({
   allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type PublishVersionRequest = Static<typeof PublishVersionRequestSchema>;
-export const readPublishVersionRequest = createBodyReader(PublishVersionRequestSchema);
 
 const versionFields = {
   workflowId: t.id(),
@@ -120,7 +118,6 @@ export const WorkflowDiffSchema = t.object({
 });
 
 export const RollbackRequestSchema = t.object({ version: t.integer(1) });
-export const readRollbackRequest = createBodyReader(RollbackRequestSchema);
 
 /** The format tag of an exported file, so that no other file is taken for one. */
 export const workflowFileFormat = "astraflow.workflow/1";
@@ -161,7 +158,6 @@ export const WorkflowPublishRequestSchema = t.object({
   allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type WorkflowPublishRequest = Static<typeof WorkflowPublishRequestSchema>;
-export const readWorkflowPublishRequest = createBodyReader(WorkflowPublishRequestSchema);
 export const WorkflowPublishedSchema = t.object({ packageId: t.id(), versionId: t.id(), version: t.id() });
 
 export const WorkflowPackageVersionSchema = t.object({
@@ -202,4 +198,3 @@ export const WorkflowCloneRequestSchema = t.object({
   allowUnknown: t.optional(t.allowUnknownFlag()),
 });
 export type WorkflowCloneRequest = Static<typeof WorkflowCloneRequestSchema>;
-export const readWorkflowCloneRequest = createBodyReader(WorkflowCloneRequestSchema);

@@ -1,7 +1,10 @@
-// What a call of a route takes and gives, as types that follow from the route table.
+// What a call of a route takes and gives, as types that follow from the route table, and readers of request bodies.
 
 import type { Static, TSchema } from "typebox";
-import type { RouteName, routes } from "./route-table.ts";
+import type { Fault } from "../../faults/fault.ts";
+import { createBodyReader } from "../bodies/body-parts.ts";
+import type { Route } from "./route.ts";
+import { type RouteName, routes } from "./route-table.ts";
 
 type RouteRow<N extends RouteName> = (typeof routes)[N];
 type RouteField<R, K extends string> = R extends { readonly [P in K]: infer V } ? V : Record<never, never>;
@@ -37,3 +40,17 @@ export type RouteAnswer<N extends RouteName> =
     : RouteRow<N> extends { readonly media: string }
       ? Response
       : undefined;
+
+export type RouteBody<N extends RouteName> =
+  RouteRow<N> extends { readonly request: infer S extends TSchema } ? Static<S> : never;
+
+const bodyReaders = new Map<RouteName, (value: unknown) => unknown>();
+
+/** Reads the body of a request to this route; unknown keys are dropped. */
+export function bodyReaderOf<N extends RouteName>(name: N): (value: unknown) => RouteBody<N> | Fault {
+  const { request }: Route = routes[name];
+  if (request === undefined) throw new Error(`${name} takes no body`);
+  const reader = bodyReaders.get(name) ?? createBodyReader(request);
+  bodyReaders.set(name, reader);
+  return reader as (value: unknown) => RouteBody<N> | Fault;
+}
