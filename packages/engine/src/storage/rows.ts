@@ -19,24 +19,11 @@ export type Position = number;
  */
 export type QueueName = string;
 
-export type RunPhase = "queued" | "running" | "ending" | "succeeded" | "failed" | "cancelled";
-export type TaskRowPhase =
-  | "waiting"
-  | "parked"
-  | "ready"
-  | "leased"
-  | "succeeded"
-  | "failed"
-  | "cancelled"
-  | "skipped"
-  | "hosting";
-/** `enrolled`: registered over REST only; it gets no tasks before its socket is up. */
-export type WorkerPhase = "online" | "away" | "lost" | "enrolled";
-
 /** A row in one of these phases; the phase decides which fields it has. */
 export type InPhase<R extends { readonly phase: string }, P> = R & { readonly phase: P };
 /** The columns of a row, whatever its phase. */
 export type RowColumns<R> = { readonly [K in keyof R & string]: R[K] };
+type Null<K extends string> = { readonly [P in K]: null };
 
 interface RunFields {
   readonly kind: "run";
@@ -61,22 +48,17 @@ interface RunFields {
   readonly bindings: string | null;
 }
 
-interface LiveRunFields {
-  readonly verdict: null;
+interface LiveRunFields extends Null<"verdict" | "endedAt" | "error"> {
   /** JSON text of the fan-outs that are larger than a turn. Null when there is none. */
   readonly cursor: string | null;
-  readonly endedAt: null;
   /** The run's own time limit, or "now" while a fan-out has more to do. */
   readonly due: Millis | null;
-  readonly error: null;
 }
 
-interface EndedRunFields {
-  readonly cursor: null;
+interface EndedRunFields extends Null<"cursor" | "due"> {
   /** Null when it ended before any of its tasks was granted. */
   readonly startedAt: Millis | null;
   readonly endedAt: Millis;
-  readonly due: null;
 }
 
 export type RunRow = RunFields &
@@ -94,13 +76,14 @@ export type RunRow = RunFields &
         /** JSON text `{code, message, details?}`. */
         readonly error: string | null;
       }
-    | ({ readonly phase: "succeeded"; readonly verdict: null; readonly error: null } & EndedRunFields)
+    | ({ readonly phase: "succeeded" } & Null<"verdict" | "error"> & EndedRunFields)
     | ({
         readonly phase: "failed" | "cancelled";
         readonly verdict: "failed" | "cancelled";
         readonly error: string | null;
       } & EndedRunFields)
   );
+export type RunPhase = RunRow["phase"];
 /** A run whose tasks go on. */
 export type LiveRun = InPhase<RunRow, "queued" | "running">;
 
@@ -130,16 +113,8 @@ interface TaskFields {
   readonly state: string | null;
 }
 
-interface OpenTaskFields {
-  readonly endedAt: null;
-  readonly result: null;
-  readonly error: null;
-}
-
-interface NotQueued {
-  readonly line: null;
-  readonly rank: null;
-}
+type OpenTaskFields = Null<"endedAt" | "result" | "error">;
+type NotQueued = Null<"line" | "rank">;
 
 interface Queued {
   readonly line: QueueName;
@@ -150,17 +125,14 @@ interface Queued {
 }
 
 /** No worker holds it; `grantedAt` is of its last attempt. */
-interface NotHeld {
-  readonly worker: null;
-  readonly boot: null;
+interface NotHeld extends Null<"worker" | "boot"> {
   readonly grantedAt: Millis | null;
 }
 
 /** With the worker that held it last; null where none did. */
-interface EndedTaskFields extends NotQueued {
+interface EndedTaskFields extends NotQueued, Null<"due"> {
   readonly worker: WorkerId | null;
   readonly boot: string | null;
-  readonly due: null;
   readonly readyAt: Millis | null;
   readonly grantedAt: Millis | null;
   readonly endedAt: Millis;
@@ -168,9 +140,7 @@ interface EndedTaskFields extends NotQueued {
 
 export type TaskRow = TaskFields &
   (
-    | ({ readonly phase: "waiting"; readonly due: null; readonly readyAt: null; readonly grantedAt: null } & NotQueued &
-        NotHeld &
-        OpenTaskFields)
+    | ({ readonly phase: "waiting" } & Null<"due" | "readyAt" | "grantedAt"> & NotQueued & NotHeld & OpenTaskFields)
     | ({ readonly phase: "ready"; readonly readyAt: Millis } & Queued & NotHeld & OpenTaskFields)
     /** Behind a concurrency key, or without a queue until its next attempt is due. */
     | ({ readonly phase: "parked"; readonly readyAt: Millis } & (Queued | (NotQueued & { readonly due: Millis })) &
@@ -199,6 +169,7 @@ export type TaskRow = TaskFields &
     | ({ readonly phase: "cancelled"; readonly result: null; readonly error: string | null } & EndedTaskFields)
   );
 
+export type TaskRowPhase = TaskRow["phase"];
 export type WaitingTask = InPhase<TaskRow, "waiting">;
 export type ReadyTask = InPhase<TaskRow, "ready">;
 /** A task that a worker holds: what an attempt is about. */
@@ -234,8 +205,10 @@ export type WorkerRow = WorkerFields &
     | { readonly phase: "online" | "away"; readonly due: Millis }
     /** Null once all its attempts are taken back. */
     | { readonly phase: "lost"; readonly due: Millis | null }
+    /** Registered over REST only; it gets no tasks before its socket is up. */
     | { readonly phase: "enrolled"; readonly due: null }
   );
+export type WorkerPhase = WorkerRow["phase"];
 
 /** A concurrency key and its holders. Waiting tasks are in the queue `k|<id>`. */
 export interface ConcurrencyKeyRow {
