@@ -52,10 +52,7 @@ export class CatalogueCache {
   readonly #clock: ServiceContext["environment"]["clock"];
   readonly #cached = new LruMap<string, CachedCatalogue>({ entriesMax: catalogueLimits.tenantsMax, touchOnGet: false });
   readonly #refreshing = new Map<string, Promise<CachedCatalogue>>();
-  /**
-   * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
-   * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
-   */
+  /** As of now, with the packages that workers list: a worker may have joined just now, or have no manifests. Asked before a refusal. */
   readonly reload = coalesceByKey((tenant: string) => this.#reloadWithWorkers(tenant));
 
   constructor({ reader, environment }: Pick<ServiceContext, "reader" | "environment">) {
@@ -126,10 +123,7 @@ export class CatalogueCache {
   }
 }
 
-/**
- * Work that is done for a key at most once at a time: whoever comes while it is under way waits for the next time, with all others that came
- * since. Whatever was true when he came is so found, and a crowd of refused requests costs no more than one after the other.
- */
+/** Each caller gets a call that started after it asked, and concurrent callers share one call per key. */
 function coalesceByKey<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const underWay = new Map<string, Promise<T>>();
   const next = new Map<string, Promise<T>>();

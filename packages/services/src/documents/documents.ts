@@ -59,10 +59,7 @@ export const idempotencyKeyFor = (
   request: unknown,
 ): IdempotencyKey | null => (key === null ? null : { key, digest: digest(canonicalJson(request)) });
 
-/**
- * Stores the key of a request that is harmless to repeat and changes no document under it; true if it was used before. Call it once the
- * request is known to be valid and before carrying it out: if we crash in between, the repeated request carries it out.
- */
+/** For a request that is harmless to repeat: call it before carrying a valid request out. True if the key was used before. */
 export const registerIdempotencyKey = async (
   engineClient: EngineClient,
   caller: Caller,
@@ -92,6 +89,13 @@ export class RecordStore<T extends { readonly id: string }> {
   async find(tenant: string, id: string): Promise<FoundRecord<T | null>> {
     const { doc, head } = await readDocument(this.#context.reader, tenant, this.#collection, id);
     return doc === null ? { record: null, rev: 0, head } : { ...parseRecord<T>(doc), head };
+  }
+
+  /** Throws E.NOT_FOUND where there is none, or none that the caller may see. */
+  async findVisible(tenant: string, id: string, isVisible: (record: T) => boolean): Promise<FoundRecord<T>> {
+    const { record, rev, head } = await this.find(tenant, id);
+    if (record === null || !isVisible(record)) throw notFound(this.#collection, id);
+    return { record, rev, head };
   }
 
   async list(query: RecordQuery) {

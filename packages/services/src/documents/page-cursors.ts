@@ -1,4 +1,4 @@
-// Opaque cursors of pages, and the texts that lists are asked with. One that is damaged, or of another list, is refused: it would begin anew, or look like the end.
+// Opaque cursors of pages. One that is damaged, or of another list, is refused: it would begin anew, or look like the end.
 
 import { type Fault, fault } from "@astraflow/protocol";
 

@@ -28,10 +28,7 @@ export function createSemaphore(max: number, options?: SemaphoreOptions): <T>(wo
   };
 }
 
-/**
- * A function that runs `poll`, unless that is running already: on a slow store a poll takes longer than its interval, and a second one would
- * make it slower still. `poll` handles its own failures.
- */
+/** Runs `poll` unless it is running already: on a slow store it may take longer than its interval. It handles its own failures. */
 export function withoutOverlap(poll: () => Promise<void>): () => void {
   let isPolling = false;
   return () => {

@@ -1,4 +1,4 @@
-// What services and doors need from outside: time, timers, ids and a log, the engine and its store. The app passes the real ones, tests pass fakes.
+// What services and doors need from outside: time, timers, ids, a log, the engine and its store. Tests pass fakes.
 
 import type { StoreReader } from "@astraflow/engine";
 import type { EngineClient } from "./engine-client.ts";

@@ -61,7 +61,7 @@ export class LogTail {
     this.#position = start;
   }
 
-  /** Facts after a cursor, oldest first: from what is kept, else from the log. Empty: nothing more yet. Throws CursorExpired below the floor. */
+  /** Facts after a cursor, oldest first: from what is kept, else from the log. Throws CursorExpired below the floor. */
   async readAfter(cursor: number): Promise<readonly FactEvents[]> {
     if (cursor > this.#position) return [];
     if (cursor >= this.#from) return this.#buffered.filter((one) => one.position > cursor);

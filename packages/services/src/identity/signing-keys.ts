@@ -10,10 +10,7 @@ export interface SigningKey {
 /** Bounds the list if the clock jumps. */
 const ringKeysMax = 8;
 
-/**
- * Adds a key if the newest one has signed long enough, and drops keys whose tokens have all expired. A key from the future comes from a
- * wrong clock; it is replaced once it is further away than the age limit.
- */
+/** Adds a key if the newest is too old, or too far in the future (a wrong clock), and drops keys whose tokens have all expired. */
 export function rotateKeys(
   keys: readonly SigningKey[],
   now: number,

@@ -39,10 +39,7 @@ export interface NodeViewContext {
   readonly fateOf?: (artifact: StoredArtifact, task: string) => ArtifactStatus;
 }
 
-/**
- * Every node of the top level, then what runs inside containers and through chains, in the order of their ids. `cutAfter`: tasks behind
- * this one were not read, so nothing is said of their nodes.
- */
+/** Every node of the top level, then those in containers and chains, by id. `cutAfter`: later tasks were not read, so their nodes are left out. */
 export function presentNodes(
   detail: Pick<RunDetail, "run" | "tasks" | "workflow">,
   context: NodeViewContext,

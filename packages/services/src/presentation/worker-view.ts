@@ -1,4 +1,4 @@
-// Workers and commands to them as the API shows them, and all that is known of one worker. Pure; whose worker it is was decided by the tenant in the query.
+// Workers, what is known of one of them, and commands to them, as the API shows them. Pure.
 
 import {
   defaultSettings,

@@ -12,10 +12,7 @@ export interface BlobKey {
 }
 
 export interface BlobStore {
-  /**
-   * Durable when it resolves; replaces what was there. Whatever ends the source early leaves nothing that can be read.
-   * Throws E.REQUEST.TOO_LARGE beyond `bytesMax`.
-   */
+  /** Durable when it resolves; replaces what was there. A source that fails leaves nothing. E.REQUEST.TOO_LARGE beyond `bytesMax`. */
   write(key: BlobKey, source: AsyncIterable<Uint8Array>, bytesMax: number): Promise<StoredBlob>;
   /** All, or from `start` to `end`. Throws E.NOT_FOUND where the bytes are not there. */
   read(key: BlobKey, range?: BlobRange): AsyncIterable<Uint8Array>;

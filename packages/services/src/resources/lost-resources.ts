@@ -20,10 +20,7 @@ export interface LostResourceQuery {
 /** Rejects where the store cannot be read. */
 export type FindLostResources = (query: LostResourceQuery) => Promise<LostResource[]>;
 
-/**
- * Documents in a page, and pages: resources beyond end by their time to live. After a restart all workers register at once, so only a few
- * searches run at a time.
- */
+/** Resources beyond these pages end by their time to live. After a restart all workers register at once, so few searches run at a time. */
 const finderLimits = { page: 500, pagesMax: 40, atOnce: 4 } as const;
 
 export function createLostResourceFinder({ reader }: { readonly reader: StoreReader }): FindLostResources {

@@ -14,10 +14,8 @@ export class ResourceGrants {
     this.#repository = repository;
   }
 
-  async find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceGrantRecord>> {
-    const { record, rev, head } = await this.#repository.grants.find(identity.tenant, id);
-    if (record === null || !isOwnerOrAdmin(identity, record.createdBy)) throw notFound("grant", id);
-    return { record, rev, head };
+  find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceGrantRecord>> {
+    return this.#repository.grants.findVisible(identity.tenant, id, (grant) => isOwnerOrAdmin(identity, grant.createdBy));
   }
 
   /** Newest first; `query` holds the fields that a grant must have. */

@@ -62,10 +62,8 @@ export class ResourceRepository {
     });
   }
 
-  async find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceRecord>> {
-    const { record, rev, head } = await this.records.find(identity.tenant, id);
-    if (record === null || !canSeeResource(identity, record)) throw notFound("resource", id);
-    return { record, rev, head };
+  find({ identity }: Caller, id: string): Promise<FoundRecord<ResourceRecord>> {
+    return this.records.findVisible(identity.tenant, id, (resource) => canSeeResource(identity, resource));
   }
 
   /** A resource that the caller owns, or any for an admin; `verb` is what they want to do with it. */
@@ -191,10 +189,7 @@ export class ResourceRepository {
     }
   }
 
-  /**
-   * Deletes the bytes first, from every store: after a crash the document still says what to do. Of two requests with one key the slower
-   * may have written its marker after the faster one was done: then the bytes belong to a resource and stay.
-   */
+  /** Deletes the bytes first: after a crash the marker is still there. Bytes of which a concurrent request made a resource stay. */
   async #completeDeletion(actor: Actor, { record, rev }: StoredRecord<UploadRecord>): Promise<void> {
     if ((await this.records.find(actor.tenant, record.id)).record === null)
       for (const place of Object.values(this.#blobs)) await place.delete({ tenant: actor.tenant, name: record.id });

@@ -1,4 +1,4 @@
-// The documents about resources: a resource and an unfinished upload under their ids, a grant under an id that begins with a digest of its package.
+// The documents about resources: resources and unfinished uploads under their ids, grants under ids that begin with a digest of the package.
 
 import { createHash } from "node:crypto";
 import type { DocPut } from "@astraflow/engine";

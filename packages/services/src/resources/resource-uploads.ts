@@ -27,12 +27,11 @@ export class ResourceUploads {
     this.#repository = repository;
   }
 
-  async find({ identity }: Caller, id: string): Promise<FoundRecord<UploadRecord>> {
-    const { uploads, context } = this.#repository;
-    const { record, rev, head } = await uploads.find(identity.tenant, id);
-    const exists = record !== null && record.status !== "removing" && !isExpired(record, context.environment.clock.now());
-    if (!exists || !isOwnerOrAdmin(identity, record.owner)) throw notFound("upload", id);
-    return { record, rev, head };
+  find({ identity }: Caller, id: string): Promise<FoundRecord<UploadRecord>> {
+    const { clock } = this.#repository.context.environment;
+    const exists = (upload: UploadRecord): boolean => upload.status !== "removing" && !isExpired(upload, clock.now());
+    const isVisible = (upload: UploadRecord): boolean => exists(upload) && isOwnerOrAdmin(identity, upload.owner);
+    return this.#repository.uploads.findVisible(identity.tenant, id, isVisible);
   }
 
   /** Begins an upload. It is complete at once if the caller may see a resource with the same digest. */

@@ -194,10 +194,7 @@ function checkRetryable({ run }: RunDetail): void {
     throw fault("E.RUN.TERMINAL", `run ${run.id} succeeded, so nothing is left to retry; replay it from a node`, { run: run.id });
 }
 
-/**
- * The top-level node that a node, slot or task belongs to: a run starts again with a whole container, or with the host of a middleware.
- * Null: the run has no such node.
- */
+/** The top-level node that a node, slot or task belongs to, as a run starts again with a whole container or host. Null: there is none. */
 export function topLevelNodeOf({ run, workflow }: RunDetail, name: string): string | null {
   const plan = cachedPlanOf(workflow);
   const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;

@@ -51,10 +51,7 @@ export interface ResolvedRunStart {
   /** Unknown packages are no error: it was requested so, or this definition has run before. */
   readonly allowUnknown: boolean;
   readonly key: string | null;
-  /**
-   * The request, if it did not contain the definition. With its key it stays the same request, though its result (the newest version, the
-   * results of a run that goes on) may be another by then.
-   */
+  /** The request, if it did not contain the definition: with its key it stays the same request, whatever the newest version is. */
   readonly asked: object | null;
 }
 

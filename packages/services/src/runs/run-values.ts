@@ -34,10 +34,7 @@ export function presentValue(value: JsonValue, asked: { offset?: number; length?
   return { text: bytes.toString("utf8", from, to), range: { from, to, total: bytes.length } };
 }
 
-/**
- * The place of the first character that begins at this byte or behind it. So a character belongs to the stretch in which it begins, and
- * stretches that follow each other have every character once.
- */
+/** The first byte from here on that begins a character: stretches that follow each other have every character once. */
 function nextCharacterStart(bytes: Buffer, at: number): number {
   let place = at;
   while (place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place++;

@@ -40,9 +40,8 @@ export class SavedViews {
 
   async find(caller: Caller, id: string): Promise<FoundView> {
     requireViewAccess(caller);
-    const { record, rev, head } = await this.#store.find(caller.identity.tenant, id);
-    if (record === null || !(record.shared || isOwnerOrAdmin(caller.identity, record.ownerId))) throw notFound("view", id);
-    return { record, rev, head };
+    const { identity } = caller;
+    return this.#store.findVisible(identity.tenant, id, (view) => view.shared || isOwnerOrAdmin(identity, view.ownerId));
   }
 
   /** Own and shared views. */
@@ -160,10 +159,7 @@ export class SavedViewStore extends RecordStore<SavedViewRecord> {
     });
   }
 
-  /**
-   * Runs one change per tenant at a time: concurrent ones would conflict, and the audit would record refusals that no caller got. Tries again
-   * if another scheduler has changed the count meanwhile.
-   */
+  /** One change per tenant at a time: a conflict would be audited as a refusal that no caller got. Other schedulers may still conflict. */
   async #withViewCount<T>(tenant: string, act: (count: { views: number; rev: number }) => Promise<T>): Promise<T> {
     const isCountConflict = (why: unknown): boolean => conflictingCollection(why) === "viewcount";
     const tenantLock = this.#tenantLocks.get(tenant) ?? createSemaphore(1);

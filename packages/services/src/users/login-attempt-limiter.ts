@@ -1,4 +1,4 @@
-// Limits login attempts per user and per address, in the memory of one scheduler. Counted before the password is checked: guesses may be concurrent.
+// Limits login attempts per user and per address, in the memory of one scheduler. Counted before the check: guesses may be concurrent.
 
 import { LruMap } from "@astraflow/protocol";
 

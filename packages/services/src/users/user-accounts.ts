@@ -1,5 +1,5 @@
-// User accounts: who signs in, and whether a token they were given still opens anything. Users are documents; what is cached of them here is
-// at most a second old where somebody asks, so that a lock-out counts on every scheduler at once. Passwords and tokens as such: passwords.ts, user-tokens.ts.
+// User accounts: who logs in, and whether a token is still valid. Users are cached for at most a second, so that a lock-out soon counts on every
+// scheduler.
 
 import { createHash } from "node:crypto";
 import { type Fault, fault } from "@astraflow/protocol";
@@ -178,10 +178,7 @@ export class UserAccounts {
     return countedKeys;
   }
 
-  /**
-   * What was typed as a name is not kept where no user has it: it may be a password in the wrong field. Nobody waits for the entry, or the
-   * time an answer takes would tell which users there are.
-   */
+  /** A name that no user has is not recorded: it may be a password. Nobody waits for the entry: its time would tell which users exist. */
   #recordLoginFailure(actor: Actor, user: User | null, address: string): void {
     this.#environment.log({ level: "warn", event: "auth.login.failure", audit: true, ...actor, address });
     if (user === null) return;

@@ -93,10 +93,7 @@ export class UserChanges {
     return changed;
   }
 
-  /**
-   * The digest of a request with a password. It must not be a fast digest: whoever reads the store could guess the password from it. So it is
-   * as slow as the hash of the password, with a salt that no other key shares.
-   */
+  /** As slow as the hash of the password, with a salt of its own: from a fast digest a reader of the store could guess the password. */
   async #passwordIdempotencyKey(caller: Caller, key: string | null, request: object, password: string) {
     if (key === null) return null;
     const { digest } = this.#context;

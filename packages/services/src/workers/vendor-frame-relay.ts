@@ -83,10 +83,7 @@ export class VendorFrameRelay {
     this.#limits = { ...vendorRelayLimits, ...limits };
   }
 
-  /**
-   * True when somebody took it: a reader of this tenant and type is connected, or left so short a time ago that the frame is kept for
-   * its return. False when nobody asked for such frames, or the frame is larger than is kept.
-   */
+  /** True if a reader of this tenant and type is connected, or left a short time ago. False too if the frame is larger than is kept. */
   publish(frame: ReceivedVendorFrame): boolean {
     const ring = this.#rings.get(ringKey(frame.tenant, frame.type));
     if (ring === undefined || this.#isClosed) return false;

@@ -125,10 +125,7 @@ export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument> {
     });
   }
 
-  /**
-   * Writes a new workflow, unless it has errors. One that was written before with this key had none then: the catalogue may have changed
-   * since.
-   */
+  /** Writes a new workflow, unless it has errors. What was written before with this key had none by the catalogue of then. */
   async create(
     caller: Caller,
     write: WorkflowWrite,
