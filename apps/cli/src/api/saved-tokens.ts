@@ -42,9 +42,8 @@ export function saveToken(origin: string, saved: SavedToken | null, env: Env): s
   const { [origin]: _old, ...others } = readTokensFile(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const temporaryFile = `${file}.${process.pid}`;
-  writeFileSync(temporaryFile, `${JSON.stringify(saved === null ? others : { ...others, [origin]: saved }, null, 2)}\n`, {
-    mode: 0o600,
-  });
+  const tokens = saved === null ? others : { ...others, [origin]: saved };
+  writeFileSync(temporaryFile, `${JSON.stringify(tokens, null, 2)}\n`, { mode: 0o600 });
   chmodSync(temporaryFile, 0o600);
   renameSync(temporaryFile, file);
   return file;

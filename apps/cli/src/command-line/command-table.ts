@@ -53,8 +53,8 @@ interface CommandRow extends CompletionHints {
   readonly alias?: string;
   readonly arguments?: Readonly<Record<string, ValueRow>>;
   readonly options?: Readonly<Record<string, ValueRow>>;
-  /** A change has --dry-run, which shows the request; a deletion also asks for confirmation. A read has neither. */
-  readonly kind?: "read" | "change" | "delete";
+  /** A change has --dry-run, which shows the request; a deletion also asks for confirmation. Absent: a read. */
+  readonly kind?: "change" | "delete";
   /** Of --limit. */
   readonly limits?: { readonly default: number; readonly max: number };
   readonly isDefault?: true;
@@ -138,7 +138,7 @@ function commonOptions(row: CommandRow, isList: boolean): Readonly<Record<string
       "--filter <query>": `filter by key:value terms; keys: ${Object.keys(filter).join(", ")}`,
       "--view <view>": "use a saved view of this list, by name; see astra views",
     }),
-    ...((kind === "change" || kind === "delete") && { "--dry-run": "show the request without sending it" }),
+    ...(kind !== undefined && { "--dry-run": "show the request without sending it" }),
     ...(kind === "delete" && { "-y, --yes": confirmationHelp }),
     ...(isList && {
       "--output <form>": { help: "output form", choices: outputForms, default: "table" },
@@ -162,17 +162,13 @@ const createLocalContext = (program: Command, flags: CommonFlags, environment: C
   json: flags.json ?? false,
 });
 
-function createCommandContext(
-  flags: CommonFlags,
-  environment: CliEnvironment,
-  kind: CommandRow["kind"] = "read",
-): ApiCommandContext {
+function createCommandContext(flags: CommonFlags, environment: CliEnvironment, kind: CommandRow["kind"]): ApiCommandContext {
   const terminal = createCommandTerminal(flags, environment);
   const endpoint = resolveApiEndpoint(flags, environment.env, (line) => terminal.info(line));
   const logRequest = flags.verbose === true ? (line: string) => terminal.error(`${line}\n`) : undefined;
   const client = createCliClient(endpoint, { logRequest });
   // A read with a --dry-run of its own has the scheduler check the request instead.
-  const isDryRun = kind !== "read" && flags.dryRun === true;
+  const isDryRun = kind !== undefined && flags.dryRun === true;
   return {
     client: isDryRun ? createDryRunClient(client) : client,
     terminal,

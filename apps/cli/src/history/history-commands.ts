@@ -13,7 +13,7 @@ import { printNewRun } from "../runs/change-commands.ts";
 
 export async function listDeadLetters(
   context: CommandContext,
-  flags: ListFlags & TextInput<never, "search"> & { readonly status?: DeadLetter["status"] },
+  flags: ListFlags & TextInput<never, "search"> & { status?: DeadLetter["status"] },
 ): Promise<ExitCode> {
   const line = await resolveFilter(flags, "letters", context);
   const page = await context.client.listDeadLetters({
@@ -115,8 +115,7 @@ function resolveActorId(nameOrId: string, names: ReadonlyMap<string, string>): s
   return nameOrId;
 }
 
-type EventFlags = FilterFlags &
-  TextInput<never, "since" | "topics" | "run" | "worker" | "frameType"> & { readonly follow?: boolean };
+type EventFlags = FilterFlags & TextInput<never, "since" | "topics" | "run" | "worker" | "frameType"> & { follow?: boolean };
 
 /** Without --follow, a stream that is silent for this long has sent all past events. */
 const idleEndMs = 1_000;

@@ -11,7 +11,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 
 export async function listViews(
   context: CommandContext,
-  { page: list, limit }: { readonly page?: QueryableList; readonly limit: number },
+  { page: list, limit }: { page?: QueryableList; limit: number },
 ): Promise<ExitCode> {
   return printPage(context, await context.client.listViews({ limit, page: list }), limit, {
     id: ({ viewId }) => viewId,
@@ -47,7 +47,7 @@ export async function showView(context: CommandContext, { view: nameOrId }: Text
 /** Replaces the caller's view with this name and page, if there is one; what the flags do not set stays. */
 export async function saveView(
   context: CommandContext,
-  { name, filter, page, shared }: TextInput<"name" | "filter"> & { readonly page: QueryableList; readonly shared?: boolean },
+  { name, filter, page, shared }: TextInput<"name" | "filter"> & { page: QueryableList; shared?: boolean },
 ): Promise<ExitCode> {
   const { client } = context;
   parseQueryLine(filter, page);

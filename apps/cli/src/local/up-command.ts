@@ -75,9 +75,8 @@ async function chooseListenAddress(terminal: Terminal): Promise<string> {
 }
 
 /** The flag that a command needs unless the scheduler has the default address. */
-function urlFlagFor(http: string): string {
-  return http === `http://${defaultListen.host}:${defaultListen.port}` ? "" : ` --url ${http}`;
-}
+const urlFlagFor = (http: string): string =>
+  http === `http://${defaultListen.host}:${defaultListen.port}` ? "" : ` --url ${http}`;
 
 function printWelcome(http: string, terminal: Terminal): void {
   const { bold, dim } = terminal.colors;

@@ -63,12 +63,8 @@ export function exitCodeForStatus(status: number): ExitCode {
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
   const { error: code, message, details } = failure.body;
-  return formatFault({
-    code,
-    message,
-    problems: describeProblems(details?.["problems"], message),
-    suggestion: failure.suggestedCommand,
-  });
+  const problems = describeProblems(details?.["problems"], message);
+  return formatFault({ code, message, problems, suggestion: failure.suggestedCommand });
 }
 
 const problemsShownMax = 20;

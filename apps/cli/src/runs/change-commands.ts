@@ -53,7 +53,7 @@ const parseReplayVersion = (text: string) => parseVersion(text, ["same", "latest
 
 export async function rebindRun(
   context: CommandContext,
-  { run, node, worker, mode }: TextInput<"run", "node" | "worker"> & { readonly mode: "switch" | "drain" },
+  { run, node, worker, mode }: TextInput<"run", "node" | "worker"> & { mode: "switch" | "drain" },
 ): Promise<ExitCode> {
   const { client } = context;
   const runId = await findRunId(run, client);
@@ -101,7 +101,7 @@ const bulkPollMs = 500;
 /** Changes many runs at once: counts them first, and asks for confirmation with that number. */
 export async function runBulkChange(
   context: CommandContext,
-  { action, ...flags }: BulkFlags & { readonly action: BulkRequest["action"] },
+  { action, ...flags }: BulkFlags & { action: BulkRequest["action"] },
 ): Promise<ExitCode> {
   const { client, terminal } = context;
   const { from, version, reason, dryRun, yes } = flags;

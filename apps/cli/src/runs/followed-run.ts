@@ -4,7 +4,7 @@ import type { EventData, Run, RunNodeStatus, ServerEvent } from "@astraflow/prot
 import { isFinalStatus } from "./run-status.ts";
 
 /** A node with the end of the output of its current attempt. */
-export type FollowedNode = RunNodeStatus & { readonly printed?: string };
+export type FollowedNode = RunNodeStatus & { printed?: string };
 
 export interface FollowedRun {
   readonly run: Run;
@@ -30,10 +30,7 @@ export function mergeFreshRun(run: Run, before: FollowedRun | null = null): Foll
 const factPosition = (id = "0"): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
 
 /** The state after an event, and the task it is about. */
-export function applyRunEvent(
-  before: FollowedRun,
-  event: ServerEvent,
-): { readonly after: FollowedRun; readonly task: string | null } {
+export function applyRunEvent(before: FollowedRun, event: ServerEvent): { after: FollowedRun; task: string | null } {
   const { data } = event;
   if (data.kind === "run.snapshot") {
     const run: Run = { ...data.run, nodes: data.nodes, ...(data.asOf !== undefined && { asOf: data.asOf }) };

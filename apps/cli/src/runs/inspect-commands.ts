@@ -14,7 +14,7 @@ import { isRunEnded, statusColor } from "./run-status.ts";
 import { renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
-export async function listRuns(context: CommandContext, flags: RunFilterFlags & { readonly limit: number }): Promise<ExitCode> {
+export async function listRuns(context: CommandContext, flags: RunFilterFlags & { limit: number }): Promise<ExitCode> {
   const { query, worker } = await buildRunListQuery(flags, context);
   const page =
     worker === undefined
@@ -42,10 +42,7 @@ export async function listRuns(context: CommandContext, flags: RunFilterFlags & 
 }
 
 /** `at` is a log position: shows the run as it was then. */
-export async function showRun(
-  context: CommandContext,
-  { run: id, at }: TextInput<"run"> & { readonly at?: number },
-): Promise<ExitCode> {
+export async function showRun(context: CommandContext, { run: id, at }: TextInput<"run"> & { at?: number }): Promise<ExitCode> {
   const { client, terminal, json } = context;
   const runId = await findRunId(id, client);
   const run = await client.getRun({ runId, at });
@@ -124,7 +121,7 @@ export async function exportRun({ client, terminal, now }: CommandContext, { run
 /** Prints the output of nodes, line by line; with --follow also new output. */
 export async function showLogs(
   { client, terminal, json, signal }: CommandContext,
-  flags: TextInput<"run", "node" | "channel" | "search"> & { readonly follow?: boolean },
+  flags: TextInput<"run", "node" | "channel" | "search"> & { follow?: boolean },
 ): Promise<ExitCode> {
   const runId = await findRunId(flags.run, client);
   const only = flags.node === undefined ? undefined : await findNodeOrTaskId(flags.node, runId, client);

@@ -14,7 +14,7 @@ export const formatWaitingCount = ({ waiting, isPartial }: Queue): string => `${
 export const formatOldestWait = ({ oldestWaitMs }: Queue): string =>
   oldestWaitMs === undefined ? "" : formatTimeSpan(oldestWaitMs);
 
-export async function listQueues(context: CommandContext, flags: FilterFlags & { readonly limit?: number }): Promise<ExitCode> {
+export async function listQueues(context: CommandContext, flags: FilterFlags & { limit?: number }): Promise<ExitCode> {
   const line = await resolveFilter(flags, "queues", context);
   const list = await context.client.listQueues();
   const fits = ({ needs, queue }: Queue): boolean =>

@@ -38,7 +38,7 @@ const stateColor = (worker: Worker): keyof Colors | null => {
   return state === "online" ? "green" : worker.connected === true ? "yellow" : state === "lost" ? "red" : "dim";
 };
 
-export async function listWorkers(context: CommandContext, flags: FilterFlags & { readonly limit?: number }): Promise<ExitCode> {
+export async function listWorkers(context: CommandContext, flags: FilterFlags & { limit?: number }): Promise<ExitCode> {
   const { query, fits, isAsked } = await buildWorkerFilter(flags, context);
   const read = await listAllWorkers(context.client, query);
   const fitting = read.items.filter(fits).sort(compareWorkers);
@@ -154,8 +154,6 @@ export function findWorker(nameOrId: string, workers: readonly Worker[]): Worker
   if (matches.length === 1) return match;
   const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => stripControlCharacters(instanceId ?? id));
   const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
-  throw usageFailure(
-    `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`,
-    "astra workers list",
-  );
+  const message = `"${nameOrId}" matches ${matches.length} workers; use one of their instance ids: ${list}.`;
+  throw usageFailure(message, "astra workers list");
 }

@@ -57,7 +57,7 @@ export async function showWorkflow(context: CommandContext, { workflow: nameOrId
 /** Writes the draft or a version as a file that `run`, `push` and `validate` read. */
 export async function pullWorkflow(
   { client, terminal }: CommandContext,
-  { workflow: nameOrId, version, to }: TextInput<"workflow", "to"> & { readonly version?: number },
+  { workflow: nameOrId, version, to }: TextInput<"workflow", "to"> & { version?: number },
 ): Promise<ExitCode> {
   const { id } = await findWorkflow(nameOrId, client);
   const text = JSON.stringify(await loadDefinition(id, version ?? "draft", client), null, 2);
@@ -118,7 +118,7 @@ export async function validateWorkflow(
 
 function printValidation(
   context: CommandContext,
-  check: { readonly isValid: boolean; readonly problems: readonly WorkflowProblem[] },
+  check: { isValid: boolean; problems: WorkflowProblem[] },
   file: string,
 ): ExitCode {
   const verdict = check.isValid ? `${file} can run` : `${file} cannot run`;
@@ -158,7 +158,7 @@ export async function publishWorkflow(context: CommandContext, input: PublishInp
 
 export async function rollbackWorkflow(
   context: CommandContext,
-  { workflow: nameOrId, version }: TextInput<"workflow"> & { readonly version: number },
+  { workflow: nameOrId, version }: TextInput<"workflow"> & { version: number },
 ): Promise<ExitCode> {
   const { id: workflowId } = await findWorkflow(nameOrId, context.client);
   const ref = await context.client.rollbackWorkflow({ workflowId, body: { version } });

@@ -4,14 +4,14 @@ import { valueAt, withValueAt } from "../values/binding-path.ts";
 import { isEqualJson } from "../values/canonical-json.ts";
 import { valueOrRemoteRefAt } from "../values/remote-value.ts";
 import { copyValues } from "./plan-compiler.ts";
-import type { ContainerLoop, ContainerPlan, IterationScope, LoopCondition, NodeOutcome, PlanNode } from "./plan-types.ts";
+import type { ContainerLoop, ContainerPlan, IterationScope, LoopCondition, OutcomeOf, PlanNode } from "./plan-types.ts";
 
 /** The parameters of a node in an iteration: as authored, then the inputs of the iteration, then the values of its edges. */
 export function resolveIterationParams(
   container: ContainerPlan,
   node: PlanNode,
   values: IterationScope,
-  outcome: (ordinal: number) => NodeOutcome | null,
+  outcome: OutcomeOf,
 ): Readonly<Record<string, unknown>> {
   let params: unknown = node.params;
   for (const input of container.inputs) {
@@ -23,10 +23,7 @@ export function resolveIterationParams(
 }
 
 /** The outputs of an iteration whose nodes have ended. Absent values and nodes that did not run are left out. */
-export function collectIterationOutputs(
-  container: ContainerPlan,
-  outcome: (ordinal: number) => NodeOutcome | null,
-): Record<string, unknown> {
+export function collectIterationOutputs(container: ContainerPlan, outcome: OutcomeOf): Record<string, unknown> {
   return copyValues({}, container.outputs, "node", outcome);
 }
 

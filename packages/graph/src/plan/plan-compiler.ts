@@ -13,7 +13,7 @@ import {
   scopedKey,
 } from "./edge-resolution.ts";
 import { withDefaults } from "./node-schemas.ts";
-import type { ContainerPlan, EdgeInput, IterationInput, IterationOutput, NodeOutcome, Plan, PlanNode } from "./plan-types.ts";
+import type { ContainerPlan, EdgeInput, IterationInput, IterationOutput, OutcomeOf, Plan, PlanNode } from "./plan-types.ts";
 import {
   type IndexedGraph,
   indexWorkflow,
@@ -164,10 +164,7 @@ function collectCrossingPorts(workflowIndex: WorkflowIndex, resolvedEdges: Resol
 const sortedOrdinals = (set: Set<number> | undefined): number[] => [...(set ?? [])].sort((a, b) => a - b);
 
 /** The parameters a node runs with: as authored, with the values of its edges written in. A missing source value writes nothing. */
-export function resolveParams(
-  node: PlanNode,
-  outcome: (ordinal: number) => NodeOutcome | null,
-): Readonly<Record<string, unknown>> {
+export function resolveParams(node: PlanNode, outcome: OutcomeOf): Readonly<Record<string, unknown>> {
   return copyValues(node.params, node.inputs, "source", outcome);
 }
 
@@ -176,7 +173,7 @@ export function copyValues<Key extends "source" | "node">(
   base: unknown,
   transfers: readonly (Pick<EdgeInput, "from" | "to"> & Readonly<Record<Key, number>>)[],
   key: Key,
-  outcome: (ordinal: number) => NodeOutcome | null,
+  outcome: OutcomeOf,
 ): Record<string, unknown> {
   let copy = base;
   for (const transfer of transfers) {

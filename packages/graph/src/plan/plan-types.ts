@@ -106,6 +106,9 @@ export interface NodeOutcome {
   readonly results: unknown;
 }
 
+/** By ordinal; null for a node that has no outcome. */
+export type OutcomeOf = (ordinal: number) => NodeOutcome | null;
+
 /** What an iteration offers to the nodes inside. */
 export interface IterationScope {
   readonly parameters: unknown;
