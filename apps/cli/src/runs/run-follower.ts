@@ -99,8 +99,10 @@ async function rereadPeriodically(
     const { nodes } = display.state();
     const isPending = nodes.size <= rereadLimits.nodesMax && [...nodes.values()].some(({ pendingAck }) => pendingAck);
     if (!isPending && !freshness.isStale) continue;
-    // Unreachable: the stream reports it, and the next round tries again.
-    const run = await client.getRun({ runId: id }, { signal }).catch(() => null);
+    const run = await client.getRun({ runId: id }, { signal }).then(
+      (found) => found,
+      () => null, // unreachable: the stream reports it, and the next round tries again
+    );
     if (run === null) continue;
     freshness.isStale = false;
     // The caller reads the run once more at the end.
