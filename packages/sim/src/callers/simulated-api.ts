@@ -1,9 +1,11 @@
-// API calls of a remote caller: requests and answers take time and may be lost; a scheduler that dies never answers.
+// API calls of remote callers: requests and answers take time and may be lost; a scheduler that dies never answers. A client calls any scheduler,
+// and another one where the answer says that this may help.
 
 import { FaultIntensity } from "../kernel/fault-intensity.ts";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
+import type { SimulatedWorkerSpec } from "../observation/observation.ts";
 import type { ApiRequest } from "../scheduler/api-request.ts";
 import type { SchedulerProcess } from "../scheduler/scheduler-process.ts";
 
@@ -24,26 +26,23 @@ export interface ApiCallAnswer {
 /** A caller waits so long, then takes the answer for lost. */
 const callTimeoutMs = 3_000;
 
+type FindScheduler = (scheduler: string) => SchedulerProcess | null;
+
 export class SimulatedApi {
   readonly #timeline: Timeline;
   readonly #trace: ObservationTrace;
   readonly #random: SeededRandom;
-  readonly #findScheduler: (scheduler: string) => SchedulerProcess | null;
+  readonly #findScheduler: FindScheduler;
   /** Shares of requests and of answers that are lost. */
   readonly requestLost = new FaultIntensity();
   readonly answerLost = new FaultIntensity();
   #callCount = 0;
 
-  constructor(
-    timeline: Timeline,
-    trace: ObservationTrace,
-    random: SeededRandom,
-    find: (scheduler: string) => SchedulerProcess | null,
-  ) {
+  constructor(timeline: Timeline, trace: ObservationTrace, random: SeededRandom, findScheduler: FindScheduler) {
     this.#timeline = timeline;
     this.#trace = trace;
     this.#random = random;
-    this.#findScheduler = find;
+    this.#findScheduler = findScheduler;
   }
 
   call(apiCall: ApiCall): Promise<ApiCallAnswer> {
@@ -97,3 +96,55 @@ export class SimulatedApi {
 }
 
 const noAnswer: ApiCallAnswer = { status: 0, body: null };
+
+export interface ApiClientOptions {
+  readonly timeline: Timeline;
+  readonly api: SimulatedApi;
+  readonly random: SeededRandom;
+  readonly schedulers: readonly string[];
+  readonly tenants: readonly string[];
+  readonly workers: readonly SimulatedWorkerSpec[];
+}
+
+/** A call that any scheduler may answer, unless it names one. */
+export type UnroutedApiCall = Omit<ApiCall, "scheduler"> & { readonly scheduler?: string };
+
+export abstract class ApiClient {
+  protected readonly options: ApiClientOptions;
+  protected readonly random: SeededRandom;
+
+  constructor(options: ApiClientOptions) {
+    this.options = options;
+    this.random = options.random;
+  }
+
+  protected callApi(apiCall: UnroutedApiCall): Promise<ApiCallAnswer> {
+    const { api, schedulers } = this.options;
+    return api.call({ ...apiCall, scheduler: apiCall.scheduler ?? this.random.pick(schedulers) });
+  }
+
+  protected async callWithRetries(apiCall: UnroutedApiCall, triesMax: number): Promise<ApiCallAnswer> {
+    for (let trial = 1; ; trial++) {
+      const answer = await this.callApi(apiCall);
+      const mayHelp = answer.status === 0 || answer.status === 429 || answer.status >= 500;
+      if (!mayHelp || trial >= triesMax || this.isGivenUp(apiCall)) return answer;
+      await this.sleep(this.random.logUniform(50, 1_500));
+    }
+  }
+
+  /** Whether nobody wants this any more. */
+  protected isGivenUp(_apiCall: UnroutedApiCall): boolean {
+    return false;
+  }
+
+  protected sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.options.timeline.after(ms, resolve));
+  }
+
+  protected findWorker(machine: string | null): SimulatedWorkerSpec | undefined {
+    return this.options.workers.find(({ worker }) => worker === machine);
+  }
+}
+
+export const itemsOf = ({ body }: ApiCallAnswer): readonly Record<string, unknown>[] =>
+  (body as { items: readonly Record<string, unknown>[] }).items;

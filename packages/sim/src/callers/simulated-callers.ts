@@ -4,8 +4,7 @@
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TenantLogPage } from "../observation/observation.ts";
 import type { PlannedCall } from "../plan/planned-calls.ts";
-import { ApiClient, type ApiClientOptions, itemsOf, type UnroutedApiCall } from "./api-client.ts";
-import type { ApiCallAnswer } from "./simulated-api.ts";
+import { type ApiCallAnswer, ApiClient, type ApiClientOptions, itemsOf, type UnroutedApiCall } from "./simulated-api.ts";
 import { SimulatedOperator } from "./simulated-operator.ts";
 
 /** A caller that gets no answer asks so often. */
@@ -21,8 +20,9 @@ export interface AcceptedRun {
 export class SimulatedCallers extends ApiClient {
   readonly #operator: SimulatedOperator;
   readonly #runByCallName = new Map<string, AcceptedRun>();
-  readonly #acceptedRuns: AcceptedRun[] = [];
-  #activeCalls = 0;
+  readonly acceptedRuns: AcceptedRun[] = [];
+  /** Calls whose callers still want something. */
+  activeCalls = 0;
   /** Orders to drain or undrain that are not answered yet. */
   #openDrainCalls = 0;
   #isFaultPhaseOver = false;
@@ -33,18 +33,9 @@ export class SimulatedCallers extends ApiClient {
     this.#operator = new SimulatedOperator({ ...options, random: options.random.fork("clerk") });
   }
 
-  get acceptedRuns(): readonly AcceptedRun[] {
-    return this.#acceptedRuns;
-  }
-
-  /** Callers that still want something. */
-  get activeCalls(): number {
-    return this.#activeCalls;
-  }
-
   makeCall(call: PlannedCall): void {
-    this.#activeCalls++;
-    void this.#performCall(call).finally(() => this.#activeCalls--);
+    this.activeCalls++;
+    void this.#performCall(call).finally(() => this.activeCalls--);
   }
 
   /** Readers and followers of the log; they go on until told otherwise. */
@@ -68,7 +59,7 @@ export class SimulatedCallers extends ApiClient {
     let left: readonly SimulatedWorkerSpec[] = this.options.workers;
     while (left.length > 0) {
       while (this.#openDrainCalls > 0) await this.sleep(100);
-      for (const worker of left) await this.#setDraining(worker, "undrainWorker", 3);
+      for (const worker of left) await this.#setDraining(worker, "undrainWorker");
       const draining = new Set<string>();
       for (const tenant of this.options.tenants) {
         const answer = await this.callApi({ caller: "operator", tenant, route: "listWorkers" });
@@ -108,7 +99,7 @@ export class SimulatedCallers extends ApiClient {
         await this.callApi({ caller: "auditor", tenant, route: "readChunks", params: attempt });
       for await (const _ of this.#readPages({ tenant, scheduler: this.random.pick(schedulers), route: "listDeadLetters" }))
         continue;
-      for (const { run } of this.#acceptedRuns.filter((one) => one.tenant === tenant)) runs.add(run);
+      for (const { run } of this.acceptedRuns.filter((one) => one.tenant === tenant)) runs.add(run);
       for (const runId of runs) {
         const scheduler = this.random.pick(schedulers);
         await this.callApi({ caller: "auditor", tenant, scheduler, route: "getRun", params: { runId } });
@@ -129,7 +120,7 @@ export class SimulatedCallers extends ApiClient {
     const worker = this.findWorker(call.worker);
     if (worker === undefined) return;
     this.#openDrainCalls++;
-    await this.#setDraining(worker, call.what === "drain" ? "drainWorker" : "undrainWorker", 3);
+    await this.#setDraining(worker, call.what === "drain" ? "drainWorker" : "undrainWorker");
     this.#openDrainCalls--;
   }
 
@@ -145,7 +136,7 @@ export class SimulatedCallers extends ApiClient {
       if (this.#runByCallName.get(name)?.run === run) continue;
       const accepted = { run, tenant, nodes };
       this.#runByCallName.set(name, accepted);
-      this.#acceptedRuns.push(accepted);
+      this.acceptedRuns.push(accepted);
     }
   }
 
@@ -167,15 +158,9 @@ export class SimulatedCallers extends ApiClient {
     }
   }
 
-  async #setDraining(
-    { tenant, instance }: SimulatedWorkerSpec,
-    route: "drainWorker" | "undrainWorker",
-    tries: number,
-  ): Promise<void> {
-    this.#operator.recordCommandAnswer(
-      tenant,
-      await this.callWithRetries({ caller: "operator", tenant, route, params: { workerId: instance } }, tries),
-    );
+  async #setDraining({ tenant, instance }: SimulatedWorkerSpec, route: "drainWorker" | "undrainWorker"): Promise<void> {
+    const answer = await this.callWithRetries({ caller: "operator", tenant, route, params: { workerId: instance } }, 3);
+    this.#operator.recordCommandAnswer(tenant, answer);
   }
 
   protected override isGivenUp({ route }: UnroutedApiCall): boolean {
@@ -185,19 +170,18 @@ export class SimulatedCallers extends ApiClient {
   async #readContinuously(tenant: string, random: SeededRandom): Promise<void> {
     while (!this.#isStopped) {
       await this.sleep(random.logUniform(200, 2_500));
-      const runs = this.#acceptedRuns.filter((one) => one.tenant === tenant);
+      const runs = this.acceptedRuns.filter((one) => one.tenant === tenant);
       const what = random.pickWeighted({ run: 5, runs: 2, byStatus: 1, workers: 1 });
       const limit = String(random.pick([1, 5, pageMax]));
-      if (what === "run" && runs.length > 0)
-        this.#operator.rememberRunRead(
-          tenant,
-          await this.callApi({ caller: "reader", tenant, route: "getRun", params: { runId: random.pick(runs).run } }),
-        );
-      else if (what === "workers") await this.callApi({ caller: "reader", tenant, route: "listWorkers" });
+      const asked = { caller: "reader", tenant } as const;
+      if (what === "run" && runs.length > 0) {
+        const answer = await this.callApi({ ...asked, route: "getRun", params: { runId: random.pick(runs).run } });
+        this.#operator.rememberRunRead(tenant, answer);
+      } else if (what === "workers") await this.callApi({ ...asked, route: "listWorkers" });
       else if (what === "byStatus") {
         const status = random.pick(["queued", "running", "succeeded", "failed", "cancelled"]);
-        await this.callApi({ caller: "reader", tenant, route: "listRuns", query: { status, limit } });
-      } else await this.callApi({ caller: "reader", tenant, route: "listRuns", query: { limit } });
+        await this.callApi({ ...asked, route: "listRuns", query: { status, limit } });
+      } else await this.callApi({ ...asked, route: "listRuns", query: { limit } });
     }
   }
 

@@ -1,10 +1,8 @@
 // The operators: they send worker commands and follow them to their end, read runs at earlier positions, and read ledgers.
 
 import { getOrCreate } from "../kernel/get-or-create.ts";
-import type { PlannedCall } from "../plan/planned-calls.ts";
-import { missingPackageRunPrefix } from "../plan/planned-worker-commands.ts";
-import { ApiClient, itemsOf, type UnroutedApiCall } from "./api-client.ts";
-import type { ApiCallAnswer } from "./simulated-api.ts";
+import { missingPackageRunPrefix, type PlannedCall } from "../plan/planned-calls.ts";
+import { type ApiCallAnswer, ApiClient, itemsOf, type UnroutedApiCall } from "./simulated-api.ts";
 
 type WorkerCommandCall = Extract<PlannedCall, { what: "errand" }>;
 

@@ -1,20 +1,14 @@
 // The findings of a campaign as text and as files: the figures, each violation with its schedule and trace, and the regression that replays it.
 
 import type { ScheduledFault } from "../observation/observation.ts";
-import type { FaultProfile } from "../plan/fault-table.ts";
 import type { Mutant } from "../scheduler/mutants.ts";
 import type { CampaignReport, CampaignViolation } from "./campaign.ts";
 import { checkSeed } from "./check-seed.ts";
 
 /** A seed that once broke a promise, with the faults it needed. What the seed draws may change with the world; the file says what was drawn then. */
-export interface Regression {
-  readonly seed: number;
-  readonly profile: FaultProfile;
-  readonly checker: string;
-  readonly invariant: string;
+export interface Regression extends Pick<CampaignViolation, "seed" | "profile" | "checker" | "invariant" | "schedule"> {
   /** What was wrong when it was found. */
   readonly found: string;
-  readonly schedule: readonly ScheduledFault[] | null;
   /** Every resume was refused; absent where not. */
   readonly isResumeRefused?: boolean;
 }
@@ -28,16 +22,10 @@ export function toRegression(found: CampaignViolation): { name: string; text: st
 }
 
 /** Plays a regression again; gives what any checker finds wrong now. */
-export async function replayRegression(regression: Regression, mutant?: Mutant): Promise<readonly string[]> {
+export async function replayRegression(regression: Regression, mutant: Mutant | null = null): Promise<readonly string[]> {
   const { seed, profile, schedule, isResumeRefused = false } = regression;
-  const options = {
-    seed,
-    profile,
-    isResumeRefused,
-    ...(schedule !== null && { schedule }),
-    ...(mutant !== undefined && { plant: mutant }),
-  };
-  const { violations } = await checkSeed(options);
+  const trial = { seed, profile, isResumeRefused, plant: mutant };
+  const { violations } = await checkSeed(schedule === null ? trial : { ...trial, schedule });
   return violations.map(({ checker, message }) => `${checker}: ${message}`);
 }
 

@@ -8,19 +8,14 @@ import type { Violation } from "../checking/checker.ts";
 import type { ScheduledFault, WorldReport } from "../observation/observation.ts";
 import { type FaultKind, type FaultProfile, faultKinds, faultTable, profiles } from "../plan/fault-table.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import type { Mutant } from "../scheduler/mutants.ts";
-import { type CheckSeedOptions, checkSeed, traceSeed } from "./check-seed.ts";
+import { type CheckedSeed, type CheckSeedOptions, checkSeed, traceSeed } from "./check-seed.ts";
 import { shrinkSchedule } from "./schedule-shrinker.ts";
 import type { TraceLine } from "./trace-formatter.ts";
 
-export interface CampaignOptions {
+export interface CampaignOptions extends Pick<CheckSeedOptions, "profile" | "plant" | "isResumeRefused"> {
   readonly from: number;
   /** Included. */
   readonly to: number;
-  readonly profile: FaultProfile;
-  readonly plant?: Mutant;
-  /** Every resume is answered with a reset: all promises must hold without. */
-  readonly isResumeRefused?: boolean;
   /** Plays every seed twice and compares the traces. */
   readonly twice?: boolean;
   /** Finds the smallest schedule of every seed that fails. */
@@ -34,20 +29,14 @@ export interface CampaignOptions {
 }
 
 /** What became of one seed. Plain data: it crosses threads. */
-export interface SeedOutcome {
-  readonly report: WorldReport;
-  readonly saw: Readonly<Record<string, number>>;
+export interface SeedOutcome extends Omit<CheckedSeed, "violations"> {
   readonly violations: readonly CampaignViolation[];
   /** Hash of the second playing where it differs from the first. */
   readonly differs: string | null;
 }
 
 /** A broken promise, and the way to see it again. */
-export interface CampaignViolation extends Violation {
-  readonly seed: number;
-  readonly profile: FaultProfile;
-  readonly plant: Mutant | null;
-  readonly isResumeRefused: boolean;
+export interface CampaignViolation extends Violation, Required<Omit<CheckSeedOptions, "schedule">> {
   readonly invariant: string;
   /** The faults that are needed; null where nobody asked to shrink. */
   readonly schedule: readonly ScheduledFault[] | null;
@@ -55,19 +44,11 @@ export interface CampaignViolation extends Violation {
   readonly story: readonly TraceLine[];
 }
 
-export interface CampaignReport {
+export interface CampaignReport extends Omit<WorldReport, "seed" | "profile" | "traceHash" | "hasConverged"> {
   readonly seeds: number;
-  readonly simulatedMs: number;
-  readonly events: number;
-  readonly observations: number;
-  readonly runs: number;
-  readonly tasks: number;
-  readonly starts: number;
-  readonly faults: Readonly<Record<string, number>>;
   /** Kinds that the profile can draw and that never struck. */
   readonly neverStruck: readonly string[];
-  readonly sometimes: Readonly<Record<string, number>>;
-  readonly saw: Readonly<Record<string, number>>;
+  readonly saw: CheckedSeed["saw"];
   /** Checkers that had nothing to judge. */
   readonly sawNothing: readonly string[];
   readonly violations: readonly CampaignViolation[];
@@ -77,10 +58,10 @@ export interface CampaignReport {
 
 const traceLinesMax = 60;
 
-/** Plays and checkers one seed, and finds out about its violations. */
+/** Plays and checks one seed, and finds out about its violations. */
 export async function runCampaignSeed(seed: number, options: Omit<CampaignOptions, "onSeed" | "stopping">): Promise<SeedOutcome> {
-  const { profile, plant: mutant, isResumeRefused = false } = options;
-  const trial: CheckSeedOptions = { seed, profile, isResumeRefused, ...(mutant !== undefined && { plant: mutant }) };
+  const { profile, plant = null, isResumeRefused = false } = options;
+  const trial = { seed, profile, plant, isResumeRefused };
   const { report, violations, saw } = await checkSeed(trial);
   const again = options.twice === true ? (await checkSeed(trial)).report.traceHash : report.traceHash;
   const found: CampaignViolation[] = [];
@@ -89,21 +70,20 @@ export async function runCampaignSeed(seed: number, options: Omit<CampaignOption
 }
 
 async function investigateViolation(
-  trial: CheckSeedOptions,
+  trial: Required<Omit<CheckSeedOptions, "schedule">>,
   violation: Violation,
   isShrunk: boolean,
 ): Promise<CampaignViolation> {
-  const { seed, profile, plant: mutant = null, isResumeRefused = false } = trial;
-  const { faults } = generateWorldPlan(seed, profile, { isResumeRefused });
+  const { faults } = generateWorldPlan(trial.seed, trial.profile, trial);
   const fails = async (schedule: readonly ScheduledFault[]): Promise<boolean> =>
     (await checkSeed({ ...trial, schedule })).violations.some(({ checker }) => checker === violation.checker);
   const schedule = isShrunk ? (await shrinkSchedule(faults, fails)).items : null;
   const smallest = schedule === null ? trial : { ...trial, schedule };
-  // The smallest schedule may break the promise for another task: its story is told by its own ids.
+  // The smallest schedule may break the promise for another task, which has other ids.
   const shown = (await checkSeed(smallest)).violations.find(({ checker }) => checker === violation.checker) ?? violation;
   const story = (await traceSeed(smallest, shown.about)).filter(({ at }) => at <= shown.at).slice(-traceLinesMax);
   const { invariant } = checkers[violation.checker as CheckerName];
-  return { ...shown, seed, profile, plant: mutant, isResumeRefused, invariant, schedule, story };
+  return { ...shown, ...trial, invariant, schedule, story };
 }
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignReport> {

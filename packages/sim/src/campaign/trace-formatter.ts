@@ -3,13 +3,7 @@
 
 import { MergedLog } from "../checking/merged-log.ts";
 import { FrameReader } from "../checking/observed-frame.ts";
-import type {
-  ApiAnswerObservation,
-  FrameObservation,
-  Observation,
-  ObservationStamp,
-  TenantLogPage,
-} from "../observation/observation.ts";
+import type { Observation, TenantLogPage } from "../observation/observation.ts";
 
 export interface TraceLine {
   readonly at: number;
@@ -74,7 +68,7 @@ export class TraceFormatter {
     }
   }
 
-  #formatFrame(observation: FrameObservation & ObservationStamp): string[] {
+  #formatFrame(observation: Extract<Observation, { kind: "frame" }>): string[] {
     const frame = this.#frameReader.read(observation);
     const { toward, scheduler, worker, event, dispatches, reports } = frame;
     const where = `${frame.connection} ${toward === "worker" ? `${scheduler} → ${worker}` : `${worker} → ${scheduler}`} ${event}`;
@@ -84,7 +78,7 @@ export class TraceFormatter {
     return [`${where}: ${frame.type} ${JSON.stringify(frame.payload).slice(0, 160)}`];
   }
 
-  #formatAnswer({ caller, scheduler, tenant, route, status, body, at }: ApiAnswerObservation & ObservationStamp): string[] {
+  #formatAnswer({ caller, scheduler, tenant, route, status, body, at }: Extract<Observation, { kind: "answer" }>): string[] {
     if (route === "tailLog" && status === 200) {
       const facts = this.#mergedLog.addPage(tenant, body as TenantLogPage, at);
       return facts.map(

@@ -4,18 +4,13 @@
 import type { MachineClock } from "./machine-clock.ts";
 import type { Timeline } from "./timeline.ts";
 
-interface DeferredCallback {
-  readonly isTimer: boolean;
-  readonly run: () => void;
-}
-
 export class ProcessEventLoop {
   readonly name: string;
   readonly clock: MachineClock;
   readonly #timeline: Timeline;
   /** Something the process did not catch: it ends the process, as it would a real one. */
   readonly #onUncaughtError: (problem: unknown) => void;
-  #deferred: DeferredCallback[] = [];
+  #deferred: { readonly isTimer: boolean; readonly run: () => void }[] = [];
   #hasEnded = false;
   #isPaused = false;
 

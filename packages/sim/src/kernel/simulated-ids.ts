@@ -2,20 +2,25 @@
 
 import type { SeededRandom } from "./seeded-random.ts";
 
-export interface SimulatedIds {
-  /** Shaped as a UUID of version 7. */
-  nextTimeOrdered(now: number): string;
-  next(): string;
-}
+export class SimulatedIds {
+  readonly #random: SeededRandom;
 
-export function createSimulatedIds(random: SeededRandom): SimulatedIds {
-  const hex = (): string => random.nextUint32().toString(16).padStart(8, "0");
-  return {
-    nextTimeOrdered(now) {
-      const time = now.toString(16).padStart(12, "0");
-      const [a, b, c] = [hex(), hex(), hex()];
-      return `${time.slice(0, 8)}-${time.slice(8)}-7${a.slice(0, 3)}-8${a.slice(3, 6)}-${b}${c.slice(0, 4)}`;
-    },
-    next: () => `${hex()}${hex()}${hex()}`,
-  };
+  constructor(random: SeededRandom) {
+    this.#random = random;
+  }
+
+  /** Shaped as a UUID of version 7. */
+  nextTimeOrdered(now: number): string {
+    const time = now.toString(16).padStart(12, "0");
+    const [a, b, c] = [this.#hex(), this.#hex(), this.#hex()];
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${a.slice(0, 3)}-8${a.slice(3, 6)}-${b}${c.slice(0, 4)}`;
+  }
+
+  next(): string {
+    return `${this.#hex()}${this.#hex()}${this.#hex()}`;
+  }
+
+  #hex(): string {
+    return this.#random.nextUint32().toString(16).padStart(8, "0");
+  }
 }

@@ -7,7 +7,7 @@ import type { SimulatedWorkerSpec } from "../observation/observation.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
 import { LegacyWorker } from "../worker/legacy/legacy-worker.ts";
 import { SimulatedOutboxDisk } from "../worker/simulated-outbox-disk.ts";
-import { WorkerProcess } from "../worker/worker-process.ts";
+import { type CommonWorkerOptions, WorkerProcess } from "../worker/worker-process.ts";
 import { type MachineContext, SimulatedMachine } from "./simulated-machine.ts";
 
 export interface WorkerMachineOptions extends Pick<WorldPlan, "schedulers" | "linkSettings" | "engineSettings"> {
@@ -47,17 +47,9 @@ export class WorkerMachine extends SimulatedMachine {
     return isMoved || this.#dialRandom.chance(0.7) ? this.#preferredScheduler : this.#dialRandom.pick(this.#options.schedulers);
   }
 
-  get spec(): SimulatedWorkerSpec {
-    return this.#options.spec;
-  }
-
   /** Handlers started so far. */
   get handlerStartCount(): number {
     return this.#endedStartCount + (this.#process?.handlers.startCount ?? 0);
-  }
-
-  get isReady(): boolean {
-    return this.#process?.phase === "READY";
   }
 
   /** Finishes what it holds within its grace and goes; a new process comes after so long. */
@@ -71,14 +63,14 @@ export class WorkerMachine extends SimulatedMachine {
     const { timeline, trace, network } = this.context;
     const { worker, instance, tenant } = spec;
     const broken = (message: string): void => this.context.reportDefect("report", this.bootName, message);
-    const common = {
+    const common: CommonWorkerOptions = {
       spec,
       identity: { worker, instance, boot: this.bootName, tenant },
       eventLoop,
       trace,
       network,
       random: this.random.fork(`life ${this.bootCount}`),
-      chooseScheduler: (last: string | null) => this.#chooseScheduler(last),
+      chooseScheduler: (last) => this.#chooseScheduler(last),
       killProcess: () => {
         this.context.countEvent("a handler killed its process");
         this.kill(500 + this.random.integerBelow(1_500), "a handler killed it");

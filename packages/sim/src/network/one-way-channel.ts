@@ -68,10 +68,6 @@ export class OneWayChannel {
     this.#events = ends;
   }
 
-  get isSilent(): boolean {
-    return this.#isSilent;
-  }
-
   /** What the writer's own socket still holds. */
   get bufferedBytes(): number {
     return Math.max(0, this.#bytes - kernelBufferBytes);
@@ -83,7 +79,10 @@ export class OneWayChannel {
     const fault = item.what === "text" ? (this.nextFrameFault ?? this.#pickFrameFault()) : null;
     if (fault !== null) {
       this.nextFrameFault = null;
-      if (fault.kind === "drop") return this.#dropItem(item);
+      if (fault.kind === "drop") {
+        this.#releaseBytes(item);
+        return this.#events.onLost(item);
+      }
       this.#timeline.after(this.#latencyMs() + fault.ms, () => this.#deliverOutOfOrder(item, fault.kind === "overtake"));
       if (fault.kind === "overtake") return;
     }
@@ -143,11 +142,6 @@ export class OneWayChannel {
     if (isOnlyOne) this.#releaseBytes(item);
     if (!this.#isSilent) this.#events.onDelivered(item);
     else if (isOnlyOne) this.#events.onLost(item);
-  }
-
-  #dropItem(item: ChannelItem): void {
-    this.#releaseBytes(item);
-    this.#events.onLost(item);
   }
 
   #releaseBytes(item: ChannelItem): void {

@@ -51,10 +51,7 @@ export class ConnectionEnd {
   }
 
   send(text: string): void {
-    if (this.state !== "open") return;
-    const item: ChannelItem = { what: "text", text, frame: this.#connection.nextFrameNumber() };
-    this.#connection.recordFrame(item, this.side, "sent");
-    this.outgoing.send(item);
+    if (this.state === "open") this.#connection.sendText(this.side, text);
   }
 
   ping(): void {
@@ -100,24 +97,18 @@ export class ConnectionEnd {
 
 export class SimulatedConnection {
   readonly timeline: Timeline;
-  readonly nextFrameNumber: () => number;
-  readonly name: string;
-  readonly worker: ConnectionEnd;
-  readonly scheduler: ConnectionEnd;
-  readonly #trace: ObservationTrace;
+  readonly worker = new ConnectionEnd("worker", this);
+  readonly scheduler = new ConnectionEnd("scheduler", this);
+  readonly #options: SimulatedConnectionOptions;
   readonly #labels: SimulatedWorkerIdentity & { readonly connection: string; readonly scheduler: string };
   readonly #fromWorker: OneWayChannel;
   readonly #fromScheduler: OneWayChannel;
 
   constructor(options: SimulatedConnectionOptions) {
-    const { name, identity, scheduler, timeline, trace, random, path, nextFrameNumber: nextFrame } = options;
-    this.name = name;
+    const { name, identity, scheduler, timeline, random, path } = options;
     this.timeline = timeline;
-    this.nextFrameNumber = nextFrame;
-    this.#trace = trace;
+    this.#options = options;
     this.#labels = { ...identity, connection: name, scheduler };
-    this.worker = new ConnectionEnd("worker", this);
-    this.scheduler = new ConnectionEnd("scheduler", this);
     this.#fromWorker = new OneWayChannel(timeline, random.fork("up"), path, this.#channelEventsFor("worker"));
     this.#fromScheduler = new OneWayChannel(timeline, random.fork("down"), path, this.#channelEventsFor("scheduler"));
   }
@@ -137,6 +128,12 @@ export class SimulatedConnection {
 
   channelFrom(side: ConnectionSide): OneWayChannel {
     return side === "worker" ? this.#fromWorker : this.#fromScheduler;
+  }
+
+  sendText(from: ConnectionSide, text: string): void {
+    const item: ChannelItem = { what: "text", text, frame: this.#options.nextFrameNumber() };
+    this.recordFrame(item, from, "sent");
+    this.channelFrom(from).send(item);
   }
 
   /** The scheduler has let the worker in. */
@@ -163,8 +160,7 @@ export class SimulatedConnection {
 
   /** One end sees the end of it, the other never hears. */
   disconnectOneEnd(told: ConnectionSide): void {
-    this.#fromWorker.goSilent();
-    this.#fromScheduler.goSilent();
+    this.#goSilent();
     this.end(told).markClosed(1006, "the network is gone");
   }
 
@@ -180,7 +176,11 @@ export class SimulatedConnection {
   /** A process died. Its kernel says so to the other end, unless the whole machine is gone. */
   handleProcessEnd(side: ConnectionSide, isPowerLoss: boolean): void {
     this.end(side).markProcessEnded();
-    if (!isPowerLoss) return this.channelFrom(side).send({ what: "reset" });
+    if (isPowerLoss) this.#goSilent();
+    else this.channelFrom(side).send({ what: "reset" });
+  }
+
+  #goSilent(): void {
     this.#fromWorker.goSilent();
     this.#fromScheduler.goSilent();
   }
@@ -193,11 +193,11 @@ export class SimulatedConnection {
   recordFrame(item: ChannelItem, from: ConnectionSide, event: FrameObservation["event"]): void {
     if (item.what !== "text") return;
     const toward = oppositeSide(from);
-    this.#trace.record({ kind: "frame", ...this.#labels, toward, event, frame: item.frame, text: item.text });
+    this.#options.trace.record({ kind: "frame", ...this.#labels, toward, event, frame: item.frame, text: item.text });
   }
 
   recordConnectionEvent(side: ConnectionSide, event: ConnectionObservation["event"], detail?: string): void {
-    this.#trace.record({ kind: "link", ...this.#labels, event, side, ...(detail !== undefined && { detail }) });
+    this.#options.trace.record({ kind: "link", ...this.#labels, event, side, ...(detail !== undefined && { detail }) });
   }
 
   #channelEventsFor(from: ConnectionSide): ChannelEvents {

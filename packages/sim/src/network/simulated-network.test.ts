@@ -84,7 +84,7 @@ describe("the network", () => {
     const { network, workerLoop, pass } = openConnection();
     const heard: string[] = [];
     const ears = { text: () => undefined, ping: () => undefined, pong: () => undefined, drained: () => undefined };
-    network.blockPath("w2", "s1");
+    network.blockPath("w2-s1");
     network.dial({ worker: "w2", instance: "i2", boot: "w2#1", tenant: "t1" }, workerLoop, "s1", {
       ...ears,
       opened: () => void heard.push("opened"),
@@ -152,7 +152,7 @@ describe("the network", () => {
 
   it("[X5] holds a clogged path back and then delivers everything in order; what a socket holds shows in its buffer", () => {
     const { network, connection, scheduler, pass } = openConnection();
-    const unclog = network.blockPath("w1", "s1");
+    const unclog = network.blockPath("w1-s1");
 
     connection.worker.send("a");
     connection.worker.send("x".repeat(100_000));
@@ -234,9 +234,7 @@ describe("the network", () => {
       }
       scene.pass(5_000);
     };
-    const ends = (["lost", "doubled", "overtaken"] as const).map((kind) =>
-      scene.network.disturbFrames("w1", "s1", kind, 0.3, 400),
-    );
+    const ends = (["lost", "doubled", "overtaken"] as const).map((kind) => scene.network.disturbFrames("w1-s1", kind, 0.3, 400));
     say();
     const stormy = scene.scheduler.splice(0);
     for (const end of ends) end();

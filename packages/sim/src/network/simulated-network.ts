@@ -11,37 +11,35 @@ import type { SimulatedWorkerIdentity } from "../observation/observation.ts";
 import type { FrameFault, NetworkPath } from "./one-way-channel.ts";
 import { type ConnectionHandlers, SimulatedConnection } from "./simulated-connection.ts";
 
-/** A scheduler as the network finds it; null while nothing listens there. */
+/** A scheduler as the network finds it. */
 export interface NetworkListener {
   readonly eventLoop: ProcessEventLoop;
   /** Takes a connection in, or says why not. */
   accept(connection: SimulatedConnection): ConnectionHandlers | string;
 }
 
+/** Null while nothing listens there. */
+type FindListener = (scheduler: string) => NetworkListener | null;
+
 export class SimulatedNetwork {
   readonly #timeline: Timeline;
   readonly #trace: ObservationTrace;
   readonly #random: SeededRandom;
-  readonly #findListener: (scheduler: string) => NetworkListener | null;
+  readonly #findListener: FindListener;
   readonly #paths = new Map<string, NetworkPath>();
   readonly #connections = new Set<SimulatedConnection>();
   #connectionCount = 0;
   #frameCount = 0;
 
-  constructor(
-    timeline: Timeline,
-    trace: ObservationTrace,
-    random: SeededRandom,
-    listen: (scheduler: string) => NetworkListener | null,
-  ) {
+  constructor(timeline: Timeline, trace: ObservationTrace, random: SeededRandom, findListener: FindListener) {
     this.#timeline = timeline;
     this.#trace = trace;
     this.#random = random;
-    this.#findListener = listen;
+    this.#findListener = findListener;
   }
 
-  path(worker: string, scheduler: string): NetworkPath {
-    const name = `${worker}-${scheduler}`;
+  /** By the names of its worker and its scheduler: `w3-s1`. */
+  #path(name: string): NetworkPath {
     return getOrCreate(this.#paths, name, () => ({
       latencyMs: this.#random.fork(`path ${name}`).logUniform(0.2, 20),
       blockCount: 0,
@@ -58,7 +56,7 @@ export class SimulatedNetwork {
     scheduler: string,
     handlers: ConnectionHandlers,
   ): SimulatedConnection {
-    const path = this.path(identity.worker, scheduler);
+    const path = this.#path(`${identity.worker}-${scheduler}`);
     const name = `c${++this.#connectionCount}`;
     const connection = new SimulatedConnection({
       name,
@@ -103,37 +101,31 @@ export class SimulatedNetwork {
   }
 
   /** Both ways, until the answer is called; dials hang meanwhile. */
-  blockPath(worker: string, scheduler: string): () => void {
-    const path = this.path(worker, scheduler);
+  blockPath(name: string): () => void {
+    const path = this.#path(name);
     path.blockCount++;
     return () => {
       path.blockCount--;
       if (path.blockCount > 0) return;
-      for (const connection of this.connectionsOf(worker)) connection.deliverReady();
+      for (const connection of this.connectionsOf(name.slice(0, name.indexOf("-")))) connection.deliverReady();
     };
   }
 
-  refuseConnections(worker: string, scheduler: string): () => void {
-    const path = this.path(worker, scheduler);
+  refuseConnections(name: string): () => void {
+    const path = this.#path(name);
     path.refusalCount++;
     return () => void path.refusalCount--;
   }
 
-  slowPath(worker: string, scheduler: string, ms: number): () => void {
-    const path = this.path(worker, scheduler);
+  slowPath(name: string, ms: number): () => void {
+    const path = this.#path(name);
     path.addedLatencyMs += ms;
     return () => void (path.addedLatencyMs -= ms);
   }
 
   /** A share of all messages on this path suffers it, the late ones by up to `ms`; connections live on. */
-  disturbFrames(
-    worker: string,
-    scheduler: string,
-    kind: "lost" | "doubled" | "overtaken",
-    share: number,
-    ms: number,
-  ): () => void {
-    const { frameFaults } = this.path(worker, scheduler);
+  disturbFrames(name: string, kind: "lost" | "doubled" | "overtaken", share = 0, ms = 0): () => void {
+    const { frameFaults } = this.#path(name);
     frameFaults.ms = Math.max(1, ms);
     return frameFaults[kind].raise(share);
   }

@@ -30,10 +30,7 @@ export interface WorldSetupObservation {
 }
 
 /** A machine that runs a worker; its instance id lasts over restarts. */
-export interface SimulatedWorkerSpec {
-  readonly worker: string;
-  readonly instance: string;
-  readonly tenant: string;
+export interface SimulatedWorkerSpec extends Omit<SimulatedWorkerIdentity, "boot"> {
   readonly slots: number;
   readonly pool: string | null;
   /** Package and version of its one package, and the node types it has handlers for. */
@@ -116,29 +113,23 @@ export interface ConnectionObservation extends SimulatedWorkerIdentity {
 }
 
 /** A frame: sent once, then delivered (more than once when the network doubles it) or lost. `frame` joins them. */
-export interface FrameObservation extends SimulatedWorkerIdentity {
+export interface FrameObservation extends SimulatedWorkerIdentity, Pick<ConnectionObservation, "connection" | "scheduler"> {
   readonly kind: "frame";
-  readonly connection: string;
-  readonly scheduler: string;
   readonly toward: "scheduler" | "worker";
   readonly event: "sent" | "delivered" | "lost";
   readonly frame: number;
   readonly text: string;
 }
 
-/** A call of the API leaves its caller. `call` joins it with its answer; a repetition is a new call with the same key. */
+/** A call of the API, before it leaves its caller. `call` joins it with its answer; a repetition is a new call with the same key. */
 export interface ApiCallObservation {
   readonly kind: "call";
-  /** Seen before the request leaves. A route of the API, or `tailLog`: the tenant's whole log, read at that scheduler after `query.after`. */
   readonly call: number;
   /** "starter", "canceller", "operator", "reader", "tail", "auditor" (the last reads after convergence). */
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  /**
-   * A name of the REST routes, or "tailLog" (see TenantLogPage), or "readChunks" (see OutputChunkPage), or "readMoment": a run as it was at `query.at`,
-   * under a name of its own so that nobody takes it for a run as it is.
-   */
+  /** Of the REST API; or "tailLog" (TenantLogPage), "readChunks" (OutputChunkPage), "readMoment" (a run as it was at `query.at`). */
   readonly route: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
@@ -148,22 +139,14 @@ export interface ApiCallObservation {
 }
 
 /** The answer reaches its caller. None ever comes for a call that was lost: then `status` is 0 and the body null, at the caller's patience. */
-export interface ApiAnswerObservation {
+export interface ApiAnswerObservation extends Pick<ApiCallObservation, "call" | "caller" | "scheduler" | "tenant" | "route"> {
   readonly kind: "answer";
-  readonly call: number;
-  readonly caller: string;
-  readonly scheduler: string;
-  readonly tenant: string;
-  readonly route: string;
   readonly status: number;
   /** JSON as it was answered, read. */
   readonly body: unknown;
 }
 
-/**
- * Body of an answered "tailLog" (query: after, limit): a page of a tenant's whole log from the reader of one scheduler, as a live stream
- * there would read it. REST shows a run's facts only, and positions without gaps can be judged only of the whole. The call is seen before it reads.
- */
+/** Body of an answered "tailLog" (query: after, limit): a page of a tenant's whole log, as a live stream at that scheduler would read it. */
 export interface TenantLogPage {
   readonly items: readonly {
     readonly position: number;

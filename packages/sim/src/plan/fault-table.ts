@@ -173,20 +173,14 @@ export type FaultProfile = keyof typeof profiles;
 /** Groups that came later: they have dice of their own, so that the seeds of the older profiles keep their faults. */
 const laterAddedGroups: readonly FaultGroup[] = ["session", "wire"];
 
-export interface FaultScheduleOptions {
-  readonly profile: FaultProfile;
-  /** On TCP no message is lost while its connection lives. */
-  readonly isNetworkLossy: boolean;
-  readonly faultPhaseMs: number;
-}
-
 /** A fault phase's schedule: which kinds are switched on, then when and whom they strike. In the order of time. */
 export function generateFaultSchedule(
   random: SeededRandom,
-  { profile, isNetworkLossy, faultPhaseMs }: FaultScheduleOptions,
+  { profile, isNetworkLossy, faultPhaseMs }: { profile: FaultProfile; isNetworkLossy: boolean; faultPhaseMs: number },
   targets: FaultTargets,
 ): ScheduledFault[] {
   const groups: readonly FaultGroup[] = profiles[profile];
+  // On TCP no message is lost while its connection lives.
   const isPossible = (group: FaultGroup): boolean => groups.includes(group) && (isNetworkLossy || group !== "wire");
   const kindsOf = (isWanted: (group: FaultGroup) => boolean): FaultKind[] =>
     faultKinds.filter((kind) => isPossible(faultTable[kind].group) && isWanted(faultTable[kind].group));

@@ -3,24 +3,13 @@
 
 import type { JsonObject, JsonValue } from "@astraflow/protocol";
 
-/**
- * quick, slow: ends well after `ms` · chatty: the same with feedback on the way · failing: says FAILED · throwing: throws ·
- * skipping: says SKIPPED · hanging: ends only when told to stop · deaf: goes on for `ms` whatever it is told · killing: ends its
- * process after `ms`.
- */
-export type HandlerBehaviourKind =
-  | "quick"
-  | "slow"
-  | "chatty"
-  | "failing"
-  | "throwing"
-  | "skipping"
-  | "hanging"
-  | "deaf"
-  | "killing";
-
 export interface HandlerBehaviour {
-  readonly kind: HandlerBehaviourKind;
+  /**
+   * quick, slow: ends well after `ms` · chatty: the same with feedback on the way · failing: says FAILED · throwing: throws ·
+   * skipping: says SKIPPED · hanging: ends only when told to stop · deaf: goes on for `ms` whatever it is told · killing: ends its
+   * process after `ms`.
+   */
+  readonly kind: "quick" | "slow" | "chatty" | "failing" | "throwing" | "skipping" | "hanging" | "deaf" | "killing";
   readonly ms: number;
   /** How often a chatty one speaks; three times where it does not say. */
   readonly words?: number;
@@ -55,13 +44,12 @@ export interface MiddlewareScript {
 /** The name of the parameter. */
 const handlerScriptParameter = "sim";
 
-export function writeHandlerScript(script: HandlerScript): JsonObject {
-  const { moods: behaviours, wrap: middlewareScript, ...rest } = script;
+export function writeHandlerScript({ moods, wrap, ...rest }: HandlerScript): JsonObject {
   return {
     [handlerScriptParameter]: {
-      moods: behaviours.map((behaviour) => ({ ...behaviour })),
+      moods: moods.map((behaviour) => ({ ...behaviour })),
       ...rest,
-      ...(middlewareScript !== undefined && { wrap: { ...middlewareScript } }),
+      ...(wrap !== undefined && { wrap: { ...wrap } }),
     },
   };
 }
@@ -71,7 +59,7 @@ export function readHandlerScript(params: JsonObject): HandlerScript {
 }
 
 export function behaviourOfAttempt(script: HandlerScript, attempt: number): HandlerBehaviour {
-  const mood = script.moods[Math.min(attempt, script.moods.length) - 1];
-  if (mood === undefined) throw new Error("node has no handler behaviour");
-  return mood;
+  const behaviour = script.moods[Math.min(attempt, script.moods.length) - 1];
+  if (behaviour === undefined) throw new Error("node has no handler behaviour");
+  return behaviour;
 }

@@ -1,6 +1,6 @@
 // Random workflows with all features: nodes behind middleware chains; containers that run their body once, over a list, in parallel or while a condition
 // holds, also nested; joins between them; resources that are kept at a worker and used by a later node. What a node returns is a function of its
-// parameters (node-value.ts), so the expected results are known beforehand.
+// parameters (simulated-package.ts), so the expected results are known beforehand.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { type HandlerBehaviour, type MiddlewareScript, writeHandlerScript } from "./handler-script.ts";
@@ -32,9 +32,11 @@ interface GraphPosition {
   readonly times: number;
 }
 
-/** A run must come to its end in an simulated run: so often a node runs at most, all loops and chains around it counted. */
+/** A run must come to its end in a simulated run: so often a node runs at most, all loops and chains around it counted. */
 const nodeRunsMax = 24;
 const depthMax = 2;
+/** At least and at most. */
+const iterationsByMode = { plain: [1, 1], forEach: [0, 5], while: [1, 3], map: [0, 12] } as const;
 
 export function generateNestedWorkflow(random: SeededRandom, options: NestedWorkflowOptions): GeneratedNestedWorkflow {
   return new NestedWorkflowGenerator(random, options).generate();
@@ -103,19 +105,18 @@ class NestedWorkflowGenerator {
 
   #generateLeafNode(place: GraphPosition, count: number): JsonRecord {
     const random = this.#random;
-    const middlewares = this.#generateMiddlewares(place);
-    const times = middlewares.reduce((product, { factor }) => product * factor, place.times);
+    const { middlewares, times } = this.#generateMiddlewares(place);
     const keeps = middlewares.length === 0 && random.chance(0.15);
     const hasKey = middlewares.length === 0 && random.chance(0.1);
     const key = hasKey ? `k${random.integerBelow(4)}` : null;
     const affinity =
       !hasKey && random.chance(0.1) ? { key: `a${random.integerBelow(3)}`, mode: random.pick(["sticky", "preferred"]) } : null;
     const id = this.#newId();
-    const { policy, moods: behaviours } = this.#generatePolicyAndBehaviours(times);
+    const { policy, moods } = this.#generatePolicyAndBehaviours(times);
     return {
       ...nodeSkeleton(id, random.pick(nodeTypes), count, "results.out", keeps),
       parameters: writeHandlerScript({
-        moods: behaviours,
+        moods,
         key,
         limit: key === null ? 0 : concurrencyLimitOfKey(key),
         name: `n${Number(id.slice(-4))}`,
@@ -126,76 +127,60 @@ class NestedWorkflowGenerator {
         ...(key !== null && { concurrency: { key, limit: concurrencyLimitOfKey(key) } }),
         ...(affinity !== null && { affinity }),
       },
-      ...(middlewares.length > 0 && { middlewares: middlewares.map(({ node }) => node) }),
+      ...(middlewares.length > 0 && { middlewares }),
       keeps,
     };
   }
 
-  /** Outermost first. */
-  #generateMiddlewares(place: GraphPosition): { readonly node: JsonRecord; readonly factor: number }[] {
+  /** Outermost first; `times`: how often what they wrap is run. */
+  #generateMiddlewares(place: GraphPosition): { readonly middlewares: JsonRecord[]; readonly times: number } {
     const random = this.#random;
     const count = place.times >= nodeRunsMax || !random.chance(0.35) ? 0 : random.integerBetween(1, 3);
     let { times } = place;
-    return Array.from({ length: count }, () => {
+    const middlewares = Array.from({ length: count }, () => {
       const calls = times * 2 > nodeRunsMax ? 1 : Number(random.pickWeighted({ 0: 1.5, 1: 6, 2: 2, 3: 1 }));
       const id = this.#newId();
-      const { policy, moods: behaviours, attempts } = this.#generatePolicyAndBehaviours(times, 2);
+      const { policy, moods, attempts } = this.#generatePolicyAndBehaviours(times, 2);
       const isHasty = !this.#alwaysSucceeds && !this.#options.isTimeIndependent && random.chance(0.2);
-      const middlewareScript: MiddlewareScript = {
+      const wrap: MiddlewareScript = {
         calls,
         mark: random.chance(0.6) ? `by${Number(id.slice(-4))}` : null,
         timeoutMs: isHasty ? Math.round(random.logUniform(50, 4_000) * this.#options.scale) : null,
         isForgiving: !this.#alwaysSucceeds && random.chance(0.5),
       };
       // Every attempt of a middleware calls anew.
-      const factor = Math.max(1, calls) * attempts;
-      times *= factor;
-      const node = {
-        ...nodeSkeleton(id, middlewareTypeOf(random.pick(nodeTypes)), 0, random.chance(0.25) ? "results.out" : null, false),
+      times *= Math.max(1, calls) * attempts;
+      return {
+        ...nodeSkeleton(id, middlewareTypeOf(random.pick(nodeTypes)), 0, random.chance(0.25) ? "results.out" : null),
         role: "middleware",
-        parameters: writeHandlerScript({
-          moods: behaviours,
-          key: null,
-          limit: 0,
-          name: `m${Number(id.slice(-4))}`,
-          wrap: middlewareScript,
-        }),
+        parameters: writeHandlerScript({ moods, key: null, limit: 0, name: `m${Number(id.slice(-4))}`, wrap }),
         policy,
       };
-      return { node, factor };
     });
+    return { middlewares, times };
   }
 
   #generateContainer(place: GraphPosition, count: number): JsonRecord {
     const random = this.#random;
-    const middlewares = random.chance(0.2) ? this.#generateMiddlewares(place) : [];
-    const around = middlewares.reduce((product, { factor }) => product * factor, place.times);
-    const room = Math.max(1, Math.floor(nodeRunsMax / around));
+    const { middlewares, times } = random.chance(0.2)
+      ? this.#generateMiddlewares(place)
+      : { middlewares: [], times: place.times };
+    const room = Math.max(1, Math.floor(nodeRunsMax / times));
     const mode = room < 2 ? "plain" : random.pick(["plain", "forEach", "while", "map", "map"] as const);
-    const most = mode === "map" ? 12 : mode === "forEach" ? 5 : 3;
     // A while loop runs once at least; a list may be empty.
-    const iterations =
-      mode === "plain"
-        ? 1
-        : mode === "while"
-          ? random.integerBetween(1, Math.min(most, room))
-          : random.integerBelow(Math.min(most, room) + 1);
+    const [least, most] = iterationsByMode[mode];
+    const iterations = mode === "plain" ? 1 : random.integerBetween(least, Math.min(most, room));
     const id = this.#newId();
     const attempts = random.chance(0.4) ? random.integerBetween(2, 3) : 1;
-    const inner = { depth: place.depth + 1, times: around * Math.max(1, iterations) * attempts };
+    const inner = { depth: place.depth + 1, times: times * Math.max(1, iterations) * attempts };
     const body = this.#generateGraph(inner, random.integerBetween(1, 3));
     this.#subgraphs.push({ id, definition: body });
     const nodes = body["nodes"] as readonly JsonRecord[];
     const list = Array.from({ length: iterations }, (_, at) => at * 10);
     const isWritten = random.chance(0.6);
+    const out = mode === "map" || mode === "forEach" ? "results.items" : "results.out";
     return {
-      ...nodeSkeleton(
-        id,
-        "workflow.container",
-        count,
-        mode === "map" || mode === "forEach" ? "results.items" : "results.out",
-        false,
-      ),
+      ...nodeSkeleton(id, "workflow.container", count, out),
       parameters: {
         ...(!isWritten && { list }),
         __container: {
@@ -208,17 +193,17 @@ class NestedWorkflowGenerator {
           ...containerMappings(nodes, mode, count),
         },
       },
-      ...(middlewares.length > 0 && { middlewares: middlewares.map(({ node }) => node) }),
+      ...(middlewares.length > 0 && { middlewares }),
     };
   }
 
-  #loopSettings(mode: "plain" | "forEach" | "while" | "map", iterations: number, items: unknown): JsonRecord {
+  #loopSettings(mode: keyof typeof iterationsByMode, iterations: number, items: unknown): JsonRecord {
     if (mode === "plain") return {};
     if (mode === "while") return { loop: { mode, condition: { path: "n", op: "lt", value: iterations } } };
     return { loop: { mode, items, ...(mode === "map" && { parallelism: this.#random.integerBetween(1, 4) }) } };
   }
 
-  /** How a node is run and how its handler behaves, and how long that may take in all. */
+  /** How a node is run and how its handler behaves; adds how long that may take in all. */
   #generatePolicyAndBehaviours(
     times: number,
     attemptsMax = 4,
@@ -227,14 +212,14 @@ class NestedWorkflowGenerator {
     const { scale, isTimeIndependent } = this.#options;
     const maxAttempts = random.chance(0.4) ? random.integerBetween(2, attemptsMax) : 1;
     const backoffMs = random.pick([0, 200 * scale]);
-    const behaviours = Array.from({ length: random.integerBetween(1, 2) }, () => this.#generateBehaviour());
-    const isHanging = behaviours.some(({ kind }) => kind === "hanging");
+    const moods = Array.from({ length: random.integerBetween(1, 2) }, () => this.#generateBehaviour());
+    const isHanging = moods.some(({ kind }) => kind === "hanging");
     const isTimed = !isTimeIndependent && !this.#alwaysSucceeds && random.chance(0.1);
     const timeoutMs = isHanging || isTimed ? Math.round(random.integerBetween(1_000, 6_000) * scale) : null;
-    const longestMs = Math.max(...behaviours.map(({ ms }) => ms), timeoutMs ?? 0);
+    const longestMs = Math.max(...moods.map(({ ms }) => ms), timeoutMs ?? 0);
     this.#workMs += times * maxAttempts * (this.#options.maxDeliveries * longestMs + backoffMs * 8 + 200);
     return {
-      moods: behaviours,
+      moods,
       attempts: maxAttempts,
       policy: {
         ...(maxAttempts > 1 && { retry: { maxAttempts, backoffMs } }),
@@ -249,7 +234,7 @@ class NestedWorkflowGenerator {
     const { scale, isTimeIndependent } = this.#options;
     if (this.#alwaysSucceeds)
       return { kind: random.pick(["quick", "quick", "slow", "chatty"]), ms: random.pick([0, 1, 20, 200]) };
-    const behaviour = generateBehaviour(random, { ...this.#options, pools: [] });
+    const behaviour = generateBehaviour(random, this.#options);
     // How long something hangs depends on the weather; where that is left out nothing hangs.
     if (isTimeIndependent && (behaviour.kind === "hanging" || behaviour.kind === "deaf")) return { kind: "quick", ms: 1 };
     return { ...behaviour, ms: Math.min(behaviour.ms, 1_500 * scale) };
@@ -257,7 +242,7 @@ class NestedWorkflowGenerator {
 }
 
 /** `out`: null for one that hands on nothing; of a middleware what it hands on is written over its host's. */
-function nodeSkeleton(id: string, type: string, count: number, out: string | null, keeps: boolean): JsonRecord {
+function nodeSkeleton(id: string, type: string, count: number, out: string | null, keeps = false): JsonRecord {
   const port = (key: string, path: string, mode: string) => ({ key, label: key, binding: { path, mode } });
   return {
     id,
@@ -283,10 +268,8 @@ function containerMappings(nodes: readonly JsonRecord[], mode: string, count: nu
   const [first, last] = [nodes[0]?.["id"], nodes.at(-1)?.["id"]];
   const into = (from: string, to: string) => ({ from, node: first, to: `parameters.${to}` });
   const isList = mode === "map" || mode === "forEach";
-  const face = nodes.at(-1)?.["ui"] as
-    | { readonly outputPorts: readonly { readonly binding: { readonly path: string } }[] }
-    | undefined;
-  const isLastList = face?.outputPorts[0]?.binding.path === "results.items";
+  const ui = nodes.at(-1)?.["ui"] as { outputPorts: readonly { readonly binding: { readonly path: string } }[] } | undefined;
+  const isLastList = ui?.outputPorts[0]?.binding.path === "results.items";
   return {
     inputs: [
       ...Array.from({ length: count }, (_, at) => into(`parameters.in${at}`, `outer${at}`)),

@@ -1,13 +1,13 @@
-// The API calls of a simulated run, generated beforehand: runs to start, cancel, skip, retry and rebind, workers to drain. callers/ makes them.
+// The API calls of a simulated run, generated beforehand: runs to start, cancel, skip, retry and rebind, workers to drain, kick and command. callers/
+// makes them.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedWorkerSpec, TrueTime } from "../observation/observation.ts";
 import { generateNestedWorkflow } from "./nested-workflow-generator.ts";
 import { generateWorkflow } from "./workflow-generator.ts";
 
-export type PlannedCall =
+export type PlannedCall = { readonly at: TrueTime } & (
   | {
-      readonly at: TrueTime;
       readonly what: "start";
       readonly tenant: string;
       /** Unique per order: also sent as client id, so that runs of one order can be told from outside. */
@@ -20,10 +20,9 @@ export type PlannedCall =
       readonly nodes: number;
       readonly workMs: number;
     }
-  | { readonly at: TrueTime; readonly what: "cancel"; readonly name: string }
-  | { readonly at: TrueTime; readonly what: "skip" | "retry"; readonly name: string; readonly node: string }
+  | { readonly what: "cancel"; readonly name: string }
+  | { readonly what: "skip" | "retry"; readonly name: string; readonly node: string }
   | {
-      readonly at: TrueTime;
       readonly what: "rebind";
       readonly name: string;
       readonly node: string | null;
@@ -31,9 +30,8 @@ export type PlannedCall =
       readonly worker: string | null;
       readonly mode: "switch" | "drain";
     }
-  | { readonly at: TrueTime; readonly what: "drain" | "undrain"; readonly worker: string }
+  | { readonly what: "drain" | "undrain"; readonly worker: string }
   | {
-      readonly at: TrueTime;
       readonly what: "errand";
       /** Unique per order, and its key. */
       readonly name: string;
@@ -41,10 +39,13 @@ export type PlannedCall =
       readonly command: PlannedWorkerCommand;
       /** Sent a second time at once, under the same key. */
       readonly isDoubled: boolean;
-    };
+    }
+);
+
+type PlannedStart = Extract<PlannedCall, { what: "start" }>;
 
 /** What is asked of one worker. */
-export type PlannedWorkerCommand =
+type PlannedWorkerCommand =
   | { readonly of: "kick" }
   | { readonly of: "pkg.install" | "pkg.uninstall"; readonly name: string }
   /** Leaves what follows of its runs to another machine; null: to one that nobody knows, which is refused. */
@@ -60,32 +61,27 @@ export interface PlannedCallOptions {
   /** Handlers say more on the way. */
   readonly hasMuchFeedback: boolean;
   /** Workflows have chains and containers, and runs are steered. */
-  readonly isNested?: boolean;
+  readonly isNested: boolean;
   /** Nobody interferes: no cancelling, no steering, no draining. */
-  readonly isUndisturbed?: boolean;
+  readonly isUndisturbed: boolean;
 }
 
 export function generateCalls(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
-  return options.isNested === true
+  const calls = options.isNested
     ? generateCallsForNestedWorkflows(random, options)
     : generateCallsForFlatWorkflows(random, options);
+  return calls.sort((a, b) => a.at - b.at);
 }
 
 function generateCallsForFlatWorkflows(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
-  const { tenants, workers, faultPhaseMs, scale, maxDeliveries, mayKillProcess, hasMuchFeedback } = options;
+  const { tenants, workers, faultPhaseMs, scale } = options;
   const calls: PlannedCall[] = [];
-  const count = Math.round(random.logUniform(hasMuchFeedback ? 5 : 1, 24));
+  const count = Math.round(random.logUniform(options.hasMuchFeedback ? 5 : 1, 24));
   for (let n = 1; n <= count; n++) {
     const tenant = random.pick(tenants);
     const at = Math.round(random.random() * faultPhaseMs * 0.9);
     const pools = workers.some((worker) => worker.tenant === tenant && worker.pool === "gpu") ? ["gpu"] : [];
-    const { workflow, nodes, workMs } = generateWorkflow(random, {
-      pools,
-      maxDeliveries,
-      mayKillProcess,
-      hasMuchFeedback,
-      scale,
-    });
+    const { workflow, nodes, workMs } = generateWorkflow(random, { ...options, pools });
     const name = `order-${n}`;
     const body = JSON.stringify({
       workflow,
@@ -93,22 +89,35 @@ function generateCallsForFlatWorkflows(random: SeededRandom, options: PlannedCal
       priority: random.integerBelow(10),
       ...(random.chance(0.1) && { timeoutMs: Math.round(random.integerBetween(4_000, 30_000) * scale) }),
     });
-    const hasKey = random.chance(0.8);
-    calls.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && random.chance(0.2), body, nodes, workMs });
+    calls.push(generateStart(random, { at, tenant, name, body, nodes, workMs }));
     if (random.chance(0.15)) calls.push({ at: at + Math.round(random.logUniform(1, 10_000) * scale), what: "cancel", name });
   }
   for (let n = random.integerBelow(3); n > 0; n--) {
-    const { worker } = random.pick(workers);
-    const at = Math.round(random.random() * faultPhaseMs);
-    calls.push({ at, what: "drain", worker });
-    if (random.chance(0.6)) calls.push({ at: at + Math.round(random.logUniform(10, 8_000) * scale), what: "undrain", worker });
+    const [drain, undrain] = generateDrain(random, options);
+    calls.push(drain, ...(random.chance(0.6) ? [undrain()] : []));
   }
-  return calls.sort((a, b) => a.at - b.at);
+  return calls;
+}
+
+function generateStart(random: SeededRandom, start: Omit<PlannedStart, "what" | "hasKey" | "isDoubled">): PlannedStart {
+  const hasKey = random.chance(0.8);
+  return { what: "start", hasKey, isDoubled: hasKey && random.chance(0.2), ...start };
+}
+
+/** A drain, and the undrain that may follow it. */
+function generateDrain(
+  random: SeededRandom,
+  { workers, faultPhaseMs, scale }: PlannedCallOptions,
+): [drain: PlannedCall, undrain: () => PlannedCall] {
+  const { worker } = random.pick(workers);
+  const at = Math.round(random.random() * faultPhaseMs);
+  const undrainAt = (): number => at + Math.round(random.logUniform(10, 8_000) * scale);
+  return [{ at, what: "drain", worker }, () => ({ at: undrainAt(), what: "undrain", worker })];
 }
 
 /** Fewer runs, each of many tasks; operators have a hand in half of them. */
 function generateCallsForNestedWorkflows(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
-  const { tenants, workers, faultPhaseMs, scale, isUndisturbed = false } = options;
+  const { tenants, workers, faultPhaseMs, scale, isUndisturbed } = options;
   const calls: PlannedCall[] = [];
   const count = Math.round(random.logUniform(1, 7));
   for (let n = 1; n <= count; n++) {
@@ -127,8 +136,7 @@ function generateCallsForNestedWorkflows(random: SeededRandom, options: PlannedC
       ...(pins !== null && { pins }),
       ...(timeoutMs !== null && { timeoutMs }),
     });
-    const hasKey = random.chance(0.8);
-    calls.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && random.chance(0.2), body, nodes, workMs });
+    calls.push(generateStart(random, { at, tenant, name, body, nodes, workMs }));
     if (isUndisturbed) continue;
     const later = (): number => at + Math.round(random.logUniform(20, 8_000) * scale);
     if (random.chance(0.12)) calls.push({ at: later(), what: "cancel", name });
@@ -145,12 +153,44 @@ function generateCallsForNestedWorkflows(random: SeededRandom, options: PlannedC
     }
   }
   for (let n = isUndisturbed ? 0 : random.integerBelow(2); n > 0; n--) {
-    const { worker } = random.pick(workers);
-    const at = Math.round(random.random() * faultPhaseMs);
-    calls.push(
-      { at, what: "drain", worker },
-      { at: at + Math.round(random.logUniform(10, 8_000) * scale), what: "undrain", worker },
-    );
+    const [drain, undrain] = generateDrain(random, options);
+    calls.push(drain, undrain());
   }
-  return calls.sort((a, b) => a.at - b.at);
+  return calls;
+}
+
+/** Runs of a package that nobody brings are known by their names, and are cancelled when the fault phase is over. */
+export const missingPackageRunPrefix = "stranded";
+const missingPackage = { name: "missing", version: "1.0.0" } as const;
+
+/** Workers that are kicked, get package commands or hand their runs over, and runs of a package that no worker has. */
+export function generateWorkerCommands(
+  random: SeededRandom,
+  { tenants, workers, faultPhaseMs }: Pick<PlannedCallOptions, "tenants" | "workers" | "faultPhaseMs">,
+): PlannedCall[] {
+  const calls: PlannedCall[] = [];
+  const sometime = (): TrueTime => Math.round(random.random() * faultPhaseMs * 0.9);
+  // Workers of older dialects never say what became of a package; they are told of it elsewhere.
+  const able = workers.filter(({ dialect }) => dialect === undefined);
+  for (let n = able.length === 0 ? 0 : random.integerBelow(4); n > 0; n--) {
+    const { worker, tenant } = random.pick(able);
+    const of = random.pickWeighted({ kick: 2, "pkg.install": 2, "pkg.uninstall": 1, rebind: 2 });
+    const others = workers.filter((one) => one.tenant === tenant && one.worker !== worker);
+    const successor = others.length > 0 && random.chance(0.7) ? random.pick(others).worker : null;
+    const command: PlannedWorkerCommand =
+      of === "kick" ? { of } : of === "rebind" ? { of, successor } : { of, name: `extra-${random.integerBelow(2)}` };
+    calls.push({ at: sometime(), what: "errand", name: `errand-${n}`, worker, command, isDoubled: random.chance(0.3) });
+  }
+  if (random.chance(0.35)) calls.push(startRunOfMissingPackage(random.pick(tenants), sometime(), random.chance(0.5)));
+  return calls;
+}
+
+function startRunOfMissingPackage(tenant: string, at: TrueTime, allowUnknown: boolean): PlannedCall {
+  const name = `${missingPackageRunPrefix}-1`;
+  const id = "00000000-0000-4000-8000-000000000000";
+  const node = { id, type: "missing.step", package: missingPackage, label: "nobody's", position: { x: 0, y: 0 } };
+  const workflowId = "00000000-0000-4000-8000-000000000998";
+  const workflow = { id: workflowId, schemaVersion: "2025-10", metadata: { name }, nodes: [node], edges: [] };
+  const body = JSON.stringify({ workflow, clientId: name, ...(allowUnknown && { allowUnknown }) });
+  return { at, what: "start", tenant, name, hasKey: true, isDoubled: false, body, nodes: 1, workMs: 0 };
 }

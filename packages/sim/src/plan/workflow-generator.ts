@@ -1,7 +1,7 @@
 // Random flat workflows: chains, fans, joins and any other acyclic graph, with policies and handler scripts.
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
-import { type HandlerBehaviour, type HandlerBehaviourKind, writeHandlerScript } from "./handler-script.ts";
+import { type HandlerBehaviour, writeHandlerScript } from "./handler-script.ts";
 import { nodeTypes, simPackage } from "./simulated-package.ts";
 
 export interface GeneratedWorkflow {
@@ -22,11 +22,6 @@ export interface WorkflowGeneratorOptions {
   readonly hasMuchFeedback: boolean;
   /** Stretches all durations: with a long lease everything takes longer. */
   readonly scale: number;
-}
-
-interface GeneratedNode {
-  readonly node: Record<string, unknown>;
-  readonly workMs: number;
 }
 
 const nodeIdAt = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
@@ -62,7 +57,7 @@ export function generateWorkflow(random: SeededRandom, options: WorkflowGenerato
 const edgesIntoLast = (last: number): [number, number][] =>
   last === 1 ? [[0, 1]] : Array.from({ length: last - 1 }, (_, at) => [at + 1, last]);
 
-function generateNode(random: SeededRandom, at: number, count: number, options: WorkflowGeneratorOptions): GeneratedNode {
+function generateNode(random: SeededRandom, at: number, count: number, options: WorkflowGeneratorOptions) {
   const { scale } = options;
   const key = random.chance(0.3) ? `k${random.integerBelow(6)}` : null;
   const maxAttempts = random.chance(0.4) ? random.integerBetween(1, 4) : 1;
@@ -105,7 +100,7 @@ function generateNode(random: SeededRandom, at: number, count: number, options: 
   return { node, workMs };
 }
 
-const behaviourWeights: Readonly<Record<HandlerBehaviourKind, number>> = {
+const behaviourWeights: Readonly<Record<HandlerBehaviour["kind"], number>> = {
   quick: 9,
   slow: 4,
   chatty: 2,
@@ -119,7 +114,7 @@ const behaviourWeights: Readonly<Record<HandlerBehaviourKind, number>> = {
 
 export function generateBehaviour(
   random: SeededRandom,
-  { mayKillProcess, hasMuchFeedback, scale }: WorkflowGeneratorOptions,
+  { mayKillProcess, hasMuchFeedback, scale }: Omit<WorkflowGeneratorOptions, "pools">,
 ): HandlerBehaviour {
   const weights = { ...behaviourWeights, ...(!mayKillProcess && { killing: 0 }), ...(hasMuchFeedback && { chatty: 12 }) };
   const kind = random.pickWeighted(weights);

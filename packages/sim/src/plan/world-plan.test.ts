@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type FaultProfile, faultKinds, faultTable, profiles } from "./fault-table.ts";
-import { missingPackageRunPrefix } from "./planned-worker-commands.ts";
+import { missingPackageRunPrefix } from "./planned-calls.ts";
 import { generateWorldPlan } from "./world-plan.ts";
 
 const seeds = Array.from({ length: 400 }, (_, n) => n + 1);

@@ -6,18 +6,13 @@ import { defaultSettings, type EngineSettings } from "@astraflow/engine";
 import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
 import type { ClockConfig } from "../kernel/machine-clock.ts";
 import { SeededRandom } from "../kernel/seeded-random.ts";
-import type { ScheduledFault, SimulatedWorkerSpec, TimingGuarantees, TrueTime } from "../observation/observation.ts";
+import type { ScheduledFault, SimulatedWorkerSpec, TrueTime, WorldSetupObservation } from "../observation/observation.ts";
 import { type FaultProfile, generateFaultSchedule } from "./fault-table.ts";
-import { generateCalls, type PlannedCall } from "./planned-calls.ts";
-import { generateWorkerCommands } from "./planned-worker-commands.ts";
+import { generateCalls, generateWorkerCommands, type PlannedCall } from "./planned-calls.ts";
 import { nodeTypes, simPackage } from "./simulated-package.ts";
 
-export interface WorldPlan {
-  readonly seed: number;
+export interface WorldPlan extends Omit<WorldSetupObservation, "kind"> {
   readonly profile: FaultProfile;
-  readonly schedulers: readonly string[];
-  readonly tenants: readonly string[];
-  readonly workers: readonly SimulatedWorkerSpec[];
   readonly clocks: Readonly<Record<string, ClockConfig>>;
   readonly storeLatencyMs: number;
   /** Hints are a courtesy of the store: with all of them lost, only looking now and then finds the work of others. */
@@ -25,7 +20,6 @@ export interface WorldPlan {
   readonly engineSettings: EngineSettings;
   readonly sessionLimits: Partial<SessionLimits>;
   readonly linkSettings: Partial<LinkSettings>;
-  readonly guarantees: TimingGuarantees;
   /** Single messages may be lost, doubled and overtaken on connections that live on; else the network is as TCP is. */
   readonly isNetworkLossy: boolean;
   /** How long a session token is good for. */
@@ -35,14 +29,14 @@ export interface WorldPlan {
   readonly faults: readonly ScheduledFault[];
 }
 
-export interface WorldPlanOptions {
-  /** Every resume is refused, whatever the seed says. */
-  readonly isResumeRefused?: boolean;
-}
-
-export function generateWorldPlan(seed: number, profile: FaultProfile, options: WorldPlanOptions = {}): WorldPlan {
+/** `isResumeRefused`: every resume is refused, whatever the seed says. */
+export function generateWorldPlan(
+  seed: number,
+  profile: FaultProfile,
+  { isResumeRefused = false }: { readonly isResumeRefused?: boolean } = {},
+): WorldPlan {
   const random = new SeededRandom(`world ${seed}`);
-  const sizes = worldSizesByProfile[profile] ?? defaultWorldSizes;
+  const sizes = worldSizes[profile as keyof typeof worldSizes] ?? worldSizes.default;
   const shape = random.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
   const schedulers = numberedNames("s", Number(shape.pickWeighted(sizes.schedulers)));
   const tenants = numberedNames("t", Number(shape.pickWeighted(sizes.tenants)));
@@ -68,10 +62,11 @@ export function generateWorldPlan(seed: number, profile: FaultProfile, options: 
   const calls = [...drawn, ...workerCommands].sort((a, b) => a.at - b.at);
   const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
   const { doors, link } = generateSessionAndLinkSettings(random.fork("doors"), scale);
-  const session = generateSessionSettings(random.fork("sessions"), profile, scale, options.isResumeRefused === true);
+  const session = generateSessionSettings(random.fork("sessions"), profile, scale, isResumeRefused);
   // Older workers give up what they could not say in a quarter of a minute: on anything but TCP they would lose results for ever.
   const isNetworkLossy = session.isNetworkLossy && !workers.some(({ dialect }) => dialect !== undefined);
   const { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs } = engine;
+  const convergeMs = convergenceBoundMs(engine, doors, link, calls);
   return {
     seed,
     profile,
@@ -86,54 +81,38 @@ export function generateWorldPlan(seed: number, profile: FaultProfile, options: 
     linkSettings: link,
     isNetworkLossy,
     tokenMs: session.tokenMs,
-    guarantees: {
-      ackDeadlineMs,
-      leaseMs,
-      heartbeatMs,
-      quietLeaseMs,
-      quietHeartbeatMs,
-      maxDeliveries,
-      idleMs,
-      convergeMs: convergenceBoundMs(engine, doors, link, calls),
-    },
+    guarantees: { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs, convergeMs },
     faultPhaseMs,
     plannedCalls: calls,
     faults: isUndisturbed ? [] : generateFaultSchedule(random.fork("faults"), { profile, isNetworkLossy, faultPhaseMs }, targets),
   };
 }
 
-interface WorldSizeWeights {
-  readonly schedulers: Readonly<Record<string, number>>;
-  readonly tenants: Readonly<Record<string, number>>;
-  readonly workers: Readonly<Record<string, number>>;
-  readonly slots: Readonly<Record<string, number>>;
-}
-/** Few more often than many. */
-const defaultWorldSizes: WorldSizeWeights = {
-  schedulers: { 1: 3, 2: 4, 3: 2 },
-  tenants: { 1: 5, 2: 3, 3: 1, 4: 0.5 },
-  workers: { 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 },
-  slots: { 1: 4, 2: 3, 4: 2, 16: 0.5 },
-};
-/** Where sessions are looked at, there is little else. */
-const sessionWorldSizes: WorldSizeWeights = {
-  schedulers: { 1: 5, 2: 2 },
-  tenants: { 1: 6, 2: 1 },
-  workers: { 1: 4, 2: 4, 3: 2 },
-  slots: { 1: 2, 4: 3, 16: 3 },
-};
+type WorldSizeWeights = Readonly<Record<"schedulers" | "tenants" | "workers" | "slots", Readonly<Record<string, number>>>>;
 
-/** Few machines, so that chains and containers meet workers that are full. */
-const workflowWorldSizes: WorldSizeWeights = {
-  schedulers: { 1: 4, 2: 3, 3: 1 },
-  tenants: { 1: 6, 2: 1 },
-  workers: { 1: 3, 2: 4, 3: 3, 5: 1 },
-  slots: { 1: 4, 2: 3, 4: 2 },
-};
-const worldSizesByProfile: Partial<Record<FaultProfile, WorldSizeWeights>> = {
-  session: sessionWorldSizes,
-  workflow: workflowWorldSizes,
-};
+const worldSizes = {
+  /** Few more often than many. */
+  default: {
+    schedulers: { 1: 3, 2: 4, 3: 2 },
+    tenants: { 1: 5, 2: 3, 3: 1, 4: 0.5 },
+    workers: { 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 },
+    slots: { 1: 4, 2: 3, 4: 2, 16: 0.5 },
+  },
+  /** Where sessions are looked at, there is little else. */
+  session: {
+    schedulers: { 1: 5, 2: 2 },
+    tenants: { 1: 6, 2: 1 },
+    workers: { 1: 4, 2: 4, 3: 2 },
+    slots: { 1: 2, 4: 3, 16: 3 },
+  },
+  /** Few machines, so that chains and containers meet workers that are full. */
+  workflow: {
+    schedulers: { 1: 4, 2: 3, 3: 1 },
+    tenants: { 1: 6, 2: 1 },
+    workers: { 1: 3, 2: 4, 3: 3, 5: 1 },
+    slots: { 1: 4, 2: 3, 4: 2 },
+  },
+} as const satisfies Partial<Record<FaultProfile, WorldSizeWeights>>;
 
 const numberedNames = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 
@@ -227,19 +206,13 @@ function generateSessionAndLinkSettings(
   };
 }
 
-interface GeneratedSessionSettings {
-  readonly isNetworkLossy: boolean;
-  readonly tokenMs: number;
-  readonly doors: Partial<SessionLimits>;
-}
-
 /** What became possible when sessions learned to resume; on dice of its own, so that older seeds keep the rest of their worlds. */
 function generateSessionSettings(
   random: SeededRandom,
   profile: FaultProfile,
   scale: number,
   isResumeRefused: boolean,
-): GeneratedSessionSettings {
+): Pick<WorldPlan, "isNetworkLossy" | "tokenMs"> & { readonly doors: Partial<SessionLimits> } {
   const isSession = profile === "session";
   const isNetworkLossy = random.chance(isSession ? 0.5 : 0.2) && profile !== "calm";
   const isRefused = random.chance(isSession ? 0.05 : 0.15);

@@ -1,12 +1,8 @@
 // A REST request as it reaches a scheduler's process.
 
 import type { RouteName } from "@astraflow/protocol";
+import type { ApiCallObservation } from "../observation/observation.ts";
 
-export interface ApiRequest {
+export interface ApiRequest extends Pick<ApiCallObservation, "tenant" | "params" | "query" | "idempotencyKey" | "body"> {
   readonly route: RouteName;
-  readonly tenant: string;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
-  readonly idempotencyKey: string | null;
-  readonly body: string | null;
 }

@@ -19,16 +19,10 @@ import {
   type World,
 } from "@astraflow/engine";
 import { createMutantEngine } from "@astraflow/engine/testing";
-import {
-  createLostResourceFinder,
-  EngineClient,
-  type LogRecord,
-  ManifestRecorder,
-  type ServiceEnvironment,
-} from "@astraflow/services";
+import { createLostResourceFinder, EngineClient, ManifestRecorder, type ServiceEnvironment } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
-import { createSimulatedIds } from "../kernel/simulated-ids.ts";
+import { SimulatedIds } from "../kernel/simulated-ids.ts";
 import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "../network/simulated-connection.ts";
 import type { NetworkListener } from "../network/simulated-network.ts";
 import { createTokenAuthenticator, tokenOfTenant } from "../network/tenant-tokens.ts";
@@ -77,7 +71,7 @@ export class SchedulerProcess implements NetworkListener {
     this.eventLoop = eventLoop;
     this.#options = options;
     let cancelWake = (): void => undefined;
-    const ids = createSimulatedIds(random.fork("ids"));
+    const ids = new SimulatedIds(random.fork("ids"));
     const world: World = {
       store: mutateStore(storeConnection.store, workflowMutant),
       ids: { next: (now) => ids.nextTimeOrdered(now) },
@@ -114,23 +108,20 @@ export class SchedulerProcess implements NetworkListener {
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
     const environment: ServiceEnvironment = {
       clock: { now: () => eventLoop.clock.wall(), monotonic: () => eventLoop.clock.mono() },
-      timers: { every: (ms, run) => eventLoop.every(ms, run), after: (ms, run) => eventLoop.after(ms, run) },
-      ids: { next: () => ids.next() },
-      log: (line) => this.#log(line),
+      timers: eventLoop,
+      ids,
+      // Only session.bug lines are defects; a fault answered to a caller is not.
+      log: (line) => {
+        if (line.level === "error" && line.event === "session.bug") this.#reportDefect(JSON.stringify(line));
+      },
     };
     const metrics = createMetricsRegistry();
-    const who = createTokenAuthenticator(options.tenants);
     const manifestRecorder = new ManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
     this.#sessionServer = new SessionServer({
       engineClient,
       environment,
       metrics,
-      authenticator: createSimulatedAuthenticator({
-        audience: eventLoop.name,
-        tokenMs: options.tokenMs,
-        now: () => eventLoop.clock.wall(),
-        nextId: () => ids.next(),
-      }),
+      authenticator: createSimulatedAuthenticator(eventLoop, ids, options.tokenMs),
       limits: options.sessionLimits,
       recordManifests: (tenant, reported) => manifestRecorder.recordManifests(tenant, reported),
       findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
@@ -139,7 +130,7 @@ export class SchedulerProcess implements NetworkListener {
       engineClient,
       environment,
       metrics,
-      authenticate: who,
+      authenticate: createTokenAuthenticator(options.tenants),
       reader: storeConnection.store,
       digest,
       ackDeadlineMs: settings.ackDeadlineMs,
@@ -185,16 +176,13 @@ export class SchedulerProcess implements NetworkListener {
     return mutateApiCall(request, mutantIn("workflow", this.#options.mutant), (apiCall) => this.#call(apiCall));
   }
 
-  #call(request: ApiRequest): Promise<RestResponse> {
-    return this.#rest.handle(request.route, {
-      token: tokenOfTenant(request.tenant),
-      params: request.params,
-      query: request.query,
-      headers: {
-        "content-type": "application/json",
-        ...(request.idempotencyKey !== null && { "idempotency-key": request.idempotencyKey }),
-      },
-      body: request.body === null ? null : Buffer.from(request.body, "utf8"),
+  #call({ route, tenant, params, query, idempotencyKey: key, body }: ApiRequest): Promise<RestResponse> {
+    return this.#rest.handle(route, {
+      token: tokenOfTenant(tenant),
+      params,
+      query,
+      headers: { "content-type": "application/json", ...(key !== null && { "idempotency-key": key }) },
+      body: body === null ? null : Buffer.from(body, "utf8"),
     });
   }
 
@@ -205,19 +193,9 @@ export class SchedulerProcess implements NetworkListener {
 
   /** What an attempt printed, row by row. The API shows lines, and lines do not say which chunks they were made of. */
   async readOutputChunks(tenant: string, task: string, fence: number): Promise<OutputChunkPage> {
-    const { items } = await this.#options.storeConnection.store.page({
-      page: "chunks",
-      tenant,
-      task,
-      fence,
-      limit: chunkRowsMax,
-    });
+    const query = { page: "chunks", tenant, task, fence, limit: chunkRowsMax } as const;
+    const { items } = await this.#options.storeConnection.store.page(query);
     return { items: items.map(({ first, count, body }) => ({ first, count, chunks: JSON.parse(body) as unknown[] })) };
-  }
-
-  #log(line: LogRecord): void {
-    // Only session.bug lines are defects; a fault answered to a caller is not.
-    if (line.level === "error" && line.event === "session.bug") this.#reportDefect(JSON.stringify(line));
   }
 
   #reportDefect(message: string): void {

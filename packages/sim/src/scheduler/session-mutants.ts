@@ -3,6 +3,7 @@
 
 import type { WorkerSocket, WorkerSocketEvents } from "@astraflow/doors";
 import type { CommandRequest } from "@astraflow/engine";
+import { getOrCreate } from "../kernel/get-or-create.ts";
 
 /** Where each of them sits. */
 export const sessionMutants = {
@@ -40,7 +41,10 @@ class MutatedSession {
   handlers: WorkerSocketEvents | null = null;
 }
 
+/** One socket, and what the session server hears of it. */
 interface MutatedSocket {
+  readonly socket: WorkerSocket;
+  readonly handlers: WorkerSocketEvents;
   session: MutatedSession;
   isAccepted: boolean;
   isRepeatDue: boolean;
@@ -65,18 +69,18 @@ export class SessionMutator {
 
   /** Stands between the session server and one socket. */
   wrapSocket(socket: WorkerSocket, openSession: (socket: WorkerSocket) => WorkerSocketEvents): WorkerSocketEvents {
-    const mutatedSocket: MutatedSocket = { session: new MutatedSession(), isAccepted: false, isRepeatDue: false };
-    const mutated: WorkerSocket = Object.create(socket, {
-      send: { value: (text: string) => this.#send(text, mutatedSocket, handlers, socket) },
-      close: {
-        value: (code: number, reason: string) => {
-          if (this.#mutant !== "old-socket-heard" || !reason.includes("superseded")) socket.close(code, reason);
-        },
-      },
-    }) as WorkerSocket;
-    const handlers = openSession(mutated);
+    const close = (code: number, reason: string): void => {
+      if (this.#mutant !== "old-socket-heard" || !reason.includes("superseded")) socket.close(code, reason);
+    };
+    const handlers = openSession(
+      Object.create(socket, {
+        send: { value: (text: string) => this.#send(text, mutated) },
+        close: { value: close },
+      }) as WorkerSocket,
+    );
+    const mutated: MutatedSocket = { socket, handlers, session: new MutatedSession(), isAccepted: false, isRepeatDue: false };
     return {
-      message: (data, isBinary) => this.#handleMessage(data, isBinary, mutatedSocket, handlers, socket),
+      message: (data, isBinary) => this.#handleMessage(data, isBinary, mutated),
       ping: (data) => handlers.ping(data),
       pong: () => handlers.pong(),
       drained: () => handlers.drained(),
@@ -85,88 +89,74 @@ export class SessionMutator {
     };
   }
 
-  #send(text: string, mutatedSocket: MutatedSocket, handlers: WorkerSocketEvents, socket: WorkerSocket): void {
+  #send(text: string, mutated: MutatedSocket): void {
     const frame = parseFrame(text);
-    if (frame.type === "control.session.accept") this.#handleAccept(frame, mutatedSocket, handlers);
-    const { session: mutatedSession } = mutatedSocket;
-    if (
-      this.#mutant === "ack-unsettled" &&
-      frame.type === "control.ack" &&
-      numberOrMinusOne(frame.payload["ack_seq"]) < mutatedSession.earlyAck
-    )
-      return socket.send(
-        JSON.stringify({ ...frame, payload: { ...frame.payload, ack_seq: mutatedSession.earlyAck, ack_bitmap: 0 } }),
-      );
-    const { seq } = frame;
+    const { type, seq, payload } = frame;
+    if (type === "control.session.accept") this.#handleAccept(frame, mutated);
+    const { socket, session } = mutated;
+    const isEarlier = type === "control.ack" && numberOrMinusOne(payload["ack_seq"]) < session.earlyAck;
+    if (this.#mutant === "ack-unsettled" && isEarlier)
+      return socket.send(JSON.stringify({ ...frame, payload: { ...payload, ack_seq: session.earlyAck, ack_bitmap: 0 } }));
     if (this.#mutant !== "resume-forgets-unacked" || seq === undefined) return socket.send(text);
-    mutatedSession.highestSent = Math.max(mutatedSession.highestSent, seq);
-    if (mutatedSession.forgotten.some(({ from, to }) => seq >= from && seq <= to)) return;
-    socket.send(JSON.stringify({ ...frame, seq: seq - mutatedSession.numberShift }));
+    session.highestSent = Math.max(session.highestSent, seq);
+    if (session.forgotten.some(({ from, to }) => seq >= from && seq <= to)) return;
+    socket.send(JSON.stringify({ ...frame, seq: seq - session.numberShift }));
   }
 
-  #handleAccept({ payload }: MutatedFrame, mutatedSocket: MutatedSocket, handlers: WorkerSocketEvents): void {
-    if (mutatedSocket.isAccepted) return;
-    mutatedSocket.isAccepted = true;
-    const session = String(payload["session_id"]);
-    const mutatedSession = this.#sessions.get(session) ?? mutatedSocket.session;
-    this.#sessions.set(session, mutatedSession);
-    mutatedSocket.session = mutatedSession;
-    mutatedSession.handlers = handlers;
+  #handleAccept({ payload }: MutatedFrame, mutated: MutatedSocket): void {
+    if (mutated.isAccepted) return;
+    mutated.isAccepted = true;
+    const session = getOrCreate(this.#sessions, String(payload["session_id"]), () => mutated.session);
+    mutated.session = session;
+    session.handlers = mutated.handlers;
     if (payload["resumed"] !== true) return;
-    mutatedSocket.isRepeatDue = true;
-    if (this.#mutant !== "resume-forgets-unacked" || mutatedSession.highestSent <= mutatedSession.highestAcked) return;
-    mutatedSession.forgotten.push({ from: mutatedSession.highestAcked + 1, to: mutatedSession.highestSent });
-    mutatedSession.numberShift += mutatedSession.highestSent - mutatedSession.highestAcked;
-    mutatedSession.highestAcked = mutatedSession.highestSent;
+    mutated.isRepeatDue = true;
+    if (this.#mutant !== "resume-forgets-unacked" || session.highestSent <= session.highestAcked) return;
+    session.forgotten.push({ from: session.highestAcked + 1, to: session.highestSent });
+    session.numberShift += session.highestSent - session.highestAcked;
+    session.highestAcked = session.highestSent;
   }
 
-  #handleMessage(
-    data: Buffer,
-    isBinary: boolean,
-    mutatedSocket: MutatedSocket,
-    handlers: WorkerSocketEvents,
-    socket: WorkerSocket,
-  ): void {
+  #handleMessage(data: Buffer, isBinary: boolean, mutated: MutatedSocket): void {
     const frame = parseFrame(data.toString("utf8"));
-    const { session: mutatedSession } = mutatedSocket;
-    const pass = (text: string, to: WorkerSocketEvents = handlers): void => to.message(Buffer.from(text, "utf8"), isBinary);
+    const { socket, handlers, session } = mutated;
+    const pass = (text: string): void => handlers.message(Buffer.from(text, "utf8"), isBinary);
     switch (this.#mutant) {
       case "resume-forgets-unacked":
-        return pass(this.#shiftAcks(frame, mutatedSocket));
+        return pass(this.#shiftAcks(frame, session));
       case "duplicate-after-resume": {
         const { seq: _, ack: __, ...unnumbered } = { ...frame, ack: null };
-        if (frame.type === "biz.exec.feedback") mutatedSession.lastFeedback = JSON.stringify(unnumbered);
+        if (frame.type === "biz.exec.feedback") session.lastFeedback = JSON.stringify(unnumbered);
         handlers.message(data, isBinary);
-        if (!mutatedSocket.isRepeatDue || mutatedSession.lastFeedback === null) return;
-        mutatedSocket.isRepeatDue = false;
-        return pass(mutatedSession.lastFeedback);
+        if (!mutated.isRepeatDue || session.lastFeedback === null) return;
+        mutated.isRepeatDue = false;
+        return pass(session.lastFeedback);
       }
       case "ack-unsettled": {
-        const isNext = frame.seq !== undefined && frame.seq === mutatedSession.earlyAck + 1 && mutatedSocket.isAccepted;
-        if (isNext) mutatedSession.earlyAck = frame.seq;
-        if (isNext && frame.type.startsWith("biz.exec.result")) socket.send(createEarlyAck(frame, mutatedSession.earlyAck));
+        const isNext = frame.seq !== undefined && frame.seq === session.earlyAck + 1 && mutated.isAccepted;
+        if (isNext) session.earlyAck = frame.seq;
+        if (isNext && frame.type.startsWith("biz.exec.result")) socket.send(createEarlyAck(frame, session.earlyAck));
         return handlers.message(data, isBinary);
       }
       case "old-socket-heard":
-        return (mutatedSession.handlers ?? handlers).message(data, isBinary);
+        return (session.handlers ?? handlers).message(data, isBinary);
       case "resumed-join-forgets":
         return handlers.message(data, isBinary);
     }
   }
 
   /** The worker counts without what was forgotten; the session server must not notice. */
-  #shiftAcks(frame: MutatedFrame, mutatedSocket: MutatedSocket): string {
+  #shiftAcks(frame: MutatedFrame, session: MutatedSession): string {
     const { payload, type } = frame;
     if (type === "control.resume") {
-      const mutatedSession = this.#sessions.get(String(payload["session_id"]));
-      const seen = numberOrMinusOne(payload["last_seen_seq"]) + (mutatedSession?.numberShift ?? 0);
-      if (mutatedSession !== undefined) mutatedSession.highestAcked = Math.max(mutatedSession.highestAcked, seen);
+      const resumed = this.#sessions.get(String(payload["session_id"]));
+      const seen = numberOrMinusOne(payload["last_seen_seq"]) + (resumed?.numberShift ?? 0);
+      if (resumed !== undefined) resumed.highestAcked = Math.max(resumed.highestAcked, seen);
       return JSON.stringify({ ...frame, payload: { ...payload, last_seen_seq: seen } });
     }
     if (type !== "control.ack" || typeof payload["ack_seq"] !== "number") return JSON.stringify(frame);
-    const { session: mutatedSession } = mutatedSocket;
-    const acked = payload["ack_seq"] + mutatedSession.numberShift;
-    mutatedSession.highestAcked = Math.max(mutatedSession.highestAcked, acked);
+    const acked = payload["ack_seq"] + session.numberShift;
+    session.highestAcked = Math.max(session.highestAcked, acked);
     return JSON.stringify({ ...frame, payload: { ...payload, ack_seq: acked } });
   }
 }

@@ -3,22 +3,16 @@
 
 import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "@astraflow/doors";
 import { fault } from "@astraflow/protocol";
+import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
+import type { SimulatedIds } from "../kernel/simulated-ids.ts";
 import { tokenOfTenant } from "../network/tenant-tokens.ts";
 
-export interface SimulatedAuthenticatorOptions {
-  /** The process whose tokens these are. */
-  readonly audience: string;
-  readonly tokenMs: number;
-  readonly now: () => number;
-  readonly nextId: () => string;
-}
-
-export function createSimulatedAuthenticator({
-  audience,
-  tokenMs,
-  now,
-  nextId,
-}: SimulatedAuthenticatorOptions): WorkerAuthenticator {
+/** For the tokens of one process. */
+export function createSimulatedAuthenticator(
+  { name, clock }: ProcessEventLoop,
+  ids: SimulatedIds,
+  tokenMs: number,
+): WorkerAuthenticator {
   return {
     authenticate({ tenant, token }): AuthenticatedWorker | ReturnType<typeof fault> {
       if (token !== tokenOfTenant(tenant)) return fault("E.AUTH.INVALID_TOKEN", "unknown token");
@@ -27,25 +21,17 @@ export function createSimulatedAuthenticator({
     isStillValid: () => true,
     onChange: () => () => undefined,
     issueSessionToken({ sid, wid, tenant, dialect }) {
-      const jti = nextId();
-      const expiresAt = now() + tokenMs;
-      const claims: SessionTokenClaims = {
-        sid,
-        wid,
-        tenant,
-        dialect,
-        jti,
-        kid: "sim",
-        aud: audience,
-        iat: Math.floor(now() / 1_000),
-        exp: expiresAt / 1_000,
-      };
+      const jti = ids.next();
+      const now = clock.wall();
+      const expiresAt = now + tokenMs;
+      const times = { iat: Math.floor(now / 1_000), exp: expiresAt / 1_000 };
+      const claims: SessionTokenClaims = { sid, wid, tenant, dialect, jti, kid: "sim", aud: name, ...times };
       return { token: JSON.stringify(claims), jti, expiresAt };
     },
     readSessionToken(token) {
       const claims = JSON.parse(token) as SessionTokenClaims;
-      if (claims.aud !== audience) return fault("E.SESSION.INVALID_TOKEN", "this token was made by another process");
-      return claims.exp * 1_000 >= now() ? claims : fault("E.SESSION.INVALID_TOKEN", "the token has expired");
+      if (claims.aud !== name) return fault("E.SESSION.INVALID_TOKEN", "this token was made by another process");
+      return claims.exp * 1_000 >= clock.wall() ? claims : fault("E.SESSION.INVALID_TOKEN", "the token has expired");
     },
   };
 }

@@ -77,22 +77,21 @@ export async function mutateApiCall(
   mutant: WorkflowMutant | null,
   call: (request: ApiRequest) => Promise<RestResponse>,
 ): Promise<RestResponse> {
-  const { query, body } = request;
+  const { route, query, body } = request;
   const at = query["at"];
   if (mutant === "moment-misses-the-last" && at !== undefined) {
     const answer = await call({ ...request, query: { ...query, at: String(Number(at) - 1) } });
-    if (answer.status !== 200) return answer;
-    const shown = JSON.parse(answer.body) as object;
-    return { ...answer, body: JSON.stringify({ ...shown, at: Number(at), asOf: Number(at) }) };
+    return changeAnswer(answer, (shown) => ({ ...shown, at: Number(at), asOf: Number(at) }));
   }
-  if (mutant === "unknown-let-in" && request.route === "startRun" && body !== null)
+  if (mutant === "unknown-let-in" && route === "startRun" && body !== null)
     return call({ ...request, body: JSON.stringify({ ...(JSON.parse(body) as object), allowUnknown: true }) });
-  if (mutant === "ledger-counts-repeats" && request.route === "getRunLedger") {
-    const answer = await call(request);
-    if (answer.status !== 200) return answer;
-    const shown = JSON.parse(answer.body) as { figures: { accepted: number; repeated: number } };
-    const { accepted, repeated } = shown.figures;
-    return { ...answer, body: JSON.stringify({ ...shown, figures: { ...shown.figures, accepted: accepted + repeated } }) };
-  }
-  return call(request);
+  if (mutant !== "ledger-counts-repeats" || route !== "getRunLedger") return call(request);
+  return changeAnswer(await call(request), (shown) => {
+    const { figures } = shown as { figures: { accepted: number; repeated: number } };
+    return { ...shown, figures: { ...figures, accepted: figures.accepted + figures.repeated } };
+  });
+}
+
+function changeAnswer(answer: RestResponse, change: (shown: object) => object): RestResponse {
+  return answer.status === 200 ? { ...answer, body: JSON.stringify(change(JSON.parse(answer.body) as object)) } : answer;
 }

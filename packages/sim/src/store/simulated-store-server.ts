@@ -13,8 +13,8 @@ export interface SimulatedStoreOptions {
   readonly clock: MachineClock;
   readonly latencyMs: number;
   readonly mutant: StoreMutant | null;
-  /** Called at every begin: who asks for turns without end is found out here. */
-  readonly onTurnBegin: (replica: string) => void;
+  /** A replica runs turn after turn without any reason. */
+  readonly onTurnLoop: (replica: string, message: string) => void;
 }
 
 export class SimulatedStoreServer {
@@ -31,14 +31,14 @@ export class SimulatedStoreServer {
   readonly #timeline: Timeline;
   readonly #random: SeededRandom;
   readonly #latencyMs: number;
-  readonly #onTurnBegin: (replica: string) => void;
+  readonly #turnLoopDetector: TurnLoopDetector;
 
   constructor(options: SimulatedStoreOptions) {
     const { timeline, random, clock, mutant } = options;
     this.#timeline = timeline;
     this.#random = random.fork("latency");
     this.#latencyMs = options.latencyMs;
-    this.#onTurnBegin = options.onTurnBegin;
+    this.#turnLoopDetector = new TurnLoopDetector(timeline, options.onTurnLoop);
     this.cluster = new MemoryCluster({
       mode: "weak",
       random: random.fork("fate"),
@@ -61,7 +61,7 @@ export class SimulatedStoreServer {
   }
 
   #delayStep({ step, replica }: StorePausePoint): Promise<void> {
-    if (step === "begin") this.#onTurnBegin(replica);
+    if (step === "begin") this.#turnLoopDetector.recordTurn(replica);
     return new Promise((resolve) => {
       if (this.#stallCount > 0) this.#waitingForStallEnd.push(resolve);
       else this.#timeline.after(this.#delayMs() + (step === "late" ? this.#lateCommitMs() : 0), resolve);
@@ -75,5 +75,28 @@ export class SimulatedStoreServer {
 
   #delayMs(): number {
     return this.#latencyMs * this.#random.logUniform(0.3, 3) + this.slow.level * this.#random.random();
+  }
+}
+
+/** More turns than this in a second of true time. Store latencies alone allow a few thousand, so this is a loop that never rests. */
+const turnsMax = 2_500;
+const windowMs = 1_000;
+
+/** Detects an engine that runs turn after turn without any reason. */
+export class TurnLoopDetector {
+  readonly #timeline: Timeline;
+  readonly #onDetected: (replica: string, message: string) => void;
+  readonly #turns = new Map<string, { since: number; count: number }>();
+
+  constructor(timeline: Timeline, onDetected: (replica: string, message: string) => void) {
+    this.#timeline = timeline;
+    this.#onDetected = onDetected;
+  }
+
+  recordTurn(replica: string): void {
+    const { now } = this.#timeline;
+    const seen = this.#turns.get(replica);
+    if (seen === undefined || now - seen.since > windowMs) this.#turns.set(replica, { since: now, count: 1 });
+    else if (++seen.count === turnsMax) this.#onDetected(replica, `${turnsMax} turns in ${Math.round(now - seen.since)} ms`);
   }
 }

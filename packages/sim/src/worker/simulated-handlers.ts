@@ -11,8 +11,7 @@ import {
   type MiddlewareScript,
   readHandlerScript,
 } from "../plan/handler-script.ts";
-import { expectedNodeValue } from "../plan/node-value.ts";
-import { createManifest, simPackage, withMiddlewareTypes } from "../plan/simulated-package.ts";
+import { createManifest, expectedNodeValue, simPackage, withMiddlewareTypes } from "../plan/simulated-package.ts";
 
 export interface SimulatedHandlerHost {
   readonly identity: SimulatedWorkerIdentity;
@@ -20,7 +19,7 @@ export interface SimulatedHandlerHost {
   readonly trace: ObservationTrace;
   fenceOf(task: string, attempt: number): number;
   /** A handler takes its process down. */
-  killProcess(): void;
+  readonly killProcess: () => void;
 }
 
 type HandlerLabels = Omit<HandlerObservation, "event" | "detail">;
@@ -37,14 +36,10 @@ export type SimulatedHandlerCall = Pick<
 export class SimulatedHandlers {
   readonly #host: SimulatedHandlerHost;
   readonly #running = new Set<HandlerLabels>();
-  #startCount = 0;
+  startCount = 0;
 
   constructor(host: SimulatedHandlerHost) {
     this.#host = host;
-  }
-
-  get startCount(): number {
-    return this.#startCount;
   }
 
   createPackageShelf(types: readonly string[]): LoadedPackages {
@@ -77,7 +72,7 @@ export class SimulatedHandlers {
       key: script.key,
       limit: script.limit,
     };
-    this.#startCount++;
+    this.startCount++;
     this.#running.add(about);
     this.#record(about, "starts", behaviour.kind);
     const stopSignal = new Promise<void>((resolve) => {
@@ -142,18 +137,17 @@ async function callNext(
   behaviour: HandlerBehaviour,
   middlewareScript: MiddlewareScript | undefined,
 ): Promise<Error | null> {
-  const isGood =
-    behaviour.kind === "quick" || behaviour.kind === "slow" || behaviour.kind === "chatty" || behaviour.kind === "deaf";
+  const isGood = ["quick", "slow", "chatty", "deaf"].includes(behaviour.kind);
   if (middlewareScript === undefined || context.next === undefined || !isGood) return null;
-  for (let call = 1; call <= middlewareScript.calls && !context.signal.aborted; call++)
+  const { calls, mark, timeoutMs, isForgiving } = middlewareScript;
+  for (let call = 1; call <= calls && !context.signal.aborted; call++)
     try {
-      const payload = middlewareScript.mark === null ? undefined : { [middlewareScript.mark]: call };
-      await context.next(payload, { call }, undefined, middlewareScript.timeoutMs ?? undefined);
+      await context.next(mark === null ? undefined : { [mark]: call }, { call }, undefined, timeoutMs ?? undefined);
     } catch (refusal) {
       // The attempt is over: the signal says so.
       if (context.signal.aborted) return null;
       if (!(refusal instanceof NextError)) throw refusal;
-      if (!middlewareScript.isForgiving) return refusal;
+      if (!isForgiving) return refusal;
     }
   return null;
 }

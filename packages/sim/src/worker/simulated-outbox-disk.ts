@@ -27,16 +27,15 @@ export class SimulatedOutboxDisk {
 
   /** The power is gone: of what was not synced any first part may have reached the platters. */
   losePower(): void {
-    this.#visibleBytes = this.#bytesAfterCrash();
-    this.#syncedBytes = this.#visibleBytes;
+    this.#replaceAll(this.#bytesAfterCrash());
   }
 
   open(eventLoop: ProcessEventLoop): OutboxDisk {
+    const perform = <T>(ms: number, work: () => T): Promise<T> => this.#performOperation(eventLoop, ms, work);
     return {
-      read: () =>
-        this.#performOperation(eventLoop, operationMs, () => (this.#visibleBytes === null ? null : this.#visibleBytes.slice())),
+      read: () => perform(operationMs, () => this.#visibleBytes?.slice() ?? null),
       append: (bytes) =>
-        this.#performOperation(eventLoop, operationMs, () => {
+        perform(operationMs, () => {
           const isFull = this.faults.full > 0;
           if (!isFull && this.faults.append === 0) return this.#appendBytes(bytes);
           // A failed append leaves any part of its bytes behind.
@@ -44,33 +43,32 @@ export class SimulatedOutboxDisk {
           throw isFull ? diskError("ENOSPC", "no space left on device") : diskError("EIO", "i/o error on append");
         }),
       sync: () =>
-        this.#performOperation(eventLoop, syncMs * this.#random.logUniform(0.3, 6) + this.addedSyncMs, () => {
+        perform(syncMs * this.#random.logUniform(0.3, 6) + this.addedSyncMs, () => {
           if (this.faults.sync === 0) {
             this.#syncedBytes = this.#visibleBytes;
             return;
           }
           // The kernel forgets that the pages were dirty: the next sync would succeed without writing them.
-          this.#visibleBytes = this.#bytesAfterCrash();
-          this.#syncedBytes = this.#visibleBytes;
+          this.#replaceAll(this.#bytesAfterCrash());
           throw diskError("EIO", "i/o error on sync");
         }),
       truncate: (bytes) =>
-        this.#performOperation(eventLoop, operationMs, () => {
+        perform(operationMs, () => {
           this.#visibleBytes = (this.#visibleBytes ?? empty).slice(0, bytes);
         }),
       replace: (bytes) =>
-        this.#performOperation(eventLoop, syncMs * this.#random.logUniform(1, 8) + this.addedSyncMs, () => {
+        perform(syncMs * this.#random.logUniform(1, 8) + this.addedSyncMs, () => {
           if (this.faults.full > 0) throw diskError("ENOSPC", "no space left on device");
           if (this.faults.append > 0 || this.faults.sync > 0) throw diskError("EIO", "i/o error on replace");
-          this.#visibleBytes = bytes.slice();
-          this.#syncedBytes = this.#visibleBytes;
+          this.#replaceAll(bytes.slice());
         }),
-      setAside: () =>
-        this.#performOperation(eventLoop, operationMs, () => {
-          this.#visibleBytes = null;
-          this.#syncedBytes = null;
-        }),
+      setAside: () => perform(operationMs, () => this.#replaceAll(null)),
     };
+  }
+
+  /** The whole file, at once and safely. */
+  #replaceAll(bytes: Uint8Array | null): void {
+    this.#visibleBytes = this.#syncedBytes = bytes;
   }
 
   #appendBytes(bytes: Uint8Array): void {

@@ -11,43 +11,45 @@ import type { SimulatedWorkerIdentity } from "../observation/observation.ts";
 const openWaitMs = 10_000;
 const closeWaitMs = 1_000;
 
+export interface WorkerConnectionOptions {
+  readonly identity: SimulatedWorkerIdentity;
+  readonly eventLoop: ProcessEventLoop;
+  readonly network: SimulatedNetwork;
+  readonly events: DialerEvents;
+  /** Which scheduler to dial: the last one where it is named, unless somebody sends the worker elsewhere. */
+  readonly chooseScheduler: (last: string | null) => string;
+}
+
+/** The fields of a dispatch that tell its fence. */
+interface Dispatch {
+  readonly task_id?: string;
+  readonly attempt?: number;
+  readonly fence?: number;
+}
+
 export class SimulatedWorkerConnection implements SchedulerDialer {
-  readonly #identity: SimulatedWorkerIdentity;
-  readonly #eventLoop: ProcessEventLoop;
-  readonly #network: SimulatedNetwork;
-  readonly #events: DialerEvents;
-  readonly #chooseScheduler: (last: string | null) => string;
+  readonly #options: WorkerConnectionOptions;
   readonly #fences = new Map<string, number>();
   #connection: SimulatedConnection | null = null;
   #scheduler: string | null = null;
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(given: {
-    identity: SimulatedWorkerIdentity;
-    eventLoop: ProcessEventLoop;
-    network: SimulatedNetwork;
-    events: DialerEvents;
-    chooseScheduler: (last: string | null) => string;
-  }) {
-    this.#identity = given.identity;
-    this.#eventLoop = given.eventLoop;
-    this.#network = given.network;
-    this.#events = given.events;
-    this.#chooseScheduler = given.chooseScheduler;
+  constructor(options: WorkerConnectionOptions) {
+    this.#options = options;
   }
 
   dial(hint: DialTarget): void {
-    const scheduler = this.#chooseScheduler(hint === "same" ? this.#scheduler : null);
-    this.#scheduler = scheduler;
+    const { identity, eventLoop, network, events, chooseScheduler } = this.#options;
+    this.#scheduler = chooseScheduler(hint === "same" ? this.#scheduler : null);
     const isCurrent = (): boolean => this.#connection === connection;
-    const connection: SimulatedConnection = this.#network.dial(this.#identity, this.#eventLoop, scheduler, {
+    const connection: SimulatedConnection = network.dial(identity, eventLoop, this.#scheduler, {
       opened: () => {
         stopWaiting();
-        if (isCurrent()) this.#events.connectionOpened();
+        if (isCurrent()) events.connectionOpened();
       },
       text: (text) => {
         this.#recordDispatches(text);
-        if (isCurrent()) this.#events.messageReceived(text);
+        if (isCurrent()) events.messageReceived(text);
       },
       ping: () => connection.worker.pong(),
       pong: () => undefined,
@@ -56,15 +58,15 @@ export class SimulatedWorkerConnection implements SchedulerDialer {
         stopWaiting();
         if (!isCurrent()) return;
         this.#connection = null;
-        this.#events.connectionLost(`the connection was closed (${code} ${reason})`);
+        events.connectionLost(`the connection was closed (${code} ${reason})`);
       },
     });
-    const stopWaiting = this.#eventLoop.after(openWaitMs, () => connection.worker.terminate());
+    const stopWaiting = eventLoop.after(openWaitMs, () => connection.worker.terminate());
     this.#connection = connection;
   }
 
   send(text: string): void {
-    if (!this.#eventLoop.hasEnded) this.#connection?.worker.send(text);
+    if (!this.#options.eventLoop.hasEnded) this.#connection?.worker.send(text);
   }
 
   closeConnection(code: number, reason: string): void {
@@ -72,18 +74,17 @@ export class SimulatedWorkerConnection implements SchedulerDialer {
     if (connection === null) return;
     this.#connection = null;
     const end = connection.worker;
-    this.#closing = new Promise((resolve) => {
-      const handlers = end.handlers;
-      if (handlers === null || end.state === "gone") return resolve();
-      const cancel = this.#eventLoop.after(closeWaitMs, () => end.terminate());
-      end.handlers = {
-        ...handlers,
-        closed: () => {
-          cancel();
-          resolve();
-        },
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closing = promise;
+    if (end.handlers === null || end.state === "gone") resolve();
+    else {
+      const cancel = this.#options.eventLoop.after(closeWaitMs, () => end.terminate());
+      const closed = (): void => {
+        cancel();
+        resolve();
       };
-    });
+      end.handlers = { ...end.handlers, closed };
+    }
     end.close(code, reason);
   }
 
@@ -102,14 +103,9 @@ export class SimulatedWorkerConnection implements SchedulerDialer {
 
   #recordDispatches(text: string): void {
     if (!text.includes('"biz.exec.dispatch')) return;
-    const { type, payload } = JSON.parse(text) as { type: string; payload: { items?: unknown } };
-    if (type === "biz.exec.dispatch") this.#recordFence(payload);
-    else if (type === "biz.exec.dispatch.batch" && Array.isArray(payload.items))
-      for (const item of payload.items) this.#recordFence(item);
-  }
-
-  #recordFence(dispatch: unknown): void {
-    const { task_id, attempt, fence } = dispatch as { task_id?: string; attempt?: number; fence?: number };
-    if (fence !== undefined) this.#fences.set(`${task_id}#${attempt ?? 1}`, fence);
+    const { type, payload } = JSON.parse(text) as { type: string; payload: Dispatch & { items?: readonly Dispatch[] } };
+    if (type !== "biz.exec.dispatch" && type !== "biz.exec.dispatch.batch") return;
+    for (const { task_id, attempt = 1, fence } of payload.items ?? [payload])
+      if (fence !== undefined) this.#fences.set(`${task_id}#${attempt}`, fence);
   }
 }

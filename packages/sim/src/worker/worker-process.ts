@@ -2,32 +2,25 @@
 // kills it.
 
 import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
-import type { ObservationTrace } from "../kernel/observation-trace.ts";
-import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
-import type { SimulatedNetwork } from "../network/simulated-network.ts";
 import { tokenOfTenant } from "../network/tenant-tokens.ts";
-import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "../observation/observation.ts";
-import { SimulatedHandlers } from "./simulated-handlers.ts";
+import type { SimulatedWorkerSpec } from "../observation/observation.ts";
+import { type SimulatedHandlerHost, SimulatedHandlers } from "./simulated-handlers.ts";
 import type { SimulatedOutboxDisk } from "./simulated-outbox-disk.ts";
-import { SimulatedWorkerConnection } from "./simulated-worker-connection.ts";
+import { SimulatedWorkerConnection, type WorkerConnectionOptions } from "./simulated-worker-connection.ts";
 
-export interface WorkerProcessOptions {
+/** What worker processes of all dialects are given. */
+export interface CommonWorkerOptions extends Omit<WorkerConnectionOptions, "events">, Omit<SimulatedHandlerHost, "fenceOf"> {
   readonly spec: SimulatedWorkerSpec;
-  readonly identity: SimulatedWorkerIdentity;
-  readonly eventLoop: ProcessEventLoop;
-  readonly timeline: Timeline;
-  readonly trace: ObservationTrace;
   readonly random: SeededRandom;
-  readonly network: SimulatedNetwork;
+}
+
+export interface WorkerProcessOptions extends CommonWorkerOptions {
+  readonly timeline: Timeline;
   readonly settings: Partial<LinkSettings>;
-  /** Which scheduler to dial: the last one where it is named, unless somebody sends the worker elsewhere. */
-  readonly chooseScheduler: (last: string | null) => string;
   /** Null: its outbox is in memory only. */
   readonly outboxDisk: SimulatedOutboxDisk | null;
-  /** A handler ends the process. */
-  readonly killProcess: () => void;
   /** The worker finds that its outbox makes no sense: no fault that is played here explains that. */
   readonly onOutboxDamaged: (message: string) => void;
 }
@@ -37,9 +30,9 @@ export class WorkerProcess {
   readonly #worker: SessionWorker;
 
   constructor(options: WorkerProcessOptions) {
-    const { spec, identity, eventLoop, timeline, trace, random, network } = options;
+    const { spec, identity, eventLoop, timeline, random } = options;
     const engineRandom = random.fork("worker");
-    const outside: WorkerEnvironment = {
+    const environment: WorkerEnvironment = {
       now: () => eventLoop.clock.mono(),
       wallClock: () => eventLoop.clock.wall(),
       random: () => engineRandom.random(),
@@ -48,13 +41,7 @@ export class WorkerProcess {
       defer: (call) => void timeline.after(0, () => eventLoop.deliver(call)),
     };
     let line: SimulatedWorkerConnection | null = null;
-    this.handlers = new SimulatedHandlers({
-      identity,
-      eventLoop,
-      trace,
-      killProcess: options.killProcess,
-      fenceOf: (task, attempt) => line?.fenceOf(task, attempt) ?? -1,
-    });
+    this.handlers = new SimulatedHandlers({ ...options, fenceOf: (task, attempt) => line?.fenceOf(task, attempt) ?? -1 });
     this.#worker = createWorker({
       url: "sim:",
       identity: {
@@ -75,10 +62,10 @@ export class WorkerProcess {
       },
       loadedPackages: this.handlers.createPackageShelf(spec.nodeTypes),
       workRoot: "/nowhere",
-      environment: outside,
+      environment,
       settings: { ...linkDefaults, ...options.settings },
       createDialer: (events) => {
-        line = new SimulatedWorkerConnection({ identity, eventLoop, network, events, chooseScheduler: options.chooseScheduler });
+        line = new SimulatedWorkerConnection({ ...options, events });
         return line;
       },
       ...(options.outboxDisk !== null && { outbox: options.outboxDisk.open(eventLoop) }),
@@ -96,9 +83,5 @@ export class WorkerProcess {
   async stopGracefully(graceMs: number): Promise<void> {
     this.#worker.drain(graceMs);
     await this.#worker.closed;
-  }
-
-  get phase(): string {
-    return this.#worker.status.phase;
   }
 }

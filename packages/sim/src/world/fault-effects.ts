@@ -8,7 +8,7 @@ import { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
 import type { SchedulerMachine } from "../machines/scheduler-machine.ts";
 import type { WorkerMachine } from "../machines/worker-machine.ts";
-import type { ConnectionSide } from "../network/simulated-connection.ts";
+import type { ConnectionSide, SimulatedConnection } from "../network/simulated-connection.ts";
 import type { SimulatedNetwork } from "../network/simulated-network.ts";
 import type { ScheduledFault } from "../observation/observation.ts";
 import type { FaultKind } from "../plan/fault-table.ts";
@@ -35,20 +35,11 @@ type ApplyFault = (world: FaultableWorld, event: ScheduledFault) => EndFault | n
 
 const sideOfDirection = (detail: string | undefined): ConnectionSide => (detail === "up" ? "worker" : "scheduler");
 
-function affectConnections(strike: (connection: FaultTargetConnection, event: ScheduledFault) => void): ApplyFault {
+function affectConnections(strike: (connection: SimulatedConnection, event: ScheduledFault) => void): ApplyFault {
   return ({ network }, event) => {
     const connections = network.connectionsOf(event.target);
     for (const connection of connections) strike(connection, event);
     return connections.length === 0 ? undefined : null;
-  };
-}
-
-function affectPath(
-  strike: (network: SimulatedNetwork, worker: string, scheduler: string, event: ScheduledFault) => EndFault,
-): ApplyFault {
-  return ({ network }, event) => {
-    const [worker = "", scheduler = ""] = event.target.split("-");
-    return strike(network, worker, scheduler, event);
   };
 }
 
@@ -61,22 +52,6 @@ function affectNextFrame(kind: "drop" | "double" | "overtake"): ApplyFault {
     return null;
   };
 }
-
-function affectFrames(kind: "lost" | "doubled" | "overtaken"): ApplyFault {
-  return affectPath((network, worker, scheduler, { rate = 0, amount = 0 }) =>
-    network.disturbFrames(worker, scheduler, kind, rate, amount),
-  );
-}
-
-const affectStore =
-  (mood: "busy" | "fail" | "unknown"): ApplyFault =>
-  ({ store }, { rate = 0 }) =>
-    store[mood].raise(rate);
-
-const affectApi =
-  (mood: "requestLost" | "answerLost"): ApplyFault =>
-  ({ api }, { rate = 0 }) =>
-    api[mood].raise(rate);
 
 function findClock({ schedulers, workers, storeClock }: FaultableWorld, target: string): MachineClock | undefined {
   return target === "store" ? storeClock : (schedulers.get(target) ?? workers.get(target))?.clock;
@@ -111,19 +86,17 @@ function affectDisk(fault: keyof SimulatedOutboxDisk["faults"]): ApplyFault {
 export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
   cut: affectConnections((connection) => connection.disconnectBothEnds(false)),
   reset: affectConnections((connection) => connection.disconnectBothEnds(true)),
-  "half-open": affectConnections((connection, { detail }) =>
-    connection.disconnectOneEnd(detail === "worker" ? "worker" : "scheduler"),
-  ),
+  "half-open": affectConnections((connection, { detail }) => connection.disconnectOneEnd(detail as ConnectionSide)),
   "one-way-loss": affectConnections((connection, { detail }) => connection.channelFrom(sideOfDirection(detail)).goSilent()),
-  clog: affectPath((network, worker, scheduler) => network.blockPath(worker, scheduler)),
+  clog: ({ network }, { target }) => network.blockPath(target),
   partition: ({ network }, { target, detail = "" }) => {
-    const ends = detail.split(",").map((worker) => network.blockPath(worker, target));
+    const ends = detail.split(",").map((worker) => network.blockPath(`${worker}-${target}`));
     return () => {
       for (const end of ends) end();
     };
   },
-  slow: affectPath((network, worker, scheduler, { amount = 0 }) => network.slowPath(worker, scheduler, amount)),
-  refuse: affectPath((network, worker, scheduler) => network.refuseConnections(worker, scheduler)),
+  slow: ({ network }, { target, amount = 0 }) => network.slowPath(target, amount),
+  refuse: ({ network }, { target }) => network.refuseConnections(target),
   flap: ({ network, timeline }, { target }) => {
     let isOver = false;
     const flap = (): void => {
@@ -132,9 +105,7 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
       timeline.after(100, flap);
     };
     flap();
-    return () => {
-      isOver = true;
-    };
+    return () => void (isOver = true);
   },
   "frame-lost": affectNextFrame("drop"),
   "frame-doubled": affectNextFrame("double"),
@@ -148,7 +119,7 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
       for (const scheduler of schedulers.keys())
         timeline.after((random.random() * ms) / 2, () => {
           if (isOver) return;
-          const unclog = network.blockPath(worker, scheduler);
+          const unclog = network.blockPath(`${worker}-${scheduler}`);
           const end = (): void => {
             if (ends.delete(end)) unclog();
           };
@@ -190,9 +161,9 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
     return null;
   },
 
-  "store-busy": affectStore("busy"),
-  "store-fails": affectStore("fail"),
-  "store-unknown": affectStore("unknown"),
+  "store-busy": ({ store }, { rate = 0 }) => store.busy.raise(rate),
+  "store-fails": ({ store }, { rate = 0 }) => store.fail.raise(rate),
+  "store-unknown": ({ store }, { rate = 0 }) => store.unknown.raise(rate),
   "store-slow": ({ store }, { amount = 0 }) => store.slow.raise(amount),
   "store-stalled": ({ store }) => store.stallAll(),
 
@@ -220,8 +191,8 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
     return () => void (outboxDisk.addedSyncMs -= amount);
   },
 
-  "request-lost": affectApi("requestLost"),
-  "answer-lost": affectApi("answerLost"),
+  "request-lost": ({ api }, { rate = 0 }) => api.requestLost.raise(rate),
+  "answer-lost": ({ api }, { rate = 0 }) => api.answerLost.raise(rate),
 
   churn: ({ network, timeline }, { target, at, amount = 0 }) => {
     const random = new SeededRandom(`churn ${target} ${at}`);
@@ -234,9 +205,7 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
       timeline.after(random.logUniform(amount / 3, amount * 3), end);
     };
     end();
-    return () => {
-      isOver = true;
-    };
+    return () => void (isOver = true);
   },
   "taken-over": ({ network, timeline }, { target, ms = 0, amount = 0 }) => {
     const connection = network.connectionsOf(target).at(-1);
@@ -251,18 +220,15 @@ export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
     clone.start();
     return () => clone.retire();
   },
-  "wire-loses": affectFrames("lost"),
-  "wire-doubles": affectFrames("doubled"),
-  "wire-shuffles": affectFrames("overtaken"),
+  "wire-loses": ({ network }, { target, rate = 0 }) => network.disturbFrames(target, "lost", rate),
+  "wire-doubles": ({ network }, { target, rate, amount }) => network.disturbFrames(target, "doubled", rate, amount),
+  "wire-shuffles": ({ network }, { target, rate, amount }) => network.disturbFrames(target, "overtaken", rate, amount),
 };
 
-type FaultTargetConnection = ReturnType<SimulatedNetwork["connectionsOf"]>[number];
-const connectionEndings: Readonly<
-  Record<"cut" | "reset" | "deaf" | "forsaken" | "late", (connection: FaultTargetConnection, ms: number) => void>
-> = {
+const connectionEndings = {
   cut: (connection) => connection.disconnectBothEnds(false),
   reset: (connection) => connection.disconnectBothEnds(true),
   deaf: (connection) => connection.channelFrom("scheduler").goSilent(),
   forsaken: (connection) => connection.disconnectOneEnd("worker"),
   late: (connection, ms) => connection.disconnectWithLateDelivery(ms),
-};
+} as const satisfies Record<string, (connection: SimulatedConnection, ms: number) => void>;

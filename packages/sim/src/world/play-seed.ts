@@ -12,20 +12,14 @@ export interface PlaySeedOptions {
   /** Instead of the faults that the seed drew: the same ones or a part of them. */
   readonly schedule?: readonly ScheduledFault[];
   /** A known bug to switch on; checkers that do not find it are too weak. */
-  readonly plant?: Mutant;
-  readonly observe: ObservationListener;
+  readonly plant?: Mutant | null;
+  /** Answers every resume with a reset. */
   readonly isResumeRefused?: boolean;
+  readonly observe: ObservationListener;
 }
 
-export async function playSeed({
-  seed,
-  profile,
-  schedule,
-  plant: mutant,
-  observe,
-  ...options
-}: PlaySeedOptions): Promise<WorldReport> {
+export async function playSeed({ seed, profile, plant = null, observe, ...options }: PlaySeedOptions): Promise<WorldReport> {
   const plan = generateWorldPlan(seed, profile, options);
-  const world = new SimulatedWorld(schedule === undefined ? plan : { ...plan, faults: schedule }, observe, mutant ?? null);
-  return await world.run();
+  const { schedule = plan.faults } = options;
+  return await new SimulatedWorld({ ...plan, faults: schedule }, observe, plant).run();
 }

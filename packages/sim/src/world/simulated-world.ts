@@ -14,8 +14,8 @@ import { WorkerMachine } from "../machines/worker-machine.ts";
 import { SimulatedNetwork } from "../network/simulated-network.ts";
 import type {
   DefectObservation,
+  Observation,
   ObservationListener,
-  PhaseObservation,
   ScheduledFault,
   WorldReport,
 } from "../observation/observation.ts";
@@ -23,9 +23,7 @@ import { type FaultKind, faultTable } from "../plan/fault-table.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
 import { type Mutant, mutantIn } from "../scheduler/mutants.ts";
 import { SimulatedStoreServer } from "../store/simulated-store-server.ts";
-import { TurnLoopDetector } from "../store/turn-loop-detector.ts";
 import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
-import { SessionEventCounter } from "./session-event-counter.ts";
 
 /** A world with more events than this is looping. */
 const eventsMax = 1_500_000;
@@ -59,14 +57,13 @@ export class SimulatedWorld {
       return new MachineClock(timeline, shape);
     };
     const storeClock = clockOf("store");
-    const spin = new TurnLoopDetector(timeline, (replica, message) => this.#reportDefect("spin", replica, message));
     const store = new SimulatedStoreServer({
       timeline,
       random: random.fork("store"),
       clock: storeClock,
       latencyMs: plan.storeLatencyMs,
       mutant: mutantIn("store", mutant),
-      onTurnBegin: (replica) => spin.recordTurn(replica),
+      onTurnLoop: (replica, message) => this.#reportDefect("spin", replica, message),
     });
     const schedulers = new Map<string, SchedulerMachine>();
     const workers = new Map<string, WorkerMachine>();
@@ -106,7 +103,7 @@ export class SimulatedWorld {
   async run(): Promise<WorldReport> {
     const { seed, profile, schedulers, tenants, workers, guarantees, faultPhaseMs } = this.#plan;
     this.#trace.record({ kind: "set-up", seed, profile, schedulers, tenants, workers, guarantees });
-    this.#recordPhase("storm");
+    this.#trace.record({ kind: "phase", phase: "storm" });
     for (const machine of this.#machines()) machine.start();
     for (const call of this.#plan.plannedCalls) this.#timeline.after(call.at, () => this.#callers.makeCall(call));
     for (const fault of this.#plan.faults) this.#timeline.after(fault.at, () => this.#applyFault(fault));
@@ -153,7 +150,7 @@ export class SimulatedWorld {
       if (machine.isUp && machine.listeningProcess === null) machine.kill(0, "it did not come up or did not stop");
     }
     for (const machine of this.#machines()) machine.start();
-    this.#recordPhase("heal");
+    this.#trace.record({ kind: "phase", phase: "heal" });
     const healedAt = this.#timeline.now;
     // Not waited for: an operator that never gets through must not keep the bound from running out.
     let isCalm = false;
@@ -170,12 +167,8 @@ export class SimulatedWorld {
     this.#callers.stopReaders();
     this.#trace.record({ kind: "phase", phase: "converged", isInTime: this.#hasConverged });
     await this.#callers.readEverything();
-    this.#recordPhase("end");
+    this.#trace.record({ kind: "phase", phase: "end" });
     this.#hasEnded = true;
-  }
-
-  #recordPhase(phase: PhaseObservation["phase"]): void {
-    this.#trace.record({ kind: "phase", phase });
   }
 
   #reportDefect(name: DefectObservation["name"], process: string, message: string): void {
@@ -189,7 +182,8 @@ export class SimulatedWorld {
 
   #createReport(): WorldReport {
     const { seed, profile } = this.#plan;
-    const { acceptedRuns: accepted } = this.#callers;
+    const { acceptedRuns } = this.#callers;
+    const workers = [...this.#faultable.workers.values()];
     return {
       seed,
       profile,
@@ -199,10 +193,38 @@ export class SimulatedWorld {
       traceHash: this.#trace.finishHash(),
       events: this.#timeline.eventCount,
       simulatedMs: Math.round(this.#timeline.now),
-      runs: accepted.length,
-      tasks: accepted.reduce((sum, { nodes }) => sum + nodes, 0),
-      starts: [...this.#faultable.workers.values()].reduce((sum, { handlerStartCount: starts }) => sum + starts, 0),
+      runs: acceptedRuns.length,
+      tasks: acceptedRuns.reduce((sum, { nodes }) => sum + nodes, 0),
+      starts: workers.reduce((sum, { handlerStartCount }) => sum + handlerStartCount, 0),
       hasConverged: this.#hasConverged,
     };
+  }
+}
+
+/** Counts session events for the figures of a campaign: begun, resumed, renewed, reset. */
+class SessionEventCounter {
+  readonly #count: (name: string) => void;
+  /** Sockets that have a session: a later accept there only brings a new token. */
+  readonly #acceptedConnections = new Set<string>();
+
+  constructor(count: (name: string) => void) {
+    this.#count = count;
+  }
+
+  observe(observation: Observation): void {
+    if (observation.kind !== "frame" || observation.event !== "sent") return;
+    const { text, toward, connection } = observation;
+    if (toward === "scheduler") {
+      if (text.includes('"control.resume"')) this.#count("session: asked to resume");
+      return;
+    }
+    if (text.includes('"control.session.accept"')) {
+      const isResumed = text.includes('"resumed":true');
+      const isRenewed = this.#acceptedConnections.has(connection);
+      this.#count(`session: ${isRenewed ? "token renewed" : isResumed ? "resumed" : "begun"}`);
+      this.#acceptedConnections.add(connection);
+    }
+    const code = text.includes('"control.reset"') ? /"code":"([^"]+)"/.exec(text)?.[1] : undefined;
+    if (code !== undefined) this.#count(`session: reset with ${code}`);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { StartRunBody } from "../../checking/requested-runs.ts";
-import { expectedNodeValue } from "../../plan/node-value.ts";
+import { expectedNodeValue } from "../../plan/simulated-package.ts";
 import { ObservationScript, passesChecker, violationOf } from "../testing/observation-script.ts";
 import { mapWorkflow, middlewareWorkflow, workflowNode } from "../testing/workflow-bodies.ts";
 import { predictOutcomes as expectOf } from "./workflow-model.ts";

@@ -9,7 +9,7 @@ import {
   type StartRunNode,
 } from "../../checking/requested-runs.ts";
 import { behaviourOfAttempt, type HandlerScript } from "../../plan/handler-script.ts";
-import { expectedNodeValue } from "../../plan/node-value.ts";
+import { expectedNodeValue } from "../../plan/simulated-package.ts";
 
 export interface ExpectedOutcome {
   readonly status: "succeeded" | "failed" | "skipped";
@@ -91,8 +91,7 @@ function predictNode(node: StartRunNode, params: JsonRecord, subgraphs: Subgraph
 }
 
 /** Containers have none. */
-export const handlerScriptOf = ({ parameters }: StartRunNode): HandlerScript | undefined =>
-  parameters?.["sim"] as HandlerScript | undefined;
+export const handlerScriptOf = ({ parameters }: StartRunNode) => parameters?.["sim"] as HandlerScript | undefined;
 
 /** Tries as often as the node may be tried. `work`: what a good mood does; false fails the attempt. */
 function predictAttempts(node: StartRunNode, work: () => boolean): ExpectedOutcome["status"] {

@@ -4,10 +4,9 @@
 
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
 import { tokenOfTenant } from "../../network/tenant-tokens.ts";
-import { type LegacyFrame, readFirstGenerationFrame } from "./first-generation-frames.ts";
-import { LegacyLink, resendMs, type UnackedFrame } from "./legacy-link.ts";
+import { askedForAck, type LegacyFrame, LegacyLink, resendMs, type TaskFrameOptions } from "./legacy-link.ts";
 
-const lastWaitMs = 5_000;
+const lastResendMs = 5_000;
 const acceptWaitMs = 10_000;
 const windowSize = 64;
 
@@ -22,35 +21,23 @@ export class FirstGenerationLink extends LegacyLink {
   /** Frames beyond the window. */
   #waitingForWindow: (() => void)[] = [];
 
-  override get isReady(): boolean {
-    return this.isOpen && this.#isAccepted;
-  }
-
   /** A task frame: one that finds no socket is lost, and its number with it. It does not wait for a session to be accepted. */
-  override sendTaskFrame(type: string, payload: object, more: Parameters<LegacyLink["sendTaskFrame"]>[2]): boolean {
+  override sendTaskFrame(type: string, payload: object, { isAsked, ...more }: TaskFrameOptions): boolean {
     if (!this.isOpen) {
       this.#lastSentNumber++;
       return false;
     }
-    const { isAsked, ...rest } = more;
     this.#waitingForWindow.push(() => {
       const number = ++this.#lastSentNumber;
-      this.#send(type, payload, { ...rest, session_seq: number, ...(isAsked && { ack: { request: true } }) }, number);
+      this.sendUntilAcked(type, payload, { ...more, session_seq: number, ...(isAsked && askedForAck) }, number);
     });
     this.#flush();
     return true;
   }
 
   #flush(): void {
-    while (this.isOpen && this.#inFlight() < windowSize) {
-      const send = this.#waitingForWindow.shift();
-      if (send === undefined) return;
-      send();
-    }
-  }
-
-  #inFlight(): number {
-    return [...this.unacked.values()].filter(({ number }) => number !== null).length;
+    const countInFlight = (): number => [...this.unacked.values()].filter(({ number }) => number !== null).length;
+    while (this.isOpen && this.#waitingForWindow.length > 0 && countInFlight() < windowSize) this.#waitingForWindow.shift()?.();
   }
 
   protected override handleOpen(connection: SimulatedConnection): void {
@@ -59,7 +46,7 @@ export class FirstGenerationLink extends LegacyLink {
     this.schedulePing(connection);
     if (this.#session === null) return this.#sendHandshake();
     const payload = { session_id: this.#session.id, session_token: this.#session.token, last_seen_seq: this.#receivedUpTo };
-    this.#sendRequestingAck("control.resume", payload);
+    this.sendUntilAcked("control.resume", payload, askedForAck);
     this.options.eventLoop.after(acceptWaitMs, () => {
       if (this.connection !== connection || this.#isAccepted || this.#session === null) return;
       this.#forgetSession();
@@ -68,44 +55,21 @@ export class FirstGenerationLink extends LegacyLink {
   }
 
   #sendHandshake(): void {
-    const { identity } = this.options;
-    const worker = {
-      worker_name: identity.worker,
-      worker_instance_id: identity.instance,
-      version: "0.1.0",
-      hostname: identity.worker,
-    };
-    this.#sendRequestingAck("control.handshake", {
-      protocol: 1,
-      auth: { mode: "token", token: tokenOfTenant(identity.tenant) },
-      worker,
-    });
+    const { worker: name, instance, tenant } = this.options.identity;
+    const worker = { worker_name: name, worker_instance_id: instance, version: "0.1.0", hostname: name };
+    const auth = { mode: "token", token: tokenOfTenant(tenant) };
+    this.sendUntilAcked("control.handshake", { protocol: 1, auth, worker }, askedForAck);
   }
 
   #sendRegister(): void {
     const { capabilities, ...rest } = this.registerPayload();
-    this.#sendRequestingAck("control.register", { capabilities, payload_types: ["biz.exec.dispatch"], ...rest });
+    const payload = { capabilities, payload_types: ["biz.exec.dispatch"], ...rest };
+    this.sendUntilAcked("control.register", payload, askedForAck);
   }
 
-  #sendRequestingAck(type: string, payload: object): void {
-    this.#send(type, payload, { ack: { request: true } }, null);
-  }
-
-  /** Sends, and resends until it is acked or was sent seven times. */
-  #send(type: string, payload: object, more: object, number: number | null): void {
-    const frame = this.createFrame(type, payload, more, number);
-    this.unacked.set(frame.id, frame);
-    this.#transmit(frame);
-  }
-
-  #transmit(frame: UnackedFrame): void {
-    if (!this.unacked.has(frame.id)) return;
-    const connection = this.connection;
-    if (!this.isOpen || connection === null || frame.sendCount > resendMs.length) return void this.unacked.delete(frame.id);
-    connection.worker.send(frame.text);
-    const waitMs = resendMs[frame.sendCount] ?? lastWaitMs;
-    frame.sendCount++;
-    this.options.eventLoop.after(waitMs, () => this.#transmit(frame));
+  /** Gives up after the seventh time, or when it finds no socket. */
+  protected override resendDelayMs(sendCount: number): number | undefined {
+    return this.isOpen ? [...resendMs, lastResendMs][sendCount] : undefined;
   }
 
   #scheduleHeartbeat(connection: SimulatedConnection): void {
@@ -157,7 +121,7 @@ export class FirstGenerationLink extends LegacyLink {
 
   /** Before its first session a second reset ends the process. */
   #handleReset(): void {
-    if (!this.#hasEverJoined && ++this.#resetCount > 1) return this.options.exitProcess();
+    if (!this.#hasEverJoined && ++this.#resetCount > 1) return this.options.killProcess();
     this.#forgetSession();
     this.hangUp();
     this.dial();
@@ -175,22 +139,21 @@ export class FirstGenerationLink extends LegacyLink {
   protected override handleDisconnect(): number {
     this.#isAccepted = false;
     const attempt = this.dialAttempts++;
-    return attempt === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (attempt - 1)) * (0.8 + 0.4 * this.options.random());
+    return attempt === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (attempt - 1)) * (0.8 + 0.4 * this.options.random.random());
   }
 
   #handleNumberedFrame(frame: LegacyFrame, number: number): void {
     if (number > this.#receivedUpTo && number - this.#receivedUpTo <= windowSize) this.#buffer.set(number, frame);
     const ready: LegacyFrame[] = [];
-    for (
-      let next = this.#buffer.get(this.#receivedUpTo + 1);
-      next !== undefined;
-      next = this.#buffer.get(this.#receivedUpTo + 1)
-    ) {
-      this.#buffer.delete(++this.#receivedUpTo);
-      ready.push(next);
-    }
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) ready.push(next);
     this.#sendAck(frame);
     for (const one of ready) if (one.type === "biz.exec.dispatch") this.options.onDispatch(one);
+  }
+
+  #takeNext(): LegacyFrame | undefined {
+    const next = this.#buffer.get(this.#receivedUpTo + 1);
+    if (next !== undefined) this.#buffer.delete(++this.#receivedUpTo);
+    return next;
   }
 
   #sendAck({ id, ack, corr, seq }: LegacyFrame): void {
@@ -201,4 +164,60 @@ export class FirstGenerationLink extends LegacyLink {
     const more = { ...(corr !== undefined && { corr }), ...(seq !== undefined && { seq }), ...("for" in name && { ack: name }) };
     this.connection?.worker.send(this.createFrame("control.ack", payload, more).text);
   }
+}
+
+/** The fields that such a worker knows. It drops a frame with one more without a word, so a scheduler that sends one has lost it. */
+interface FrameFields {
+  readonly required: readonly string[];
+  readonly optional: readonly string[];
+}
+
+const envelopeFields: FrameFields = {
+  required: ["type", "id", "ts", "tenant", "sender", "payload"],
+  optional: ["corr", "seq", "session_seq", "ack", "flags"],
+};
+const dispatchFields: FrameFields = {
+  required: ["run_id", "task_id", "node_id", "node_type", "package_name", "package_version", "parameters", "constraints"],
+  optional: ["concurrency_key", "priority", "host_node_id", "middleware_chain", "chain_index", "resource_refs", "affinity"],
+};
+const payloadFields: Readonly<Record<string, FrameFields>> = {
+  "control.ack": { required: [], optional: ["ok", "for", "info", "ack_seq", "ack_bitmap", "recv_window"] },
+  "control.session.accept": {
+    required: ["session_id", "session_token", "worker_instance_id"],
+    optional: ["expires_at", "resumed"],
+  },
+  "control.reset": { required: ["code", "reason"], optional: ["retry_after_ms"] },
+  "control.drain": { required: [], optional: ["reason", "deadline_ms"] },
+  "biz.exec.dispatch": dispatchFields,
+};
+
+/** The frame, or what such a worker dislikes about it. */
+export function readFirstGenerationFrame(text: string): LegacyFrame | string {
+  const frame = JSON.parse(text) as LegacyFrame & Record<string, unknown>;
+  const problem =
+    findFieldProblem("the envelope", frame, envelopeFields) ??
+    findFieldProblem("sender", frame["sender"], { required: ["role", "id"], optional: [] }) ??
+    (frame.ack === undefined ? null : findFieldProblem("ack", frame.ack, { required: [], optional: ["for", "request"] })) ??
+    findFieldProblem(frame.type, frame.payload, payloadFields[frame.type] ?? null) ??
+    findNumberProblem(frame);
+  return problem ?? frame;
+}
+
+function findFieldProblem(where: string, value: unknown, fields: FrameFields | null): string | null {
+  if (fields === null) return null;
+  if (typeof value !== "object" || value === null) return `${where} is not an object`;
+  const names = Object.keys(value);
+  const missing = fields.required.find((name) => !names.includes(name));
+  if (missing !== undefined) return `${where} lacks ${missing}`;
+  const strange = names.find((name) => !fields.required.includes(name) && !fields.optional.includes(name));
+  return strange === undefined ? null : `${where} has ${strange}`;
+}
+
+function findNumberProblem({ type, payload, session_seq: number }: LegacyFrame): string | null {
+  const isControl = type.startsWith("control.");
+  if (isControl === (number !== undefined)) return `${type} ${isControl ? "has" : "lacks"} a number`;
+  if (number !== undefined && number < 1) return `${type} has the number ${number}`;
+  if (type !== "biz.exec.dispatch") return null;
+  const { constraints } = payload;
+  return findFieldProblem("constraints", constraints, { required: [], optional: ["timeout_ms"] });
 }

@@ -1,31 +1,37 @@
 // What the connections of all older workers have in common: dialling, pings, the envelope of a frame. A socket that does not open in time is
 // given up, and frames from an earlier socket are ignored. The dialects are in first-generation-link.ts and v1-link.ts.
 
-import type { ProcessEventLoop } from "../../kernel/process-event-loop.ts";
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
-import type { SimulatedNetwork } from "../../network/simulated-network.ts";
-import type { SimulatedWorkerIdentity } from "../../observation/observation.ts";
-import type { LegacyFrame } from "./first-generation-frames.ts";
+import { createManifest, simPackage } from "../../plan/simulated-package.ts";
+import type { CommonWorkerOptions } from "../worker-process.ts";
 
-export interface LegacyLinkOptions {
-  readonly identity: SimulatedWorkerIdentity;
-  readonly eventLoop: ProcessEventLoop;
-  readonly network: SimulatedNetwork;
-  readonly random: () => number;
-  readonly chooseScheduler: () => string;
+export interface LegacyFrame {
+  readonly type: string;
+  readonly id: string;
+  readonly corr?: string;
+  readonly seq?: number;
+  readonly session_seq?: number;
+  readonly ack?: { readonly for?: string; readonly request?: boolean };
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+export interface LegacyLinkOptions extends CommonWorkerOptions {
   /** The approximate time between two heartbeats, and before the first. */
   readonly heartbeatMs: number;
-  readonly concurrency: { readonly max_parallel: number; readonly per_node_limits?: Readonly<Record<string, number>> };
-  readonly manifest: object;
   readonly countInFlight: () => number;
   readonly onDispatch: (frame: LegacyFrame) => void;
   /** The scheduler sent a frame that workers of this dialect cannot read. */
   readonly onUnreadableFrame: (problem: string) => void;
-  /** The process ends itself. */
-  readonly exitProcess: () => void;
 }
 
-export interface UnackedFrame {
+export interface TaskFrameOptions {
+  readonly corr?: string;
+  readonly seq?: number;
+  /** Whether an ack is asked for. */
+  readonly isAsked: boolean;
+}
+
+interface UnackedFrame {
   readonly text: string;
   readonly id: string;
   /** Its transport number, where the dialect has one. */
@@ -34,7 +40,9 @@ export interface UnackedFrame {
 }
 
 const openWaitMs = 10_000;
-export const resendMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
+export const askedForAck = { ack: { request: true } };
+/** What was not acked is sent again after these times. */
+export const resendMs: readonly number[] = [200, 400, 800, 1_600, 3_200, 5_000];
 
 export abstract class LegacyLink {
   protected readonly options: LegacyLinkOptions;
@@ -49,24 +57,20 @@ export abstract class LegacyLink {
     this.options = options;
   }
 
-  abstract get isReady(): boolean;
-
   /** Returns false where the frame could not be sent and is lost. */
-  abstract sendTaskFrame(
-    type: string,
-    payload: object,
-    more: { readonly corr?: string; readonly seq?: number; readonly isAsked: boolean },
-  ): boolean;
+  abstract sendTaskFrame(type: string, payload: object, options: TaskFrameOptions): boolean;
 
   protected abstract handleOpen(connection: SimulatedConnection): void;
   protected abstract handleText(text: string): void;
+  /** How long a frame that was sent so often waits for its ack after the next time; undefined where it is given up. */
+  protected abstract resendDelayMs(sendCount: number): number | undefined;
   /** Returns the time to wait before the next dial. */
   protected abstract handleDisconnect(): number;
 
   dial(): void {
     const { network, identity, eventLoop, chooseScheduler } = this.options;
     const isCurrent = (): boolean => this.connection === connection;
-    const connection: SimulatedConnection = network.dial(identity, eventLoop, chooseScheduler(), {
+    const connection: SimulatedConnection = network.dial(identity, eventLoop, chooseScheduler(null), {
       opened: () => {
         stopWaiting();
         if (!isCurrent()) return;
@@ -116,8 +120,28 @@ export abstract class LegacyLink {
     });
   }
 
+  protected sendText(text: string): void {
+    if (this.isOpen) this.connection?.worker.send(text);
+  }
+
+  /** Sends a frame, and sends it again until it is acked or given up. */
+  protected sendUntilAcked(type: string, payload: object, more: object, number: number | null = null): void {
+    const frame = this.createFrame(type, payload, more, number);
+    this.unacked.set(frame.id, frame);
+    this.#transmit(frame);
+  }
+
+  #transmit(frame: UnackedFrame): void {
+    if (!this.unacked.has(frame.id)) return;
+    const waitMs = this.resendDelayMs(frame.sendCount);
+    if (waitMs === undefined) return void this.unacked.delete(frame.id);
+    this.sendText(frame.text);
+    frame.sendCount++;
+    this.options.eventLoop.after(waitMs, () => this.#transmit(frame));
+  }
+
   protected heartbeatDelayMs(): number {
-    return this.options.heartbeatMs * (30 / 35 + (this.options.random() * 5) / 35);
+    return this.options.heartbeatMs * (30 / 35 + (this.options.random.random() * 5) / 35);
   }
 
   protected createFrame(type: string, payload: object, more: object, number: number | null = null): UnackedFrame {
@@ -131,12 +155,13 @@ export abstract class LegacyLink {
 
   /** The part of a register that is the same in both dialects. */
   protected registerPayload(): { capabilities: object; packages: object[]; manifests: object[] } {
-    const { concurrency, manifest } = this.options;
-    const { name, version } = manifest as { name: string; version: string };
+    const { slots, perNodeLimits, nodeTypes } = this.options.spec;
+    const concurrency = { max_parallel: slots, ...(perNodeLimits !== undefined && { per_node_limits: perNodeLimits }) };
+    const { name, version } = simPackage;
     return {
       capabilities: { concurrency, runtimes: ["python"], features: [] },
       packages: [{ name, version, status: "installed" }],
-      manifests: [{ name, version, manifest }],
+      manifests: [{ name, version, manifest: createManifest(nodeTypes) }],
     };
   }
 }

@@ -2,30 +2,13 @@
 // concurrency key that is already running, and loses what it could not send. Its connection is first-generation-link.ts or v1-link.ts.
 
 import type { JsonObject } from "@astraflow/protocol";
-import type { ObservationTrace } from "../../kernel/observation-trace.ts";
-import type { ProcessEventLoop } from "../../kernel/process-event-loop.ts";
-import type { SeededRandom } from "../../kernel/seeded-random.ts";
-import type { SimulatedNetwork } from "../../network/simulated-network.ts";
-import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "../../observation/observation.ts";
-import { createManifest } from "../../plan/simulated-package.ts";
 import { SimulatedHandlers } from "../simulated-handlers.ts";
-import type { LegacyFrame } from "./first-generation-frames.ts";
+import type { CommonWorkerOptions } from "../worker-process.ts";
 import { FirstGenerationLink } from "./first-generation-link.ts";
-import type { LegacyLink, LegacyLinkOptions } from "./legacy-link.ts";
+import type { LegacyFrame, LegacyLink, LegacyLinkOptions } from "./legacy-link.ts";
 import { V1Link } from "./v1-link.ts";
 
-export interface LegacyWorkerOptions {
-  readonly spec: SimulatedWorkerSpec;
-  readonly identity: SimulatedWorkerIdentity;
-  readonly eventLoop: ProcessEventLoop;
-  readonly trace: ObservationTrace;
-  readonly random: SeededRandom;
-  readonly network: SimulatedNetwork;
-  readonly heartbeatMs: number;
-  readonly chooseScheduler: (last: string | null) => string;
-  readonly killProcess: () => void;
-  readonly onUnreadableFrame: (problem: string) => void;
-}
+export interface LegacyWorkerOptions extends CommonWorkerOptions, Pick<LegacyLinkOptions, "heartbeatMs" | "onUnreadableFrame"> {}
 
 interface LegacyDispatch {
   readonly run_id: string;
@@ -43,33 +26,14 @@ export class LegacyWorker {
   readonly #fences = new Map<string, number>();
 
   constructor(options: LegacyWorkerOptions) {
-    const { spec, identity, eventLoop, trace, random, network } = options;
-    const engineRandom = random.fork("worker");
-    this.handlers = new SimulatedHandlers({
-      identity,
-      eventLoop,
-      trace,
-      killProcess: options.killProcess,
-      fenceOf: (task) => this.#fences.get(task) ?? -1,
-    });
+    this.handlers = new SimulatedHandlers({ ...options, fenceOf: (task) => this.#fences.get(task) ?? -1 });
     const link: LegacyLinkOptions = {
-      identity,
-      eventLoop,
-      network,
-      random: () => engineRandom.random(),
-      chooseScheduler: () => options.chooseScheduler(null),
-      heartbeatMs: options.heartbeatMs,
-      concurrency: {
-        max_parallel: spec.slots,
-        ...(spec.perNodeLimits !== undefined && { per_node_limits: spec.perNodeLimits }),
-      },
-      manifest: createManifest(spec.nodeTypes),
+      ...options,
+      random: options.random.fork("worker"),
       countInFlight: () => this.#runningKeys.size,
       onDispatch: (frame) => void this.#handleDispatch(frame),
-      onUnreadableFrame: options.onUnreadableFrame,
-      exitProcess: options.killProcess,
     };
-    this.#link = spec.dialect === "v1" ? new V1Link(link) : new FirstGenerationLink(link);
+    this.#link = options.spec.dialect === "v1" ? new V1Link(link) : new FirstGenerationLink(link);
   }
 
   start(): void {
@@ -81,10 +45,6 @@ export class LegacyWorker {
     this.#link.hangUp();
   }
 
-  get phase(): string {
-    return this.#link.isReady ? "READY" : "NEW";
-  }
-
   async #handleDispatch({ id, seq, payload }: LegacyFrame): Promise<void> {
     const call = payload as unknown as LegacyDispatch;
     const { run_id, task_id, node_id, concurrency_key: key = id } = call;
@@ -92,11 +52,8 @@ export class LegacyWorker {
     const about = { run_id, task_id, node_id };
     if (this.#runningKeys.has(key)) {
       const context = { where: "worker.concurrency", details: about };
-      this.#link.sendTaskFrame(
-        "biz.exec.error",
-        { code: "E.CMD.CONCURRENCY_VIOLATION", message: `${key} is running`, context },
-        more,
-      );
+      const violation = { code: "E.CMD.CONCURRENCY_VIOLATION", message: `${key} is running`, context };
+      this.#link.sendTaskFrame("biz.exec.error", violation, more);
       return;
     }
     this.#runningKeys.add(key);
@@ -106,23 +63,17 @@ export class LegacyWorker {
     if ("code" in report)
       this.#link.sendTaskFrame("biz.exec.error", { ...report, context: { where: "worker.runner", details: about } }, more);
     // A result that cannot be sent is lost, and so is the error report that says so.
-    else if (!this.#link.sendTaskFrame("biz.exec.result", { run_id, task_id, ...report, duration_ms: 1 }, more))
-      this.#link.sendTaskFrame(
-        "biz.exec.error",
-        { code: "E.RUNNER.FAILURE", message: "send failed", context: { details: about } },
-        more,
-      );
+    else if (!this.#link.sendTaskFrame("biz.exec.result", { run_id, task_id, ...report, duration_ms: 1 }, more)) {
+      const failure = { code: "E.RUNNER.FAILURE", message: "send failed", context: { details: about } };
+      this.#link.sendTaskFrame("biz.exec.error", failure, more);
+    }
   }
 
   async #runHandler(call: LegacyDispatch): Promise<{ status: string; result: object } | { code: string; message: string }> {
     const { run_id, task_id, node_id, node_type, parameters } = call;
     const emitText = (text: string): void => {
-      const chunks = [{ channel: "log", text }];
-      this.#link.sendTaskFrame(
-        "biz.exec.feedback",
-        { run_id, task_id, stage: "running", chunks },
-        { corr: task_id, isAsked: false },
-      );
+      const feedback = { run_id, task_id, stage: "running", chunks: [{ channel: "log", text }] };
+      this.#link.sendTaskFrame("biz.exec.feedback", feedback, { corr: task_id, isAsked: false });
     };
     try {
       const outcome = (await this.handlers.runHandler({

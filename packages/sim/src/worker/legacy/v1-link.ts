@@ -3,8 +3,7 @@
 
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
 import { tokenOfTenant } from "../../network/tenant-tokens.ts";
-import type { LegacyFrame } from "./first-generation-frames.ts";
-import { LegacyLink, resendMs, type UnackedFrame } from "./legacy-link.ts";
+import { askedForAck, type LegacyFrame, LegacyLink, resendMs, type TaskFrameOptions } from "./legacy-link.ts";
 
 /** What this dialect calls its task frames. */
 const v1FrameNames: Readonly<Record<string, string>> = {
@@ -14,20 +13,14 @@ const v1FrameNames: Readonly<Record<string, string>> = {
 };
 
 export class V1Link extends LegacyLink {
-  override get isReady(): boolean {
-    return this.isOpen;
-  }
-
-  override sendTaskFrame(
-    type: string,
-    payload: object,
-    { isAsked, ...more }: Parameters<LegacyLink["sendTaskFrame"]>[2],
-  ): boolean {
+  override sendTaskFrame(type: string, payload: object, { isAsked, ...more }: TaskFrameOptions): boolean {
     // `corr` names the task, not the dispatch.
     const { task_id: task } = payload as { task_id?: string };
     const corr = task ?? more.corr?.split("#")[0];
     const rest = { ...more, ...(corr !== undefined && { corr }) };
-    this.#send(v1FrameNames[type] ?? type, payload, { ...rest, ...(isAsked && { ack: { request: true } }) }, isAsked);
+    const name = v1FrameNames[type] ?? type;
+    if (isAsked) this.sendUntilAcked(name, payload, { ...rest, ...askedForAck });
+    else this.sendText(this.createFrame(name, payload, rest).text);
     return true;
   }
 
@@ -35,43 +28,27 @@ export class V1Link extends LegacyLink {
     const { identity } = this.options;
     const worker = { id: identity.instance, version: "0.1.0", hostname: identity.worker };
     const handshake = { protocol: 1, auth: { mode: "token", token: tokenOfTenant(identity.tenant) }, worker };
-    const asked = { ack: { request: true } };
-    this.#send("handshake", handshake, asked, true);
-    this.#send("register", this.registerPayload(), asked, true);
+    this.sendUntilAcked("handshake", handshake, askedForAck);
+    this.sendUntilAcked("register", this.registerPayload(), askedForAck);
     this.#sendHeartbeats(connection);
     this.schedulePing(connection);
   }
 
-  #send(type: string, payload: object, more: object, isRepeated: boolean): void {
-    const frame = this.createFrame(type, payload, more);
-    if (!isRepeated) return this.#sendText(frame.text);
-    this.unacked.set(frame.id, frame);
-    this.#transmit(frame);
-  }
-
-  #sendText(text: string): void {
-    if (this.isOpen) this.connection?.worker.send(text);
-  }
-
-  #transmit(frame: UnackedFrame): void {
-    if (!this.unacked.has(frame.id)) return;
-    const waitMs = resendMs[frame.sendCount];
-    if (waitMs === undefined) return void this.unacked.delete(frame.id);
-    this.#sendText(frame.text);
-    frame.sendCount++;
-    this.options.eventLoop.after(waitMs, () => this.#transmit(frame));
+  protected override resendDelayMs(sendCount: number): number | undefined {
+    return resendMs[sendCount];
   }
 
   #sendHeartbeats(connection: SimulatedConnection): void {
     if (!this.isCurrent(connection)) return;
-    this.#send("heartbeat", { healthy: true, metrics: { inflight: this.options.countInFlight() } }, {}, false);
+    const payload = { healthy: true, metrics: { inflight: this.options.countInFlight() } };
+    this.sendText(this.createFrame("heartbeat", payload, {}).text);
     this.options.eventLoop.after(this.heartbeatDelayMs(), () => this.#sendHeartbeats(connection));
   }
 
   protected override handleText(text: string): void {
     const frame = JSON.parse(text) as LegacyFrame;
     if (frame.type === "ack") return void this.unacked.delete(frame.ack?.for ?? String(frame.payload["for"]));
-    if (frame.ack?.request === true) this.#send("ack", { for: frame.id }, { ack: { for: frame.id } }, false);
+    if (frame.ack?.request === true) this.sendText(this.createFrame("ack", { for: frame.id }, { ack: { for: frame.id } }).text);
     if (frame.type !== "cmd.dispatch") return;
     this.dialAttempts = 0;
     this.options.onDispatch(frame);
@@ -80,6 +57,6 @@ export class V1Link extends LegacyLink {
   protected override handleDisconnect(): number {
     // Handshake frames die with their socket; task reports are resent on the next one.
     for (const id of this.unacked.keys()) if (/^(handshake|register)-/.test(id)) this.unacked.delete(id);
-    return Math.min(5_000, 200 * 2 ** this.dialAttempts++) * (0.8 + 0.4 * this.options.random());
+    return Math.min(5_000, 200 * 2 ** this.dialAttempts++) * (0.8 + 0.4 * this.options.random.random());
   }
 }

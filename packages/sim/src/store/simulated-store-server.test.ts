@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Timeline } from "../kernel/timeline.ts";
-import { TurnLoopDetector } from "./turn-loop-detector.ts";
+import { TurnLoopDetector } from "./simulated-store-server.ts";
 
 function runTurns(turnMs: number, turns: number): string[] {
   const timeline = new Timeline();
