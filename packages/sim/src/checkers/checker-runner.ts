@@ -66,10 +66,6 @@ export class CheckerRunner {
     return active;
   }
 
-  get violations(): readonly Violation[] {
-    return this.#violations;
-  }
-
   observe(observation: Observation): void {
     this.#now = { at: observation.at, n: observation.n };
     this.#world.observe(observation);
@@ -90,8 +86,8 @@ export class CheckerRunner {
     for (const tenant of this.#openTurns.keys()) this.#endTurn(tenant);
     this.#forEachActive((checker) => checker.onTimePassed?.(this.#now.at));
     this.#forEachActive((checker) => checker.onEnd?.());
-    const checkedCount = Object.fromEntries(this.#checkers.map(({ name, checker }) => [name, checker.checkedCount]));
-    return { violations: this.#violations, saw: checkedCount };
+    const saw = Object.fromEntries(this.#checkers.map(({ name, checker }) => [name, checker.checkedCount]));
+    return { violations: this.#violations, saw };
   }
 
   #handleFrame(observation: FrameObservation & ObservationStamp): void {
@@ -123,7 +119,6 @@ export class CheckerRunner {
     if (turn.length > 0 && turn[0]?.at !== fact.at) this.#endTurn(fact.tenant);
     turn.push(fact);
     this.#forEachActive((checker) => checker.onFact?.(fact));
-    this.#projection.recordGrant(fact);
     this.#projection.apply(fact);
   }
 

@@ -1,13 +1,8 @@
 // The base class of all checkers: each receives what an outside observer can see of the simulated run, and reports the first thing that
 // violates its property. Every property has a file of its own in checkers/; checker-table.ts lists them, checker-runner.ts feeds them.
 
-import type {
-  ApiAnswerObservation,
-  ApiCallObservation,
-  Observation,
-  ObservationStamp,
-  TrueTime,
-} from "../observation/observation.ts";
+import { getOrCreate } from "../kernel/get-or-create.ts";
+import type { Observation, TrueTime } from "../observation/observation.ts";
 import type { LogProjection } from "./log-projection.ts";
 import type { MergedLog, ObservedFact } from "./merged-log.ts";
 import type { ObservedFrame } from "./observed-frame.ts";
@@ -17,8 +12,8 @@ import type { RequestedRuns } from "./requested-runs.ts";
 
 /** A call and its answer; what the caller knows after it. */
 export interface ApiExchange {
-  readonly call: ApiCallObservation & ObservationStamp;
-  readonly answer: ApiAnswerObservation & ObservationStamp;
+  readonly call: Extract<Observation, { kind: "call" }>;
+  readonly answer: Extract<Observation, { kind: "answer" }>;
 }
 
 /** The projection now includes everything that was committed in this tenant before the observation at which the read began. */
@@ -80,6 +75,34 @@ export abstract class Checker {
   onTimePassed?(at: TrueTime): void;
   /** The simulated run is over. */
   onEnd?(): void;
+}
+
+interface LogExpectation {
+  /** The observation from which on it must be in the log. */
+  readonly n: number;
+  readonly about: string;
+  /** What is wrong if the log does not contain it. */
+  findProblem(): string | null;
+}
+
+/** Checks what must be in the log once it was answered or sent: for every complete read of the log that begins later. */
+export abstract class LogExpectationChecker extends Checker {
+  /** By tenant, in the order of their observations. */
+  readonly #expectations = new Map<string, LogExpectation[]>();
+
+  protected expectInLog(tenant: string, n: number, about: string, findProblem: () => string | null): void {
+    getOrCreate(this.#expectations, tenant, () => []).push({ n, about, findProblem });
+  }
+
+  override onCompleteLogRead({ tenant, startedAtObservation }: CompleteLogRead): void {
+    const waiting = this.#expectations.get(tenant) ?? [];
+    for (let [next] = waiting; next !== undefined && next.n < startedAtObservation; [next] = waiting) {
+      waiting.shift();
+      this.checkedCount++;
+      const problem = next.findProblem();
+      if (problem !== null) return this.fail(problem, next.about);
+    }
+  }
 }
 
 export interface Violation {

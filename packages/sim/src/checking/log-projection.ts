@@ -64,39 +64,28 @@ export class ProjectedTask {
   }
 }
 
-export interface ProjectedWorker {
+export class ProjectedWorker {
   readonly id: string;
-  presence: "online" | "away" | "lost";
-  isDraining: boolean;
-  boot: string;
-  slots: number;
-  joinCount: number;
-  readAt: TrueTime;
+  presence: "online" | "away" | "lost" = "away";
+  isDraining = false;
+  boot = "";
+  slots = 0;
+  joinCount = 0;
+  readAt: TrueTime = 0;
+
+  constructor(id: string) {
+    this.id = id;
+  }
 }
 
-const endStatusByFact: Readonly<Record<string, string>> = {
-  "task.succeeded": "succeeded",
-  "task.skipped": "skipped",
-  "task.failed": "failed",
-  "task.cancelled": "cancelled",
-};
-export const endStatusOf = (type: string): string | null => endStatusByFact[type] ?? null;
+export const endStatusOf = (type: string): string | null =>
+  /^task\.(succeeded|skipped|failed|cancelled)$/.exec(type)?.[1] ?? null;
 export const hasEndedWell = (endStatus: string | null | undefined): boolean =>
   endStatus === "succeeded" || endStatus === "skipped";
 
 /** Facts that tell of a new phase of a task; all others leave it where it is. */
-export const changesTaskPhase = (type: string): boolean => taskPhaseFacts.has(type);
-const taskPhaseFacts: ReadonlySet<string> = new Set([
-  ...Object.keys(endStatusByFact),
-  "task.ready",
-  "task.parked",
-  "task.granted",
-  "task.requeued",
-  "task.retrying",
-  "task.hosting",
-  "frame.opened",
-  "frame.ended",
-]);
+export const changesTaskPhase = (type: string): boolean =>
+  endStatusOf(type) !== null || /^(task\.(ready|parked|granted|requeued|retrying|hosting)|frame\.(opened|ended))$/.test(type);
 
 /** Whether the run ends with this task: a node of the top level, or the outermost around one; what is inside answers for itself. */
 function endsItsRun(node: RequestedNode | null, task: string): boolean {
@@ -117,10 +106,6 @@ export class LogProjection {
 
   constructor(requestedRuns: RequestedRuns) {
     this.#requestedRuns = requestedRuns;
-  }
-
-  run(id: string): ProjectedRun | undefined {
-    return this.runs.get(id);
   }
 
   task(id: string): ProjectedTask | undefined {
@@ -169,7 +154,8 @@ export class LogProjection {
       );
   }
 
-  #applyTaskFact(task: ProjectedTask, { type, data, at, readAt }: ObservedFact): void {
+  #applyTaskFact(task: ProjectedTask, fact: ObservedFact): void {
+    const { type, data, at, readAt } = fact;
     task.readAt = readAt;
     const before = task.worker;
     if (type === "next.asked") task.openNextRequests.add(String(data["request"]));
@@ -185,6 +171,7 @@ export class LogProjection {
       task.worker = String(data["worker"]);
       task.boot = this.workers.get(task.worker)?.boot ?? null;
       task.grantedAt = at;
+      this.grants.set(`${task.id}#${task.fence}`, { worker: task.worker, boot: task.boot, fact });
     }
     if (type === "task.rebound") {
       task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
@@ -201,15 +188,7 @@ export class LogProjection {
   }
 
   #applyWorkerFact(id: string, { type, data, at, readAt }: ObservedFact): void {
-    const worker = getOrCreate<string, ProjectedWorker>(this.workers, id, () => ({
-      id,
-      presence: "away",
-      isDraining: false,
-      boot: "",
-      slots: 0,
-      joinCount: 0,
-      readAt,
-    }));
+    const worker = getOrCreate(this.workers, id, () => new ProjectedWorker(id));
     worker.readAt = readAt;
     if (type === "worker.joined") {
       worker.presence = "online";
@@ -236,14 +215,6 @@ export class LogProjection {
       ({ type, data }) => type === "task.granted" && data["task"] === task && Number(data["fence"]) < below,
     );
     return fact === undefined ? null : Number(fact.data["fence"]);
-  }
-
-  /** Remembers a grant; called before `apply`, so that it has the boot of that moment. */
-  recordGrant(fact: ObservedFact): void {
-    if (fact.type !== "task.granted") return;
-    const worker = String(fact.data["worker"]);
-    const boot = this.workers.get(worker)?.boot ?? null;
-    this.grants.set(`${String(fact.data["task"])}#${Number(fact.data["fence"])}`, { worker, boot, fact });
   }
 }
 

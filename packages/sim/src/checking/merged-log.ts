@@ -14,6 +14,12 @@ export interface ObservedFact extends Omit<TenantLogItem, "subject"> {
   readonly run: string | null;
   /** `<tenant>/<instance>`, or null for a fact about a run. */
   readonly worker: string | null;
+  /** Of a fact about a task, and `<task>#<fence>`. */
+  readonly task: string;
+  readonly fence: number;
+  readonly attempt: string;
+  /** Its type and position, as violations name them. */
+  readonly where: string;
 }
 
 interface TenantLog {
@@ -42,10 +48,6 @@ export class MergedLog {
     return this.#logOf(tenant).facts.length;
   }
 
-  factAt(tenant: string, position: number): ObservedFact | undefined {
-    return this.#logOf(tenant).facts[position - 1];
-  }
-
   #logOf(tenant: string): TenantLog {
     return getOrCreate(this.#logs, tenant, () => ({ facts: [], ahead: new Map<number, TenantLogItem>() }));
   }
@@ -54,5 +56,8 @@ export class MergedLog {
 function toFact(tenant: string, { subject, ...entry }: TenantLogItem, readAt: TrueTime): ObservedFact {
   const run = subject.startsWith("run/") ? subject.slice(4) : null;
   const worker = subject.startsWith("worker/") ? subject.slice(7) : null;
-  return { tenant, readAt, run, worker, ...entry };
+  const task = String(entry.data["task"]);
+  const fence = Number(entry.data["fence"]);
+  const where = `${entry.type} at position ${entry.position} of ${tenant}`;
+  return { ...entry, tenant, readAt, run, worker, task, fence, attempt: `${task}#${fence}`, where };
 }

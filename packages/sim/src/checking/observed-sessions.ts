@@ -54,18 +54,14 @@ export class ObservedSessions {
   readonly lastAccepts = new Map<string, ObservedFrame>();
 
   /** The direction a numbered frame travels in. */
-  directionOf({ sessionKey, toward }: ObservedFrame): FrameDirection {
-    return this.#direction(sessionKey, toward);
+  directionOf(frame: ObservedFrame, toward = frame.toward): FrameDirection {
+    const name = `${frame.sessionKey} towards the ${toward}`;
+    return getOrCreate(this.#directions, name, () => new FrameDirection(name));
   }
 
   /** The direction whose numbers an ack is about. */
-  directionAckedBy({ sessionKey, toward }: ObservedFrame): FrameDirection {
-    return this.#direction(sessionKey, toward === "worker" ? "scheduler" : "worker");
-  }
-
-  #direction(sessionKey: string, toward: string): FrameDirection {
-    const name = `${sessionKey} towards the ${toward}`;
-    return getOrCreate(this.#directions, name, () => new FrameDirection(name));
+  directionAckedBy(frame: ObservedFrame): FrameDirection {
+    return this.directionOf(frame, frame.toward === "worker" ? "scheduler" : "worker");
   }
 
   /** False for frames of a socket that was replaced. */

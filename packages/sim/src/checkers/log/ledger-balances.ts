@@ -2,33 +2,28 @@
 // can count in the log, every handler that started is in them, and the ledgers of parts of the log add up to the ledger of the whole.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
+import { endStatusOf } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { Observation } from "../../observation/observation.ts";
 
-interface LedgerFigures {
-  readonly accepted: number;
-  readonly finished: number;
-  readonly open: number;
-  readonly attempts: number;
-  readonly repeated: number;
-  readonly refusedLate: number;
-  readonly lost: number;
-  readonly twice: number;
-}
 const summedFigures = ["accepted", "finished", "attempts", "repeated", "refusedLate"] as const;
-type LedgerSums = Record<(typeof summedFigures)[number], number>;
+type SummedFigure = (typeof summedFigures)[number];
 
-interface LedgerPage {
-  readonly figures: LedgerFigures;
-  readonly from: number;
-  readonly to: number;
-  readonly next: number | null;
+interface RunLedger {
+  readonly tenant: string;
+  readonly figures: Readonly<Record<SummedFigure | "open" | "lost" | "twice", number>>;
   readonly asOf: number;
 }
 
+interface LedgerPage extends Omit<RunLedger, "tenant"> {
+  readonly from: number;
+  readonly to: number;
+  readonly next: number | null;
+}
+
 export class LedgerBalances extends Checker {
-  readonly #runs = new Map<string, { readonly tenant: string; readonly figures: LedgerFigures; readonly asOf: number }>();
+  readonly #runs = new Map<string, RunLedger>();
   readonly #pages = new Map<string, LedgerPage[]>();
   /** Tasks whose handlers were seen to start, by run. */
   readonly #started = new Map<string, Set<string>>();
@@ -46,8 +41,7 @@ export class LedgerBalances extends Checker {
       const { figures, asOf } = answer.body as LedgerPage;
       this.#runs.set(call.params["runId"] ?? "", { tenant: call.tenant, figures, asOf });
     }
-    if (call.route === "getLedger")
-      this.#pages.set(call.tenant, [...(this.#pages.get(call.tenant) ?? []), answer.body as LedgerPage]);
+    if (call.route === "getLedger") getOrCreate(this.#pages, call.tenant, () => []).push(answer.body as LedgerPage);
   }
 
   override onEnd(): void {
@@ -63,11 +57,8 @@ export class LedgerBalances extends Checker {
     }
   }
 
-  #checkRun(
-    run: string,
-    { tenant, figures, asOf }: { readonly tenant: string; readonly figures: LedgerFigures; readonly asOf: number },
-  ): string | null {
-    const projected = this.projection.run(run);
+  #checkRun(run: string, { tenant, figures, asOf }: RunLedger): string | null {
+    const projected = this.projection.runs.get(run);
     // Outcomes may be refused as late after the log was read for the last time.
     if (this.mergedLog.completeUpTo(tenant) < asOf) return null;
     if (projected === undefined) return "has a ledger, and the log does not know it";
@@ -105,12 +96,10 @@ export class LedgerBalances extends Checker {
   }
 }
 
-const taskEndFacts = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
-
-function countFacts(facts: readonly ObservedFact[]): LedgerSums {
+function countFacts(facts: readonly ObservedFact[]): Record<SummedFigure, number> {
   const grants = facts.filter(({ type }) => type === "task.granted");
   const given = new Set(grants.map(({ data }) => data["task"]));
-  const ended = new Set(facts.flatMap(({ type, data }) => (taskEndFacts.has(type) ? [data["task"]] : [])));
+  const ended = new Set(facts.flatMap(({ type, data }) => (endStatusOf(type) === null ? [] : [data["task"]])));
   return {
     accepted: given.size,
     finished: [...given].filter((task) => ended.has(task)).length,
@@ -120,5 +109,5 @@ function countFacts(facts: readonly ObservedFact[]): LedgerSums {
   };
 }
 
-const sumFigure = (list: readonly { readonly figures: LedgerFigures }[], name: (typeof summedFigures)[number]): number =>
+const sumFigure = (list: readonly Pick<RunLedger, "figures">[], name: SummedFigure): number =>
   list.reduce((sum, { figures }) => sum + figures[name], 0);

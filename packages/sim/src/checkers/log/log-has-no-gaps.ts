@@ -5,11 +5,6 @@ import { type ApiExchange, Checker } from "../../checking/checker.ts";
 import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { TenantLogPage } from "../../observation/observation.ts";
 
-interface RunFactsPage {
-  readonly items: readonly { readonly position: number; readonly type: string; readonly data: unknown }[];
-  readonly nextCursor: string;
-}
-
 /** Reads that are true at an earlier position: a moment where it was asked for, the catalogue as it was looked at within the last second. */
 const routesOfEarlierPositions = new Set(["readMoment", "listPackages"]);
 
@@ -69,7 +64,7 @@ export class LogHasNoGaps extends Checker {
 
   #checkRunFacts(exchange: ApiExchange): void {
     const { call, answer } = exchange;
-    const { items, nextCursor } = answer.body as RunFactsPage;
+    const { items, nextCursor } = answer.body as Pick<TenantLogPage, "items"> & { nextCursor: string };
     const run = call.params["runId"] ?? "";
     const where = `in the facts of run ${run} on ${call.scheduler}`;
     const after = Number(call.query["cursor"] ?? 0);

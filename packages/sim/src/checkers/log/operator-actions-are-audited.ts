@@ -1,8 +1,7 @@
 // I46: every operator action is audited. For every answered operator request there is an audit entry about its target with the outcome that was
 // answered, also where the request was refused; and there are no more entries than requests.
 
-import type { ApiExchange } from "../../checking/checker.ts";
-import { LogExpectationChecker } from "../../checking/log-expectation-checker.ts";
+import { type ApiExchange, LogExpectationChecker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isFinalAnswer } from "../../checking/run-view.ts";
 import { getOrCreate } from "../../kernel/get-or-create.ts";
@@ -85,11 +84,10 @@ export class OperatorActionsAreAudited extends LogExpectationChecker {
     all.push(String(data["outcome"]));
     this.checkedCount++;
     const isOfLeaving = action === "run.rebind" && this.#leaving.has(tenant);
-    if (all.length > (this.#asked.get(name) ?? 0) && !isOfLeaving)
-      this.fail(
-        `position ${position} of ${tenant} is entry ${all.length} of ${action} about ${target}, asked ${this.#asked.get(name) ?? 0} times`,
-        target,
-      );
-    if (typeof data["by"] !== "string") this.fail(`position ${position} of ${tenant}: nobody is named for ${action}`, target);
+    const asked = this.#asked.get(name) ?? 0;
+    const where = `position ${position} of ${tenant}`;
+    if (all.length > asked && !isOfLeaving)
+      this.fail(`${where} is entry ${all.length} of ${action} about ${target}, asked ${asked} times`, target);
+    if (typeof data["by"] !== "string") this.fail(`${where}: nobody is named for ${action}`, target);
   }
 }

@@ -34,8 +34,8 @@ export class ReadsAgreeWithLog extends Checker {
   /** The run as the log tells it up to a position. */
   #projectUpTo(id: string, asOf: number): ProjectedRun | undefined {
     const past = new LogProjection(this.requestedRuns);
-    for (const fact of this.projection.run(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
-    return past.run(id);
+    for (const fact of this.projection.runs.get(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
+    return past.runs.get(id);
   }
 
   #checkRun({ asOf, where }: PendingRead, view: ShownRun): void {

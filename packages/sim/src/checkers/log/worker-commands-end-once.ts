@@ -7,18 +7,12 @@ import { getOrCreate } from "../../kernel/get-or-create.ts";
 
 const commandRoutes = new Set(["drainWorker", "undrainWorker", "kickWorker", "commandWorker"]);
 
-interface CommandRead {
-  readonly name: string;
-  readonly status: string;
-  readonly asOf: number;
-}
-
 export class WorkerCommandsEndOnce extends Checker {
   /** How each ended, by tenant and id. */
   readonly #ends = new Map<string, { readonly status: string; readonly position: number }>();
   /** Those that must end: they were accepted, or the audit alone says that they were given, to that worker. */
   readonly #given = new Map<string, { readonly why: string; readonly unheardTo: string | null }>();
-  readonly #shown: CommandRead[] = [];
+  readonly #shown: { readonly name: string; readonly status: string; readonly asOf: number }[] = [];
   /** Which order a key stands for. */
   readonly #keys = new Map<string, string>();
 
@@ -39,9 +33,11 @@ export class WorkerCommandsEndOnce extends Checker {
   }
 
   override onEnd(): void {
-    for (const read of this.#shown) {
-      const problem = this.#compareWithLog(read);
-      if (problem !== null) return this.fail(problem, read.name);
+    for (const { name, status, asOf } of this.#shown) {
+      const end = this.#ends.get(name);
+      const logged = end === undefined || end.position > asOf ? "sent" : end.status;
+      this.checkedCount++;
+      if (status !== logged) return this.fail(`command ${name} is ${status}, true at ${asOf}; the log says ${logged}`, name);
     }
     // The bound of the last runs is one for orders too.
     if (this.world.phase !== "end") return;
@@ -72,12 +68,5 @@ export class WorkerCommandsEndOnce extends Checker {
         tenant,
       );
     this.#ends.set(name, { status: type.slice("command.".length), position });
-  }
-
-  #compareWithLog({ name, status, asOf }: CommandRead): string | null {
-    const end = this.#ends.get(name);
-    const told = end === undefined || end.position > asOf ? "sent" : end.status;
-    this.checkedCount++;
-    return status === told ? null : `command ${name} is ${status}, true at ${asOf}; the log says ${told}`;
   }
 }

@@ -1,11 +1,7 @@
 // I1: a run that was accepted is found by every later read, whichever process dies in between: by its id, in the list, and in the log.
 
 import { type ApiExchange, Checker } from "../../checking/checker.ts";
-
-interface RunListPage {
-  readonly items: readonly { readonly runId: string }[];
-  readonly nextCursor: string | null;
-}
+import type { ShownRun } from "../../checking/run-view.ts";
 
 export class AcceptedRunsAreKept extends Checker {
   /** Accepted runs and the observation of the answer. */
@@ -26,7 +22,7 @@ export class AcceptedRunsAreKept extends Checker {
   override onEnd(): void {
     for (const run of this.#accepted.keys()) {
       this.checkedCount++;
-      if (this.projection.run(run) === undefined)
+      if (this.projection.runs.get(run) === undefined)
         return this.fail(`run ${run} was accepted and is not in the log at the end`, run);
     }
   }
@@ -42,7 +38,7 @@ export class AcceptedRunsAreKept extends Checker {
   /** A page shows every run between its cursor and the next one; it must include all runs accepted before it was requested. */
   #checkListPage({ call, answer }: ApiExchange): void {
     if (answer.status !== 200 || call.query["status"] !== undefined || call.query["clientId"] !== undefined) return;
-    const { items, nextCursor } = answer.body as RunListPage;
+    const { items, nextCursor } = answer.body as { items: readonly ShownRun[]; nextCursor: string | null };
     const shown = new Set(items.map((item) => item.runId));
     const last = items.at(-1)?.runId;
     if (nextCursor !== null && last !== undefined) this.#lastOf.set(nextCursor, last);

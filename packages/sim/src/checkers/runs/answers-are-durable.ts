@@ -1,8 +1,7 @@
 // I8, as far as it can be seen from outside: whatever was answered, acked or sent is in the log for every read that begins later. An engine that
 // answers before its commit is caught when somebody reads in between, or when the commit then fails.
 
-import type { ApiExchange } from "../../checking/checker.ts";
-import { LogExpectationChecker } from "../../checking/log-expectation-checker.ts";
+import { type ApiExchange, LogExpectationChecker } from "../../checking/checker.ts";
 import type { ObservedFrame, ObservedTaskReport } from "../../checking/observed-frame.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import { getOrCreate } from "../../kernel/get-or-create.ts";
@@ -36,12 +35,12 @@ export class AnswersAreDurable extends LogExpectationChecker {
     if (route === "startRun") {
       const { runId } = answer.body as { runId: string };
       this.expectInLog(tenant, answer.n, runId, () =>
-        this.projection.run(runId) === undefined ? `the start of run ${runId} was answered and is not in the log` : null,
+        this.projection.runs.get(runId) === undefined ? `the start of run ${runId} was answered and is not in the log` : null,
       );
     } else if (route === "cancelRun") {
       const run = params["runId"] ?? "";
       this.expectInLog(tenant, answer.n, run, () => {
-        const projected = this.projection.run(run);
+        const projected = this.projection.runs.get(run);
         const isTrue = projected !== undefined && (projected.isEndingEarly || projected.endStatus !== null);
         return isTrue ? null : `the cancellation of run ${run} was answered and is not in the log`;
       });

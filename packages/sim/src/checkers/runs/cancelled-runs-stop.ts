@@ -12,11 +12,10 @@ export class CancelledRunsStop extends Checker {
   /** Handlers by boot and attempt, and when the log first showed that the attempt is over. */
   readonly #running = new Map<string, { readonly handler: HandlerObservation; overSince: TrueTime }>();
 
-  override onFact({ run: id, type, position, tenant }: ObservedFact): void {
-    const run = id === null ? undefined : this.projection.run(id);
+  override onFact({ run: id, type, where }: ObservedFact): void {
+    const run = id === null ? undefined : this.projection.runs.get(id);
     if (run?.isCancelling !== true) return;
     this.checkedCount++;
-    const where = `${type} at position ${position} of ${tenant}`;
     if (type === "task.granted" || type === "task.succeeded" || type === "task.skipped")
       return this.fail(`${where}: run ${run.id} was being cancelled`, run.id);
     if (type === "run.succeeded" || type === "run.failed")

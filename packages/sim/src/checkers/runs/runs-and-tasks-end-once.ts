@@ -31,7 +31,7 @@ export class RunsAndTasksEndOnce extends Checker {
   override onFact(fact: ObservedFact): void {
     const { run: id, type, tenant, data } = fact;
     if (id === null) return;
-    const run = this.projection.run(id);
+    const run = this.projection.runs.get(id);
     this.checkedCount++;
     if (type === "run.created") {
       if (run !== undefined) return this.fail(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, id);
@@ -47,16 +47,15 @@ export class RunsAndTasksEndOnce extends Checker {
     if (run === undefined) return this.fail(`a fact of run ${id} precedes its creation, at position ${fact.position}`, id);
     // Audit entries, late outcomes and removed artifacts may follow the end of a run.
     if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
-    if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFact(run, String(data["task"]), fact);
+    if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFact(run, fact);
     if (run.endStatus !== null)
       return this.fail(`${type} at position ${fact.position}: run ${id} had ended (${run.endStatus})`, id);
-    if (type.startsWith("task.") && type !== "task.feedback") this.#checkTask(run, String(data["task"]), fact);
+    if (type.startsWith("task.") && type !== "task.feedback") this.#checkTask(run, fact);
     if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") this.#checkRunEnd(run, fact);
   }
 
-  #checkTask(run: ProjectedRun, id: string, { type, position }: ObservedFact): void {
+  #checkTask(run: ProjectedRun, { type, task: id, where }: ObservedFact): void {
     const task = run.tasks.get(id);
-    const where = `${type} at position ${position} of ${run.tenant}`;
     if (task !== undefined && task.endStatus !== null)
       return this.fail(`${where}: ${id} had ended already (${task.endStatus})`, id);
     if (type !== "task.granted" && type !== "task.ready" && type !== "task.hosting") return;
@@ -70,13 +69,12 @@ export class RunsAndTasksEndOnce extends Checker {
   }
 
   /** Only feedback that the result overtook may follow the end of its task. */
-  #checkLateFact(run: ProjectedRun, id: string, { position }: ObservedFact): void {
+  #checkLateFact(run: ProjectedRun, { position, task: id }: ObservedFact): void {
     if ((run.tasks.get(id)?.endStatus ?? null) === null)
       this.fail(`position ${position}: feedback of ${id} is marked late, and the task has not ended`, id);
   }
 
-  #checkRunEnd(run: ProjectedRun, { type, position }: ObservedFact): void {
-    const where = `${type} at position ${position} of ${run.tenant}`;
+  #checkRunEnd(run: ProjectedRun, { type, where }: ObservedFact): void {
     for (const task of run.tasks.values())
       if (task.endStatus === null) return this.fail(`${where}: ${task.id} of run ${run.id} had not ended`, task.id);
     if (type !== "run.succeeded" || run.requested === null) return;

@@ -37,16 +37,15 @@ export class DrainingWorkerGetsNoWork extends Checker {
   }
 
   override onTurn(_tenant: string, facts: readonly ObservedFact[]): void {
-    for (const { type, data, position } of facts) {
+    for (const { type, position, task, attempt } of facts) {
       if (type !== "task.granted") continue;
-      const attempt = `${String(data["task"])}#${Number(data["fence"])}`;
       const sent = this.#late.get(attempt);
       if (sent === undefined) continue;
       this.#late.delete(attempt);
       if (this.#before.has(sent.worker) && this.projection.workers.get(sent.worker)?.isDraining === true)
         return this.fail(
           `${attempt} was granted at position ${position} and sent to ${sent.worker} on ${sent.told}, which had been told to drain`,
-          String(data["task"]),
+          task,
           sent.worker,
         );
     }

@@ -58,13 +58,11 @@ export class InFlightWindowIsKept extends Checker {
     sender.highestNumber = seq;
     sender.inFlight.add(seq);
     const limit = Math.min(sender.acceptedWindow, sender.announcedWindow);
+    const { size } = sender.inFlight;
     this.checkedCount++;
-    if (sender.inFlight.size > limit)
-      this.fail(
-        `${sender.inFlight.size} frames are in flight on ${sessionKey} towards the ${toward}, whose window is ${limit}`,
-        frame.worker,
-        frame.connection,
-      );
+    if (size <= limit) return;
+    const problem = `${size} frames are in flight on ${sessionKey} towards the ${toward}, whose window is ${limit}`;
+    this.fail(problem, frame.worker, frame.connection);
   }
 
   #handleAck(frame: ObservedFrame, toward: string): void {

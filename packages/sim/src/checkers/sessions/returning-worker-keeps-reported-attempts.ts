@@ -44,15 +44,14 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
     for (const { attempt } of frame.dispatches) getOrCreate(this.#sent, attempt, () => frame);
   }
 
-  override onFact({ type, data, position, tenant }: ObservedFact): void {
+  override onFact({ type, data, position, tenant, task: id, attempt }: ObservedFact): void {
     if (type !== "task.rebound") return;
-    const id = String(data["task"]);
     const worker = String(data["worker"]);
     this.checkedCount++;
     // Tasks of an ending run stay with their worker until they are cancelled.
     if (
       this.world.isLegacyWorker(worker) ||
-      this.#isReported(worker, `${id}#${Number(data["fence"])}`) ||
+      this.#isReported(worker, attempt) ||
       this.projection.task(id)?.run.isEndingEarly === true
     )
       return;
@@ -70,13 +69,12 @@ export class ReturningWorkerKeepsReportedAttempts extends Checker {
   override onTurn(_tenant: string, facts: readonly ObservedFact[]): void {
     const joins = facts.filter(({ type }) => type === "worker.joined");
     const bootByWorker = new Map(joins.map(({ worker, data }) => [worker, String(data["boot"])]));
-    for (const { type, data, position, tenant } of facts) {
+    for (const { type, data, position, tenant, task: id, fence } of facts) {
       const from = String(data["from"]);
       const boot = bootByWorker.get(from);
       if (type !== "task.requeued" || data["code"] !== "E.WORKER.LOST" || boot === undefined) continue;
-      const id = String(data["task"]);
       this.checkedCount++;
-      const grant = this.projection.lastGrantFenceBelow(id, Number(data["fence"]));
+      const grant = this.projection.lastGrantFenceBelow(id, fence);
       if (grant === null || this.world.isLegacyWorker(from)) continue;
       const attempt = `${id}#${grant}`;
       const where = `${id} was requeued from ${from} at position ${position} of ${tenant}`;

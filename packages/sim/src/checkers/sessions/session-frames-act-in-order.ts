@@ -50,14 +50,14 @@ export class SessionFramesActInOrder extends Checker {
   }
 
   override onFact(fact: ObservedFact): void {
-    const { type, data, position, tenant } = fact;
+    const { type, data, position, tenant, task, attempt } = fact;
     if (type === "task.feedback") return this.#checkFeedbackFact(fact);
     const status = resultByFact[type];
     if (status === undefined || data["worker"] === null || data["why"] !== undefined) return;
-    const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
+    const name = `${status} ${attempt}`;
     // Without fences the result may be of an earlier dispatch of the same task.
     if (this.world.isLegacyWorker(String(data["worker"]))) return;
-    this.#checkCause(name, `position ${position} of ${tenant} records ${name}`, String(data["task"]));
+    this.#checkCause(name, `position ${position} of ${tenant} records ${name}`, task);
   }
 
   #checkNumber(frame: ObservedFrame, seq: number): void {
@@ -97,8 +97,7 @@ export class SessionFramesActInOrder extends Checker {
     return getOrCreate(this.#feedbackCounts, `${task}#${String(fence)}`, () => ({ frames: new Set<string>(), told: 0 }));
   }
 
-  #checkFeedbackFact({ data, position, tenant }: ObservedFact): void {
-    const task = String(data["task"]);
+  #checkFeedbackFact({ data, position, tenant, task }: ObservedFact): void {
     if (this.world.isLegacyWorker(this.projection.task(task)?.worker ?? "")) return;
     const one = this.#feedbackOf(task, data["fence"]);
     this.checkedCount++;

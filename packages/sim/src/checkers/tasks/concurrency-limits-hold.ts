@@ -2,9 +2,7 @@
 // has declared a worker lost and requeued its attempt, the handler there must have stopped by itself.
 
 import { Checker } from "../../checking/checker.ts";
-import type { ProjectedTask } from "../../checking/log-projection.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
-import { getOrCreate } from "../../kernel/get-or-create.ts";
 import type { HandlerObservation, Observation, TrueTime } from "../../observation/observation.ts";
 
 /** A process that has just resumed may do its late work first. */
@@ -25,14 +23,6 @@ export class ConcurrencyLimitsHold extends Checker {
       this.#running.delete(`${observation.task}#${observation.fence}`);
   }
 
-  override onFact(fact: ObservedFact): void {
-    if (fact.type === "task.requeued") this.#checkLoss(fact);
-  }
-
-  override onTurn(tenant: string, facts: readonly ObservedFact[]): void {
-    if (facts.some((fact) => fact.type === "task.granted")) this.#checkKeyLimits(tenant);
-  }
-
   #start(observation: HandlerObservation): void {
     const grant = `${observation.task}#${observation.fence}`;
     const where = `${observation.worker} (boot ${observation.boot})`;
@@ -41,24 +31,19 @@ export class ConcurrencyLimitsHold extends Checker {
     this.#running.set(grant, observation);
     this.checkedCount++;
     // A worker that cannot report its state runs a repeated dispatch again.
-    if (first !== undefined && !this.world.isLegacyWorker(`${observation.tenant}/${observation.instance}`))
+    if (first !== undefined && !this.world.isLegacyWorker(observation.worker))
       this.fail(`${grant} was started twice: at ${first} and at ${where}`, observation.task, observation.worker);
   }
 
-  /** Which grants of it have ended without a verdict because its holder was taken for lost. */
-  #checkLoss({ data, readAt, position, tenant }: ObservedFact): void {
-    const task = this.projection.task(String(data["task"]));
+  /** An attempt is taken back because its holder was taken for lost: its handler must have stopped. */
+  override onFact({ type, data, readAt, position, tenant, task: id }: ObservedFact): void {
+    if (type !== "task.requeued") return;
+    const task = this.projection.task(id);
     const isLost = data["code"] === "E.WORKER.LOST" && this.projection.workers.get(String(data["from"]))?.presence === "lost";
     const handler = task === undefined || !isLost ? undefined : this.#running.get(`${task.id}#${task.fence}`);
     if (isLost) this.checkedCount++;
-    if (handler !== undefined && this.world.isLegacyWorker(`${handler.tenant}/${handler.instance}`)) return;
-    if (
-      task === undefined ||
-      handler === undefined ||
-      this.#suspended.has(handler.worker) ||
-      !this.#isAwake(handler.worker, readAt)
-    )
-      return;
+    if (task === undefined || handler === undefined || this.world.isLegacyWorker(handler.worker)) return;
+    if (this.#suspended.has(handler.worker) || !this.#isAwake(handler.worker, readAt)) return;
     this.fail(
       `${task.id} was requeued at position ${position} of ${tenant} because ${handler.worker} was lost, ` +
         `and its handler under fence ${task.fence} still runs there, not told to stop`,
@@ -71,17 +56,12 @@ export class ConcurrencyLimitsHold extends Checker {
     return this.world.isRunning(process) && at - (this.world.processes.get(process)?.changedAt ?? at) > wakeMs;
   }
 
-  #checkKeyLimits(tenant: string): void {
-    const held = new Map<string, ProjectedTask[]>();
-    for (const run of this.projection.runs.values()) {
-      if (run.tenant !== tenant || run.endStatus !== null) continue;
-      for (const task of run.tasks.values()) {
-        const key = task.worker === null ? null : (task.node?.policy.concurrency?.key ?? null);
-        if (key === null) continue;
-        getOrCreate(held, key, () => []).push(task);
-      }
-    }
-    for (const [key, tasks] of held) {
+  override onTurn(tenant: string, facts: readonly ObservedFact[]): void {
+    if (!facts.some(({ type }) => type === "task.granted")) return;
+    const runs = [...this.projection.runs.values()].filter((run) => run.tenant === tenant && run.endStatus === null);
+    const held = runs.flatMap(({ tasks }) => [...tasks.values()]).filter(({ worker }) => worker !== null);
+    for (const [key, tasks] of Map.groupBy(held, ({ node }) => node?.policy.concurrency?.key)) {
+      if (key === undefined) continue;
       this.checkedCount++;
       const limit = Math.max(...tasks.map((task) => task.node?.policy.concurrency?.limit ?? 1));
       const ids = tasks.map((task) => task.id);

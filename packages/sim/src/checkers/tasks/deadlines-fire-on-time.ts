@@ -32,7 +32,7 @@ export class DeadlinesFireOnTime extends Checker {
   readonly #renewedAt = new Map<string, TrueTime>();
 
   override onFact(fact: ObservedFact): void {
-    const run = fact.run === null ? undefined : this.projection.run(fact.run);
+    const run = fact.run === null ? undefined : this.projection.runs.get(fact.run);
     if (run === undefined) return;
     if (fact.type === "run.failed") this.#checkRun(run, fact);
     if (typeof fact.data["task"] !== "string") return;
@@ -106,11 +106,10 @@ export class DeadlinesFireOnTime extends Checker {
     if (error.code !== "E.TIMEOUT" || error.details?.["task"] !== undefined || run.requested === null) return;
     this.checkedCount++;
     const limit = run.requested.body.timeoutMs;
-    if (limit === undefined || at - run.createdAt < limit)
-      this.fail(
-        `run.failed at position ${position}: run ${run.id} was ended after ${at - run.createdAt} ms, its limit is ${limit ?? "none"}`,
-        run.id,
-      );
+    const ranMs = at - run.createdAt;
+    const where = `run.failed at position ${position}`;
+    if (limit === undefined || ranMs < limit)
+      this.fail(`${where}: run ${run.id} was ended after ${ranMs} ms, its limit is ${limit ?? "none"}`, run.id);
   }
 
   #isLate(at: TrueTime, since: TrueTime, limit: number): boolean {

@@ -5,29 +5,16 @@ import type { ObservedFact } from "../../checking/merged-log.ts";
 import { isRunByOtherTasks, nodeOfTask } from "../../checking/requested-runs.ts";
 import { getOrCreate } from "../../kernel/get-or-create.ts";
 
-/** The range of the count: a task handed back counts only where the worker was not stopping, which is not always visible. */
-interface DeliveryCountRange {
-  least: number;
-  most: number;
-}
-
 export class DeliveryLimitIsKept extends Checker {
-  readonly #counts = new Map<string, DeliveryCountRange>();
+  /** As ranges: a task handed back counts only where the worker was not stopping, which is not always visible. */
+  readonly #counts = new Map<string, { least: number; most: number }>();
 
-  override onFact(fact: ObservedFact): void {
-    if (fact.run !== null && typeof fact.data["task"] === "string") this.#check(fact.data["task"], fact.run, fact);
-  }
-
-  #limitOf(id: string, run: string): number {
-    const node = nodeOfTask(this.projection.run(run)?.requested ?? null, id);
-    if (node === null) return Number.POSITIVE_INFINITY;
-    return node.policy.maxDeliveries ?? this.world.setup?.guarantees.maxDeliveries ?? Number.POSITIVE_INFINITY;
-  }
-
-  #check(id: string, run: string, { type, data, position, tenant }: ObservedFact): void {
+  override onFact({ type, run, data, task: id, where }: ObservedFact): void {
+    if (run === null || data["task"] === undefined) return;
     const count = getOrCreate(this.#counts, id, () => ({ least: 0, most: 0 }));
-    const limit = this.#limitOf(id, run);
-    const where = `${type} at position ${position} of ${tenant}`;
+    const node = nodeOfTask(this.projection.runs.get(run)?.requested ?? null, id);
+    const usualLimit = node === null ? undefined : this.world.setup?.guarantees.maxDeliveries;
+    const limit = node?.policy.maxDeliveries ?? usualLimit ?? Number.POSITIVE_INFINITY;
     if (type === "task.granted") {
       this.checkedCount++;
       count.least++;
@@ -47,7 +34,7 @@ export class DeliveryLimitIsKept extends Checker {
     if (type === "task.failed") {
       const told = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
       // A failed host reports the error of its middleware.
-      if (typeof told !== "number" || isRunByOtherTasks(nodeOfTask(this.projection.run(run)?.requested ?? null, id), id)) return;
+      if (typeof told !== "number" || isRunByOtherTasks(node, id)) return;
       this.checkedCount++;
       if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))
         this.fail(`${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`, id);

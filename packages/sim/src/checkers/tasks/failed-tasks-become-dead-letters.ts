@@ -12,13 +12,13 @@ export class FailedTasksBecomeDeadLetters extends Checker {
   readonly #shown = new Map<string, Set<string>>();
 
   override onFact(fact: ObservedFact): void {
-    if (fact.type === "task.dead") {
-      const all = this.#deadOf(fact.tenant);
-      const task = String(fact.data["task"]);
-      if (all.has(task)) return this.fail(`position ${fact.position} of ${fact.tenant} records task.dead of ${task} again`, task);
+    const { type, tenant, task } = fact;
+    if (type === "task.dead") {
+      const all = this.#deadOf(tenant);
+      if (all.has(task)) return this.fail(`position ${fact.position} of ${tenant} records task.dead of ${task} again`, task);
       all.add(task);
     }
-    if (fact.type === "task.failed") this.#checkFailed(fact);
+    if (type === "task.failed") this.#checkFailed(fact);
   }
 
   override onExchange({ call, answer }: ApiExchange): void {
@@ -42,9 +42,8 @@ export class FailedTasksBecomeDeadLetters extends Checker {
     return getOrCreate(this.#dead, tenant, () => new Set<string>());
   }
 
-  #checkFailed({ run: id, data, tenant, position }: ObservedFact): void {
-    const task = String(data["task"]);
-    const requested = this.projection.run(id ?? "")?.requested ?? null;
+  #checkFailed({ run: id, data, tenant, position, task }: ObservedFact): void {
+    const requested = this.projection.runs.get(id ?? "")?.requested ?? null;
     const node = nodeOfTask(requested, task);
     if (requested === null || node === null) return;
     const cause = (data["error"] as { details?: { task?: unknown } } | undefined)?.details?.task;

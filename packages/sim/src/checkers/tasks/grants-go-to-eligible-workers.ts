@@ -36,14 +36,13 @@ export class GrantsGoToEligibleWorkers extends Checker {
       const where = `${task} was sent to ${worker} on ${connection}`;
       if (!this.#accepted.has(connection)) return this.fail(`${where} before its session was accepted`, task, worker);
       if (this.#reset.has(connection)) return this.fail(`${where} after its session was reset`, task, worker);
-      const owner = this.projection.run(run)?.tenant ?? tenant;
+      const owner = this.projection.runs.get(run)?.tenant ?? tenant;
       if (owner !== tenant) return this.fail(`${where}, and the run is of tenant ${owner}`, task, worker);
     }
   }
 
-  #check({ data, tenant, position, at }: ObservedFact): void {
+  #check({ data, tenant, position, at, task: id }: ObservedFact): void {
     const worker = String(data["worker"]);
-    const id = String(data["task"]);
     const now = this.projection.workers.get(worker);
     const where = `${id} was granted at position ${position} of ${tenant} to ${worker}`;
     this.checkedCount++;

@@ -48,6 +48,7 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
   override onTimePassed(): void {
     if (!this.world.areFaultsOver) return;
     const momentMs = 4 * (this.world.setup?.guarantees.idleMs ?? 0) + slackMs;
+    const calmSince = Math.max(this.world.faultsEndedAt, this.world.disturbedAt);
     for (const run of this.projection.runs.values()) {
       if (run.endStatus !== null || run.isEndingEarly) continue;
       const at = this.projection.completeReadAt.get(run.tenant) ?? 0;
@@ -57,15 +58,10 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
         if (!task.isReady || task.endStatus !== null || isAimed) continue;
         this.checkedCount++;
         for (const worker of this.projection.workers.keys()) {
-          const since = Math.max(
-            task.readAt,
-            this.world.faultsEndedAt,
-            this.world.disturbedAt,
-            this.#slotFreeSince(at, worker, task),
-          );
-          if (at - since > momentMs)
+          const freeMs = at - Math.max(task.readAt, calmSince, this.#slotFreeSince(at, worker, task));
+          if (freeMs > momentMs)
             return this.fail(
-              `${task.id} is ready and ${worker} has had a free slot for ${Math.round(at - since)} ms`,
+              `${task.id} is ready and ${worker} has had a free slot for ${Math.round(freeMs)} ms`,
               task.id,
               worker,
             );

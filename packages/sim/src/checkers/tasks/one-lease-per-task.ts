@@ -9,10 +9,8 @@ import { getOrCreate } from "../../kernel/get-or-create.ts";
 export class OneLeasePerTask extends Checker {
   readonly #sentTo = new Map<string, string>();
 
-  override onFact({ type, data, position, tenant }: ObservedFact): void {
+  override onFact({ type, data, position, tenant, task: id, fence }: ObservedFact): void {
     if (type !== "task.granted" && type !== "task.requeued") return;
-    const id = String(data["task"]);
-    const fence = Number(data["fence"]);
     const task = this.projection.task(id);
     const where = `at position ${position} of ${tenant}`;
     this.checkedCount++;

@@ -33,10 +33,6 @@ export class StaleReportsChangeNothing extends Checker {
   readonly #stopped = new Set<string>();
   #staleReports: StaleReport[] = [];
 
-  override onFact(fact: ObservedFact): void {
-    if (reportByFact[fact.type] !== undefined) this.#checkReportedFact(fact);
-  }
-
   override onSentToWorker(frame: ObservedFrame): void {
     const { type, sessionKey, payload } = frame;
     if (type === "biz.exec.cancel") this.#stopped.add(`${sessionKey} ${String(payload["task_id"])}#${Number(payload["fence"])}`);
@@ -60,15 +56,13 @@ export class StaleReportsChangeNothing extends Checker {
     this.#staleReports = waiting;
   }
 
-  #checkReportedFact(fact: ObservedFact): void {
-    const { type, data, position } = fact;
-    const id = String(data["task"]);
+  override onFact(fact: ObservedFact): void {
+    const { type, data, task: id, fence, attempt, where } = fact;
+    if (reportByFact[type] === undefined) return;
     const task = this.projection.task(id);
-    const fence = Number(data["fence"]);
     this.checkedCount++;
-    const where = `${type} at position ${position} of ${fact.tenant}`;
-    if (data["isLate"] === true) return this.#checkLateFact(where, id, fence);
-    const node = nodeOfTask(this.projection.run(fact.run ?? "")?.requested ?? null, id);
+    if (data["isLate"] === true) return this.#checkLateFact(fact);
+    const node = nodeOfTask(this.projection.runs.get(fact.run ?? "")?.requested ?? null, id);
     // Pinned, skipped by an operator, or carried out by other tasks: no worker reports it.
     if (data["worker"] === null && (data["why"] !== undefined || isRunByOtherTasks(node, id))) return;
     if (type === "task.skipped" && data["why"] !== undefined) return;
@@ -76,22 +70,22 @@ export class StaleReportsChangeNothing extends Checker {
     if (task.fence !== fence) return this.fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, id);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
       return this.fail(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, id);
-    const reports = this.#said.get(`${id}#${fence}`) ?? new Set();
+    const reports = this.#said.get(attempt) ?? new Set();
     const report = `${reportByFact[type]} ${task.worker}`;
-    const granted = this.projection.grants.get(`${id}#${fence}`)?.boot;
+    const granted = this.projection.grants.get(attempt)?.boot;
     const isReported = reports.has(`${report} ${task.boot}`) || reports.has(`${report} ${granted}`);
     // A dialect without fences names the dispatch it answers, which may be an earlier one of the same task.
     const isReportedForAnyFence = this.world.isLegacyWorker(task.worker) && this.#said.get(id)?.has(report) === true;
     if (!isReported && !isReportedForAnyFence)
-      this.fail(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${id}#${fence}`, id);
+      this.fail(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${attempt}`, id);
   }
 
   /** The result overtook it: the task has no holder any more, but the attempt that ended it must have reported this. */
-  #checkLateFact(where: string, id: string, fence: number): void {
+  #checkLateFact({ task: id, fence, attempt, where }: ObservedFact): void {
     const last = this.projection.task(id)?.fence;
     if (last !== fence) return this.fail(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, id);
-    const isReported = [...(this.#said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
-    if (!isReported) this.fail(`${where}: no worker ever reported that for attempt ${id}#${fence}`, id);
+    const isReported = [...(this.#said.get(attempt) ?? [])].some((word) => word.startsWith("feedback "));
+    if (!isReported) this.fail(`${where}: no worker ever reported that for attempt ${attempt}`, id);
   }
 
   override onDeliveredToScheduler(frame: ObservedFrame): void {

@@ -18,10 +18,8 @@ export class UnackedGrantsAreTakenBack extends Checker {
   readonly #reportedGrants = new Set<string>();
   readonly #unackedDispatches = new UnackedFrames<string>();
 
-  override onFact({ type, data, readAt, tenant }: ObservedFact): void {
-    const task = String(data["task"]);
+  override onFact({ type, readAt, tenant, task, attempt }: ObservedFact): void {
     if (type === "task.granted") {
-      const attempt = `${task}#${Number(data["fence"])}`;
       this.checkedCount++;
       if (!this.#reportedGrants.has(attempt)) this.#unreportedGrants.set(attempt, { tenant, task, since: readAt });
       return;

@@ -18,7 +18,7 @@ export class ContainerIterationsAreComplete extends Checker {
   readonly #iterationsOf = new Map<string, ObservedIteration[]>();
 
   override onFact(fact: ObservedFact): void {
-    const run = fact.run === null ? undefined : this.projection.run(fact.run);
+    const run = fact.run === null ? undefined : this.projection.runs.get(fact.run);
     const { task } = fact.data;
     if (run === undefined || typeof task !== "string" || !changesTaskPhase(fact.type)) return;
     if (fact.type === "frame.opened") this.#open(run, task, fact);

@@ -45,7 +45,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
 
   override onFact(fact: ObservedFact): void {
     const { type } = fact;
-    const run = fact.run === null ? undefined : this.projection.run(fact.run);
+    const run = fact.run === null ? undefined : this.projection.runs.get(fact.run);
     if (run === undefined) return;
     if (type === "next.asked") return this.#checkAsked(run, fact);
     if (type === "next.answered") return this.#checkAnswered(run, fact);
@@ -60,7 +60,7 @@ export class MiddlewareCallsAreAnsweredOnce extends Checker {
 
   override onTurn(_tenant: string, facts: readonly ObservedFact[]): void {
     for (const fact of facts) {
-      const run = fact.run === null ? undefined : this.projection.run(fact.run);
+      const run = fact.run === null ? undefined : this.projection.runs.get(fact.run);
       if (run !== undefined && /^run\.(succeeded|failed|cancelled)$/.test(fact.type))
         // A caller that was cancelled with its run gets a cancel instead of an answer.
         for (const task of run.tasks.values()) if (task.endStatus !== "cancelled") this.#checkNoOpenRequests(task.id, fact);

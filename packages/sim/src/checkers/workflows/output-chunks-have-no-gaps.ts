@@ -18,21 +18,15 @@ export class OutputChunksHaveNoGaps extends Checker {
       if (of === "feedback") getOrCreate(this.#feedbackSessions, attempt, () => new Set<string>()).add(sessionKey);
   }
 
-  override onFact(fact: ObservedFact): void {
-    const holder = this.projection.grants.get(`${String(fact.data["task"])}#${Number(fact.data["fence"])}`)?.worker;
-    if (fact.type === "task.feedback" && !this.world.isLegacyWorker(holder ?? "")) this.#checkFact(fact);
-  }
-
   override onExchange({ call, answer }: ApiExchange): void {
     if (call.route === "readChunks" && answer.status === 200)
       this.#checkRows(call.params["task"] ?? "", Number(call.params["fence"]), answer.body as OutputChunkPage);
   }
 
-  #checkFact({ data, position, tenant }: ObservedFact): void {
-    const task = String(data["task"]);
-    const name = `${task}#${Number(data["fence"])}`;
+  override onFact({ type, data, position, tenant, task, attempt: name }: ObservedFact): void {
     const chunks = data["chunks"] as { readonly first: number; readonly count: number } | undefined;
-    if (chunks === undefined) return;
+    const holder = this.projection.grants.get(name)?.worker ?? "";
+    if (type !== "task.feedback" || chunks === undefined || this.world.isLegacyWorker(holder)) return;
     const one = getOrCreate(this.#told, name, () => ({ next: 0, numbers: new Set<number>() }));
     const where = `position ${position} of ${tenant}: ${name} prints ${chunks.first} and ${chunks.count - 1} more`;
     this.checkedCount++;

@@ -23,7 +23,7 @@ export class ResultsMatchWorkflowModel extends Checker {
 
   #check(tenant: string, run: ShownRun): void {
     const requested = this.requestedRuns.find(tenant, run.clientId);
-    const projected = this.projection.run(run.runId);
+    const projected = this.projection.runs.get(run.runId);
     if (requested === null || projected === undefined || this.world.setup?.profile !== "workflow" || !hasEnded(run.status))
       return;
     // What an operator did, or what was taken over from another run, is not in the drawing.

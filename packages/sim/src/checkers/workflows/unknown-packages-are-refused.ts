@@ -24,10 +24,6 @@ export class UnknownPackagesAreRefused extends Checker {
   /** Clients by tenant: which run waits for a package that nobody brings, and whether every one of its calls was refused. */
   readonly #waiting = new Map<string, { run: string | null; isRefused: boolean }>();
 
-  override onObservation(observation: Observation): void {
-    if (observation.kind === "call") this.#recordStart(observation);
-  }
-
   override onExchange({ call, answer }: ApiExchange): void {
     const ask = this.#asks.get(call.call);
     if (ask !== undefined) this.#check(ask, answer);
@@ -50,13 +46,13 @@ export class UnknownPackagesAreRefused extends Checker {
       if (run === null) continue;
       this.checkedCount++;
       if (isRefused) return this.fail(`${name} was refused, and run ${run} exists`, run);
-      const end = this.projection.run(run)?.endStatus ?? null;
+      const end = this.projection.runs.get(run)?.endStatus ?? null;
       if (end !== null && end !== "cancelled") return this.fail(`${name} is ${end}, and nobody could carry it out`, run);
     }
   }
 
-  #recordStart(call: ApiExchange["call"]): void {
-    if (call.route !== "startRun" || call.body === null) return;
+  override onObservation(call: Observation): void {
+    if (call.kind !== "call" || call.route !== "startRun" || call.body === null) return;
     const body = JSON.parse(call.body) as StartRunBody & { readonly allowUnknown?: boolean };
     const brought = new Set(this.world.setup?.workers.map(({ packageName }) => packageName));
     if (body.workflow.nodes.every((node) => brought.has(node.package.name))) return;
