@@ -4,11 +4,11 @@ import type { EngineFailpoint } from "@astraflow/engine";
 import type { MachineClock } from "../kernel/machine-clock.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
-import { SchedulerProcess, type SchedulerSettings } from "../scheduler/scheduler-process.ts";
+import { SchedulerProcess, type SimulatedSchedulerSettings } from "../scheduler/scheduler-process.ts";
 import { idleTransactionMs, StoreConnection } from "../store/store-connection.ts";
 import { type MachineContext, SimulatedMachine } from "./simulated-machine.ts";
 
-export type SchedulerMachineOptions = SchedulerSettings & Pick<WorldPlan, "hintsLostShare">;
+export type SchedulerMachineOptions = SimulatedSchedulerSettings & Pick<WorldPlan, "hintsLostShare">;
 
 export class SchedulerMachine extends SimulatedMachine {
   readonly #options: SchedulerMachineOptions;

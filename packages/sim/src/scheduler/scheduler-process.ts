@@ -35,11 +35,11 @@ import { SessionMutator } from "./session-mutants.ts";
 import { createSimulatedAuthenticator } from "./simulated-authenticator.ts";
 import { mutateApiCall, mutateEffects, mutateStore } from "./workflow-mutants.ts";
 
-export interface SchedulerSettings extends Pick<WorldPlan, "engineSettings" | "sessionLimits" | "tokenMs" | "tenants"> {
+export interface SimulatedSchedulerSettings extends Pick<WorldPlan, "engineSettings" | "sessionLimits" | "tokenMs" | "tenants"> {
   readonly mutant: Mutant | null;
 }
 
-export interface SchedulerProcessOptions extends SchedulerSettings {
+export interface SchedulerProcessOptions extends SimulatedSchedulerSettings {
   readonly replica: string;
   readonly eventLoop: ProcessEventLoop;
   readonly storeConnection: StoreConnection;
