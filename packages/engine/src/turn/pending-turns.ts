@@ -56,12 +56,9 @@ export class PendingTurns {
   /** What the fleet must know of these turns; `waiting`: workers whose own commands wait for them to finish. */
   pendingChanges(waiting: ReadonlySet<WorkerId>): PendingChanges {
     if (this.#turns.length === 0) return noPendingChanges;
-    const { unsettledWorkers, concernedWorkers, grantedAttempts } = this.#pendingScope();
-    return {
-      unsettledWorkers: waiting.size === 0 ? unsettledWorkers : new Set([...unsettledWorkers, ...waiting]),
-      concernedWorkers,
-      grantedAttempts,
-    };
+    const { unsettledWorkers: unsettled, concernedWorkers, grantedAttempts } = this.#pendingScope();
+    const unsettledWorkers = waiting.size === 0 ? unsettled : new Set([...unsettled, ...waiting]);
+    return { unsettledWorkers, concernedWorkers, grantedAttempts };
   }
 
   /** Decides command by command, in their order, which may be taken now. */
@@ -74,8 +71,7 @@ export class PendingTurns {
   }
 
   #pendingScope(): PendingScope {
-    this.#scope ??= pendingScopeOf(this.#turns);
-    return this.#scope;
+    return (this.#scope ??= pendingScopeOf(this.#turns));
   }
 }
 

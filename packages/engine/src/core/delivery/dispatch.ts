@@ -35,19 +35,11 @@ export function sendDispatch(work: UnitOfWork, connected: ConnectedWorker, run: 
   work.emit({ type: "dispatch", session: connected.session, worker: connected.worker, tenant: run.tenant, dispatch });
 }
 
-function optionalFields(
-  work: UnitOfWork,
-  run: RunRow,
-  node: PlanNode,
-  task: TaskRow,
-): Pick<SendDispatch["dispatch"], "workflow" | keyof ChainFields | "resourceRefs" | "affinity"> {
+function optionalFields(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): Partial<SendDispatch["dispatch"]> {
   const { refs, affinity } = readTaskState(task);
-  return {
-    ...workflowField(run),
-    ...chainFields(work, run, node, task),
-    ...(refs === undefined ? {} : { resourceRefs: refs }),
-    ...(affinity === undefined ? {} : { affinity: affinityField(affinity) }),
-  };
+  const resources = refs !== undefined && { resourceRefs: refs };
+  const key = affinity !== undefined && { affinity: affinityField(affinity) };
+  return { ...workflowField(run), ...chainFields(work, run, node, task), ...resources, ...key };
 }
 
 /** Only a run of a stored version or draft names its workflow: a definition that came with the request may name any id. */

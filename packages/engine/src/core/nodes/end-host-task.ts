@@ -50,17 +50,15 @@ export function isInsideEndedHost(progress: RunProgress, path: TaskPath): boolea
 
 /** Ends an iteration or a container with this verdict, once nothing inside is open any more. */
 export function endHost(progress: RunProgress, host: HostingTask, ending: HostTaskEnding): void {
-  const { work } = progress;
   const endingHost = withTaskState(host, { ending });
-  work.put(endingHost);
+  progress.work.put(endingHost);
   continueEndingHost(progress, endingHost, ending);
 }
 
 /** Continues ending a host: another part of the tasks inside, then the host itself. */
 export function continueEndingHost(progress: RunProgress, host: HostingTask, ending: HostTaskEnding): void {
-  const { work } = progress;
   if (!cancelNextInside(progress, host, ending, cancelReason(host, ending))) return;
-  const endedRow = writeEndedHost(work, host, ending);
+  const endedRow = writeEndedHost(progress.work, host, ending);
   // The end is the last fact of a task.
   if (ending.verdict === "failed") recordContainerDeadLetter(progress, endedRow, ending.error);
   recordHostEnd(progress, endedRow, ending);
@@ -69,10 +67,9 @@ export function continueEndingHost(progress: RunProgress, host: HostingTask, end
 
 /** Cancels what is inside a host that the caller ends. False: it is too much for a turn; the rest follows, then the host is cancelled. */
 export function cancelTasksInside(progress: RunProgress, host: HostingTask, why: FaultData): boolean {
-  const { work } = progress;
   const ending: HostTaskEnding = { verdict: "cancelled", error: why };
   const endingHost = withTaskState(host, { ending });
-  work.put(endingHost);
+  progress.work.put(endingHost);
   return cancelNextInside(progress, endingHost, ending, why);
 }
 
@@ -101,12 +98,11 @@ function cancelNextInside(progress: RunProgress, host: HostingTask, ending: Host
 
 /** A container that failed by itself and not by a task inside, which has its own dead letter, gets one too. */
 function recordContainerDeadLetter(progress: RunProgress, host: EndedTask, error: FaultData | null): void {
-  const { run } = progress;
   if (error === null || lastStep(taskPathOf(host)).iteration !== null) return;
   const plan = progress.plan;
   const cause = String(error.details?.["task"] ?? host.id);
   // The task that failed inside has a dead letter of its own, unless this container might have retried it.
-  if (cause !== host.id && isFinalFailure(plan, taskPathOf({ id: cause, run: run.id }))) return;
+  if (cause !== host.id && isFinalFailure(plan, taskPathOf({ id: cause, run: progress.run.id }))) return;
   recordDeadLetter(progress, progress.nodeOf(host), host, error);
 }
 

@@ -65,9 +65,8 @@ export function fanOut(
   scopeOfFanOut: FanOutScope,
   reach: readonly FanOutCursor[],
 ): { readonly opened: number; readonly left: FanOutCursor[] } {
-  const { work } = progress;
   const { scope, plan } = scopeOfFanOut;
-  requireFanOutRows(progress, scopeOfFanOut, reach, work.settings.sweepTasksMax);
+  requireFanOutRows(progress, scopeOfFanOut, reach, progress.work.settings.sweepTasksMax);
   const left: FanOutCursor[] = [];
   let opened = 0;
   for (const one of reach) {
@@ -98,13 +97,12 @@ function startNode(progress: RunProgress, scope: TaskPath, node: PlanNode): numb
 
 /** A single successor that waits for this node alone: only the source is read, when it is reached. */
 function isSingleSuccessor(progress: RunProgress, scopeOfFanOut: FanOutScope, reach: readonly FanOutCursor[]): boolean {
-  const { run } = progress;
   const [first] = reach;
   if (first === undefined || reach.length > 1) return false;
   const targets = targetsOf(scopeOfFanOut, first.from);
   if (targets.length > first.at + 1) return false;
   const node = scopeOfFanOut.plan.nodes[targets[first.at] ?? -1];
-  return node === undefined || !mayHaveRow(run, scopeOfFanOut.scope, node);
+  return node === undefined || !mayHaveRow(progress.run, scopeOfFanOut.scope, node);
 }
 
 /** What the next `most` nodes will be reached with is read in two rounds, however many: sources and joins, then what the joins wait for. */

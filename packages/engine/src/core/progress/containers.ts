@@ -15,23 +15,21 @@ import { resultBytesMax, retryDelay } from "./outcome.ts";
 
 /** A container was reached: its row is `hosting`, its parameters are known. */
 export function openContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
-  const { work } = progress;
   const { loop, timeoutMs } = requireContainer(node);
   const items = loop === null || loop.mode === "while" ? null : resolveLoopItems(loop, readContainerParams(row));
   if (typeof items === "string") {
     const error = containerFault(row, node, "E.PARAMS.INVALID", `container ${node.id} cannot begin: ${items}`);
     return endHost(progress, row, { verdict: "failed", error });
   }
-  const deadline = timeoutMs === null ? null : work.now + timeoutMs;
+  const deadline = timeoutMs === null ? null : progress.work.now + timeoutMs;
   const state: LoopState = { count: items?.length ?? 1, next: 0, frames: 0, open: 0, deadline };
   advanceContainer(progress, withTaskState(row, { loop: state }), node);
 }
 
 /** The container is due: more iterations, a retry, another part of its result, or its time limit. */
 export function resumeContainer(progress: RunProgress, row: HostingTask, node: PlanNode): void {
-  const { work } = progress;
   const loop = loopStateOf(row);
-  if (loop.deadline === null || loop.deadline > work.now) return advanceContainer(progress, row, node);
+  if (loop.deadline === null || loop.deadline > progress.work.now) return advanceContainer(progress, row, node);
   const limit = requireContainer(node).timeoutMs;
   const error = containerFault(row, node, "E.TIMEOUT", `container ${node.id} did not end within its ${limit} ms`);
   endHost(progress, row, { verdict: "failed", error });

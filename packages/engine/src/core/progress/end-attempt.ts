@@ -45,8 +45,8 @@ function prepareNextAttempt(progress: RunProgress, task: LeasedTask): LeasedTask
 
 /** An attempt failed by the worker's report or by time: retry it as the node's policy says, or fail the task. */
 export function failAttempt(progress: RunProgress, task: LeasedTask, error: FaultData, result: string | null): void {
-  const { work } = progress;
   const node = progress.nodeOf(task);
+  const { work } = progress;
   const policy = { ...work.settings.retry, ...node.policy.retry };
   if (task.failures + 1 >= policy.maxAttempts || isPermanentFailure(error)) {
     failTask(progress, task, error, result);

@@ -14,11 +14,10 @@ import type { ChainPosition } from "./chain-position.ts";
 
 /** The outermost middleware has ended, and with it the host. */
 export function endChain(progress: RunProgress, chain: ChainPosition, host: HostingTask, outermost: EndedTask): void {
-  const { work } = progress;
   requireCallRows(progress, chain, host);
   for (const ordinal of chain.host.chain.slice(1)) closeMiddleware(progress, chain, chain.plan.nodes[ordinal] as PlanNode, host);
   const { params, result } = outputsOfChain(progress, chain, host, outermost);
-  const ended = work.moveTask({ ...host, params }, hostTransition(chain, host, outermost, result));
+  const ended = progress.work.moveTask({ ...host, params }, hostTransition(chain, host, outermost, result));
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
   if (ended.phase === "failed" && error !== null) recordDeadLetter(progress, chain.host, ended, error);
   progress.end(ended, error === null ? {} : { error });

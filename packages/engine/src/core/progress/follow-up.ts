@@ -43,11 +43,10 @@ function openHost(progress: RunProgress, row: HostingTask): void {
 
 /** A host is due: an iteration or a container continues, or continues to end. */
 export function resumeHost(progress: RunProgress, row: HostingTask): void {
-  const { work } = progress;
   const node = progress.nodeOf(row);
   const { ending, frame: iteration } = readTaskState(row);
   // What is around it is being ended, and ends it along.
-  if (isInsideEndedHost(progress, taskPathOf(row))) work.put({ ...row, due: null });
+  if (isInsideEndedHost(progress, taskPathOf(row))) progress.work.put({ ...row, due: null });
   else if (ending !== undefined) continueEndingHost(progress, row, ending);
   else if (iteration !== undefined) resumeIteration(progress, row, node);
   else if (node.container === null || runsThroughChain(node, row)) throw new Error(`host ${row.id} has nothing to be due for`);

@@ -43,9 +43,8 @@ export function openIteration(progress: RunProgress, host: HostingTask, node: Pl
 
 /** Continues the pending fan-outs of an iteration, as far as this turn has capacity. */
 export function resumeIteration(progress: RunProgress, iteration: HostingTask, node: PlanNode): void {
-  const { work } = progress;
   const { reach } = iterationStateOf(iteration);
-  if (reach === undefined) work.put({ ...iteration, due: null });
+  if (reach === undefined) progress.work.put({ ...iteration, due: null });
   else if (progress.hasCapacity()) advanceIteration(progress, iteration, node, reach, 0);
 }
 

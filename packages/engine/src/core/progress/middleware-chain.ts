@@ -60,13 +60,12 @@ export function handleCallEnd(progress: RunProgress, row: EndedTask): void {
 
 /** What the host needs in the end: which calls succeeded, and whether a middleware has skipped it since. */
 function recordCallOnHost(progress: RunProgress, chain: ChainPosition, host: HostingTask, row: EndedTask): void {
-  const { work } = progress;
   const node = progress.nodeOf(row);
   const { ran } = readTaskState(host);
   const { ordinal, call } = lastStep(taskPathOf(row));
   const isHost = ordinal === chain.host.ordinal;
   const isRun = row.phase === "succeeded";
-  work.put(
+  progress.work.put(
     withTaskState(host, {
       ...oneCallLess(host),
       ...(isRun && call !== null ? { ran: { ...ran, [ordinal]: call } } : {}),
@@ -120,8 +119,7 @@ function cancelCalls(progress: RunProgress, caller: TaskRow, open: readonly Midd
 }
 
 function cancelCall(progress: RunProgress, call: MiddlewareCall, why: FaultData): void {
-  const { work } = progress;
-  const target = work.task(call.target);
+  const target = progress.work.task(call.target);
   if (target !== null) cancelWithDescendants(progress, target, why);
 }
 
