@@ -135,7 +135,6 @@ export type DrainPayload = Static<typeof DrainSchema>;
 
 /** Undoes a drain without a new session; only for workers that announce `undrain`. */
 export const UndrainSchema = t.object({ reason: t.optional(t.text()) });
-export type UndrainPayload = Static<typeof UndrainSchema>;
 
 const ackFields = { ok: t.optional(t.boolean()), for: t.optional(t.id()), info: t.optional(t.text()) };
 

@@ -3,14 +3,11 @@
 import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { Fault, isRecord, type JsonObject, limits, readJson } from "@astraflow/protocol";
+import { Fault, isRecord, limits, readJson } from "@astraflow/protocol";
 import { createDirectory } from "../system/create-directory.ts";
+import type { ResourceDraft } from "./resource.ts";
 
-export interface StoredResourceFile {
-  readonly id: string;
-  readonly type: string;
-  readonly scope?: string;
-  readonly metadata?: JsonObject;
+export interface StoredResourceFile extends Pick<ResourceDraft, "id" | "type" | "scope" | "metadata"> {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly path: string;

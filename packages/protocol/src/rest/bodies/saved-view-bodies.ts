@@ -25,24 +25,23 @@ const viewQuery = () =>
   t.union([singleLine(0, viewLimits.queryBytesMax), t.map(t.string({ maxLength: viewLimits.queryBytesMax }))], {
     description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
   });
-const viewColumns = () => t.list(viewName(), viewLimits.columnsMax);
 const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";
 
-export const ViewRequestSchema = t.object({
+const viewContent = {
   name: viewName(),
   page: t.oneOf(viewPages),
   query: viewQuery(),
-  columns: t.optional(viewColumns()),
+  columns: t.optional(t.list(viewName(), viewLimits.columnsMax)),
+};
+export const ViewRequestSchema = t.object({
+  ...viewContent,
   shared: t.optional(t.boolean({ description: `${sharedDescription} False where it is left out.` })),
 });
 export type ViewRequest = Static<typeof ViewRequestSchema>;
 
 const viewFields = {
   viewId: t.id(),
-  name: viewName(),
-  page: t.oneOf(viewPages),
-  query: viewQuery(),
-  columns: t.optional(viewColumns()),
+  ...viewContent,
   shared: t.boolean({ description: sharedDescription }),
   ownerId: t.id("A user's id or a token's name."),
   revision: t.integer(1, "Raised by every change, and its ETag."),
