@@ -1,7 +1,7 @@
 // The worker's lasting identity: one line in one file, made once, whole or not at all, and on disk before it is used.
 
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { errorMessage, type Fault, fault } from "@astraflow/protocol";
 import { createDirectory } from "@astraflow/runtime";
@@ -36,13 +36,7 @@ function readInstanceId(file: string): string | undefined {
 /** Written aside, flushed, then given its name: a crash leaves the old state or the new one, and the first of two writers wins. */
 function createInstanceIdFile(dataDir: string, file: string, id: string): void {
   const aside = `${file}.${randomUUID()}`;
-  const handle = openSync(aside, "wx", 0o600);
-  try {
-    writeSync(handle, `${id}\n`);
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  writeFileSync(aside, `${id}\n`, { flag: "wx", mode: 0o600, flush: true });
   try {
     linkSync(aside, file);
   } catch (thrown) {

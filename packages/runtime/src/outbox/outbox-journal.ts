@@ -64,18 +64,9 @@ type OutcomeRow = readonly [
 
 export function encodeRecord(number: number, entry: JournalEntry): Uint8Array {
   const sizes = entry.outcomes.map((outcome) => Buffer.byteLength(outcome.payload));
-  const rows = entry.outcomes.map(
-    (outcome, index): OutcomeRow => [
-      outcome.key,
-      outcome.type,
-      outcome.id,
-      outcome.run,
-      outcome.task,
-      outcome.node,
-      outcome.fence,
-      sizes[index] ?? 0,
-    ],
-  );
+  const rows = entry.outcomes.map(({ key, type, id, run, task, node, fence }, index): OutcomeRow => {
+    return [key, type, id, run, task, node, fence, sizes[index] ?? 0];
+  });
   // One line about all of them, then their payloads as they are: escaping JSON inside JSON would cost more than the rest.
   const about = `${JSON.stringify({ words: rows, acked: entry.ackedKeys })}\n`;
   const length = Buffer.byteLength(about) + sizes.reduce((sum, size) => sum + size, 0);
