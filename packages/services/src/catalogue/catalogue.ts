@@ -66,6 +66,15 @@ export class CatalogueCache {
     return (await this.#refreshOnce(tenant)).catalogue;
   }
 
+  /** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
+  async check<T extends { readonly problems: readonly { readonly severity: string }[] }>(
+    tenant: string,
+    check: (catalogue: Catalogue) => T,
+  ): Promise<T> {
+    const result = check(await this.current(tenant));
+    return result.problems.some(({ severity }) => severity === "error") ? check(await this.reload(tenant)) : result;
+  }
+
   async #reloadWithWorkers(tenant: string): Promise<Catalogue> {
     // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
     await Promise.allSettled([this.#refreshing.get(tenant)]);

@@ -3,13 +3,11 @@
 import { FifoQueue } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "./service-environment.ts";
 
-export interface SemaphoreOptions {
-  /** Calls that may wait; one more rejects with `overloadFault`. Without it the number is not limited. */
-  readonly queuedMax: number;
-  readonly overloadFault: () => Error;
-}
-
-export function createSemaphore(max: number, options?: SemaphoreOptions): <T>(work: () => Promise<T>) => Promise<T> {
+/** `queuedMax` calls may wait, one more rejects with `overloadFault`; without options the number is not limited. */
+export function createSemaphore(
+  max: number,
+  options?: { readonly queuedMax: number; readonly overloadFault: () => Error },
+): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting = new FifoQueue<() => void>();
   let running = 0;
   return async (work) => {

@@ -26,12 +26,7 @@ export interface VolatileListener {
   readonly frame: { wants(workerName: string, type: string): boolean; hear(frame: WireFrameEvent): void } | null;
 }
 
-export interface HeartbeatSource {
-  readonly tenant: string;
-  readonly worker: string;
-  readonly workerName: string;
-  readonly at: number;
-}
+type HeartbeatSource = Readonly<Record<"tenant" | "worker" | "workerName", string>> & { readonly at: number };
 
 /** Workers of a tenant whose newest beat is at hand for readers that are behind; more than a tenant has. */
 const heartbeatsKeptMax = 20_000;
@@ -60,7 +55,7 @@ export class VolatileEvents {
   publishHeartbeat(source: HeartbeatSource, build: () => HeartbeatData): void {
     const here = this.#byTenant.get(source.tenant);
     if (here === undefined || here.heartbeatListeners === 0) return;
-    const heartbeat = new LazyHeartbeat(source, ++here.heartbeatCount, build);
+    const heartbeat = lazyHeartbeat(source, ++here.heartbeatCount, build);
     here.heartbeats.set(source.worker, heartbeat);
     for (const listener of here.listeners)
       if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.hear(heartbeat);
@@ -117,29 +112,21 @@ export class VolatileEvents {
   }
 }
 
-class LazyHeartbeat implements PublishedHeartbeat {
-  readonly count: number;
-  readonly workerName: string;
-  readonly at: number;
-  readonly #tenant: string;
-  readonly #build: () => HeartbeatData;
-  #text: string | null = null;
-
-  constructor(source: HeartbeatSource, count: number, build: () => HeartbeatData) {
-    this.count = count;
-    this.workerName = source.workerName;
-    this.at = source.at;
-    this.#tenant = source.tenant;
-    this.#build = build;
-  }
-
-  get text(): string {
-    this.#text ??= volatileEventJson("worker.heartbeat", this.#build(), {
-      occurredAt: isoTime(this.at),
-      scope: { tenant: this.#tenant, workerName: this.workerName },
-    });
-    return this.#text;
-  }
+function lazyHeartbeat(
+  { tenant, workerName, at }: HeartbeatSource,
+  count: number,
+  build: () => HeartbeatData,
+): PublishedHeartbeat {
+  let text: string | null = null;
+  return {
+    count,
+    workerName,
+    at,
+    get text() {
+      text ??= volatileEventJson("worker.heartbeat", build(), { occurredAt: isoTime(at), scope: { tenant, workerName } });
+      return text;
+    },
+  };
 }
 
 /** An event without an id: no reader's cursor moves by it. */

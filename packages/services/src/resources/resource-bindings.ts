@@ -1,20 +1,15 @@
 // What a node is given of the resources that its package asks for: which grant counts, and what of the resource goes into its parameters.
 // Nothing of it is ever stored.
 
-import { isSecretType, type JsonObject } from "@astraflow/protocol";
+import { isSecretType, type JsonObject, type Manifest } from "@astraflow/protocol";
 import { RecordStore } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { BlobStores } from "./blob-store.ts";
 import { grantIdPrefix, type ResourceGrantRecord, type ResourceRecord } from "./resource-store.ts";
 
+type StoredRequirement = Manifest["requirements"]["resources"][number];
 /** An entry of `requirements.resources` in a package's manifest. */
-export interface ResourceRequirement {
-  readonly key: string;
-  readonly type: string;
-  readonly actions?: readonly string[];
-  readonly required?: boolean;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
+export type ResourceRequirement = Pick<StoredRequirement, "key" | "type"> & Partial<StoredRequirement>;
 
 export interface BindingError {
   readonly key: string;

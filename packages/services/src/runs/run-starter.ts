@@ -25,7 +25,7 @@ import type { Caller } from "../identity/identity.ts";
 import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { fittingWorkerCounter } from "../workers/worker-reader.ts";
-import { checkWithFreshCatalogue, invalidWorkflowFault } from "../workflows/workflow-checks.ts";
+import { invalidWorkflowFault } from "../workflows/workflow-checks.ts";
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
 import { type CheckedDefinition, createDefinitionCache } from "./run-definitions.ts";
 
@@ -181,9 +181,7 @@ export class RunStarter {
   }
 
   #checkDefinition(tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> {
-    return checkWithFreshCatalogue(this.#workflows.catalogues, tenant, (catalogue) =>
-      this.#define(workflow, catalogue, { allowUnknown }),
-    );
+    return this.#workflows.catalogues.check(tenant, (catalogue) => this.#define(workflow, catalogue, { allowUnknown }));
   }
 }
 

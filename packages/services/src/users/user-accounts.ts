@@ -13,13 +13,7 @@ import { type PasswordCost, PasswordHasher } from "./passwords.ts";
 import { type User, UserStore } from "./user-store.ts";
 import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 
-export interface LoginAttempt {
-  readonly tenant: string;
-  readonly username: string;
-  readonly password: string;
-  readonly address: string;
-  readonly corr: string;
-}
+type LoginAttempt = Readonly<Record<"tenant" | "username" | "password" | "address" | "corr", string>>;
 
 export type UserAccountsOptions = Omit<ServiceContext, "digest"> & {
   readonly userTokenMs?: number;

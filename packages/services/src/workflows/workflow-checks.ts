@@ -23,16 +23,6 @@ export const findProblemsIn = (workflow: Workflow, catalogue: Catalogue, options
 
 export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
 
-/** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
-export async function checkWithFreshCatalogue<T extends { readonly problems: readonly WorkflowProblem[] }>(
-  catalogues: CatalogueCache,
-  tenant: string,
-  check: (catalogue: Catalogue) => T,
-): Promise<T> {
-  const result = check(await catalogues.current(tenant));
-  return result.problems.some(isError) ? check(await catalogues.reload(tenant)) : result;
-}
-
 /** Problems of a workflow as it would run now. */
 export async function findProblems(
   catalogues: CatalogueCache,
@@ -41,7 +31,7 @@ export async function findProblems(
   options?: WorkflowCheckOptions,
 ) {
   const check = (catalogue: Catalogue) => ({ problems: findProblemsIn(workflow, catalogue, options) });
-  return (await checkWithFreshCatalogue(catalogues, tenant, check)).problems;
+  return (await catalogues.check(tenant, check)).problems;
 }
 
 /** Packages that workflows from elsewhere use and this tenant lacks. Their versions and types are not checked: they may be gone by now. */
@@ -54,7 +44,7 @@ export async function findPackageProblems(
   const check = (catalogue: Catalogue) => ({
     problems: workflows.flatMap((workflow) => checkPackages(workflow, catalogue, options)),
   });
-  return (await checkWithFreshCatalogue(catalogues, tenant, check)).problems;
+  return (await catalogues.check(tenant, check)).problems;
 }
 
 /** Throws if there is an error among the problems. */
@@ -123,7 +113,7 @@ export async function validateWorkflow(
         : findProblemsIn(workflow, catalogue, options),
     asOf: catalogue.asOf,
   });
-  const { problems, asOf } = await checkWithFreshCatalogue(catalogues, tenant, check);
+  const { problems, asOf } = await catalogues.check(tenant, check);
   return { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf };
 }
 

@@ -8,7 +8,7 @@ import { sortKeyOf } from "../documents/derived-names.ts";
 import { listDocuments } from "../documents/document-list.ts";
 import { readDocument } from "../documents/documents.ts";
 import type { Caller } from "../identity/identity.ts";
-import { checkWithFreshCatalogue, findProblemsIn, throwOnErrors } from "./workflow-checks.ts";
+import { findProblemsIn, throwOnErrors } from "./workflow-checks.ts";
 import {
   staleRevisionFault,
   type WorkflowContext,
@@ -85,7 +85,7 @@ export class WorkflowVersions {
     const { workflow } = existing ?? found.document;
     // The catalogue that this draft was checked against also serves for a draft that is saved meanwhile.
     const check = (catalogue: Catalogue) => ({ catalogue, problems: findProblemsIn(workflow, catalogue, options) });
-    const { catalogue, problems } = await checkWithFreshCatalogue(catalogues, tenant, check);
+    const { catalogue, problems } = await catalogues.check(tenant, check);
     if (existing !== null) return { version: existing, problems, repeated: true };
 
     const nextVersionOf = (document: WorkflowDocument): WorkflowVersionDocument => ({
