@@ -120,9 +120,6 @@ function observeHeartbeat(row: WorkerRow, before: ObservedHeartbeat | undefined,
   if (before?.seenAt === seenAt) return { ...before, isNew: false };
   if (publishedAt >= seenAt) return { seenAt, heartbeatAt: publishedAt, isNew: false };
   const beatAt = readCondition(row.condition).beatAt ?? Number.NEGATIVE_INFINITY;
-  return {
-    seenAt,
-    heartbeatAt: beatAt,
-    isNew: beatAt > publishedAt && beatAt > (before?.heartbeatAt ?? Number.NEGATIVE_INFINITY),
-  };
+  const isNew = beatAt > publishedAt && beatAt > (before?.heartbeatAt ?? Number.NEGATIVE_INFINITY);
+  return { seenAt, heartbeatAt: beatAt, isNew };
 }

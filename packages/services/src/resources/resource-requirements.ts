@@ -19,10 +19,7 @@ const requirementLimits = {
   concurrentReadsMax: 100,
 } as const;
 
-interface CachedRequirements {
-  readonly requirements: RequirementList;
-  readonly readAt: number;
-}
+type CachedRequirements = { readonly requirements: RequirementList; readonly readAt: number };
 
 /** By package, `<tenant>/<name>/<version>`. */
 export class ResourceRequirements {

@@ -5,6 +5,7 @@ import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { invalidCursor } from "../documents/page-cursors.ts";
+import type { PrintedChunk } from "../events/event-lookup.ts";
 import { isoTime } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 
@@ -44,13 +45,6 @@ export function decodeLogCursor(text: string | undefined): RunLogCursor | null {
   const parts = /^([0-9]{1,12})\.([0-9]{1,12}):(.+)$/.exec(text);
   if (parts === null) throw invalidCursor();
   return { chunk: Number(parts[1]), piece: Number(parts[2]), task: parts[3] ?? "" };
-}
-
-interface PrintedChunkBody {
-  readonly channel: string;
-  readonly text?: string;
-  readonly data?: string;
-  readonly mimeType?: string;
 }
 
 /** Reads on until the page is full, everything was read, or one request has read enough. */
@@ -208,7 +202,7 @@ interface LinePiece {
 export function splitIntoPieces(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): LinePiece[] {
   const pieces: LinePiece[] = [];
   const words = { nodeId, taskId: task.id, fence: row.fence, at: isoTime(row.at) };
-  const chunks = JSON.parse(row.body) as PrintedChunkBody[];
+  const chunks = JSON.parse(row.body) as PrintedChunk[];
   let { line } = row;
   let isOpen = continuesPreviousRow(row, chunks);
   for (const { channel, text, data, mimeType } of chunks) {
@@ -239,7 +233,7 @@ function joinPiece(before: LogLine, { entry, continuesLine: goesOn }: LinePiece)
 const splitLines = (text: string): string[] => (text === "" ? [] : (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n"));
 
 /** Whether the first text of a row goes on with the line of the row before: then fewer lines begin in it than it has. */
-function continuesPreviousRow(row: ChunkRow, chunks: readonly PrintedChunkBody[]): boolean {
+function continuesPreviousRow(row: ChunkRow, chunks: readonly PrintedChunk[]): boolean {
   let begun = 0;
   let isOpen = false;
   for (const { text } of chunks)

@@ -7,10 +7,7 @@ import { type ByteRange, fault, type JsonValue } from "@astraflow/protocol";
 export const valueBytesMax = 1024 * 1024;
 
 /** What there is under a node's two roots. */
-export interface NodeValues {
-  readonly results: unknown;
-  readonly parameters: unknown;
-}
+type NodeValues = Readonly<Record<"results" | "parameters", unknown>>;
 
 /** The value at a path; the fault to answer where the path is none, or leads nowhere. */
 export function readValueAt(values: NodeValues, path: string, node: string): JsonValue {

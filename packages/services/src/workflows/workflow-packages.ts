@@ -58,13 +58,6 @@ export interface WorkflowPackageVersionDocument extends WorkflowPackageVersionEn
   readonly source: { readonly workflowId: string; readonly revision: number };
 }
 
-export interface PublishedPackage {
-  readonly packageId: string;
-  readonly versionId: string;
-  readonly version: string;
-  readonly repeated: boolean;
-}
-
 const versionCollection = "wpversion";
 const packageLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, attemptsMax: 8 } as const;
 
@@ -100,12 +93,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
   }
 
   /** Publishes the draft of a workflow as a version of a package. */
-  async publish(
-    caller: Caller,
-    workflowId: string,
-    request: WorkflowPublishRequest,
-    ask: WorkflowIdempotencyKey | null,
-  ): Promise<PublishedPackage> {
+  async publish(caller: Caller, workflowId: string, request: WorkflowPublishRequest, ask: WorkflowIdempotencyKey | null) {
     const { tenant, user } = caller.identity;
     const { document } = await this.#store.find(caller.identity, workflowId);
     const { workflow } = document;

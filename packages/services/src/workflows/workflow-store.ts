@@ -48,12 +48,6 @@ export interface DraftRevision {
   readonly ask?: string;
 }
 
-export interface FoundWorkflow {
-  readonly document: WorkflowDocument;
-  readonly rev: number;
-  readonly asOf: number;
-}
-
 /** A workflow that was written. Revision null: an equal request wrote it, and its revision is no longer stored. */
 export interface WrittenWorkflow {
   readonly workflowId: string;
@@ -102,7 +96,7 @@ export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument> {
     super(context, "workflow");
   }
 
-  async find(identity: CallerIdentity, id: string): Promise<FoundWorkflow> {
+  async find(identity: CallerIdentity, id: string) {
     const { document, rev, asOf } = await this.readAny(identity.tenant, id);
     if (document === null || document.deletedAt !== null || !owns(identity, document)) throw notFound("workflow", id);
     return { document, rev, asOf };

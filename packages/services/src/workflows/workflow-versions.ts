@@ -2,7 +2,7 @@
 
 import type { DocPut, DocRow } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { fault, type PublishVersionRequest, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
+import { fault, type PublishVersionRequest, type Workflow } from "@astraflow/protocol";
 import type { Catalogue } from "../catalogue/catalogue.ts";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { listDocuments } from "../documents/document-list.ts";
@@ -41,12 +41,6 @@ export const versionPut = (version: WorkflowVersionDocument, ask: WorkflowIdempo
   terms: ask?.searchTerm ?? "",
 });
 
-export interface PublishedVersion {
-  readonly version: WorkflowVersionDocument;
-  readonly problems: readonly WorkflowProblem[];
-  readonly repeated: boolean;
-}
-
 export class WorkflowVersions {
   readonly #context: WorkflowContext;
   readonly #store: WorkflowStore;
@@ -75,7 +69,7 @@ export class WorkflowVersions {
     id: string,
     { allowUnknown = false, note, revision }: PublishVersionRequest,
     ask: WorkflowIdempotencyKey | null,
-  ): Promise<PublishedVersion> {
+  ) {
     const { catalogues, digest } = this.#context;
     const { tenant, user } = caller.identity;
     const found = await this.#store.find(caller.identity, id);
