@@ -12,34 +12,26 @@ export function dollarQuote(text: string): string {
   return other + text + other;
 }
 
-/** A text that ends with a NUL for the server, and goes on for us: no statement may hold one. */
-class NulInText extends Error {}
-
 /** An array of texts, as a statement takes it. */
-export function textArrayLiteral(texts: readonly string[]): string {
-  return dollarQuote(formatTextArray(texts));
-}
+export const textArrayLiteral = (texts: readonly string[]): string => dollarQuote(formatTextArray(texts));
 
 /** An array of texts, as the server reads one. */
 export function formatTextArray(texts: readonly string[]): string {
   let list = "{";
   for (let at = 0; at < texts.length; at++) {
     const text = texts[at] as string;
-    if (text.includes("\0")) throw new NulInText(`${JSON.stringify(text)} holds a NUL`);
+    // For the server a text ends with a NUL, for us it goes on: no statement may hold one.
+    if (text.includes("\0")) throw new Error(`${JSON.stringify(text)} holds a NUL`);
     if (at > 0) list += ",";
     list += `"${text.includes('"') || text.includes("\\") ? text.replace(/["\\]/g, "\\$&") : text}"`;
   }
   return `${list}}`;
 }
 
-export function numberArrayLiteral(numbers: readonly number[]): string {
-  return `'{${numbers.join(",")}}'`;
-}
+export const numberArrayLiteral = (numbers: readonly number[]): string => `'{${numbers.join(",")}}'`;
 
 /** One text; an array of one, unpacked, so that there is one way of quoting. */
-export function textLiteral(text: string): string {
-  return `(${textArrayLiteral([text])}::text[])[1]`;
-}
+export const textLiteral = (text: string): string => `(${textArrayLiteral([text])}::text[])[1]`;
 
 /** `f(a => 1, b => 2)`; what is undefined keeps the function's default. */
 export function functionCallSql(name: string, values: Readonly<Record<string, string | number | undefined>>): string {
@@ -48,12 +40,10 @@ export function functionCallSql(name: string, values: Readonly<Record<string, st
   return `${name}(${words.join(", ")})`;
 }
 
-/** A name that no table can hold equals nothing. */
 /** PostgreSQL stores neither a NUL nor half of a surrogate pair. */
-export function isStorable(text: string): boolean {
-  return !text.includes("\0") && text.isWellFormed();
-}
+export const isStorable = (text: string): boolean => !text.includes("\0") && text.isWellFormed();
 
+/** A name that no table can hold equals nothing. */
 export const nameLiteral = (value: string): string => (isStorable(value) ? textLiteral(value) : "NULL");
 
 export const integerLiteral = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));
