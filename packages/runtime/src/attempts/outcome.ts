@@ -81,10 +81,9 @@ export function readReturnedOutcome(
 export function readThrownOutcome(thrown: unknown): ErrorOutcome {
   if (thrown instanceof Fault)
     return { type: "error", code: thrown.code, message: limitMessage(thrown.message), where: "worker.runner" };
-  return errorOutcome(
-    thrown instanceof Error ? String(thrown.message) || String(thrown.name) : `the handler threw ${describeValue(thrown)}`,
-    "worker.runner",
-  );
+  const isError = thrown instanceof Error;
+  const message = isError ? String(thrown.message) || String(thrown.name) : `the handler threw ${describeValue(thrown)}`;
+  return errorOutcome(message, "worker.runner");
 }
 
 export function errorOutcome(message: string, where: string, code: FaultCode = "E.RUNNER.FAILURE"): ErrorOutcome {
@@ -133,10 +132,8 @@ export function encodeOutcome(
     const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
     return encodeOutcome(attempt, errorOutcome(message, "worker.runner", "E.FRAME.TOO_LARGE"));
   } catch (thrown) {
-    return encodeOutcome(
-      attempt,
-      errorOutcome(`the result cannot be written as JSON: ${readThrownOutcome(thrown).message}`, "worker.runner"),
-    );
+    const message = `the result cannot be written as JSON: ${readThrownOutcome(thrown).message}`;
+    return encodeOutcome(attempt, errorOutcome(message, "worker.runner"));
   }
 }
 
@@ -160,12 +157,8 @@ function spillLargeValues(attempt: AttemptIdentity, outcome: ResultOutcome, spil
       bytes -= size;
     }
   } catch (thrown) {
-    const reason = readThrownOutcome(thrown);
-    return errorOutcome(
-      `the result is too large to travel and could not be kept here: ${reason.message}`,
-      "worker.resources",
-      reason.code,
-    );
+    const { code, message } = readThrownOutcome(thrown);
+    return errorOutcome(`the result is too large to travel and could not be kept here: ${message}`, "worker.resources", code);
   }
   return { ...outcome, result, artifacts };
 }

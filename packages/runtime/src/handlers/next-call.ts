@@ -92,10 +92,7 @@ function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: NextCal
     throw fault("E.FRAME.INVALID", "timeoutMs of next must be a whole number of milliseconds above 0");
   const json = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });
   const bytes = Buffer.byteLength(json);
-  if (bytes > argumentsBytesMax)
-    throw fault(
-      "E.FRAME.TOO_LARGE",
-      `${bytes} bytes for the next of the chain are more than the ${argumentsBytesMax} of a frame`,
-    );
+  const problem = `${bytes} bytes for the next of the chain are more than the ${argumentsBytesMax} of a frame`;
+  if (bytes > argumentsBytesMax) throw fault("E.FRAME.TOO_LARGE", problem);
   return { argumentsJson: json };
 }

@@ -127,8 +127,6 @@ function validateDraft(type: string, payload: unknown, corr: string | undefined)
 
 function validateFrameType(type: unknown): Fault | null {
   if (typeof type === "string" && vendorTypePattern.test(type) && type.length <= limits.idCharsMax) return null;
-  return fault(
-    "E.FRAME.INVALID",
-    `the type of a vendor's frame begins with ext.vendor. and has at most ${limits.idCharsMax} characters`,
-  );
+  const problem = `the type of a vendor's frame begins with ext.vendor. and has at most ${limits.idCharsMax} characters`;
+  return fault("E.FRAME.INVALID", problem);
 }

@@ -228,15 +228,7 @@ export class ConnectionLifecycle {
   }
 
   #enterBackoff(loss: ConnectionLoss): void {
-    const {
-      event,
-      reason,
-      code,
-      delayMs: pauseMs = 0,
-      dialTarget: target = "next",
-      isRefusedResume = false,
-      level = "warn",
-    } = loss;
+    const { event, reason, code, isRefusedResume = false, level = "warn" } = loss;
     const { ports, settings, log } = this.#context;
     const { heartbeats, attempts, disconnected } = this.#parts;
     const isSessionKept = this.activeSession !== null;
@@ -248,9 +240,9 @@ export class ConnectionLifecycle {
     this.#resumeAck = null;
     heartbeats.pause();
     this.#session?.stream.pause();
-    this.#dialTarget = isRefusedResume ? "same" : isSessionKept ? target : "next";
+    this.#dialTarget = isRefusedResume ? "same" : ((isSessionKept ? loss.dialTarget : null) ?? "next");
     const backoff = isRefusedResume ? 0 : computeBackoffMs(settings.backoff, this.#failureCount++, ports.random());
-    const delayMs = Math.max(pauseMs, backoff);
+    const delayMs = Math.max(loss.delayMs ?? 0, backoff);
     this.#retryAt = now + delayMs;
     const details = { ...attempts.counts, retryInMs: Math.round(delayMs), ...(code !== undefined && { code }) };
     log(level, event, reason, details);

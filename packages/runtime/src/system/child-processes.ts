@@ -9,20 +9,18 @@ export interface ChildProcessPorts {
   groupEnded?(pid: number): void;
 }
 
-const terminationSettings = {
-  /** Between the polite signal and the other one. */
-  graceMs: 2_000,
-} as const;
+/** Between SIGTERM and SIGKILL. */
+const terminationGraceMs = 2_000;
 
 export class ChildProcesses {
   readonly #ports: ChildProcessPorts;
   readonly #signal: AbortSignal;
   readonly #groups = new Set<number>();
-  #isAbortHooked = false;
 
   constructor(signal: AbortSignal, ports: ChildProcessPorts) {
     this.#signal = signal;
     this.#ports = ports;
+    signal.addEventListener("abort", () => this.#terminateAll(), { once: true });
   }
 
   spawn(command: string, args: readonly string[] = [], options: SpawnOptions = {}): ChildProcess {
@@ -33,7 +31,6 @@ export class ChildProcesses {
     if (pid === undefined) return child;
     this.#groups.add(pid);
     this.#ports.groupStarted?.(pid);
-    this.#terminateOnAbort();
     child.once("exit", () => {
       // Its own children may still be there; then the group is.
       if (!isGroupAlive(pid)) this.#removeGroup(pid);
@@ -49,15 +46,9 @@ export class ChildProcesses {
     }
   }
 
-  #terminateOnAbort(): void {
-    if (this.#isAbortHooked) return;
-    this.#isAbortHooked = true;
-    this.#signal.addEventListener("abort", () => this.#terminateAll(), { once: true });
-  }
-
   #terminateAll(): void {
     for (const pid of this.#groups) killProcessGroup(pid, "SIGTERM");
-    if (this.#groups.size > 0) this.#ports.after(terminationSettings.graceMs, () => this.killAll());
+    if (this.#groups.size > 0) this.#ports.after(terminationGraceMs, () => this.killAll());
   }
 
   #removeGroup(pid: number): void {
