@@ -19,6 +19,7 @@ import {
 const blockingThresholdMs = 2;
 
 class HandlerThread {
+  readonly #port: MessagePort;
   readonly #outgoing: MessageBatcher<FromHandlerThread>;
   readonly #host: HandlerHost;
   readonly #attempts = new Map<string, LocalAttempt>();
@@ -33,6 +34,7 @@ class HandlerThread {
   constructor(port: MessagePort, settings: HandlerThreadSettings, loadedPackages: LoadedPackages) {
     const outgoing = new MessageBatcher<FromHandlerThread>((messages) => port.postMessage(messages), setImmediate);
     this.#outgoing = outgoing;
+    this.#port = port;
     const reportProblem = ({ message, cause }: { message: string; cause: unknown }) =>
       outgoing.add({ type: "report", message, cause: String(cause) });
     this.#host = new HandlerHost(settings, loadedPackages, {
@@ -66,42 +68,33 @@ class HandlerThread {
       listenedTypesChanged: (types) => outgoing.add({ type: "listening", types }),
       reportProblem,
     });
-    port.on("message", (messages: readonly ToHandlerThread[]) => this.#handleMessages(messages, port));
+    port.on("message", (messages: readonly ToHandlerThread[]) => {
+      // Each row takes the messages of its own type.
+      for (const message of messages) this.#handlers[message.type](message as never);
+    });
     // A handler that ends the thread must not take the messages of others with it.
     process.on("exit", () => this.#outgoing.flush());
   }
 
-  #handleMessages(messages: readonly ToHandlerThread[], port: MessagePort): void {
-    for (const message of messages) {
-      switch (message.type) {
-        case "start":
-          this.#startAttempt(createAttempt(message.dispatch, message.fence, 0));
-          break;
-        case "stop":
-          this.#attempts.get(attemptKeyText(message))?.stopSignal.stop(new Error(message.reason));
-          break;
-        case "ext":
-          this.#host.vendorFrames.deliver(message.frame);
-          break;
-        case "ext-answer":
-          this.#pendingVendorSends.get(message.ticket)?.(message.isTaken);
-          this.#pendingVendorSends.delete(message.ticket);
-          break;
-        case "next-answer": {
-          const answer = this.#pendingNextCalls.get(message.ticket);
-          this.#pendingNextCalls.delete(message.ticket);
-          answer?.(message.answer);
-          break;
-        }
-        case "ping":
-          this.#outgoing.add({ type: "pong", ping: message.ping, resources: this.#host.resources.metrics() });
-          break;
-        case "end":
-          this.#outgoing.flush();
-          port.close();
-      }
-    }
-  }
+  readonly #handlers: { readonly [T in ToHandlerThread["type"]]: (message: Extract<ToHandlerThread, { type: T }>) => void } = {
+    start: ({ dispatch, fence }) => this.#startAttempt(createAttempt(dispatch, fence, 0)),
+    stop: (message) => this.#attempts.get(attemptKeyText(message))?.stopSignal.stop(new Error(message.reason)),
+    ext: ({ frame }) => void this.#host.vendorFrames.deliver(frame),
+    "ext-answer": ({ ticket, isTaken }) => {
+      this.#pendingVendorSends.get(ticket)?.(isTaken);
+      this.#pendingVendorSends.delete(ticket);
+    },
+    "next-answer": ({ ticket, answer }) => {
+      const resolve = this.#pendingNextCalls.get(ticket);
+      this.#pendingNextCalls.delete(ticket);
+      resolve?.(answer);
+    },
+    ping: ({ ping }) => this.#outgoing.add({ type: "pong", ping, resources: this.#host.resources.metrics() }),
+    end: () => {
+      this.#outgoing.flush();
+      this.#port.close();
+    },
+  };
 
   #startAttempt(attempt: LocalAttempt): void {
     const { node_type } = attempt.dispatch;

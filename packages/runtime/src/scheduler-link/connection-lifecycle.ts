@@ -1,12 +1,12 @@
 // How a link gets a session and loses it: phases, dialling and its pauses, handshake, accept, resume, reset.
 
-import type { AckPayload, ResetPayload, SessionAcceptPayload } from "@astraflow/protocol";
+import { type AckPayload, type HeldTaskRef, limits, type ResetPayload, type SessionAcceptPayload } from "@astraflow/protocol";
 import type { AttemptManager } from "./attempt-manager.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { LinkContext } from "./link-context.ts";
 import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
+import { linkFeatures, linkPayloadTypes, type WorkerCapabilities, type WorkerIdentity } from "./link-ports.ts";
 import { SchedulerSession } from "./scheduler-session.ts";
-import { buildHandshake, buildRegister, buildResume } from "./session-handshake.ts";
 import type { DialTarget } from "./websocket-dialer.ts";
 import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
@@ -249,3 +249,37 @@ export class ConnectionLifecycle {
     disconnected();
   }
 }
+
+function buildHandshake({ auth, name, instance, version, hostname }: WorkerIdentity): object {
+  const worker = { worker_name: name, worker_instance_id: instance, version, hostname };
+  return { protocol: 2, auth, worker };
+}
+
+function buildRegister({ boot }: WorkerIdentity, capabilities: WorkerCapabilities, running: readonly HeldTaskRef[]): object {
+  const { maxParallel, perNodeLimits, runtimes, pool, tags, packages, manifests, resources } = capabilities;
+  const concurrency = { max_parallel: maxParallel, per_node_limits: perNodeLimits };
+  const features = [...new Set([...linkFeatures, ...capabilities.features])];
+  return {
+    capabilities: { concurrency, runtimes, features, pool, tags },
+    payload_types: linkPayloadTypes,
+    packages,
+    manifests,
+    boot_id: boot,
+    running,
+    ...resourcesField(resources),
+  };
+}
+
+function buildResume({ boot }: WorkerIdentity, session: { id: string; token: string; lastSeenSeq: number }): object {
+  return { session_id: session.id, session_token: session.token, last_seen_seq: session.lastSeenSeq, boot_id: boot };
+}
+
+/** All resources or no list: what a list leaves out counts as gone. */
+function resourcesField(resources: Iterable<string> = []): { resources?: string[] } {
+  const ids = [...resources];
+  const chars = ids.reduce((sum, id) => sum + id.length, 0);
+  return ids.length > limits.registeredResourcesMax || chars > resourceCharsMax ? {} : { resources: ids };
+}
+
+/** Leaves room in the register frame for everything else. */
+const resourceCharsMax = 256 * 1024;
