@@ -31,7 +31,6 @@ export interface SchemaReader<T> {
   findFaults(value: unknown, max: number): Fault[];
   /** Removes unknown fields without checking the rest; for outgoing messages of our own. */
   dropUnknownFields(value: unknown): unknown;
-  /** Compiles now instead of on the first message. */
   compile(): void;
 }
 

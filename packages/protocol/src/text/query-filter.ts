@@ -5,7 +5,6 @@ import { closestMatch } from "./closest-match.ts";
 import { parseInstant } from "./instant.ts";
 
 interface QueryKeyRule {
-  /** The only values there are. */
   readonly values?: readonly string[];
   /** Several may be named, with commas between them or one after another. */
   readonly isMany?: true;

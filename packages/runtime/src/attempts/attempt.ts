@@ -20,7 +20,6 @@ export interface LocalAttempt {
   /** While waiting: when the wait for a slot ends in a refusal. */
   slotWaitEndsAt: number;
   readonly acceptedAt: number;
-  /** When its handler was called. */
   startedAt: number;
 }
 

@@ -14,7 +14,6 @@ import {
 
 type ResultStatus = ResultPayload["status"];
 
-/** A result of the node, or an error of its worker. */
 export type AttemptOutcome =
   | HandlerOutcome
   /** Written where the handler ran: only text crosses from its thread. */

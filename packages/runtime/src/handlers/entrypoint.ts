@@ -10,7 +10,6 @@ const scriptFilePattern = /\.[cm]?[jt]s$/;
 /** A module path without an ending is tried with these, in this order. */
 const moduleSuffixes = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"];
 
-/** An adapter's code once imported. */
 export interface ImportedAdapter {
   findHandler(name: string): NodeHandler | undefined;
   /** What the module wants to be called with when it is loaded. */

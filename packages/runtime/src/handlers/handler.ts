@@ -14,7 +14,6 @@ export interface FeedbackSender {
   emitText(text: string, options?: Pick<FeedbackInput, "stage" | "progress" | "metadata"> & Pick<FeedbackChunk, "channel">): void;
 }
 
-/** A resource as a dispatch refers to it. */
 export interface DispatchedResourceRef {
   readonly resource_id: string;
   readonly worker_name: string;
@@ -71,7 +70,6 @@ export interface HandlerContext {
   readonly attempt: number;
   /** The node's parameters, with the values its edges carried. */
   readonly params: JsonObject;
-  /** The node's `config` from the manifest. */
   readonly config: JsonObject;
   /** Aborted when the task is cancelled, out of time, or no longer this worker's. What is returned after that is dropped. */
   readonly signal: AbortSignal;

@@ -26,7 +26,6 @@ interface LoadedPackage {
   readonly dir: string;
   /** The manifest as it was written: the register frame carries it. */
   readonly manifestJson: JsonObject;
-  /** Types that have a handler. */
   readonly nodeTypes: readonly string[];
 }
 

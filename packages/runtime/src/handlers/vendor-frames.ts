@@ -36,7 +36,6 @@ export interface VendorFramePorts {
   sendFrame(draft: OutgoingVendorFrame): Promise<boolean>;
   /** All types that have a listener now; called after each change. */
   listenedTypesChanged(types: readonly string[]): void;
-  /** A listener failed; the sender is not told. */
   reportProblem(problem: { message: string; cause: unknown }): void;
 }
 
@@ -59,7 +58,6 @@ export class VendorFrameHub {
     },
   };
 
-  /** There is a link from now on. */
   connect(ports: VendorFramePorts): void {
     this.#ports = ports;
     if (this.#listeners.size > 0) this.#publishListenedTypes();

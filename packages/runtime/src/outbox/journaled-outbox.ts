@@ -48,10 +48,10 @@ interface PendingWrite {
 export class JournaledOutbox {
   readonly #ports: JournaledOutboxPorts;
   readonly #settings: JournaledOutboxSettings;
-  /** Words that are on disk and not acked: enough to write the file anew without reading it. */
+  /** Outcomes that are on disk and not acked: enough to write the file anew without reading it. */
   readonly #liveOutcomes = new Map<number, JournaledOutcome>();
   #liveBytesEstimate = 0;
-  /** Words in the file that are no longer needed. */
+  /** Outcomes in the file that are no longer needed. */
   #deadOutcomes = 0;
   readonly #pendingWrites = new FifoQueue<PendingWrite>();
   #ackedKeys: number[] = [];
@@ -102,7 +102,6 @@ export class JournaledOutbox {
     return key;
   }
 
-  /** The outcome was acked and need not be kept any more. */
   remove(key: number): void {
     const outcome = this.#liveOutcomes.get(key);
     if (outcome === undefined) return;
@@ -213,7 +212,7 @@ export class JournaledOutbox {
     await this.#ports.disk.replace(bytes);
     this.#fileBytes = bytes.length;
     this.#recordCount = records;
-    // Words acked before the copy was made are not in it; those acked since then are.
+    // Outcomes acked before the copy was made are not in it; those acked since then are.
     this.#dropWrittenAcks(acked);
     this.#deadOutcomes = this.#ackedKeys.length;
   }
@@ -326,6 +325,5 @@ export class JournaledOutbox {
   }
 }
 
-/** Approximate size of an outcome in the file. */
 const estimateRecordBytes = (outcome: JournaledOutcome): number =>
   outcome.payload.length + outcome.id.length + outcome.run.length + 2 * outcome.task.length + 100;

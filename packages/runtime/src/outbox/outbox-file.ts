@@ -14,7 +14,6 @@ export interface OutboxDisk {
   append(bytes: Uint8Array): Promise<void>;
   /** Resolves once everything appended so far survives a power cut. After a failure nothing is known about any of it. */
   sync(): Promise<void>;
-  /** Cuts the file to its first bytes. */
   truncate(bytes: number): Promise<void>;
   /** The whole file is replaced, or stays as it was; survives a power cut once resolved. */
   replace(bytes: Uint8Array): Promise<void>;

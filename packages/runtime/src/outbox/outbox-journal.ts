@@ -20,7 +20,7 @@ export interface JournaledOutcome {
 }
 
 export interface JournalContent {
-  /** Words that no ack was written for, oldest first. */
+  /** Outcomes that no ack was written for, oldest first. */
   readonly outcomes: readonly JournaledOutcome[];
   /** Records, and the bytes they take. What lies behind is torn. */
   readonly records: number;
@@ -40,7 +40,7 @@ export interface JournalEntry {
 }
 
 export const journalLimits = {
-  /** Words beyond this wait for the next record. */
+  /** Outcomes beyond this wait for the next record. */
   recordBytesSoft: 4 * 1024 * 1024,
   /** No record is larger: the soft limit and one frame of the largest size. */
   recordBytesMax: 64 * 1024 * 1024,

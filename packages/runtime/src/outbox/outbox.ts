@@ -17,11 +17,9 @@ export interface OutboxMessage extends OutgoingItem {
   readonly key: number | null;
 }
 
-/** The numbered frames of one session, both ways. */
 export type OutboxStream = ReliableStream<OutboxMessage, Envelope>;
 
 export interface OutboxSettings {
-  /** Bytes that may be under way unacked. */
   readonly bytesInFlightMax: number;
   /** Feedback messages that may wait to be sent; the oldest is dropped first. */
   readonly feedbackWaitingMax: number;
@@ -30,7 +28,6 @@ export interface OutboxSettings {
   readonly vendorBytesMax: number;
 }
 
-/** About what the envelope around a payload weighs. */
 const envelopeBytesEstimate = 250;
 
 export type OutboxDraft = Pick<OutboxMessage, "kind" | "type" | "id" | "corr" | "payload"> &
@@ -53,13 +50,13 @@ export class Outbox {
   readonly #urgentQueue = new FifoQueue<OutboxMessage>();
   readonly #vendorQueue = new FifoQueue<OutboxMessage>();
   readonly #feedbackQueue = new FifoQueue<OutboxMessage>();
-  /** Words that left in the stream's frames and are not acked. */
+  /** Messages that left in the stream's frames and are not acked. */
   #inFlightCount = 0;
   #messageCount = 0;
   #outcomeCount = 0;
   #vendorCount = 0;
   #vendorBytes = 0;
-  /** Words still to be sent one by one, because the scheduler choked on one of them. */
+  /** Messages still to be sent one by one, because the scheduler choked on one of them. */
   #suspectCount = 0;
 
   constructor(settings: OutboxSettings) {

@@ -135,7 +135,6 @@ export class ResourceRegistry {
       .map(toKeptResource);
   }
 
-  /** Drops what has expired and is idle. Gives how many went. */
   collectExpired(): number {
     const now = this.#ports.wallClock();
     this.#lastGcAt = now;
@@ -247,7 +246,6 @@ export class ResourceRegistry {
     return used;
   }
 
-  /** Removes idle resources, least recently used first. */
   #makeRoom(need: { readonly disk: number; readonly mem: number }): void {
     const { diskBytesMax, memBytesMax } = this.settings;
     this.#evict("disk", need.disk, diskBytesMax);

@@ -26,7 +26,6 @@ export interface ResourcePorts {
   resourceRemoved?(id: string, reason: ResourceRemovedReason): void;
 }
 
-/** Why a resource was removed, as frames name it. */
 export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
 
 export interface ResourceDraft {

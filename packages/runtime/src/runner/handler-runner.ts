@@ -19,7 +19,6 @@ export interface HandlerRunnerListener extends Pick<HandlerExecutorPorts, "attem
   nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
   vendorFrameSent(draft: OutgoingVendorFrame): boolean;
-  /** A resource that a result has named is no longer kept. */
   resourceRemoved(resource: string, reason: ResourceRemovedReason): void;
   problemReported(problem: { readonly message: string; readonly cause: unknown }): void;
   healthChanged(): void;
@@ -39,7 +38,6 @@ export interface HandlerRunner {
   readonly lagMs: number | null;
   /** After `close`: the thread is stuck in a system call; only the end of the process ends it. */
   readonly isStuck: boolean;
-  /** Resources that results have named and that are still kept. */
   readonly referencedResources: Iterable<string>;
   /** Ends whatever still runs; resolves once it is gone. */
   close(): Promise<void>;

@@ -26,7 +26,6 @@ class HandlerThread {
   readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
   readonly #pendingNextCalls = new Map<number, (answer: NextCallAnswer) => void>();
   #requestCount = 0;
-  /** Types of nodes that were seen blocking. */
   readonly #blockingNodeTypes = new Set<string>();
   /** Not posted yet: where the handler returns with its outcome, one message reports both. */
   #pendingOutcome: { readonly attempt: LocalAttempt; readonly outcome: AttemptOutcome } | null = null;

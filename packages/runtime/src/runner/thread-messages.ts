@@ -41,7 +41,6 @@ export type FromHandlerThread =
   /** A resource of the thread is named in a result; one of those is gone. */
   | { readonly type: "announced"; readonly resource: string }
   | { readonly type: "removed"; readonly resource: string; readonly reason: ResourceRemovedReason }
-  /** With the metrics of the thread's resources. */
   | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
   | { readonly type: "report"; readonly message: string; readonly cause: string };
 

@@ -55,12 +55,9 @@ export class ThreadRunner implements HandlerRunner {
   #crashTimes: number[] = [];
   #heapPct: number | null = null;
   #isHeapRequested = false;
-  /** The ping that is not answered, and when it left. */
   #pendingPing: { readonly ping: number; readonly at: number } | null = null;
   #pingCount = 0;
-  /** Metrics of the thread's resources, as last reported. */
   #metrics: Readonly<Record<string, number>> = {};
-  /** What it keeps of what results have named. */
   readonly #referencedResources = new Set<string>();
   readonly #processGroups = new Set<number>();
   /** Takes back calls that are not answered yet, by their ticket. */
