@@ -20,7 +20,7 @@ import type { CommandAnswer } from "../interface/effect.ts";
 import type { QueueClaim, TaskListQuery, TurnTransaction } from "../storage/port.ts";
 import type { RowKey, WorkerId } from "../storage/rows.ts";
 import type { WaitingCommand } from "./inbox.ts";
-import { refusalAnswer, toFaultData } from "./refusal.ts";
+import { refusalAnswer } from "./refusal.ts";
 
 export interface DecisionRound {
   readonly tx: TurnTransaction;
@@ -83,13 +83,11 @@ export class Decision {
     const savepoint = this.work.savepoint();
     try {
       const answer = decide(this.work, item.command, item.newRunId);
-      const isFault = answer instanceof Fault;
-      this.answer(item, {
-        type: "answer",
-        ref: item.ref,
-        body: isFault ? null : answer,
-        fault: isFault ? toFaultData(answer) : null,
-      });
+      const { ref } = item;
+      this.answer(
+        item,
+        answer instanceof Fault ? refusalAnswer(ref, answer) : { type: "answer", ref, body: answer, fault: null },
+      );
       const root = this.work.touchedRoot;
       if (root !== null) this.writers.push({ root, item });
     } catch (problem) {

@@ -337,16 +337,13 @@ export class TurnDriver implements Engine {
     // Nothing else waits, and the holder of the roots needs a moment; retrying without a pause would only load the store.
     const pause = this.#schedule.backOffIfBusy(isStuck, tx.now);
     if (pause !== null) return pause;
-    if (deferred.length > 0 || this.#hasMoreToPlace()) return "again";
+    if (deferred.length > 0) return "again";
+    if (this.#fleet.activeQueues.size > 0 && chooseClaims(this.#context, new Map()).length > 0) return "again";
     const { idleMs, ackDeadlineMs, recheckMs } = this.#settings;
     let wakeAt = tx.now + idleMs;
     for (const at of [tx.nextDue, work.earliestDue(), this.#fleet.nextDeadline(tx.now, ackDeadlineMs, recheckMs)])
       if (at !== null) wakeAt = Math.min(wakeAt, at);
     return wakeAt <= tx.now ? (tx.due.length > 0 || work.earliestDue() !== null ? "again" : tx.now + 1) : wakeAt;
-  }
-
-  #hasMoreToPlace(): boolean {
-    return this.#fleet.activeQueues.size > 0 && chooseClaims(this.#context, new Map()).length > 0;
   }
 
   #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {

@@ -4,7 +4,7 @@ import { Fault, fault } from "@astraflow/protocol";
 import type { FaultData } from "../interface/command.ts";
 import type { CommandAnswer } from "../interface/effect.ts";
 
-export const toFaultData = (problem: Fault): FaultData => ({
+const toFaultData = (problem: Fault): FaultData => ({
   code: problem.code,
   message: problem.message,
   ...(problem.details === undefined ? {} : { details: problem.details }),

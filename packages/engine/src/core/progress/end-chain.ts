@@ -1,6 +1,6 @@
-// How a host with middlewares ends: the status of its outermost middleware, the result of its last successful call, the output ports.
+// Where a middleware chain is in its plan, and how its host ends: with the status of its outermost middleware and its own last result.
 
-import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
+import { type BindingPath, type Plan, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import { type EndedTask, type HostingTask, type TaskRow, taskKey } from "../../storage/rows.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
@@ -8,9 +8,25 @@ import { errorText } from "../nodes/end-run.ts";
 import { newTaskFor, TaskOutcome } from "../nodes/reach.ts";
 import type { RunProgress } from "../nodes/run-progress.ts";
 import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
-import { callPath, nodePath, taskIdAt } from "../rows/task-path.ts";
+import { callPath, nodePath, planOfScope, scopeOf, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
-import type { ChainPosition } from "./chain-position.ts";
+
+/** The scope of a chain's host, the plan of that scope, and the host. */
+export interface ChainPosition {
+  readonly scope: TaskPath;
+  readonly plan: Plan;
+  readonly host: PlanNode;
+}
+
+/** The chain that a row belongs to, as host, call of the host, or middleware. */
+export function findChain(progress: RunProgress, row: TaskRow): ChainPosition {
+  const scope = scopeOf(taskPathOf(row));
+  const plan = planOfScope(progress.plan, scope);
+  const node = progress.nodeOf(row);
+  const host = plan?.nodes[node.host ?? node.ordinal];
+  if (plan === null || host === undefined) throw new Error(`run ${progress.run.id} has no chain for ${row.id}`);
+  return { scope, plan, host };
+}
 
 /** The outermost middleware has ended, and with it the host. */
 export function endChain(progress: RunProgress, chain: ChainPosition, host: HostingTask, outermost: EndedTask): void {

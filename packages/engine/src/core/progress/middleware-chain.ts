@@ -12,8 +12,7 @@ import type { RunProgress } from "../nodes/run-progress.ts";
 import { isEnded } from "../rows/task.ts";
 import { lastStep, nodePath, scopeOf, type TaskPath, taskIdAt, taskPathOf } from "../rows/task-path.ts";
 import { type MiddlewareCall, readTaskState, type TaskState, withTaskState } from "../rows/task-state.ts";
-import { type ChainPosition, findChain } from "./chain-position.ts";
-import { endChain } from "./end-chain.ts";
+import { type ChainPosition, endChain, findChain } from "./end-chain.ts";
 
 /** A host with middlewares was reached (its row is `hosting`, its params are known): the outermost middleware is opened. */
 export function openChain(progress: RunProgress, row: HostingTask): void {

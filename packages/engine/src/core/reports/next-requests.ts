@@ -12,7 +12,7 @@ import { isInsideEndedHost } from "../nodes/end-host-task.ts";
 import { callParams } from "../nodes/node-params.ts";
 import { nodeParams } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
-import { type ChainPosition, findChain } from "../progress/chain-position.ts";
+import { type ChainPosition, findChain } from "../progress/end-chain.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
 import { startCall } from "../progress/middleware-chain.ts";
 import { concurrencyKeyOf } from "../queueing/task-queue.ts";

@@ -1,6 +1,7 @@
 // The origin of a run: who started it, which version of the workflow, which run it repeats. Written once, at its start; shown and
 // searched, never decided upon.
 
+import { isRecord } from "@astraflow/protocol";
 import type { RunId, RunRow } from "../../storage/rows.ts";
 import { parsedColumn } from "./parsed-column.ts";
 
@@ -25,7 +26,7 @@ const originColumn = parsedColumn<RunRow, RunOrigin>(
   {},
   (text) => {
     const parsed: unknown = JSON.parse(text);
-    return typeof parsed === "object" && parsed !== null && !Array.isArray(parsed) ? (parsed as RunOrigin) : {};
+    return isRecord(parsed) ? parsed : {};
   },
 );
 

@@ -1,6 +1,7 @@
 // The condition of a worker beyond its lease: one JSON text in its row, written with joins and heartbeats. It shows operators the last
 // heartbeat, and holds what the next join is compared with: the session and the former boots. This is the only reader and writer.
 
+import { isRecord } from "@astraflow/protocol";
 import type { ControlCommand, PackageCommand } from "../../interface/command.ts";
 import type { Millis } from "../../storage/rows.ts";
 
@@ -54,7 +55,7 @@ export function readCondition(text: string): WorkerCondition {
     healthy: parsed.healthy !== false,
     strain: stringOrNull(parsed.strain),
     saturatedAt: numberOrNull(parsed.saturatedAt),
-    vitals: isObject(parsed.vitals) ? parsed.vitals : null,
+    vitals: isRecord(parsed.vitals) ? parsed.vitals : null,
     beatAt: numberOrNull(parsed.beatAt),
     session: stringOrNull(parsed.session),
     formerBoots: stringsOf(parsed.formerBoots),
@@ -101,15 +102,13 @@ export function formerBootsAtJoin(condition: WorkerCondition, former: string | n
 function parseObject(text: string): Record<string, unknown> | null {
   try {
     const parsed: unknown = JSON.parse(text);
-    return isObject(parsed) ? parsed : null;
+    return isRecord(parsed) ? parsed : null;
   } catch (problem) {
     if (problem instanceof SyntaxError) return null;
     throw problem;
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const stringOrNull = (value: unknown): string | null => (typeof value === "string" ? value : null);
 const numberOrNull = (value: unknown): number | null => (typeof value === "number" ? value : null);
 const stringsOf = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === "string") : []);
