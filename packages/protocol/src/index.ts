@@ -205,14 +205,18 @@ export {
   workflowFileFormat,
 } from "./rest/bodies/workflow-bodies.ts";
 export {
+  bodyReaderOf,
   type Permission,
   type QueryParameter,
+  type RawBody,
   type Route,
+  type RouteAnswer,
+  type RouteBody,
+  type RouteInput,
   type RouteName,
   routes,
   sessionPath,
 } from "./rest/routes/route-table.ts";
-export { bodyReaderOf, type RawBody, type RouteAnswer, type RouteBody, type RouteInput } from "./rest/routes/route-types.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
 export { closestMatch, didYouMean } from "./text/closest-match.ts";
 export { parseInstant } from "./text/instant.ts";

@@ -1,7 +1,8 @@
-// The routes about runs.
+// The routes about runs: to start, read and steer them (skip, retry, replay, rebind, bulk), dead letters, why a node waits, queues.
 
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/run-bodies.ts";
+import * as operations from "../bodies/run-operation-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
 import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
@@ -10,6 +11,25 @@ const atQuery = {
   description: "As it was after this position of the tenant's log; of nodes that had not ended then without results.",
 };
 const snapshotFaults = ["E.NOT_FOUND", "E.CURSOR.EXPIRED", "E.REQUEST.TOO_LARGE"] as const;
+const operationFaults = [
+  ...writeFaults,
+  "E.REQUEST.MEDIA",
+  "E.NOT_FOUND",
+  "E.RUN.ACTIVE",
+  "E.RUN.TERMINAL",
+  "E.TASK.ENDED",
+  "E.TASK.MOVE_REFUSED",
+  "E.WORKFLOW.INVALID",
+] as const;
+const letterFaults = [...operationFaults, "E.CONFLICT"] as const;
+const operation = { status: 202, faults: operationFaults, isBodyOptional: true } as const;
+const rebind = {
+  ...operation,
+  summary: "Give what is open of a run, or of one node, to another worker. Answers what was sent to whom.",
+  request: operations.RebindRequestSchema,
+  response: operations.SteeredSchema,
+  faults: [...operationFaults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
+} as const;
 
 export const runRoutes = {
   startRun: route("POST", "/api/v1/runs", "edit", {
@@ -125,5 +145,85 @@ export const runRoutes = {
     },
     response: parts.LedgerSchema,
     faults: [...readFaults, "E.CURSOR.EXPIRED"],
+  }),
+  retryRun: route("POST", "/api/v1/runs/{runId}/retry", "edit", {
+    ...operation,
+    summary: "Start a new run that reuses what succeeded in this one, which must have ended.",
+    request: operations.RetryRequestSchema,
+    response: bodies.RunRefSchema,
+    also: { 200: bodies.RunPlanSchema },
+  }),
+  replayRun: route("POST", "/api/v1/runs/{runId}/replay", "edit", {
+    ...operation,
+    summary: "Start a new run from a node on, with the same or another version of its workflow.",
+    request: operations.ReplayRequestSchema,
+    response: bodies.RunRefSchema,
+    also: { 200: bodies.RunPlanSchema },
+  }),
+  rebindRun: route("POST", "/api/v1/runs/{runId}/rebind", "operate", rebind),
+  rebindSchedulerRun: route("POST", "/api/v1/scheduler/runs/{runId}/rebind", "operate", rebind),
+  skipNode: route("POST", "/api/v1/runs/{runId}/nodes/{nodeId}/skip", "edit", {
+    ...operation,
+    summary: "Skip a node: its successors continue without its results. A running node is stopped.",
+    request: operations.SteerRequestSchema,
+    response: operations.SteeredSchema,
+  }),
+  retryNode: route("POST", "/api/v1/runs/{runId}/nodes/{nodeId}/retry", "edit", {
+    ...operation,
+    summary:
+      "Retry a node now: its backoff is cut short, or its attempt is withdrawn. If the run has ended, a new run starts from this node.",
+    request: operations.SteerRequestSchema,
+    response: operations.SteeredSchema,
+  }),
+  getPlacement: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}/placement", "view", {
+    summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
+    response: operations.PlacementSchema,
+  }),
+  listDeadLetters: route("GET", "/api/v1/dead-letters", "view", {
+    summary: "Tasks that failed for good, newest first.",
+    query: {
+      ...pagingQuery,
+      status: { schema: t.oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
+      q: { schema: t.text(), description: "Words of the workflow, node, code or message." },
+      runId: { schema: t.id() },
+    },
+    response: operations.DeadLetterListSchema,
+  }),
+  requeueDeadLetter: route("POST", "/api/v1/dead-letters/{taskId}/requeue", "edit", {
+    ...operation,
+    summary: "Start a new run from the node that failed.",
+    request: operations.SteerRequestSchema,
+    response: bodies.RunRefSchema,
+    faults: letterFaults,
+  }),
+  dismissDeadLetter: route("POST", "/api/v1/dead-letters/{taskId}/dismiss", "edit", {
+    ...operation,
+    summary: "Take a dead letter off the list; nothing is run.",
+    request: operations.SteerRequestSchema,
+    response: operations.DeadLetterListSchema.properties.items.items,
+    status: 200,
+    faults: letterFaults,
+  }),
+  changeRuns: route("POST", "/api/v1/runs/bulk", "edit", {
+    status: 202,
+    faults: operationFaults,
+    summary:
+      "Cancel, retry, replay or dismiss every run that matches. The work continues after the response, and after a restart.",
+    request: operations.BulkRequestSchema,
+    response: operations.BulkSchema,
+    also: { 200: operations.BulkSchema },
+  }),
+  getBulk: route("GET", "/api/v1/bulk/{bulkId}", "view", {
+    summary: "How far a change of many runs has come.",
+    response: operations.BulkSchema,
+  }),
+  listQueues: route("GET", "/api/v1/queues", "view", {
+    summary: "What waits for which kind of worker, for how long, and who could take it.",
+    response: operations.QueueListSchema,
+  }),
+  getKedaMetric: route("GET", "/api/v1/scaling/keda", "view", {
+    summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
+    query: { pool: { schema: t.name() }, package: { schema: t.name() } },
+    response: operations.KedaMetricSchema,
   }),
 } as const satisfies Record<string, Route>;

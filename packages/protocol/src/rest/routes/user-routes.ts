@@ -1,8 +1,18 @@
-// The routes about people: signing in, users and their roles, the audit.
+// The routes about people: signing in, users and their roles, the audit, and the views of lists that they save.
 
 import * as t from "../../schema/field-types.ts";
+import * as viewBodies from "../bodies/saved-view-bodies.ts";
 import * as bodies from "../bodies/user-bodies.ts";
-import { changeFaults, pagingQuery, type QueryParameter, type Route, readFaults, route } from "./route.ts";
+import {
+  changeFaults,
+  ifMatchHeaderOf,
+  pagingQuery,
+  type QueryParameter,
+  type Route,
+  readFaults,
+  route,
+  writeFaults,
+} from "./route.ts";
 
 const auditQuery = {
   ...pagingQuery,
@@ -91,4 +101,38 @@ export const userRoutes = {
   }),
   listAuditEvents: route("GET", "/api/v1/audit-events", "admin", audit),
   listAudit: route("GET", "/api/v1/audit", "admin", { ...audit, summary: "The same as /api/v1/audit-events." }),
+} as const satisfies Record<string, Route>;
+
+/** For users, and for tokens with the permission `view`. No single permission says that; handlers check it. */
+export const viewRoutes = {
+  listViews: route("GET", "/api/v1/views", "token", {
+    summary: "The caller's own views and those that are shared, by name. A page may be short or empty although more follow.",
+    query: { ...pagingQuery, page: { schema: t.oneOf(viewBodies.viewPages), description: "Views of this list alone." } },
+    response: viewBodies.ViewListSchema,
+  }),
+  createView: route("POST", "/api/v1/views", "token", {
+    summary:
+      "Save a view of a list; for every signed-in user, and for tokens with the permission view. Names are unique per owner and page.",
+    request: viewBodies.ViewRequestSchema,
+    response: viewBodies.ViewDetailSchema,
+    status: 201,
+    faults: [...changeFaults, "E.LIMIT.REACHED"],
+  }),
+  getView: route("GET", "/api/v1/views/{viewId}", "token", {
+    summary: "One view, with its revision as ETag. A private view of another user is not found.",
+    response: viewBodies.ViewDetailSchema,
+  }),
+  replaceView: route("PUT", "/api/v1/views/{viewId}", "token", {
+    summary: "Replace a view as a whole; its owner stays. Only for its owner and admins.",
+    headers: ifMatchHeaderOf("view"),
+    request: viewBodies.ViewRequestSchema,
+    response: viewBodies.ViewDetailSchema,
+    faults: [...changeFaults, "E.ETAG.STALE"],
+  }),
+  deleteView: route("DELETE", "/api/v1/views/{viewId}", "token", {
+    summary: "Remove a view. Only for its owner and admins.",
+    headers: ifMatchHeaderOf("view"),
+    status: 204,
+    faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+  }),
 } as const satisfies Record<string, Route>;
