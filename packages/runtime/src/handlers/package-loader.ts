@@ -1,7 +1,9 @@
 // The packages of a worker: found on disk, read, imported, offered. A bad one is reported and left out; it never stops the others.
+// This is the only place that imports foreign code.
 
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import path from "node:path";
+import { pathToFileURL } from "node:url";
 import {
   errorMessage,
   Fault,
@@ -15,8 +17,7 @@ import {
   readJson,
   readManifest,
 } from "@astraflow/protocol";
-import { importAdapter, isFileMissing } from "./entrypoint.ts";
-import { HandlerRegistry, type PackageSetup, type RegisteredHandler } from "./handler.ts";
+import { HandlerRegistry, type NodeHandler, type PackageSetup, type RegisteredHandler } from "./handler.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
 
 /** One package without its code. */
@@ -50,6 +51,9 @@ export interface LoadedPackages extends LoadedPackagesSummary {
 /** How long a `setup` may take before its handlers are offered without it having ended. */
 const setupTimeoutMs = 10_000;
 const manifestName = "manifest.json";
+const scriptFilePattern = /\.[cm]?[jt]s$/;
+/** A module path without an ending is tried with these, in this order. */
+const moduleSuffixes = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"];
 
 /** Loads `<root>/<name>/<version>/manifest.json` and `<root>/<name>/manifest.json`. Names come from the manifests. */
 export async function loadPackages(root: string): Promise<LoadedPackages> {
@@ -192,4 +196,89 @@ async function listDirectory(dir: string): Promise<{ dirs: string[]; hasManifest
     if (isFileMissing(thrown)) return { dirs: [], hasManifest: false };
     throw thrown;
   }
+}
+
+interface ImportedAdapter {
+  findHandler(name: string): NodeHandler | undefined;
+  /** What the module wants to be called with when it is loaded. */
+  readonly setup?: PackageSetup;
+}
+
+/** Imports `file`, `file:Export`, or a dotted module path, relative to the package. */
+async function importAdapter(packageDir: string, entrypoint: string): Promise<ImportedAdapter | Fault> {
+  const [module = "", exportName] = entrypoint.split(":");
+  const file = await resolveModuleFile(packageDir, module);
+  if (file === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} does not point to a file inside the package`);
+  let exports: Record<string, unknown>;
+  try {
+    exports = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  } catch (thrown) {
+    return fault("E.PKG.INVALID", `entrypoint ${entrypoint} cannot be imported: ${errorMessage(thrown)}`, undefined, thrown);
+  }
+  const setup = readSetup(exports);
+  if (exportName === undefined)
+    return { findHandler: (name) => findCallable(exports, name) ?? findCallable(exports["default"], name), ...setup };
+  const exported = exports[exportName];
+  if (exported === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} names an that does not exist`);
+  return { ...toAdapter(exported, exportName), ...setup };
+}
+
+/** `setup` belongs to the module, whatever of it the entrypoint names. */
+function readSetup(exports: Record<string, unknown>): { setup?: PackageSetup } {
+  const { setup } = exports;
+  return typeof setup === "function" ? { setup: setup as PackageSetup } : {};
+}
+
+/** An may be one handler, an object of handlers, or a class whose methods are handlers. */
+function toAdapter(exported: unknown, exportName: string): ImportedAdapter {
+  if (typeof exported !== "function") return { findHandler: (name) => findCallable(exported, name) };
+  const methods: unknown = exported.prototype;
+  let instance: unknown;
+  return {
+    findHandler(name) {
+      if (findCallable(methods, name) !== undefined) {
+        instance ??= Reflect.construct(exported, []);
+        return findCallable(instance, name);
+      }
+      return findCallable(exported, name) ?? (name === exportName ? (exported as NodeHandler) : undefined);
+    },
+  };
+}
+
+function findCallable(owner: unknown, name: string): NodeHandler | undefined {
+  if ((typeof owner !== "object" && typeof owner !== "function") || owner === null) return undefined;
+  const member = (owner as Record<string, unknown>)[name];
+  if (typeof member === "function" && name !== "constructor") return (context) => (member as NodeHandler).call(owner, context);
+  if (typeof member === "object" && member !== null && "run" in member && typeof member.run === "function") {
+    const runner = member as { run: NodeHandler };
+    return (context) => runner.run(context);
+  }
+  return undefined;
+}
+
+async function resolveModuleFile(packageDir: string, module: string): Promise<string | undefined> {
+  const home = await realpath(packageDir);
+  const candidates = scriptFilePattern.test(module)
+    ? [module]
+    : moduleSuffixes.map((ending) => `${module.replaceAll(".", "/")}${ending}`);
+  for (const candidate of candidates) {
+    const file = await resolveRealFile(path.resolve(home, candidate));
+    // A link may point anywhere: what counts is where the file really is.
+    if (file?.startsWith(`${home}${path.sep}`)) return file;
+  }
+  return undefined;
+}
+
+async function resolveRealFile(file: string): Promise<string | undefined> {
+  try {
+    return (await stat(file)).isFile() ? await realpath(file) : undefined;
+  } catch (thrown) {
+    if (isFileMissing(thrown)) return undefined;
+    throw thrown;
+  }
+}
+
+function isFileMissing(thrown: unknown): boolean {
+  const code = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
+  return code === "ENOENT" || code === "ENOTDIR";
 }
