@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import type { Log } from "../platform/log.ts";
 import { StartupError } from "../platform/startup-error.ts";
-import { openSessionKeys } from "./session-keys.ts";
+import { openSessionKeys } from "./credentials.ts";
 
 const folders: string[] = [];
 afterEach(() => {
