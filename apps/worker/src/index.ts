@@ -1,7 +1,14 @@
-// The worker program, for whoever starts it: the command line loads this by name. This is the only entrance.
+// The worker as a program: config, identity, log and signals, then its life. The command line loads this by name; it is the only entrance.
 
-import { runWorker } from "./run-worker.ts";
-import { listedSettings } from "./settings/help-text.ts";
+import { readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
+import { type ExitCode, exitCodes, Fault, formatSettingsFault } from "@astraflow/protocol";
+import pino from "pino";
+import { loadOrCreateInstanceId } from "./identity/instance-id.ts";
+import { readWorkerConfig } from "./settings/config.ts";
+import { listedSettings, renderHelp } from "./settings/setting-table.ts";
+import { ShutdownSignals } from "./signals.ts";
+import { WorkerApp } from "./worker-app.ts";
 
 /** The command of the `astra` program; `run` answers with the exit code, and the process should end then. */
 export const workerCommand = {
@@ -14,3 +21,53 @@ export const workerCommand = {
   })),
   run: runWorker,
 };
+
+async function runWorker(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<ExitCode> {
+  const reading = readWorkerConfig({
+    argv,
+    env,
+    hostname: hostname(),
+    readFile: (file) => readFileSync(file, "utf8"),
+    readInput: () => readFileSync(0, "utf8"),
+    isDirectory,
+  });
+  if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
+  if ("wantsHelp" in reading) {
+    process.stdout.write(renderHelp());
+    return exitCodes.ok;
+  }
+  const { config, warnings } = reading;
+  const instance = loadOrCreateInstanceId(config.dataDir);
+  if (instance instanceof Fault) return reportProblems([instance.message], "astra worker --data-dir DIR");
+  const worker = config.instanceId ?? instance;
+
+  const log = pino(
+    { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, sender: { id: worker }, pid: process.pid } },
+    pino.destination({ dest: 2, sync: true }),
+  );
+  for (const warning of warnings) log.warn({ event: "config" }, warning);
+  const signals = new ShutdownSignals();
+  try {
+    return await new WorkerApp({ config, instance: worker, log, signals }).run();
+  } finally {
+    signals.close();
+  }
+}
+
+function reportProblems(problems: readonly string[], next: string): ExitCode {
+  process.stderr.write(formatSettingsFault(problems, next));
+  return exitCodes.usage;
+}
+
+function isDirectory(dir: string): boolean {
+  try {
+    return statSync(dir).isDirectory();
+  } catch {
+    // Missing or not ours to look at: either way no packages can be read from it.
+    return false;
+  }
+}
+
+function pinoLevel(level: string): string {
+  return level === "warning" ? "warn" : level === "critical" ? "fatal" : level;
+}

@@ -1,7 +1,7 @@
 // docs/resource-affinity-and-artifacts.md is where operators look for the limits of what tasks keep: it must name those that exist.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { listedSettings } from "./settings/help-text.ts";
+import { listedSettings } from "./settings/setting-table.ts";
 
 const page = readFileSync(new URL("../../../docs/resource-affinity-and-artifacts.md", import.meta.url), "utf8");
 

@@ -19,8 +19,7 @@ import {
 } from "@astraflow/runtime";
 import type { Logger } from "pino";
 import { adviseOnConnectionFailure } from "./connection-advice.ts";
-import { readTlsFiles } from "./identity/tls-files.ts";
-import { TokenFile } from "./identity/token-file.ts";
+import { readTlsFiles, TokenFile } from "./identity/credential-files.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
 import { CgroupReader } from "./status/cgroup.ts";

@@ -1,12 +1,13 @@
-// From flags, environment and file to one frozen config, or to all problems at once.
+// From flags, environment and file to one frozen config, or to all problems at once: also settings that are valid one by one but not together,
+// and those that would send secrets over a network unencrypted.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
 import type { WorkerIdentity } from "@astraflow/runtime";
-import { deepFreeze, readSettings, type SettingGrammar } from "@astraflow/settings";
-import { findSettingConflicts, resolveAuthMode } from "./setting-conflicts.ts";
-import type { WorkerSettingSources } from "./setting-readers.ts";
+import { deepFreeze, isLoopbackHost, readSettings, type SettingGrammar } from "@astraflow/settings";
+import { publicDevToken, type WorkerSettingSources } from "./setting-readers.ts";
 import { configVariable, variablePrefix, type WorkerSettingValues, workerSettings } from "./setting-table.ts";
 
+type AuthMode = WorkerSettingValues["AUTH_MODE"];
 export type WorkerConfig = ReturnType<typeof buildConfig>;
 
 export type WorkerConfigResult =
@@ -61,9 +62,50 @@ export function readWorkerConfig(sources: WorkerSettingSources): WorkerConfigRes
   return { config: buildConfig(values, { hostname: sources.hostname, mode, tokenFile }), warnings };
 }
 
+function findSettingConflicts(values: WorkerSettingValues, mode: AuthMode): string[] {
+  const { AUTH_TOKEN, TLS_CERT, TLS_KEY, RECONNECT_BASE_DELAY_SECONDS: base, RECONNECT_MAX_DELAY_SECONDS: max } = values;
+  const problems: string[] = [];
+  if (mode === "token" && !AUTH_TOKEN) {
+    problems.push(
+      `no token is set: give --token @FILE or ${variablePrefix}AUTH_TOKEN (a scheduler started with --dev takes --token ${publicDevToken})`,
+    );
+  }
+  if (mode === "mtls" && TLS_CERT === undefined) problems.push("mode mtls needs a certificate: give --tls-cert and --tls-key");
+  if ((TLS_CERT === undefined) !== (TLS_KEY === undefined))
+    problems.push("--tls-cert and --tls-key belong together; one is missing");
+  problems.push(...findPlaintextUrls(values, mode), ...findExposedListener(values));
+  if (base > max) problems.push(`--reconnect-base-delay-seconds (${base}) is larger than --reconnect-max-delay-seconds (${max})`);
+  return problems;
+}
+
+/** A worker with a certificate and no token authenticates with the certificate, unless the mode is given. */
+function resolveAuthMode({ AUTH_MODE, TLS_CERT, AUTH_TOKEN }: WorkerSettingValues, isGiven: boolean): AuthMode {
+  return !isGiven && TLS_CERT !== undefined && !AUTH_TOKEN ? "mtls" : AUTH_MODE;
+}
+
+/** Everybody on the way can read a token that is not encrypted. */
+function findPlaintextUrls({ SCHEDULER_WS_URL, INSECURE_CONNECT }: WorkerSettingValues, mode: AuthMode): string[] {
+  const plain = SCHEDULER_WS_URL.map((text) => new URL(text)).filter(({ protocol }) => protocol === "ws:");
+  if (mode === "mtls") return plain.map(({ host }) => `ws://${host} cannot show a certificate; mode mtls needs wss://`);
+  if (INSECURE_CONNECT) return [];
+  return plain
+    .filter(({ hostname }) => !isLoopbackHost(hostname))
+    .map(
+      ({ host }) =>
+        `ws://${host} would carry the token over the network in the clear; use wss://, or add --insecure-connect if the network is trusted`,
+    );
+}
+
+function findExposedListener({ METRICS_LISTEN: listen, INSECURE_LISTEN }: WorkerSettingValues): string[] {
+  if (listen === undefined || isLoopbackHost(listen.host) || INSECURE_LISTEN) return [];
+  return [
+    `--metrics-listen ${listen.host} can be reached by other machines, unencrypted and without a token; use 127.0.0.1, or add --insecure-listen if the network is trusted`,
+  ];
+}
+
 function buildConfig(
   values: WorkerSettingValues,
-  { hostname, mode, tokenFile }: { hostname: string; mode: "token" | "mtls"; tokenFile: string | undefined },
+  { hostname, mode, tokenFile }: { hostname: string; mode: AuthMode; tokenFile: string | undefined },
 ) {
   const { AUTH_FINGERPRINT: fingerprint, CA: ca, TLS_CERT: cert, TLS_KEY: key } = values;
   const secret = mode === "token" ? { token: values.AUTH_TOKEN ?? "" } : { ...(fingerprint !== undefined && { fingerprint }) };

@@ -1,7 +1,7 @@
-// Every setting of the worker. A key is the variable without its prefix and, in kebab-case, the flag; `flag` is a shorter one.
+// Every setting of the worker, and the help text that lists them. A key is the variable without its prefix and, in kebab-case, the flag; `flag` is a shorter one.
 
 import { resourceDefaults } from "@astraflow/runtime";
-import type { SettingTable, SettingValues } from "@astraflow/settings";
+import { flagsOf, type SettingRow, type SettingTable, type SettingValues, variableOf } from "@astraflow/settings";
 import manifest from "../../package.json" with { type: "json" };
 import {
   number,
@@ -184,3 +184,28 @@ export const workerSettings = {
 export type WorkerSettingValues = SettingValues<typeof workerSettings>;
 export const variablePrefix = "ASTRA_WORKER_";
 export const configVariable = `${variablePrefix}CONFIG_FILE`;
+
+/** The settings that have an effect, as `--help` and the command line's completion show them. */
+export const listedSettings = Object.entries<SettingRow<never>>(workerSettings)
+  .filter(([, row]) => row.ignoredBecause === undefined)
+  .map(([key, row]) => ({ ...row, key, flag: flagsOf(key, row)[0] ?? "", variable: variableOf(variablePrefix, key) }));
+
+/** The text of `astra worker --help`. */
+export function renderHelp(): string {
+  return [
+    "astra worker: takes tasks from a scheduler and runs them",
+    "",
+    "  astra worker --token dev-token --packages-dir examples/packages",
+    "  astra worker --url wss://scheduler.example/ws/worker --token @worker.token",
+    "",
+    ...listedSettings.flatMap((row) => [
+      `  ${row.flag}, ${row.variable}`,
+      `      ${row.help}${row.default === undefined ? "" : ` (default ${String(row.default)})`}`,
+    ]),
+    `  --config FILE, ${configVariable}`,
+    "      JSON file with the same settings",
+    "",
+    "Flags win over the environment, that over the file.",
+    "",
+  ].join("\n");
+}

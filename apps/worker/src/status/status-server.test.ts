@@ -1,8 +1,7 @@
 import type { LinkInventory } from "@astraflow/runtime";
 import { afterEach, describe, expect, it } from "vitest";
 import { WorkerMetrics } from "./metrics.ts";
-import type { StatusSources } from "./status.ts";
-import { openStatusServer } from "./status-server.ts";
+import { openStatusServer, type StatusSources } from "./status-server.ts";
 
 const endings: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

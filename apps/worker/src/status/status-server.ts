@@ -3,23 +3,25 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
-import { describeInventory, listHealthProblems, listWarnings, renderMetrics, type StatusSources } from "./status.ts";
+import { Fault, readManifest } from "@astraflow/protocol";
+import type { LoadedPackagesSummary, SessionWorker, WorkerHealth, WorkerIdentity } from "@astraflow/runtime";
+import type { Gauge, WorkerMetrics } from "./metrics.ts";
 
-export interface StatusServer {
-  /** As the system gave it: `http://127.0.0.1:9464`. */
-  readonly url: string;
-  close(): Promise<void>;
-}
+export type StatusServer = Awaited<ReturnType<typeof openStatusServer>>;
 
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
+export interface StatusSources {
+  readonly identity: Pick<WorkerIdentity, "name" | "tenant" | "version" | "boot"> & { readonly worker: string };
+  readonly metrics: WorkerMetrics;
+  readonly worker: Pick<SessionWorker, "inventory" | "isOutboxWritable"> & {
+    readonly runner: { readonly loadedPackages: LoadedPackagesSummary };
+  };
+  readHealth(): WorkerHealth;
 }
 
 const requestMsMax = 10_000;
 const connectionsMax = 64;
 
-export async function openStatusServer({ host, port }: ListenAddress, sources: StatusSources): Promise<StatusServer> {
+export async function openStatusServer({ host, port }: { host: string; port: number }, sources: StatusSources) {
   const server = createServer({ requestTimeout: requestMsMax, headersTimeout: requestMsMax }, (request, response) => {
     handleRequest(request, response, sources);
   });
@@ -30,8 +32,9 @@ export async function openStatusServer({ host, port }: ListenAddress, sources: S
   server.unref();
   const { port: given } = server.address() as AddressInfo;
   return {
+    /** As the system gave it: `http://127.0.0.1:9464`. */
     url: `http://${isIPv6(host) ? `[${host}]` : host}:${given}`,
-    async close() {
+    async close(): Promise<void> {
       const closed = once(server, "close");
       server.close();
       server.closeAllConnections();
@@ -63,4 +66,73 @@ function handleRequest(request: IncomingMessage, response: ServerResponse, sourc
     default:
       return sendJson(404, { error: "E.NOT_FOUND", message: "not found; this server has /metrics, /healthz and /inventory" });
   }
+}
+
+function renderMetrics(sources: StatusSources): string {
+  const { counts, phase, leaseLeftMs } = sources.worker.inventory();
+  const { metrics } = sources.readHealth();
+  const { user, system } = process.cpuUsage();
+  const gauges: Gauge[] = [
+    ["inflight_tasks", "Handlers that were called and have not come back.", counts.occupied],
+    ["held_attempts", "Attempts this worker answers for.", counts.held],
+    ["outbox_length", "Outcomes that the scheduler has not acked.", counts.outbox],
+    ["outbox_writable", "1 while outcomes can be kept on disk.", sources.worker.isOutboxWritable ? 1 : 0],
+    ["unacked_frames", "Messages of every kind that the scheduler has not acked.", counts.unacked],
+    ["session_ready", "1 while the session takes work.", phase === "READY" ? 1 : 0],
+    ["session_lease_left_ms", "Milliseconds until the lease expires and running work is stopped.", leaseLeftMs ?? 0],
+    ...Object.entries(metrics).map(([name, value]): Gauge => [`worker_${name}`, "The same number as in the heartbeat.", value]),
+    ["process_resident_memory_bytes", "Memory of the process.", process.memoryUsage.rss()],
+    ["process_cpu_seconds", "Processor time of the process so far.", (user + system) / 1e6],
+    ["process_uptime_seconds", "Age of the process.", process.uptime()],
+  ];
+  return sources.metrics.render(gauges);
+}
+
+/** Reasons to take this worker out of service; empty: it is well. The session is no part of it: a scheduler may be away for a while. */
+function listHealthProblems(sources: StatusSources): readonly string[] {
+  const outbox = sources.worker.isOutboxWritable ? [] : ["the outbox cannot be written"];
+  const closed = sources.worker.inventory().phase === "CLOSED" ? ["the link is closed"] : [];
+  return [...closed, ...outbox];
+}
+
+/** What keeps new work away without being a reason to restart anything. */
+function listWarnings(sources: StatusSources): readonly string[] {
+  const { phase } = sources.worker.inventory();
+  const isInSession = phase === "READY" || phase === "DRAINING" || phase === "CLOSED";
+  return [...(isInSession ? [] : [`there is no session with the scheduler (${phase})`]), ...sources.readHealth().problems];
+}
+
+function describeInventory(sources: StatusSources): object {
+  const { phase, session, leaseLeftMs, attempts, counts, stream } = sources.worker.inventory();
+  const { metrics, problems } = sources.readHealth();
+  return {
+    ...sources.identity,
+    pid: process.pid,
+    session: { phase, id: session, leaseLeftMs },
+    handlers: sources.worker.runner.loadedPackages.packages.flatMap(listHandlers),
+    packageProblems: sources.worker.runner.loadedPackages.problems,
+    running: attempts,
+    resources: metrics,
+    problems,
+    outbox: { length: counts.outbox, isWritable: sources.worker.isOutboxWritable },
+    counts,
+    stream,
+  };
+}
+
+function listHandlers({ name, version, manifestJson, nodeTypes }: LoadedPackagesSummary["packages"][number]): object[] {
+  const manifest = readManifest(manifestJson);
+  if (manifest instanceof Fault) return [];
+  return manifest.nodes
+    .filter((node) => nodeTypes.includes(node.type))
+    .map((node) => {
+      const adapter = manifest.adapters.find((one) => one.name === node.adapter);
+      return {
+        package: name,
+        version,
+        runtime: adapter?.runtime ?? "node",
+        nodeType: node.type,
+        capabilities: adapter?.capabilities ?? [],
+      };
+    });
 }

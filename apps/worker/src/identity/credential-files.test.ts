@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { TokenFile } from "./token-file.ts";
+import { TokenFile } from "./credential-files.ts";
 
 function open(texts: (string | Error)[], file: string | null = "w.token") {
   const warnings: string[] = [];

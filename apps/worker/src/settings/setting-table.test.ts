@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { readWorkerConfig } from "./config.ts";
-import { listedSettings, renderHelp } from "./help-text.ts";
+import { listedSettings, renderHelp } from "./setting-table.ts";
 
 const read = (env: Record<string, string>) =>
   readWorkerConfig({

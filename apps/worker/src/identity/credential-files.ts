@@ -1,7 +1,9 @@
-// The worker's token in its file, read again for each handshake: a replaced secret is used from the next one on, without a restart.
+// The worker's token and certificates, read from their files for each connection: one that was replaced is used from the next on, without
+// a restart.
 
+import { readFileSync } from "node:fs";
 import { errorMessage } from "@astraflow/protocol";
-import type { WorkerIdentity } from "@astraflow/runtime";
+import type { TlsCredentials, WorkerIdentity } from "@astraflow/runtime";
 import { firstSecretLine } from "@astraflow/settings";
 
 export interface TokenFileOptions {
@@ -40,4 +42,17 @@ export class TokenFile {
     }
     return this.#auth;
   }
+}
+
+/** Throws where a file cannot be read: the dial then fails with that reason and is tried again. */
+export function readTlsFiles(files: TlsCredentials): TlsCredentials {
+  return Object.fromEntries(
+    Object.entries(files).map(([name, file]: [string, string]) => {
+      try {
+        return [name, readFileSync(file, "utf8")];
+      } catch (thrown) {
+        throw new Error(`the ${name} file for TLS cannot be read: ${errorMessage(thrown)}`, { cause: thrown });
+      }
+    }),
+  );
 }
