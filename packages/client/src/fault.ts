@@ -1,6 +1,6 @@
 // The two errors of a call: the scheduler refused it, or there was no answer. Only the first proves that a decision was made.
 
-import { type ErrorBody, faultCodes, isFaultCode, omitUndefined } from "@astraflow/protocol";
+import { type ErrorBody, faultCodes, isFaultCode } from "@astraflow/protocol";
 
 /** The scheduler answered and refused. `code` is a promise, the message may improve. */
 export class ApiFault extends Error {
@@ -27,7 +27,7 @@ export class ApiFault extends Error {
   /** The API's error body. */
   toJSON(): { error: string; message: string; requestId?: string; details?: ErrorBody["details"] } {
     const { code: error, message, requestId, details } = this;
-    return omitUndefined({ error, message, requestId, details });
+    return { error, message, ...(requestId !== undefined && { requestId }), ...(details !== undefined && { details }) };
   }
 }
 
