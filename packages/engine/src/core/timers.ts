@@ -108,7 +108,7 @@ export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void
       const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
       if (isWanted) sendDispatch(work, connected, run, work.nodeOf(run, task), task);
       work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
-      if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
+      if (isWanted) work.recordMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });
   }
 }
@@ -126,7 +126,7 @@ export function updateSessionLiveness(work: UnitOfWork, isolate: IsolateFailure)
       if (work.worker(connected.worker) === null) throw new Error(`worker ${connected.worker} is connected but has no row`);
       work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: seen });
       work.changeFleet({ type: "liveness", worker: connected.worker, liveness: seen });
-      work.incrementMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
+      work.recordMetric("ws_heartbeat_miss_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
     });
   }
 }

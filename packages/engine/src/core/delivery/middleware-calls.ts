@@ -9,8 +9,7 @@ import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-
 import { earliestOf } from "../unit-of-work/row-set.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { attemptTimeoutMs } from "./dispatch.ts";
-import type { StopReason } from "./session-messages.ts";
-import { type NextRequestAnswer, sendNextAnswer } from "./session-messages.ts";
+import { type NextRequestAnswer, type StopReason, sendNextAnswer } from "./session-messages.ts";
 import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
 import { mailNextAnswer } from "./worker-mail.ts";
 

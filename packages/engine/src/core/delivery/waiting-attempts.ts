@@ -9,7 +9,8 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 export function setAttemptWaiting(work: UnitOfWork, task: LeasedTask, isWaiting: boolean): void {
   const connected = connectedAfterTurn(work, task.worker);
   const attempt = connected?.attempts.get(task.id);
-  if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
+  if (connected === null || attempt?.fence !== task.fence || isWaitingNow(work, attempt) === isWaiting) return;
+  work.changeFleet(waitingChange(connected, attempt, isWaiting));
 }
 
 /** The worker's connection after this turn: one that joins in this very turn is reached at its new session. */
@@ -20,11 +21,6 @@ export function connectedAfterTurn(work: UnitOfWork, worker: WorkerId): Connecte
       if (change.type === "disconnect" && change.worker === worker) return null;
     }
   return work.fleet.workers.get(worker) ?? null;
-}
-
-function changeWaiting(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
-  if (isWaitingNow(work, attempt) === isWaiting) return;
-  work.changeFleet(waitingChange(connected, attempt, isWaiting));
 }
 
 export function waitingChange(

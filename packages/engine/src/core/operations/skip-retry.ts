@@ -54,25 +54,15 @@ function markSkip(
   work.put(withMarks(run, { skip }));
   if (target.path === null) return [];
   const task = taskIdAt(run.id, target.path);
-  recordOperation(work, run, task, command, "skip");
+  work.recordRunFact(run, "task.steered", { task, by: command.by, what: "skip", reason: command.reason });
   return [{ task, node: target.node.id, from: null, to: null, sent: "none", phase: row?.phase ?? "waiting" }];
-}
-
-function recordOperation(
-  work: UnitOfWork,
-  run: RunRow,
-  task: string,
-  command: SkipNodeCommand | RetryNodeCommand,
-  what: "skip" | "retry",
-): void {
-  work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
 }
 
 function skipTask(work: UnitOfWork, command: SkipNodeCommand, task: OpenTask): AffectedTask {
   const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
-  recordOperation(work, run, task.id, command, "skip");
+  work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "skip", reason: command.reason });
   if (task.phase !== "hosting") {
     endAsSkipped(work, run, task, command.reason);
     return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
@@ -135,7 +125,7 @@ function nothingToRetry(command: RetryNodeCommand, row: TaskRow | undefined): Fa
 function retryTaskNow(work: UnitOfWork, command: RetryNodeCommand, task: TaskRow): AffectedTask {
   const run = work.existingRun(task.run);
   const node = work.nodeOf(run, task);
-  recordOperation(work, run, task.id, command, "retry");
+  work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "retry", reason: command.reason });
   if (task.phase === "parked") enqueueTask(work, run, node, task);
   // An operator's request is no verdict on the worker: it does not count as a failed delivery.
   const message = `taken back by ${command.by}: ${command.reason}`;

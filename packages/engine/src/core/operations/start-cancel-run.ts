@@ -1,19 +1,22 @@
 // Starting and cancelling runs. Answers name the run; a repeat under the same Idempotency-Key gets the same run.
 
+import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";
-import type { CancelRunCommand, StartRunCommand } from "../../interface/command.ts";
+import type { CancelRunCommand, PresetResult, StartRunCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import type { RunId, RunRow } from "../../storage/rows.ts";
 import { endRunEarly } from "../nodes/end-run.ts";
 import { fanOut } from "../nodes/fan-out.ts";
+import { withMarks } from "../nodes/operator-marks.ts";
+import { newTaskFor } from "../nodes/reach.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { runFollowUps } from "../progress/follow-up.ts";
 import { isRunLive } from "../rows/run.ts";
 import { readRunOrigin } from "../rows/run-origin.ts";
-import { topLevel } from "../rows/task-path.ts";
+import { nodePath, topLevel } from "../rows/task-path.ts";
+import { withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { recallAnswer, rememberAnswer } from "./idempotency.ts";
-import { insertPresetTasks } from "./preset-results.ts";
 
 const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
   of: "run",
@@ -80,6 +83,44 @@ function startDetails(run: RunRow): Readonly<Record<string, unknown>> {
 function answerRepeatedStart(work: UnitOfWork, id: RunId): AnswerBody | Fault {
   const run = work.run(id);
   return run === null ? fault("E.NOT_FOUND", `run ${id} is gone`) : runAnswer(run, true);
+}
+
+/**
+ * Inserts the nodes whose outcome came with the start as ended, and joins after them with a lower count. Returns the start nodes of
+ * the run.
+ */
+function insertPresetTasks(progress: RunProgress, plan: Plan, presetResults: Readonly<Record<number, PresetResult>>): number[] {
+  const { work, run } = progress;
+  const known = new Set(Object.keys(presetResults).map(Number));
+  for (const ordinal of known) {
+    const node = plan.nodes[ordinal];
+    if (node === undefined || node.host !== null)
+      throw new Error(`preset result for node ${ordinal}, which run ${run.id} does not have`);
+    insertPresetTask(progress, node, presetResults[ordinal] as PresetResult);
+  }
+  const isInTheWay = (ordinal: number) => plan.nodes[ordinal]?.before.some((one) => !known.has(one));
+  if ([...known].some(isInTheWay)) work.put(withMarks(run, { isGiven: true }));
+  const starts: number[] = [];
+  for (const node of plan.nodes) {
+    if (known.has(node.ordinal) || node.host !== null) continue;
+    const needs = node.before.filter((one) => !known.has(one)).length;
+    if (needs === 0) starts.push(node.ordinal);
+    else if (needs < node.before.length) {
+      const waiting = newTaskFor(progress, nodePath(topLevel, node.ordinal), node, needs);
+      work.put(waiting);
+      progress.record("task.waiting", { task: waiting.id });
+      progress.openedTasks += 1;
+    }
+  }
+  return starts;
+}
+
+function insertPresetTask(progress: RunProgress, node: PlanNode, { status, result, params, why }: PresetResult): void {
+  const { work, run } = progress;
+  const newTask = newTaskFor(progress, nodePath(topLevel, node.ordinal), node, 0);
+  const blank = withTaskState({ ...newTask, key: null, params: params ?? null }, { why });
+  const type = status === "succeeded" ? "succeed" : "skip";
+  work.recordTaskFact(run, `task.${status}`, work.moveTask(blank, { type, result }), { why });
 }
 
 export function cancelRun(work: UnitOfWork, command: CancelRunCommand): AnswerBody | Fault {

@@ -111,5 +111,5 @@ export function takeBackAttempt(
   }
   const back = requeueTask(work, node, prepareNextAttempt(progress, task));
   progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason });
-  work.incrementMetric("cmd_retry_total", { reason: code });
+  work.recordMetric("cmd_retry_total", { reason: code });
 }

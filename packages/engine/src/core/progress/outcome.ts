@@ -5,7 +5,7 @@ import type { FaultData, ReportedArtifact, ReportResultCommand } from "../../int
 import type { EngineSettings } from "../../interface/settings.ts";
 import type { LeasedTask, Millis, OpenTask } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
-import { type ReportedProgress, readTaskState, withTaskState } from "../rows/task-state.ts";
+import { readTaskState, withTaskState } from "../rows/task-state.ts";
 
 /** Limit of a result in its row. A larger one stays with the worker as an artifact. */
 export const resultBytesMax = 2 * 1024 * 1024;
@@ -74,11 +74,9 @@ export function withoutLiveProgress<R extends OpenTask>(task: R): R {
   if (task.state === null) return task;
   const { said: reported, results } = readTaskState(task);
   if (results === undefined && reported?.stage === undefined) return task;
-  return withTaskState(task, { results: undefined, said: reported === undefined ? undefined : withoutStage(reported) });
-}
-
-function withoutStage({ stage: _, ...reported }: ReportedProgress): ReportedProgress {
-  return reported;
+  if (reported === undefined) return withTaskState(task, { results: undefined });
+  const { stage: _, ...said } = reported;
+  return withTaskState(task, { results: undefined, said });
 }
 
 /** The next attempt begins without progress. */

@@ -32,7 +32,7 @@ export const repeated: AnswerBody = { of: "word", applied: false };
 function refuseStale(work: UnitOfWork, report: AttemptReport, connected: ConnectedWorker | null): Fault {
   if (connected !== null && report.fence !== null)
     sendStop(work, connected, { run: runOf(report.task), task: report.task, fence: report.fence }, attemptNotHeld);
-  work.incrementMetric("stale_words_total", { type: report.type });
+  work.recordMetric("stale_words_total", { type: report.type });
   const message = `task ${report.task} is not held by this session under fence ${report.fence ?? "none"}; stop that attempt`;
   return fault("E.SESSION.STALE_BINDING", message, { task: report.task, fence: report.fence });
 }
@@ -146,7 +146,7 @@ function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): An
   const task = work.existingTask(report.task);
   if (task.phase === report.status && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled") return repeated;
-  work.incrementMetric("duplicate_results_total", {});
+  work.recordMetric("duplicate_results_total", {});
   recordRefusal(work, work.existingRun(task.run), task, report, "E.RESULT.DUPLICATE");
   const message = `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`;
   return fault("E.RESULT.DUPLICATE", message, { task: task.id, fence: task.fence, phase: task.phase });

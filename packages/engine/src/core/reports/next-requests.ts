@@ -67,7 +67,7 @@ function refuseNext(
 ): AnswerBody {
   const { id } = work.nodeOf(run, task);
   sendNextAnswer(work, connected, task, id, { request, result: null, error: { code, message }, trace: {} });
-  work.incrementMetric("next_refused_total", { code });
+  work.recordMetric("next_refused_total", { code });
   return applied;
 }
 

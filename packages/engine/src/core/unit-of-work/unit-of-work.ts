@@ -3,7 +3,7 @@
 
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
-import type { Effect } from "../../interface/effect.ts";
+import type { Effect, MetricSamples, WorkerNotice } from "../../interface/effect.ts";
 import type { EngineProblem } from "../../interface/world.ts";
 import type { ChangeSet } from "../../storage/port.ts";
 import {
@@ -24,10 +24,8 @@ import { requirementsOf, requirementsText } from "../fleet/route.ts";
 import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import { buildChangeSets, TurnRecords } from "./change-sets.ts";
 import type { DecisionContext } from "./decision-context.ts";
-import { ResultLatencies, workerNoticeFor } from "./recorded-effects.ts";
 import { type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
-import { SlotChanges } from "./slot-changes.ts";
 
 export interface Savepoint {
   readonly undoSteps: number;
@@ -163,11 +161,7 @@ export class UnitOfWork extends RowSet {
     this.#records.preconditions.push({ root, worker, epoch });
   }
 
-  incrementMetric(name: string, labels: Readonly<Record<string, string>>): void {
-    this.effects.push({ type: "count", name, labels, values: [1] });
-  }
-
-  observeMetric(name: string, labels: Readonly<Record<string, string>>, value: number): void {
+  recordMetric(name: string, labels: Readonly<Record<string, string>>, value = 1): void {
     this.effects.push({ type: "count", name, labels, values: [value] });
   }
 
@@ -220,5 +214,86 @@ export class UnitOfWork extends RowSet {
       (root) => this.rootGroups.groupOf(root),
       (run) => this.tenantOfRun(run),
     );
+  }
+}
+
+/** What the fleet changes of a turn mean before they are applied. */
+class SlotChanges {
+  /** Slots freed (+) and used (-) in this turn, by worker. */
+  readonly freedSlots = new Map<WorkerId, number>();
+  /** Workers that this turn changes: the fleet does not show it yet, so they get no tasks before the next turn. */
+  readonly changedWorkers = new Set<WorkerId>();
+  /** Attempts that began to wait for their calls in this turn, or went on: the fleet does not show it yet. */
+  readonly waitingAttempts = new Map<TaskId, boolean>();
+
+  add(change: FleetChange): void {
+    this.#countSlots(change, 1);
+    this.#noteWait(change);
+    if (change.type === "connect") this.changedWorkers.add(change.connected.worker);
+    if (change.type === "disconnect" || change.type === "describe" || change.type === "drain")
+      this.changedWorkers.add(change.worker);
+    if (change.type === "heartbeat" && !change.healthy) this.changedWorkers.add(change.worker);
+  }
+
+  /** Reverts the changes from an index on. Changed workers stay excluded for this turn; that only delays them. */
+  revertFrom(changes: readonly FleetChange[], from: number): void {
+    let wasWaiting = false;
+    for (let at = from; at < changes.length; at++) {
+      const change = changes[at] as FleetChange;
+      this.#countSlots(change, -1);
+      if (change.type === "wait" || (change.type === "release" && change.wasWaiting === true)) wasWaiting = true;
+    }
+    if (!wasWaiting) return;
+    this.waitingAttempts.clear();
+    for (let at = 0; at < from; at++) this.#noteWait(changes[at] as FleetChange);
+  }
+
+  /** `times` is 1 for a change that is applied and -1 for one that is reverted. */
+  #countSlots(change: FleetChange, times: 1 | -1): void {
+    if (change.type === "grant") this.#addSlots(change.worker, -times);
+    else if (change.type === "release" && change.wasWaiting !== true) this.#addSlots(change.worker, times);
+    else if (change.type === "wait") this.#addSlots(change.worker, change.isWaiting ? times : -times);
+  }
+
+  #addSlots(worker: WorkerId, by: number): void {
+    this.freedSlots.set(worker, (this.freedSlots.get(worker) ?? 0) + by);
+  }
+
+  #noteWait(change: FleetChange): void {
+    if (change.type === "wait") this.waitingAttempts.set(change.task, change.isWaiting);
+    else if (change.type === "release" && change.wasWaiting === true) this.waitingAttempts.delete(change.task);
+  }
+}
+
+const alarmingFacts = new Set(["worker.lost", "worker.strained", "worker.saturated", "worker.cloned"]);
+const recoveryFacts = new Set(["worker.relieved", "worker.unsaturated"]);
+
+/** Joins, leaves, drains and kicks are logged where they happen, at the doors. */
+function workerNoticeFor(tenant: Tenant, subject: RowKey, event: string, data: Fact["data"]): WorkerNotice | null {
+  if (!subject.startsWith("worker/")) return null;
+  // 1x WARN, 2x DEGRADED, 3x UNHEALTHY, and back.
+  const isGood = event === "worker.liveness" ? data["to"] === "fresh" : recoveryFacts.has(event);
+  if (!isGood && !alarmingFacts.has(event) && event !== "worker.liveness") return null;
+  return { type: "worker", tenant, worker: subject.slice("worker/".length), event, isRecovery: isGood, data };
+}
+
+/** How long results took, collected over a turn and emitted once: no effect for each. By tenant and node type. A command undone later may leave one behind; no decision depends on it. */
+class ResultLatencies {
+  readonly #byTenant = new Map<Tenant, Map<string, number[]>>();
+
+  observe(tenant: Tenant, nodeType: string, ms: number): void {
+    let types = this.#byTenant.get(tenant);
+    if (types === undefined) this.#byTenant.set(tenant, (types = new Map()));
+    const values = types.get(nodeType);
+    if (values === undefined) types.set(nodeType, [ms]);
+    else values.push(ms);
+  }
+
+  toMetricSamples(): MetricSamples[] {
+    const counted: MetricSamples[] = [];
+    for (const [tenant, types] of this.#byTenant)
+      for (const [nodeType, values] of types)
+        counted.push({ type: "count", name: "result_latency_ms", labels: { tenant, node_type: nodeType }, values });
+    return counted;
   }
 }

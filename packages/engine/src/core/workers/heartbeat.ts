@@ -34,9 +34,9 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
   if (connected.liveness !== "fresh")
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: "fresh" });
   const lateMs = Math.max(0, work.now - connected.heartbeatAt - timings.heartbeatMs);
-  work.observeMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
+  work.recordMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
   if (!command.healthy)
-    work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
+    work.recordMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
   if (recordPressureChange(work, connected, row, { usage: command, pressure, limits }))
     closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
   const { worker } = connected;

@@ -93,7 +93,7 @@ function refuseClone(work: UnitOfWork, command: JoinWorkerCommand, before: Worke
   if (!known.formerBoots.includes(command.boot)) return null;
   const seconds = Math.round((work.now - before.joinedAt) / 1_000);
   const message = `another process with the instance id of worker ${command.name} has been live for ${seconds} s; give this one its own id`;
-  work.incrementMetric("worker_cloned_total", { tenant: command.tenant });
+  work.recordMetric("worker_cloned_total", { tenant: command.tenant });
   // It tries again and again: recorded once, counted always.
   if (!known.clones.includes(command.boot)) {
     const condition = writeCondition({ ...known, clones: [...known.clones, command.boot] });

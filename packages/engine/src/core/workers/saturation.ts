@@ -37,7 +37,7 @@ function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: n
   else {
     const data = { slots: connected.about.slots, sinceMs: work.now - since };
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.saturated", data);
-    work.incrementMetric("worker_saturated_total", { tenant: connected.tenant });
+    work.recordMetric("worker_saturated_total", { tenant: connected.tenant });
   }
   work.changeFleet({ type: "load", worker: connected.worker, since, isSaturated: since !== null });
 }
