@@ -3,8 +3,7 @@
 
 import { parseJsonPointer } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
-import type { WorkflowEdit } from "./apply-edits.ts";
-import { editTargetOf } from "./edit-targets.ts";
+import { editTargetOf, type WorkflowEdit } from "./apply-edits.ts";
 
 export interface EditConflict {
   /** Places in the two lists. */

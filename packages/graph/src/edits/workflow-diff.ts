@@ -3,8 +3,7 @@
 import type { Edge, Workflow, WorkflowNode } from "@astraflow/protocol";
 import { isObject, toJsonPointer } from "../values/binding-path.ts";
 import { canonicalJson, isEqualJson } from "../values/canonical-json.ts";
-import { applyEdits, type WorkflowEdit } from "./apply-edits.ts";
-import { type EditTarget, editTargetOf } from "./edit-targets.ts";
+import { applyEdits, type EditTarget, editTargetOf, type WorkflowEdit } from "./apply-edits.ts";
 
 /** One node, middleware, edge or subgraph in words, with the fields that changed. */
 export interface DiffLine extends EditTarget {
