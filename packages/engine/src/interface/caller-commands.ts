@@ -53,7 +53,7 @@ export interface StartRunCommand {
   /** Name of the workflow and its id; absent where the caller has none. */
   readonly label?: string;
   readonly source?: string;
-  /** JSON text of the run's origin; see core/rows/run-origin.ts. */
+  /** JSON text of the run's origin; see core/rows/run.ts. */
   readonly about?: string;
   /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
   readonly presetResults?: Readonly<Record<number, PresetResult>>;

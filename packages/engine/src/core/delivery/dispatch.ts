@@ -5,7 +5,7 @@ import type { FaultData } from "../../interface/command.ts";
 import type { SendDispatch } from "../../interface/effect.ts";
 import type { LeasedTask, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
-import { readRunOrigin } from "../rows/run-origin.ts";
+import { readRunOrigin } from "../rows/run.ts";
 import { planOfScope, scopeOf, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";

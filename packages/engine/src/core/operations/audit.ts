@@ -3,7 +3,7 @@
 import { Fault } from "@astraflow/protocol";
 import type { AuditEntry, Command } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { type RowKey, type RunRow, type Tenant, workerKey } from "../../storage/rows.ts";
+import { type RowKey, type RunId, type RunRow, type Tenant, workerKey } from "../../storage/rows.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** An audit entry, and who asked for the action. */
@@ -54,13 +54,15 @@ export function workerEntry(
 
 /** The run or worker that a command is about, if it is there and of the caller's own tenant. */
 export function auditSubjectOf(work: UnitOfWork, command: Command): AuditSubject | null {
-  if ("run" in command) {
-    const run = work.run(command.run);
-    return run !== null && run.tenant === command.tenant ? run : null;
-  }
+  if ("run" in command) return findOwnRun(work, command, command.run);
   if (!("worker" in command)) return null;
   const worker = work.worker(command.worker);
   return worker !== null && worker.tenant === command.tenant ? workerKey(worker.id) : null;
+}
+
+export function findOwnRun(work: UnitOfWork, { tenant }: { readonly tenant: Tenant }, id: RunId): RunRow | null {
+  const run = work.run(id);
+  return run?.tenant === tenant ? run : null;
 }
 
 /** An action that is refused changes nothing. */

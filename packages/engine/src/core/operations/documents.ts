@@ -3,12 +3,12 @@
 import { Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocsCommand } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey, type Tenant } from "../../storage/rows.ts";
-import { readArtifact, runOfArtifact } from "../queueing/artifacts.ts";
+import { type DocRow, docId, docKey, keyOf, rootOf, runOf, splitKey, type Tenant } from "../../storage/rows.ts";
+import { readArtifact } from "../queueing/artifacts.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { expireCommand } from "../workers/command-records.ts";
-import { type AuditedAction, type AuditSubject, allOrNothing, withAudit } from "./audit.ts";
+import { type AuditedAction, type AuditSubject, allOrNothing, findOwnRun, withAudit } from "./audit.ts";
 import { recallAnswer, rememberAnswer } from "./idempotency.ts";
 
 /** Documents that one command may write or remove. */
@@ -93,11 +93,6 @@ function writeSubjectOf(work: UnitOfWork, command: WriteDocsCommand, evenNew = f
   return docKey(command.tenant, targetType, target);
 }
 
-function findOwnRun(work: UnitOfWork, command: WriteDocsCommand, id: RunId): AuditSubject | null {
-  const run = work.run(id);
-  return run !== null && run.tenant === command.tenant ? run : null;
-}
-
 /** Removes a document that has expired. For an artifact this is recorded in its run; a command that waits for its worker has failed. */
 export function expireDocument(work: UnitOfWork, id: string): void {
   const doc = work.doc(id);
@@ -106,7 +101,7 @@ export function expireDocument(work: UnitOfWork, id: string): void {
   work.delete(keyOf(doc));
   // If its worker has removed it, that was recorded then.
   if (doc.collection !== "artifact" || readArtifact(doc).removed !== undefined) return;
-  const run = work.run(runOfArtifact(doc));
+  const run = work.run(readArtifact(doc).run);
   const data = { resource: doc.id.slice(doc.tenant.length + "/artifact/".length), reason: "expired" };
   if (run !== null && run.tenant === doc.tenant) work.recordRunFact(run, "artifact.removed", data);
   else work.recordFact(doc.tenant, keyOf(doc), "artifact.removed", data);

@@ -21,7 +21,7 @@ import { findStoredMismatch, versionFor } from "../fleet/route.ts";
 import { preferredWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
-import { acquireIfFree, affinityOwner, preferenceMs } from "../queueing/affinity-keys.ts";
+import { acquireIfFree, affinityOwner, preferenceMs } from "../queueing/affinity.ts";
 import { findArtifact, readArtifact, renewArtifact } from "../queueing/artifacts.ts";
 import { type RequestedResource, resourceRefsOf } from "../queueing/resource-refs.ts";
 import { queueDeadline } from "../queueing/task-queue.ts";

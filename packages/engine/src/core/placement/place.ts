@@ -22,7 +22,7 @@ import { parseQueueName, readRequirements } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { failTask } from "../progress/end-attempt.ts";
-import { boundWorker } from "../queueing/package-bindings.ts";
+import { boundWorker } from "../queueing/affinity.ts";
 import { isRunLive } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";

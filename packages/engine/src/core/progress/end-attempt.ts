@@ -7,7 +7,7 @@ import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
-import { recordSuccess } from "../queueing/package-bindings.ts";
+import { recordSuccess } from "../queueing/affinity.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";

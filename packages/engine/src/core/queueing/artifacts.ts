@@ -37,9 +37,6 @@ const artifactsMax = 1_000;
 
 export const readArtifact = (doc: DocRow): ArtifactBody => JSON.parse(doc.body) as ArtifactBody;
 
-/** The run that left it. */
-export const runOfArtifact = (doc: DocRow): RunId => readArtifact(doc).run;
-
 /** The document of a resource; one whose time is over counts as gone, although it is not deleted yet. */
 export function findArtifact(work: UnitOfWork, tenant: string, resource: string): DocRow | null {
   const doc = work.doc(docId(tenant, "artifact", resource));

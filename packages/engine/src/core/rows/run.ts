@@ -1,10 +1,11 @@
-// The state machine of a run. A run ends when its last task has; one that must end early is `ending` until every task
+// The state machine of a run, and its origin. A run ends when its last task has; one that must end early is `ending` until every task
 // is cancelled, so that work larger than a turn is a cursor and not a long transaction.
 
-import { type Fault, fault } from "@astraflow/protocol";
-import type { LiveRun, Millis, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
+import { type Fault, fault, isRecord } from "@astraflow/protocol";
+import type { LiveRun, Millis, RunId, RunPhase, RunRow, TaskId } from "../../storage/rows.ts";
 import { requireLegalMove } from "./invariant-broken.ts";
 import { type RowAfter, type Steps, takeStep } from "./moves.ts";
+import { parsedColumn } from "./parsed-column.ts";
 
 export type RunTransition =
   | { readonly type: "start" }
@@ -53,3 +54,29 @@ export function stepRun<R extends RunRow, E extends RunTransition>(run: R, event
 export function applyRunTransition<R extends RunRow, E extends RunTransition>(run: R, event: E, now: Millis): RunAfter<R, E> {
   return requireLegalMove(stepRun(run, event, now));
 }
+
+/** Who started a run, which version of the workflow, which run it repeats. Written once; shown and searched, never decided upon. */
+export interface RunOrigin {
+  readonly by?: string;
+  readonly corr?: string;
+  /** Published version of the workflow, or null for a draft or a definition that came with the request. */
+  readonly version?: number | string | null;
+  /** Digest of that version as it was published; the stored plan may hold more, from the manifests of its packages. */
+  readonly versionHash?: string;
+  /** The run that this one repeats, and from which node on. */
+  readonly replayOf?: RunId;
+  readonly from?: string;
+  readonly to?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Further fields of the caller. */
+  readonly [more: string]: unknown;
+}
+
+export const readRunOrigin = parsedColumn<RunRow, RunOrigin>(
+  (run) => run.about,
+  {},
+  (text) => {
+    const parsed: unknown = JSON.parse(text);
+    return isRecord(parsed) ? parsed : {};
+  },
+).read;

@@ -1,7 +1,9 @@
-// Affinity keys: a document each, acquired with the first grant under the key, renewed by use, void once its worker is lost.
+// Which worker tasks go back to. Affinity keys: a document each, acquired with the first grant under the key, renewed by use, void once
+// its worker is lost. Packages: bound to the worker that last ran them for the run; the only user of `RunRow.bindings`.
 
 import type { PlanNode } from "@astraflow/graph";
-import { type DocRow, docId, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import { type DocRow, docId, type LeasedTask, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
+import { parsedColumn } from "../rows/parsed-column.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -46,4 +48,36 @@ export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinit
 export function acquireIfFree(work: UnitOfWork, run: RunRow, affinity: Affinity, worker: WorkerId): Millis | null {
   const owner = affinityOwner(work, run.tenant, affinity.key) ?? worker;
   return owner === worker ? acquireAffinity(work, run, affinity, worker) : null;
+}
+
+/** Which worker last ran a package for a run: a preference, because what it has loaded is warm. */
+export interface PackageBinding {
+  readonly worker: WorkerId;
+  readonly at: Millis;
+}
+
+const bindingsColumn = parsedColumn<RunRow, Readonly<Record<string, PackageBinding>>>((run) => run.bindings, {});
+
+export const readBindings = bindingsColumn.read;
+
+export function boundWorker(run: RunRow, packageName: string): WorkerId | null {
+  const bindings = readBindings(run);
+  return Object.hasOwn(bindings, packageName) ? (bindings[packageName]?.worker ?? null) : null;
+}
+
+/** A task ended well at its worker: the package is bound there, and the task's affinity key lives on. */
+export function recordSuccess(work: UnitOfWork, run: RunRow, task: LeasedTask): void {
+  const node = work.nodeOf(run, task);
+  recordBinding(work, work.run(run.id) ?? run, node, task);
+  const { affinity } = node.policy;
+  if (affinity !== undefined) acquireIfFree(work, run, affinity, task.worker);
+}
+
+/** Written at the first success of a package and when it changes place, so a run is not written for each. */
+function recordBinding(work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): void {
+  if (boundWorker(run, node.packageName) === task.worker) return;
+  const bindings = { ...readBindings(run), [node.packageName]: { worker: task.worker, at: work.now } };
+  const bound = { ...run, bindings: JSON.stringify(bindings) };
+  bindingsColumn.remember(bound, bindings);
+  work.put(bound);
 }
