@@ -83,8 +83,8 @@ function closeMiddleware(progress: RunProgress, chain: ChainPosition, node: Plan
   const path = nodePath(chain.scope, node.ordinal);
   const { called, ran } = readTaskState(host);
   const calls = called?.[node.ordinal];
-  const last = calls === undefined ? null : work.task(taskIdAt(run.id, callPath(path, calls)));
-  const lastSuccess = lastSuccessfulCall(progress, chain, node, ran?.[node.ordinal]);
+  const last = findCall(progress, path, calls);
+  const lastSuccess = findCall(progress, path, ran?.[node.ordinal]);
   const newTask = newTaskFor(progress, path, node, 0);
   const seen = { ...newTask, params: (lastSuccess ?? last)?.params ?? null };
   const result = lastSuccess?.result ?? "{}";
@@ -113,16 +113,9 @@ function transitionOfCall(last: TaskRow, result: string): TaskTransition {
   }
 }
 
-/** The row of the last call of a node that succeeded. */
-function lastSuccessfulCall(
-  progress: RunProgress,
-  chain: ChainPosition,
-  node: PlanNode,
-  call: number | undefined,
-): TaskRow | null {
-  const { work, run } = progress;
-  return call === undefined ? null : work.task(taskIdAt(run.id, callPath(nodePath(chain.scope, node.ordinal), call)));
-}
+/** The row of a call of the node at this path, by its number. */
+const findCall = ({ work, run }: RunProgress, path: TaskPath, call: number | undefined): TaskRow | null =>
+  call === undefined ? null : work.task(taskIdAt(run.id, callPath(path, call)));
 
 /** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost middleware's value wins. */
 function outputsOfChain(
@@ -132,12 +125,12 @@ function outputsOfChain(
   outermost: EndedTask,
 ): { readonly params: string | null; readonly result: string } {
   const { ran } = readTaskState(host);
-  const lastSuccess = lastSuccessfulCall(progress, chain, chain.host, ran?.[chain.host.ordinal]);
+  const lastSuccess = findCall(progress, nodePath(chain.scope, chain.host.ordinal), ran?.[chain.host.ordinal]);
   let values: WrittenOutputs = { parameters: null, results: null };
   for (const ordinal of chain.host.chain.toReversed()) {
     const node = chain.plan.nodes[ordinal] as PlanNode;
     if (node.outputs === undefined || node.outputs.length === 0) continue;
-    const row = node.chainIndex === 0 ? outermost : lastSuccessfulCall(progress, chain, node, ran?.[ordinal]);
+    const row = node.chainIndex === 0 ? outermost : findCall(progress, nodePath(chain.scope, ordinal), ran?.[ordinal]);
     if (row !== null) values = copyOutputs(values, node.outputs, row, host, lastSuccess);
   }
   return {
