@@ -1,7 +1,7 @@
 import type { ServerEvent } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
+import { createSseParser } from "./events.ts";
 import { type Client, createClient } from "./index.ts";
-import { createSseParser } from "./sse.ts";
 
 const event = (id: string, type = "run.status"): string =>
   `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ version: "v1", id, type })}\n\n`;
