@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { multipartForm, multipartType } from "../../testing/multipart-form.ts";
 import { cheapPasswordCost, openRestCallFixture, type RestCallFixture } from "../../testing/rest-fixture.ts";
-import { attachmentHeader, parseRange } from "./resource-response.ts";
+import { attachmentHeader, parseRange } from "./resource-routes.ts";
 
 const post = (
   fixture: RestCallFixture,

@@ -1,7 +1,9 @@
-// The routes about resources: list, show, download, delete, a file that is sent in one piece or in parts, and grants.
+// The routes about resources: list, show, download, delete, a file that is sent in one piece or in parts, and grants; and what of a resource
+// becomes a header: names, media types, ranges.
 
-import { bodyReaderOf, fault, type ResourceGrant, readResourceForm } from "@astraflow/protocol";
+import { bodyReaderOf, fault, type Resource, type ResourceGrant, readResourceForm } from "@astraflow/protocol";
 import {
+  type BlobRange,
   decodeDocumentCursor,
   isoTime,
   missingBytesFault,
@@ -24,7 +26,6 @@ import {
   throwIfFault,
 } from "../requests/rest-call.ts";
 import { type FormFile, readMultipartForm, readRawBody } from "./multipart-form.ts";
-import { attachmentHeader, parseRange, presentResource, sanitizeFilename, sanitizeMediaType } from "./resource-response.ts";
 
 /** Something new, under its own address. */
 const createdReply = (body: object, location: string, isRepeated: boolean): RestReply => ({
@@ -190,4 +191,46 @@ function presentGrant(record: ResourceGrantRecord): ResourceGrant {
     ...(workflowId !== null && { workflowId }),
     ...(metadata !== null && { metadata }),
   };
+}
+
+function presentResource(record: ResourceRecord): Resource {
+  const { id, owner, createdAt, mimeType, metadata, ...rest } = record;
+  return {
+    resourceId: id,
+    type: "file",
+    ...rest,
+    ownerId: owner,
+    createdAt: isoTime(createdAt),
+    ...(mimeType !== null && { mimeType }),
+    ...(metadata !== null && { metadata }),
+    downloadUrl: `/api/v1/resources/${id}/download`,
+  };
+}
+
+/** As a name that can be shown and sent; a form may hold anything. */
+const sanitizeFilename = (filename: string): string => {
+  const clean = [...filename.toWellFormed()].filter((letter) => letter >= " " && letter !== "\u007f").join("");
+  return clean.slice(0, 255) || "file";
+};
+
+/** A media type that is none is not kept: it would be a header one day. */
+const sanitizeMediaType = (media: string | null): string | null =>
+  media !== null && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[ -~]*)?$/.test(media) && media.length <= 255 ? media : null;
+
+/** In the form every browser understands, and for those that understand more with all its letters. */
+export function attachmentHeader(filename: string): string {
+  const plain = filename.replaceAll(/[^ !#-$&-[\]-~]/g, "_");
+  const whole = encodeURIComponent(filename).replaceAll(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+  return `attachment; filename="${plain}"; filename*=UTF-8''${whole}`;
+}
+
+/** One stretch. Null: none was asked for, or in a way that means nothing here, and then everything is the answer. */
+export function parseRange(header: string | undefined, sizeBytes: number): BlobRange | null {
+  const [, from = "", to = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
+  if (from === "" && to === "") return null;
+  const start = from === "" ? Math.max(0, sizeBytes - Number(to)) : Number(from);
+  const end = from === "" || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  if (from !== "" && to !== "" && Number(to) < Number(from)) return null;
+  if (start <= end) return { start, end };
+  throw fault("E.RESOURCE.RANGE", `the resource has ${sizeBytes} bytes and none in that range`, { sizeBytes });
 }
