@@ -4,8 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { CheckerName } from "../checkers/checker-table.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
 import { type Mutant, mutants } from "../scheduler/mutants.ts";
-import { runCampaign } from "./campaign.ts";
-import { checkSeed } from "./check-seed.ts";
+import { checkSeed, runCampaign } from "./campaign.ts";
 
 const hour = 3_600_000;
 

@@ -2,8 +2,7 @@
 
 import type { ScheduledFault } from "../observation/observation.ts";
 import type { Mutant } from "../scheduler/mutants.ts";
-import type { CampaignReport, CampaignViolation } from "./campaign.ts";
-import { checkSeed } from "./check-seed.ts";
+import { type CampaignReport, type CampaignViolation, checkSeed } from "./campaign.ts";
 
 /** A seed that once broke a promise, with the faults it needed. What the seed draws may change with the world; the file says what was drawn then. */
 export interface Regression extends Pick<CampaignViolation, "seed" | "profile" | "checker" | "invariant" | "schedule"> {

@@ -1,16 +1,35 @@
-// Runs many seeds, in sequence or on several threads, and sums up: totals, every violation with its seed and smallest schedule, seeds whose second run
-// differs, kinds of faults that never occurred. The caller saves and prints.
+// Runs one seed with all checkers, or many, in sequence or on several threads, and sums up: totals, every violation with its seed and smallest
+// schedule, seeds whose second run differs, kinds of faults that never occurred. The caller saves and prints.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { CheckerRunner, type CheckResult } from "../checkers/checker-runner.ts";
 import { type CheckerName, checkerNamesFor, checkers } from "../checkers/checker-table.ts";
 import type { Violation } from "../checking/checker.ts";
 import type { ScheduledFault, WorldReport } from "../observation/observation.ts";
 import { type FaultKind, type FaultProfile, faultKinds, faultTable, profiles } from "../plan/fault-table.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import { type CheckedSeed, type CheckSeedOptions, checkSeed, traceSeed } from "./check-seed.ts";
-import { shrinkSchedule } from "./schedule-shrinker.ts";
-import type { TraceLine } from "./trace-formatter.ts";
+import { type PlaySeedOptions, playSeed } from "../world/simulated-world.ts";
+import { TraceFormatter, type TraceLine } from "./trace-formatter.ts";
+
+type CheckSeedOptions = Omit<PlaySeedOptions, "observe">;
+
+interface CheckedSeed extends CheckResult {
+  readonly report: WorldReport;
+}
+
+export async function checkSeed(options: CheckSeedOptions): Promise<CheckedSeed> {
+  const runner = new CheckerRunner();
+  const report = await playSeed({ ...options, observe: (observation) => runner.observe(observation) });
+  return { report, ...runner.finish() };
+}
+
+/** The trace of a seed: all of it, or what bears on these ids. */
+export async function traceSeed(options: CheckSeedOptions, about: readonly string[] = []): Promise<readonly TraceLine[]> {
+  const formatter = new TraceFormatter();
+  await playSeed({ ...options, observe: (observation) => formatter.observe(observation) });
+  return formatter.lines(about);
+}
 
 export interface CampaignOptions extends Pick<CheckSeedOptions, "profile" | "plant" | "isResumeRefused"> {
   readonly from: number;
@@ -167,4 +186,33 @@ class CampaignTotals {
 
 function addCounts(sums: Record<string, number>, more: Readonly<Record<string, number>>): void {
   for (const [name, count] of Object.entries(more)) sums[name] = (sums[name] ?? 0) + count;
+}
+
+/** Worlds a shrinking may play. Each is quick, and a schedule rarely has more than some dozens of events. */
+export const shrinkTriesMax = 400;
+
+/** Delta debugging: leaves out parts, large ones first, while the rest still fails. `fails` must be true of the whole. */
+export async function shrinkSchedule<T>(
+  whole: readonly T[],
+  fails: (items: readonly T[]) => Promise<boolean>,
+): Promise<{ readonly items: readonly T[]; readonly tries: number }> {
+  let items = whole;
+  let tries = 0;
+  const stillFails = async (fewer: readonly T[]): Promise<boolean> => tries++ < shrinkTriesMax && (await fails(fewer));
+  // Often the faults have nothing to do with it.
+  if (items.length > 0 && (await stillFails([]))) return { items: [], tries };
+  for (let parts = 2; items.length > 1 && tries < shrinkTriesMax; ) {
+    const size = Math.ceil(items.length / parts);
+    let fewer: readonly T[] | null = null;
+    for (let from = 0; from < items.length && fewer === null; from += size) {
+      const rest = [...items.slice(0, from), ...items.slice(from + size)];
+      if (rest.length < items.length && (await stillFails(rest))) fewer = rest;
+    }
+    if (fewer !== null) {
+      items = fewer;
+      parts = Math.max(2, parts - 1);
+    } else if (size === 1) break;
+    else parts = Math.min(items.length, parts * 2);
+  }
+  return { items, tries: Math.min(tries, shrinkTriesMax) };
 }

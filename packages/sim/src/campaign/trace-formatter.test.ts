@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import { traceSeed } from "./check-seed.ts";
+import { traceSeed } from "./campaign.ts";
 
 describe("the story of a seed", () => {
   it("[X45] tells faults, deaths, sessions, dispatches, handlers, results and facts in the order of time", async () => {

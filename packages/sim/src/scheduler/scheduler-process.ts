@@ -23,16 +23,15 @@ import { createLostResourceFinder, EngineClient, ManifestRecorder, type ServiceE
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { SimulatedIds } from "../kernel/simulated-ids.ts";
+import { createSimulatedAuthenticator, createTokenAuthenticator, tokenOfTenant } from "../network/simulated-authentication.ts";
 import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "../network/simulated-connection.ts";
 import type { NetworkListener } from "../network/simulated-network.ts";
-import { createTokenAuthenticator, tokenOfTenant } from "../network/tenant-tokens.ts";
 import type { OutputChunkPage } from "../observation/observation.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
 import type { StoreConnection } from "../store/store-connection.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { type Mutant, mutantIn } from "./mutants.ts";
 import { SessionMutator } from "./session-mutants.ts";
-import { createSimulatedAuthenticator } from "./simulated-authenticator.ts";
 import { mutateApiCall, mutateEffects, mutateStore } from "./workflow-mutants.ts";
 
 export interface SimulatedSchedulerSettings extends Pick<WorldPlan, "engineSettings" | "sessionLimits" | "tokenMs" | "tenants"> {

@@ -4,7 +4,7 @@
 import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
-import { tokenOfTenant } from "../network/tenant-tokens.ts";
+import { tokenOfTenant } from "../network/simulated-authentication.ts";
 import type { SimulatedWorkerSpec } from "../observation/observation.ts";
 import { type SimulatedHandlerHost, SimulatedHandlers } from "./simulated-handlers.ts";
 import type { SimulatedOutboxDisk } from "./simulated-outbox-disk.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { checkSeed } from "../campaign/check-seed.ts";
+import { checkSeed } from "../campaign/campaign.ts";
 import type { Observation } from "../observation/observation.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import { playSeed } from "./play-seed.ts";
+import { playSeed } from "./simulated-world.ts";
 
 /** A world whose first worker is one that can be cloned, with time for it. */
 const seed =

@@ -19,17 +19,35 @@ import type {
   ScheduledFault,
   WorldReport,
 } from "../observation/observation.ts";
-import { type FaultKind, faultTable } from "../plan/fault-table.ts";
-import type { WorldPlan } from "../plan/world-plan.ts";
+import { type FaultKind, type FaultProfile, faultTable } from "../plan/fault-table.ts";
+import { generateWorldPlan, type WorldPlan } from "../plan/world-plan.ts";
 import { type Mutant, mutantIn } from "../scheduler/mutants.ts";
 import { SimulatedStoreServer } from "../store/simulated-store-server.ts";
 import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
+
+export interface PlaySeedOptions {
+  readonly seed: number;
+  readonly profile: FaultProfile;
+  /** Instead of the faults that the seed drew: the same ones or a part of them. */
+  readonly schedule?: readonly ScheduledFault[];
+  /** A known bug to switch on; checkers that do not find it are too weak. */
+  readonly plant?: Mutant | null;
+  /** Answers every resume with a reset. */
+  readonly isResumeRefused?: boolean;
+  readonly observe: ObservationListener;
+}
+
+export async function playSeed({ seed, profile, plant = null, observe, ...options }: PlaySeedOptions): Promise<WorldReport> {
+  const plan = generateWorldPlan(seed, profile, options);
+  const { schedule = plan.faults } = options;
+  return await new SimulatedWorld({ ...plan, faults: schedule }, observe, plant).run();
+}
 
 /** A world with more events than this is looping. */
 const eventsMax = 1_500_000;
 const pollMs = 400;
 
-export class SimulatedWorld {
+class SimulatedWorld {
   readonly #plan: WorldPlan;
   readonly #timeline = new Timeline();
   readonly #trace: ObservationTrace;

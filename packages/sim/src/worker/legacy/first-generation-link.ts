@@ -2,8 +2,8 @@
 // gives up after the seventh time, loses results while the socket is down, tries to resume and falls back to a handshake on the same socket.
 // legacy-worker.ts handles the dispatches.
 
+import { tokenOfTenant } from "../../network/simulated-authentication.ts";
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
-import { tokenOfTenant } from "../../network/tenant-tokens.ts";
 import { askedForAck, type LegacyFrame, LegacyLink, resendMs, type TaskFrameOptions } from "./legacy-link.ts";
 
 const lastResendMs = 5_000;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Observation } from "../../observation/observation.ts";
 import { generateWorldPlan } from "../../plan/world-plan.ts";
-import { playSeed } from "../../world/play-seed.ts";
+import { playSeed } from "../../world/simulated-world.ts";
 import { readFirstGenerationFrame } from "./first-generation-link.ts";
 
 const envelope = {

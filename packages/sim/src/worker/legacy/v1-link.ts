@@ -1,8 +1,8 @@
 // The connection of a worker of the oldest dialect. It sends handshake and register without waiting for answers, acks by frame id before it
 // handles anything, resends what was not acked up to six times, and starts anew on every socket: no accept, no numbers, no resume.
 
+import { tokenOfTenant } from "../../network/simulated-authentication.ts";
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
-import { tokenOfTenant } from "../../network/tenant-tokens.ts";
 import { askedForAck, type LegacyFrame, LegacyLink, resendMs, type TaskFrameOptions } from "./legacy-link.ts";
 
 /** What this dialect calls its task frames. */

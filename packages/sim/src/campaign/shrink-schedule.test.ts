@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { shrinkSchedule, shrinkTriesMax } from "./schedule-shrinker.ts";
+import { shrinkSchedule, shrinkTriesMax } from "./campaign.ts";
 
 const numbers = (count: number) => Array.from({ length: count }, (_, at) => at);
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Observation, WorldReport } from "../observation/observation.ts";
 import type { FaultProfile } from "../plan/fault-table.ts";
 import { generateWorldPlan } from "../plan/world-plan.ts";
-import { type PlaySeedOptions, playSeed } from "./play-seed.ts";
+import { type PlaySeedOptions, playSeed } from "./simulated-world.ts";
 
 interface PlayedSeed {
   readonly report: WorldReport;
@@ -26,7 +26,7 @@ const observationsOfKind = <K extends Observation["kind"]>(
 
 describe("a world that is played", () => {
   it("[X10] is the same to the last byte when the seed is, in this process and in another", async () => {
-    const file = fileURLToPath(new URL("./play-seed.ts", import.meta.url));
+    const file = fileURLToPath(new URL("./simulated-world.ts", import.meta.url));
     const script = `import(${JSON.stringify(file)}).then(async ({ playSeed }) => {
       const report = await playSeed({ seed: 11, profile: "default", observe: () => undefined });
       process.stdout.write(report.traceHash);
