@@ -24,7 +24,7 @@ export {
 } from "./events/volatile-events.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
-export { isoTime } from "./presentation/fields.ts";
+export { isoTime } from "./presentation/iso-time.ts";
 export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export {
   defaultHeartbeatMs,
@@ -67,7 +67,7 @@ export { explainPlacement, listQueues, readQueueMetric } from "./runs/waiting-wo
 export type { FoundView, SavedViews, StoredView, WantedView } from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions, type WorkerServices } from "./services.ts";
 export { listAuditEvents } from "./users/audit-log.ts";
-export { loginAttemptLimits } from "./users/login-attempt-limiter.ts";
+export { loginAttemptLimits } from "./users/passwords.ts";
 export { UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { UserChanges } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";

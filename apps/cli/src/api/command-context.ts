@@ -28,10 +28,6 @@ export type TextInput<Required extends string, Optional extends string = never> 
 /** Flags without values, by name. */
 export type Switches<Name extends string> = Readonly<Partial<Record<Name, boolean>>>;
 
-/** For a request: fields that are undefined are left out. */
-export const definedOnly = <T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: never };
-
 export interface TableColumn<T> {
   readonly header: string;
   readonly value: (item: T) => string;

@@ -1,8 +1,8 @@
 // `astra letters`, `astra audit` and `astra events`: dead letters, audit entries and the live stream of events.
 
-import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
+import { type DeadLetter, omitUndefined, type ServerEvent } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { type FilterFlags, type ListFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
 import { findByNameOrId, findRunIdIfGiven, searchedItemsMax } from "../lookup/name-lookup.ts";
 import { readPages } from "../lookup/pages.ts";
@@ -49,13 +49,13 @@ type DeadLetterInput = TextInput<"task", "reason">;
 
 export async function requeueDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<ExitCode> {
   const taskId = await findDeadLetterId(task, context);
-  return printNewRun(context, await context.client.requeueDeadLetter({ taskId, body: definedOnly({ reason }) }));
+  return printNewRun(context, await context.client.requeueDeadLetter({ taskId, body: omitUndefined({ reason }) }));
 }
 
 export async function dismissDeadLetter(context: CommandContext, { task, reason }: DeadLetterInput): Promise<ExitCode> {
   const taskId = await findDeadLetterId(task, context);
   await context.confirm(`dismiss dead letter ${taskId}`);
-  const letter = await context.client.dismissDeadLetter({ taskId, body: definedOnly({ reason }) });
+  const letter = await context.client.dismissDeadLetter({ taskId, body: omitUndefined({ reason }) });
   return printItem(context, letter, `${letter.taskId} ${letter.status}`);
 }
 

@@ -1,8 +1,8 @@
 // `astra views list|show|save|rm`: filters that are saved on the scheduler under a name, private or shared.
 
 import { allItems } from "@astraflow/client";
-import type { QueryableList } from "@astraflow/protocol";
-import { type CommandContext, definedOnly, printItem, printPage, type TextInput } from "../api/command-context.ts";
+import { omitUndefined, type QueryableList } from "@astraflow/protocol";
+import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { findView, parseQueryLine, viewQueryLine } from "../lookup/list-filters.ts";
 import type { ExitCode } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
@@ -51,13 +51,13 @@ export async function saveView(
 ): Promise<ExitCode> {
   const { client } = context;
   parseQueryLine(filter, page);
-  const body = { name, page, query: filter, ...definedOnly({ shared }) };
+  const body = { name, page, query: filter, ...omitUndefined({ shared }) };
   const old = await findOwnView(name, page, context);
   const view =
     old === null
       ? await client.createView({ body })
       : await client.replaceView(
-          { viewId: old.viewId, body: { shared: old.shared, ...definedOnly({ columns: old.columns }), ...body } },
+          { viewId: old.viewId, body: { shared: old.shared, ...omitUndefined({ columns: old.columns }), ...body } },
           { headers: { "if-match": `"r${old.revision}"` } },
         );
   const hint = view.page === "runs" && `next: astra runs list --view "${name}"`;

@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
-import { type CommandContext, definedOnly, printItem, type TextInput } from "../api/command-context.ts";
+import { omitUndefined } from "@astraflow/protocol";
+import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
 import { saveToken, tokensFilePath } from "../api/saved-tokens.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 
@@ -17,7 +18,7 @@ export async function logIn(
   const { client, terminal } = context;
   if (tokensFilePath(env) === null) throw usageFailure("HOME is not set, so no token can be saved; set ASTRA_TOKEN instead.");
   const password = env["ASTRA_PASSWORD"] ?? (await readPassword((text) => terminal.error(text)));
-  const { user, expiresIn, accessToken } = await client.login({ body: { username, password, ...definedOnly({ tenant }) } });
+  const { user, expiresIn, accessToken } = await client.login({ body: { username, password, ...omitUndefined({ tenant }) } });
   const until = Date.now() + expiresIn * 1_000;
   const file = saveToken(new URL(client.url).origin, { token: accessToken, username, until }, env);
   // The token itself is not printed: terminals are recorded and scrolled back.

@@ -3,6 +3,7 @@
 import {
   Fault,
   formatQuery,
+  omitUndefined,
   parseQuery,
   type QueryableList,
   type QueryKeyOf,
@@ -11,7 +12,7 @@ import {
   type SavedView,
 } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, definedOnly, type TextInput } from "../api/command-context.ts";
+import type { CommandContext, TextInput } from "../api/command-context.ts";
 import { faultFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { findByNameOrId, findWorkflow } from "./name-lookup.ts";
@@ -77,7 +78,7 @@ export async function buildRunListQuery(
   const line = await resolveFilter(flags, "runs", context);
   const now = context.now();
   const workflow = flags.workflow ?? line.workflow;
-  const query = definedOnly({
+  const query = omitUndefined({
     status: (typeof flags.status === "object" ? flags.status.join(",") : flags.status) ?? line.status,
     clientId: flags.client ?? line.client,
     workflowId: workflow === undefined ? undefined : (await findWorkflow(workflow, context.client)).id,

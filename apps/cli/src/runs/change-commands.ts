@@ -1,8 +1,16 @@
 // `astra runs cancel|retry|replay|rebind|skip` and `astra bulk`: changing runs.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { Bulk, BulkFilter, BulkRequest, RunPlan, RunRef, Steered } from "@astraflow/protocol";
-import { type CommandContext, definedOnly, printItem, type Switches, type TextInput } from "../api/command-context.ts";
+import {
+  type Bulk,
+  type BulkFilter,
+  type BulkRequest,
+  omitUndefined,
+  type RunPlan,
+  type RunRef,
+  type Steered,
+} from "@astraflow/protocol";
+import { type CommandContext, printItem, type Switches, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
 import { type ExitCode, exitCodes, internalFailure, usageFailure } from "../output/cli-failure.ts";
@@ -29,7 +37,7 @@ export async function retryRun(context: CommandContext, input: TextInput<"run", 
   const { client } = context;
   const { node, reason } = input;
   const runId = await findRunId(input.run, client);
-  const body = definedOnly({ reason });
+  const body = omitUndefined({ reason });
   if (node === undefined) return printNewRun(context, await client.retryRun({ runId, body }));
   const nodeId = await findNodeOrTaskId(node, runId, client);
   return printChangedTasks(context, await client.retryNode({ runId, nodeId, body }));
@@ -60,7 +68,7 @@ export async function rebindRun(
   const body = {
     mode,
     ...(node !== undefined && { node: await findNodeOrTaskId(node, runId, client) }),
-    ...definedOnly({ worker }),
+    ...omitUndefined({ worker }),
   };
   return printChangedTasks(context, await client.rebindRun({ runId, body }));
 }
@@ -69,7 +77,7 @@ export async function skipNode(context: CommandContext, input: TextInput<"run" |
   const { client } = context;
   const runId = await findRunId(input.run, client);
   const nodeId = await findNodeOrTaskId(input.node, runId, client);
-  const body = definedOnly({ reason: input.reason });
+  const body = omitUndefined({ reason: input.reason });
   return printChangedTasks(context, await client.skipNode({ runId, nodeId, body }));
 }
 
@@ -108,7 +116,7 @@ export async function runBulkChange(
   const request: BulkRequest = {
     action,
     filter: await buildBulkFilter(flags, context),
-    ...definedOnly({ from, version: version === undefined ? undefined : parseReplayVersion(version), reason }),
+    ...omitUndefined({ from, version: version === undefined ? undefined : parseReplayVersion(version), reason }),
   };
   if (dryRun === true || yes !== true) {
     const plan = await client.changeRuns({ body: { ...request, dryRun: true } });
@@ -137,7 +145,7 @@ const runIdsMax = 1_000;
 
 async function buildBulkFilter(flags: BulkFlags, context: CommandContext): Promise<BulkFilter> {
   const { query, worker } = await buildRunListQuery(flags, context);
-  const filter = definedOnly({ ...query, status: query.status?.split(",") }) as BulkFilter;
+  const filter = omitUndefined({ ...query, status: query.status?.split(",") }) as BulkFilter;
   // Without a filter the change would apply to every run.
   if (Object.keys(filter).length === 0 && worker === undefined)
     throw usageFailure("Choose runs with --filter, --status, --workflow, --client, --since, --until or --search.");

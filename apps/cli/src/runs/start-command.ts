@@ -4,9 +4,9 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { checkWorkflow } from "@astraflow/graph";
-import { Fault, type RunRef, type RunStartRequest, readRunStartRequest } from "@astraflow/protocol";
+import { Fault, omitUndefined, type RunRef, type RunStartRequest, readRunStartRequest } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, definedOnly, printItem, type Switches, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, printItem, type Switches, type TextInput } from "../api/command-context.ts";
 import { readJsonFile } from "../api/input-file.ts";
 import { findRunIdIfGiven, findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
 import { CliFailure, type ExitCode, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
@@ -83,9 +83,9 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
   const full: RunStartRequest = {
     // A stored workflow is named, unless inputs have changed it.
     ...(workflow === undefined && changes.workflow === undefined ? request : rest),
-    ...definedOnly({ workflow }),
+    ...omitUndefined({ workflow }),
     ...changes,
-    ...definedOnly({ reuse: await findRunIdIfGiven(flags.reuse, client), priority: flags.priority, timeoutMs: flags.timeout }),
+    ...omitUndefined({ reuse: await findRunIdIfGiven(flags.reuse, client), priority: flags.priority, timeoutMs: flags.timeout }),
     ...(flags.allowUnknown && { allowUnknown: true }),
   };
   if (flags.dryRun) return printRunPlan(context, full);
@@ -123,7 +123,7 @@ async function resolveWorkflowArgument(
   }
   const { id } = await findWorkflow(fileOrName, client);
   const chosen = version === undefined ? undefined : parseVersion(version, ["latest", "draft"]);
-  return { clientId: "astra-cli", workflowId: id, ...definedOnly({ version: chosen }) };
+  return { clientId: "astra-cli", workflowId: id, ...omitUndefined({ version: chosen }) };
 }
 
 /** Follows a run to its end and prints how it ended; an interrupt leaves the run alone. */

@@ -1,8 +1,8 @@
 // `astra workers list|show|diagnose|drain|undrain|kick|enrol`: inspecting and controlling workers.
 
-import { closestMatch, type Worker } from "@astraflow/protocol";
+import { closestMatch, omitUndefined, type Worker } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
-import { type CommandContext, definedOnly, printItem, printList, type TextInput } from "../api/command-context.ts";
+import { type CommandContext, printItem, printList, type TextInput } from "../api/command-context.ts";
 import { parsePair } from "../api/input-file.ts";
 import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { readPages } from "../lookup/pages.ts";
@@ -113,7 +113,7 @@ export async function undrainWorker(context: CommandContext, input: WorkerInput)
 export async function kickWorker(context: CommandContext, { worker, reason }: WorkerInput): Promise<ExitCode> {
   const { workerId, name } = await findWorkerId(worker, context.client);
   await context.confirm(`end the session of ${name} (${workerId}) now`);
-  const answer = await context.client.kickWorker({ workerId, body: definedOnly({ reason }) });
+  const answer = await context.client.kickWorker({ workerId, body: omitUndefined({ reason }) });
   const line = `The session of ${name} ends; it keeps its tasks and may reconnect with a valid credential.`;
   return printItem(context, answer, line);
 }
@@ -128,7 +128,7 @@ export async function enrolWorker(context: CommandContext, { name, id, pool, tag
   const tags = tag.map((text) => parsePair(text, "--tag"));
   const capabilities = {
     ...(slots !== undefined && { concurrency: { maxParallel: slots } }),
-    ...definedOnly({ pool }),
+    ...omitUndefined({ pool }),
     ...(tags.length > 0 && { tags: Object.fromEntries(tags) }),
   };
   const enrolment = await context.client.enrolWorker({

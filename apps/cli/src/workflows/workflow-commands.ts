@@ -2,8 +2,8 @@
 
 import { writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
-import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
-import { type CommandContext, definedOnly, printItem, printPage, type Switches, type TextInput } from "../api/command-context.ts";
+import { Fault, omitUndefined, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
+import { type CommandContext, printItem, printPage, type Switches, type TextInput } from "../api/command-context.ts";
 import { readJsonFile } from "../api/input-file.ts";
 import { type ListFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
@@ -150,7 +150,7 @@ interface PublishInput extends TextInput<"workflow", "note">, Switches<"allowUnk
 export async function publishWorkflow(context: CommandContext, input: PublishInput): Promise<ExitCode> {
   const { note, revision, allowUnknown = false } = input;
   const { id: workflowId } = await findWorkflow(input.workflow, context.client);
-  const body = { ...definedOnly({ note, revision }), ...(allowUnknown && { allowUnknown }) };
+  const body = { ...omitUndefined({ note, revision }), ...(allowUnknown && { allowUnknown }) };
   const published = await context.client.publishVersion({ workflowId, body });
   const hint = `next: astra run ${workflowId} --version ${published.version}`;
   return printItem(context, published, `${workflowId} version ${published.version}`, hint);

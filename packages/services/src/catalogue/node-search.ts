@@ -10,11 +10,11 @@ import {
   type Manifest,
   type ManifestNode,
   type NodePort,
+  omitUndefined,
   type PackageSummary,
 } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
 import { decodeCursor, encodeCursor, type OptionalTexts } from "../documents/page-cursors.ts";
-import { definedFields } from "../presentation/fields.ts";
 import type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue.ts";
 
 const catalogLimits = {
@@ -96,7 +96,7 @@ function presentPackage(catalogue: Catalogue, { name, versions }: CataloguePacka
   return {
     name,
     versions: [...versions],
-    ...definedFields({ description, latestVersion: latest, defaultVersion: standard }),
+    ...omitUndefined({ description, latestVersion: latest, defaultVersion: standard }),
   };
 }
 
@@ -155,7 +155,7 @@ function presentNodeType({ packageName, type, versions }: CatalogueNodeType): Ca
     })),
     ...(newest?.node.description !== undefined && { description: newest.node.description }),
     ...(newest !== undefined && { role: newest.node.role, category: newest.node.category, status: newest.node.status }),
-    ...definedFields({ tags: newest?.node.tags, defaultVersion: standard, latestVersion: names[0] }),
+    ...omitUndefined({ tags: newest?.node.tags, defaultVersion: standard, latestVersion: names[0] }),
   };
 }
 

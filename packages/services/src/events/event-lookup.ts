@@ -2,8 +2,8 @@
 
 import { nodeAt, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
-import { type EventData, type JsonObject, LruMap, type Workflow } from "@astraflow/protocol";
-import { definedFields, isoTime } from "../presentation/fields.ts";
+import { type EventData, type JsonObject, LruMap, omitUndefined, type Workflow } from "@astraflow/protocol";
+import { isoTime } from "../presentation/iso-time.ts";
 import { lastReportOf, presentNodes } from "../presentation/node-view.ts";
 import { presentRun } from "../presentation/run-view.ts";
 import { presentWorker } from "../presentation/worker-view.ts";
@@ -140,7 +140,7 @@ function presentEventArtifact(artifact: NonNullable<TaskState["artifacts"]>[numb
     resource_id: resource,
     worker_name: workerName,
     type,
-    ...definedFields({ size_bytes: sizeBytes, inline }),
+    ...omitUndefined({ size_bytes: sizeBytes, inline }),
     ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
     ...(metadata !== undefined && { metadata: metadata as JsonObject }),
   };

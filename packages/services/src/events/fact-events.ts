@@ -7,11 +7,12 @@ import {
   type EventData,
   type EventType,
   type JsonObject,
+  omitUndefined,
   runStatusByFact,
   type ServerEvent,
   taskStateChangeOf,
 } from "@astraflow/protocol";
-import { definedFields, isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import type { EndedTaskResult, EventLookup, NodeName, PrintedChunk } from "./event-lookup.ts";
 
 /** One event, with what filters look at. `id` is given by whoever sends it. */
@@ -108,7 +109,7 @@ async function addNodeEvents(fact: NodeFact): Promise<void> {
     const holder = worker === undefined ? undefined : await lookup.workerName(worker);
     const attempt = typeof data["attempt"] === "number" ? data["attempt"] : undefined;
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    const dispatch = { ...definedFields({ workerName: holder }), ...sequenceField(data, status), ...ackField(entry.type) };
+    const dispatch = { ...omitUndefined({ workerName: holder }), ...sequenceField(data, status), ...ackField(entry.type) };
     addEvent("node.status", { ...names, status, ...dispatch }, node);
     // Its ack says that it runs; what it calls its stage it may have said before.
     if (entry.type === "task.running") return;
@@ -117,7 +118,7 @@ async function addNodeEvents(fact: NodeFact): Promise<void> {
       stage: defaultStageOfPhase(phase),
       ...ended?.lastReport,
       lastUpdatedAt: isoTime(entry.at),
-      ...definedFields({ worker: holder, attempt }),
+      ...omitUndefined({ worker: holder, attempt }),
       ...chainFields(node),
     };
     addEvent("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
@@ -205,7 +206,7 @@ function artifactFields(data: FactData): { artifactId: string; expiresAt?: strin
 function artifactRemovedEvent(entry: LoggedFact, tenant: string): StreamEvent {
   const run = textOf(entry.data["run"]) ?? "";
   const scope = { tenant, ...(run !== "" && { runId: run }) };
-  const reason = definedFields({ reason: textOf(entry.data["reason"]) });
+  const reason = omitUndefined({ reason: textOf(entry.data["reason"]) });
   const data = { kind: "artifact.removed" as const, runId: run, ...artifactFields(entry.data), ...reason };
   return { type: "artifact.removed", occurredAt: isoTime(entry.at), scope, node: null, data };
 }
@@ -215,7 +216,7 @@ async function eventsOfWorkerFact(entry: LoggedFact, worker: string, lookup: Eve
   const { addEvent, events } = createEventCollector(entry, { tenant, workerName });
   const { data } = entry;
   if (entry.type === "worker.package")
-    addEvent("worker.package", { workerName, ...packageFields(data), ...definedFields({ message: textOf(data["message"]) }) });
+    addEvent("worker.package", { workerName, ...packageFields(data), ...omitUndefined({ message: textOf(data["message"]) }) });
   else if (entry.type === "command.acked")
     addEvent("command.ack", { commandId: String(data["id"]), workerName, receivedAt: isoTime(entry.at) });
   else if (entry.type === "command.failed")

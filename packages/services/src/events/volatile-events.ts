@@ -1,7 +1,7 @@
 // Events that are in no log: heartbeats of workers, and frames on the wire. Told to whoever listens at that moment, never stored.
 
 import { type EventData, type EventType, LruMap, type ServerEvent } from "@astraflow/protocol";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 
 export type HeartbeatData = Omit<EventData<"worker.heartbeat">, "kind">;
 

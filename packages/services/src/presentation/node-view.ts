@@ -21,7 +21,7 @@ import {
   type RunNodeStatus,
   type Workflow,
 } from "@astraflow/protocol";
-import { isoTime } from "./fields.ts";
+import { isoTime } from "./iso-time.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
 import { instanceIdOf } from "./worker-view.ts";

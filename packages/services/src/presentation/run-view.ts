@@ -2,7 +2,7 @@
 
 import { attemptPhase, type LoggedFact, type RunRow, readRunOrigin, readTaskState, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";
-import { isoTime } from "./fields.ts";
+import { isoTime } from "./iso-time.ts";
 
 /** A run whose tasks are still being told to stop has not ended yet. */
 const runStatusOf = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));

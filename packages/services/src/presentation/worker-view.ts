@@ -15,16 +15,17 @@ import {
   type WorkerRow,
   workerTimings,
 } from "@astraflow/engine";
-import type {
-  CommandDetail,
-  CommandRef,
-  JsonObject,
-  Worker,
-  WorkerAttemptSummary,
-  WorkerDiagnostics,
-  WorkerHandler,
+import {
+  type CommandDetail,
+  type CommandRef,
+  type JsonObject,
+  omitUndefined,
+  type Worker,
+  type WorkerAttemptSummary,
+  type WorkerDiagnostics,
+  type WorkerHandler,
 } from "@astraflow/protocol";
-import { definedFields, isoTime } from "./fields.ts";
+import { isoTime } from "./iso-time.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
 
@@ -84,11 +85,11 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
       capabilities: {
         concurrency: {
           maxParallel: about.slots,
-          ...definedFields({ perNodeLimits: about.perNodeLimits }),
+          ...omitUndefined({ perNodeLimits: about.perNodeLimits }),
         },
         runtimes: [...(about.runtimes ?? [])],
         features: [...(about.features ?? [])],
-        ...definedFields({ pool: about.pool, tags: about.tags }),
+        ...omitUndefined({ pool: about.pool, tags: about.tags }),
       },
     }),
     ...(condition.beatAt !== null && { heartbeat: presentHeartbeat(condition) }),

@@ -13,7 +13,7 @@ import {
   type StoredRecord,
 } from "../documents/documents.ts";
 import { actorOf, type Caller, isOwnerOrAdmin } from "../identity/identity.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { canSeeResource, isExpired, partCountOf, type ResourceRepository } from "./resource-repository.ts";
 import { type ResourceRecord, type UploadRecord, uploadPut } from "./resource-store.ts";
 

@@ -9,7 +9,7 @@ import { idempotencyKeyFor, isConflict, RecordStore, recordPut, type StoredRecor
 import { withoutOverlap } from "../environment/concurrency.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { Caller, CallerIdentity } from "../identity/identity.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { bulkPageMax, readMatchingRuns } from "./bulk-runs.ts";
 
 export const bulkLimits = {

@@ -1,10 +1,9 @@
 // The runs of a bulk change: which ones, page by page, and what is done to one of them.
 
 import { matchesAllWords, type PageQuery, type RunRow, runSearchTerms, type StoreReader, searchWords } from "@astraflow/engine";
-import type { BulkFilter, BulkRequest } from "@astraflow/protocol";
+import { type BulkFilter, type BulkRequest, omitUndefined } from "@astraflow/protocol";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf } from "../identity/identity.ts";
-import { definedFields } from "../presentation/fields.ts";
 import type { ApplyBulkChange } from "./bulk-changes.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import type { RunControl } from "./run-control.ts";
@@ -35,7 +34,7 @@ export const createBulkRunChange =
       return { isChanged: true };
     }
     const detail = await starter.readRunDetail(caller.identity.tenant, run.id);
-    const how = definedFields({ from, version });
+    const how = omitUndefined({ from, version });
     const data = { reason, ...how, bulk: changeId.slice(0, changeId.lastIndexOf(":")) };
     const options = { key: `bulk ${digest(changeId)}`, reason };
     const answer = await (action === "retry"

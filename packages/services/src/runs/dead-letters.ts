@@ -1,7 +1,7 @@
 // Dead letters: tasks that failed for good, until somebody requeues or dismisses them.
 
 import type { AuditEntry, DeadLetterRecord, DocRow, IdempotencyKey } from "@astraflow/engine";
-import { type DeadLetter, fault } from "@astraflow/protocol";
+import { type DeadLetter, fault, omitUndefined } from "@astraflow/protocol";
 import {
   auditRefusal,
   readDocument,
@@ -12,7 +12,7 @@ import {
 import { decodeDocumentCursor, encodeCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
-import { definedFields, isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
 import { readWorkerNames } from "../workers/worker-reader.ts";
 import { type RunControl, topLevelNodeOf } from "./run-control.ts";
@@ -145,6 +145,6 @@ function presentDeadLetter(doc: DocRow, names: ReadonlyMap<string, string>): Dea
   const { run: runId, node: nodeId, at, worker, status, newRun, ...body } = JSON.parse(doc.body) as DeadLetterDocument;
   const { label, code, message, attempts, failures } = body;
   const workerName = worker === null ? undefined : (names.get(worker) ?? instanceIdOf(worker));
-  const failure = { label, code, message, attempts, failures, at: isoTime(at), ...definedFields({ workerName }) };
-  return { taskId: taskIdOf(doc), runId, nodeId, ...failure, status, ...definedFields({ newRun }) };
+  const failure = { label, code, message, attempts, failures, at: isoTime(at), ...omitUndefined({ workerName }) };
+  return { taskId: taskIdOf(doc), runId, nodeId, ...failure, status, ...omitUndefined({ newRun }) };
 }

@@ -2,7 +2,7 @@
 
 import { type DocRow, type RunDetail, readTaskState, type StoreReader, type TaskRow } from "@astraflow/engine";
 import type { RunArtifact, RunNodeStatus, RunSnapshot } from "@astraflow/protocol";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { type ArtifactStatus, type NodeViewContext, presentTasks } from "../presentation/node-view.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 

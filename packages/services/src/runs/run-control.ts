@@ -14,6 +14,7 @@ import {
   Fault,
   fault,
   nodeStatusByPhase,
+  omitUndefined,
   type RebindRequest,
   type ReplayRequest,
   type RunPlan,
@@ -25,7 +26,6 @@ import { auditRefusal, isNotFound, notFound, runAudit } from "../documents/docum
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
-import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { presentRunRef } from "../presentation/run-view.ts";
 import { instanceIdOf } from "../presentation/worker-view.ts";
@@ -176,7 +176,7 @@ export class RunControl {
       replayOf: run.id,
       // What has run may run again though its package is gone; another version may not, unless the run was allowed unknown packages.
       allowUnknown: version === "same" || allowUnknown === true || readRunOrigin(run)["allowUnknown"] === true,
-      ...definedFields({ from, reason }),
+      ...omitUndefined({ from, reason }),
       key,
     };
   }

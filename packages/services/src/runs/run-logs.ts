@@ -6,7 +6,7 @@ import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { invalidCursor } from "../documents/page-cursors.ts";
 import type { PrintedChunk } from "../events/event-lookup.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 
 export const runLogLimits = {

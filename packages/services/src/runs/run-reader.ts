@@ -17,7 +17,7 @@ import type { Plan } from "@astraflow/graph";
 import { fault, type RunEventList, type RunNodeStatus } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { type NodeViewContext, presentDefinition, presentNodes, presentTasks } from "../presentation/node-view.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { presentRun, presentRunEvent } from "../presentation/run-view.ts";

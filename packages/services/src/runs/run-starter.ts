@@ -18,11 +18,10 @@ import {
   type StartOptions,
   type StartPlan,
 } from "@astraflow/graph";
-import { type Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
+import { type Fault, fault, omitUndefined, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
 import { idempotencyKeyFor, isNotFound, notFound } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { Caller } from "../identity/identity.ts";
-import { definedFields } from "../presentation/fields.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { fittingWorkerCounter } from "../workers/worker-reader.ts";
 import { invalidWorkflowFault } from "../workflows/workflow-checks.ts";
@@ -119,7 +118,7 @@ export class RunStarter {
       priority: request.priority ?? defaultPriority,
       timeoutMs: request.timeoutMs ?? null,
       labels: request.labels ?? {},
-      ...definedFields({ pins, from, to }),
+      ...omitUndefined({ pins, from, to }),
       ...(reuse !== undefined && { reuse: await this.readRunDetail(caller.identity.tenant, reuse) }),
       allowUnknown: request.allowUnknown ?? false,
       key,
@@ -241,7 +240,7 @@ const startsWholeWorkflow = ({ pins, from, to, reuse }: ResolvedRunStart): boole
   pins === undefined && from === undefined && to === undefined && reuse === undefined;
 
 const toStartOptions = (plan: Plan, { pins, from, to, reuse }: ResolvedRunStart): StartOptions => ({
-  ...definedFields({ pins, from, to }),
+  ...omitUndefined({ pins, from, to }),
   ...(reuse !== undefined && { reuse: reusableResultsOf(plan, reuse) }),
 });
 
@@ -278,9 +277,9 @@ function runOriginOf(order: ResolvedRunStart, by: string, corr: string): Readonl
     by,
     corr,
     ...(version !== null && { version }),
-    ...definedFields({ versionHash }),
+    ...omitUndefined({ versionHash }),
     ...(Object.keys(labels).length > 0 && { labels }),
-    ...definedFields({ from, to, pins: pins && Object.keys(pins), replayOf: replayOf ?? reuse?.run.id, reason }),
+    ...omitUndefined({ from, to, pins: pins && Object.keys(pins), replayOf: replayOf ?? reuse?.run.id, reason }),
     ...(allowUnknown && { allowUnknown }),
   };
 }

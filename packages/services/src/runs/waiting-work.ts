@@ -18,7 +18,7 @@ import {
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement, QueueList } from "@astraflow/protocol";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { instanceIdOf, readWorkerDescription } from "../presentation/worker-view.ts";
 import type { RunServices } from "./run-services.ts";

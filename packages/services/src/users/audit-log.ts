@@ -3,7 +3,7 @@
 import { type LoggedFact, type RunOrigin, readRunOrigin, runKey, type StoreReader } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject } from "@astraflow/protocol";
 import { invalidCursor, type OptionalTexts } from "../documents/page-cursors.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
 const actionsOfFacts: Readonly<Record<string, string>> = { "task.granted": "task.dispatch", "run.created": "run.start" };

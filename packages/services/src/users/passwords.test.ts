@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { LoginAttemptLimiter, loginAttemptLimits } from "./login-attempt-limiter.ts";
-import { PasswordHasher } from "./passwords.ts";
+import { LoginAttemptLimiter, loginAttemptLimits, PasswordHasher } from "./passwords.ts";
 
 const cheap = { n: 16, r: 1, p: 1 };
 const names = () => {

@@ -8,8 +8,7 @@ import { cacheLimits, ReadThroughCache } from "../environment/read-through-cache
 import type { ServiceContext, ServiceEnvironment } from "../environment/service-environment.ts";
 import { type Actor, type CallerIdentity, grantsForRoles } from "../identity/identity.ts";
 import { rotateKeys, type SigningKey } from "../identity/signing-keys.ts";
-import { type LoginAttemptKey, LoginAttemptLimiter, loginAttemptLimits } from "./login-attempt-limiter.ts";
-import { type PasswordCost, PasswordHasher } from "./passwords.ts";
+import { type LoginAttemptKey, LoginAttemptLimiter, loginAttemptLimits, type PasswordCost, PasswordHasher } from "./passwords.ts";
 import { type User, UserStore } from "./user-store.ts";
 import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 

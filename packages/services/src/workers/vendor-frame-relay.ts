@@ -2,7 +2,7 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 
 /** One frame as the session door read it; who sent it comes from the session, never from the frame. */
 export interface ReceivedVendorFrame {

@@ -14,7 +14,7 @@ import {
 import { uuidFromText } from "../documents/derived-names.ts";
 import { isConflict } from "../documents/documents.ts";
 import type { Caller } from "../identity/identity.ts";
-import { isoTime } from "../presentation/fields.ts";
+import { isoTime } from "../presentation/iso-time.ts";
 import { findPackageProblems, parseWorkflow, throwOnErrors } from "./workflow-checks.ts";
 import {
   newWorkflowDocument,

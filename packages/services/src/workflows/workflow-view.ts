@@ -1,7 +1,7 @@
 // Stored workflows, drafts, versions and packages as the API shows them.
 
-import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
-import { definedFields, isoTime } from "../presentation/fields.ts";
+import { type DraftChange, type JsonObject, omitUndefined, type Workflow, type WorkflowVersion } from "@astraflow/protocol";
+import { isoTime } from "../presentation/iso-time.ts";
 import type { WorkflowPackageDocument, WorkflowPackageVersionEntry } from "./workflow-packages.ts";
 import { type DraftRevision, defaultNamespace, type WorkflowDocument } from "./workflow-store.ts";
 import type { WorkflowVersionDocument } from "./workflow-versions.ts";
@@ -48,14 +48,14 @@ export const presentDraftChange = ({ revision, by, at, edits }: DraftRevision): 
 
 export const presentVersion = (document: WorkflowVersionDocument): WorkflowVersion => {
   const { workflowId, version, revision, at, by: publishedBy, digest: versionHash, note } = document;
-  return { workflowId, version, revision, publishedAt: isoTime(at), publishedBy, versionHash, ...definedFields({ note }) };
+  return { workflowId, version, revision, publishedAt: isoTime(at), publishedBy, versionHash, ...omitUndefined({ note }) };
 };
 
 export const presentWorkflowPackage = (pack: WorkflowPackageDocument) => {
   const { id, slug, displayName, visibility, summary, tags, owner: ownerId, ownerName, preview } = pack;
-  const about = { id, slug, displayName, visibility, ...definedFields({ summary, tags }), ownerId, ownerName };
+  const about = { id, slug, displayName, visibility, ...omitUndefined({ summary, tags }), ownerId, ownerName };
   const latest = { latestVersion: pack.versions[0]?.version, previewImage: preview ?? undefined };
-  return { ...about, updatedAt: isoTime(pack.updatedAt), ...definedFields(latest) };
+  return { ...about, updatedAt: isoTime(pack.updatedAt), ...omitUndefined(latest) };
 };
 
 export const presentPackageVersion = ({ id, version, at, by: publisherId, changelog }: WorkflowPackageVersionEntry) => ({
@@ -63,5 +63,5 @@ export const presentPackageVersion = ({ id, version, at, by: publisherId, change
   version,
   publishedAt: isoTime(at),
   publisherId,
-  ...definedFields({ changelog }),
+  ...omitUndefined({ changelog }),
 });

@@ -1,0 +1,3 @@
+// Times as the API shows them.
+
+export const isoTime = (ms: number): string => new Date(ms).toISOString();
