@@ -77,17 +77,17 @@ export type RecordQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "c
 
 /** The documents of one collection: the name is the record's id, the body holds its other fields. */
 export class RecordStore<T extends { readonly id: string }> {
-  readonly #context: Pick<ServiceContext, "engineClient" | "reader">;
+  protected readonly context: Pick<ServiceContext, "engineClient" | "reader">;
   readonly #collection: string;
 
   constructor(context: Pick<ServiceContext, "engineClient" | "reader">, collection: string) {
-    this.#context = context;
+    this.context = context;
     this.#collection = collection;
   }
 
   /** Record null and revision 0: there is none. */
   async find(tenant: string, id: string): Promise<FoundRecord<T | null>> {
-    const { doc, head } = await readDocument(this.#context.reader, tenant, this.#collection, id);
+    const { doc, head } = await readDocument(this.context.reader, tenant, this.#collection, id);
     return doc === null ? { record: null, rev: 0, head } : { ...parseRecord<T>(doc), head };
   }
 
@@ -99,12 +99,12 @@ export class RecordStore<T extends { readonly id: string }> {
   }
 
   async list(query: RecordQuery) {
-    const { items, next, head } = await this.#context.reader.page({ page: "docs", collection: this.#collection, ...query });
+    const { items, next, head } = await this.context.reader.page({ page: "docs", collection: this.#collection, ...query });
     return { items: items.map(parseRecord<T>), next, head };
   }
 
   write(actor: Actor, write: DocumentWrite) {
-    return writeDocuments(this.#context.engineClient, actor, write);
+    return writeDocuments(this.context.engineClient, actor, write);
   }
 }
 

@@ -16,11 +16,11 @@ interface OwnedDocument {
 
 const termsMax = 96;
 
-export class OwnedDocumentStore<T extends OwnedDocument> {
-  protected readonly context: ServiceContext;
+export class OwnedDocumentStore<T extends OwnedDocument, Context extends ServiceContext> {
+  readonly context: Context;
   readonly #collection: string;
 
-  constructor(context: ServiceContext, collection: string) {
+  constructor(context: Context, collection: string) {
     this.context = context;
     this.#collection = collection;
   }

@@ -40,15 +40,12 @@ const updateAttemptsMax = 8;
 const normalizeUsername = (username: string): string => username.normalize("NFC").toLowerCase();
 
 export class UserStore extends RecordStore<User> {
-  readonly #context: Pick<ServiceContext, "engineClient" | "reader">;
-
   constructor(context: Pick<ServiceContext, "engineClient" | "reader">) {
     super(context, "user");
-    this.#context = context;
   }
 
   async findByName(tenant: string, username: string): Promise<User | null> {
-    const { doc } = await readDocument(this.#context.reader, tenant, "username", normalizeUsername(username));
+    const { doc } = await readDocument(this.context.reader, tenant, "username", normalizeUsername(username));
     // Do the second read for unknown names too, so that timing does not reveal which names exist.
     const { userId } = doc === null ? { userId: "nobody" } : (JSON.parse(doc.body) as { userId: string });
     return (await this.find(tenant, userId)).record;
@@ -75,7 +72,7 @@ export class UserStore extends RecordStore<User> {
   }
 
   async readSigningKeys(tenant: string): Promise<{ readonly keys: readonly SigningKey[]; readonly rev: number }> {
-    const { doc } = await readDocument(this.#context.reader, tenant, "signing", "keys");
+    const { doc } = await readDocument(this.context.reader, tenant, "signing", "keys");
     return { keys: doc === null ? [] : parseSigningKeys(doc), rev: doc?.rev ?? 0 };
   }
 

@@ -12,7 +12,6 @@ import {
   newWorkflowDocument,
   nextWorkflowRevision,
   revisionMadeBy,
-  type WorkflowContext,
   type WorkflowDocument,
   type WorkflowIdempotencyKey,
   type WorkflowStore,
@@ -27,24 +26,22 @@ import { presentDraftChange } from "./workflow-view.ts";
 export type RevisionCheck = (document: WorkflowDocument) => void;
 
 export class WorkflowDrafts {
-  readonly #context: WorkflowContext;
   readonly #store: WorkflowStore;
   readonly #versions: WorkflowVersions;
 
-  constructor(context: WorkflowContext, store: WorkflowStore, versions: WorkflowVersions) {
-    this.#context = context;
+  constructor(store: WorkflowStore, versions: WorkflowVersions) {
     this.#store = store;
     this.#versions = versions;
   }
 
   /** Problems are reported and never refused: a draft may be unfinished. */
   findProblems(tenant: string, { workflow }: WorkflowDocument): Promise<readonly WorkflowProblem[]> {
-    return findProblems(this.#context.catalogues, tenant, workflow);
+    return findProblems(this.#store.context.catalogues, tenant, workflow);
   }
 
   /** Creates or replaces a workflow, or restores a deleted one; its owner stays the same. */
   async save(caller: Caller, body: JsonValue, ask: WorkflowIdempotencyKey | null): Promise<WrittenWorkflow> {
-    const { catalogues, environment } = this.#context;
+    const { catalogues, environment } = this.#store.context;
     const { tenant, user } = caller.identity;
     const newId = uuidFromText(`workflow ${tenant} ${user} ${ask?.searchTerm ?? environment.ids.next()}`);
     const workflow = checkPreviewSize(parseWorkflow(body, newId));
@@ -72,7 +69,7 @@ export class WorkflowDrafts {
     if (workflow.id !== id)
       throw fault("E.REQUEST.INVALID", `workflow.id must be ${id}, as in the address`, { path: "workflow.id" });
     const options = { allowUnknown: readAllowUnknown(body) };
-    throwOnErrors(await findProblems(this.#context.catalogues, caller.identity.tenant, workflow, options));
+    throwOnErrors(await findProblems(this.#store.context.catalogues, caller.identity.tenant, workflow, options));
     const { document } = await this.#store.update(caller, id, {
       action: "workflow.update",
       ask: null,

@@ -18,7 +18,6 @@ import { isoTime } from "../presentation/iso-time.ts";
 import { findPackageProblems, parseWorkflow, throwOnErrors } from "./workflow-checks.ts";
 import {
   newWorkflowDocument,
-  type WorkflowContext,
   type WorkflowIdempotencyKey,
   type WorkflowStore,
   type WrittenWorkflow,
@@ -34,12 +33,10 @@ const fileBytesMax = limits.requestBytesMax - 64 * 1024;
 const versionsPerPage = 25;
 
 export class WorkflowFiles {
-  readonly #context: WorkflowContext;
   readonly #store: WorkflowStore;
   readonly #versions: WorkflowVersions;
 
-  constructor(context: WorkflowContext, store: WorkflowStore, versions: WorkflowVersions) {
-    this.#context = context;
+  constructor(store: WorkflowStore, versions: WorkflowVersions) {
     this.#store = store;
     this.#versions = versions;
   }
@@ -74,7 +71,7 @@ export class WorkflowFiles {
     ids: "keep" | "renew",
     ask: WorkflowIdempotencyKey | null,
   ): Promise<WrittenWorkflow> {
-    const { catalogues, environment, digest } = this.#context;
+    const { catalogues, environment, digest } = this.#store.context;
     const { tenant, user } = caller.identity;
     const newId = ids === "keep" ? null : uuidFromText(`import ${tenant} ${user} ${ask?.searchTerm ?? environment.ids.next()}`);
     const imported = readImport(caller, file, newId, this.#store.now(), digest);

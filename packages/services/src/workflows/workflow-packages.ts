@@ -61,13 +61,11 @@ export interface WorkflowPackageVersionDocument extends WorkflowPackageVersionEn
 const versionCollection = "wpversion";
 const packageLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, attemptsMax: 8 } as const;
 
-export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument> {
-  readonly #context: WorkflowContext;
+export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument, WorkflowContext> {
   readonly #store: WorkflowStore;
 
-  constructor(context: WorkflowContext, store: WorkflowStore) {
-    super(context, "wpackage");
-    this.#context = context;
+  constructor(store: WorkflowStore) {
+    super(store.context, "wpackage");
     this.#store = store;
   }
 
@@ -102,7 +100,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
     const versionId = uuidFromText(`workflow-package ${tenant} ${packageId} ${version}`);
     const published = { packageId, versionId, version };
     const allow = { allowUnknown: request.allowUnknown ?? false };
-    const problems = await findProblems(this.#context.catalogues, tenant, workflow, allow);
+    const problems = await findProblems(this.context.catalogues, tenant, workflow, allow);
     if (problems.some(isError) && wasPublishedBy((await this.readAny(tenant, packageId)).document, version, ask))
       return { ...published, repeated: true };
     throwOnErrors(problems);
@@ -147,7 +145,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
     ask: WorkflowIdempotencyKey | null,
   ): Promise<WrittenWorkflow> {
     const { tenant, user } = caller.identity;
-    const { catalogues, environment } = this.#context;
+    const { catalogues, environment } = this.context;
     const { document: pack } = await this.find(caller.identity, packageId);
     const { version, workflow } = await this.#readVersion(tenant, pack.id, chooseVersion(pack, request));
     const workflowId = uuidFromText(`clone ${tenant} ${user} ${ask?.searchTerm ?? environment.ids.next()}`);
@@ -161,7 +159,7 @@ export class WorkflowPackages extends OwnedDocumentStore<WorkflowPackageDocument
   }
 
   async #readVersion(tenant: string, pack: string, version: string): Promise<WorkflowPackageVersionDocument> {
-    const { doc } = await readDocument(this.#context.reader, tenant, versionCollection, `${pack}/${version}`);
+    const { doc } = await readDocument(this.context.reader, tenant, versionCollection, `${pack}/${version}`);
     if (doc === null) throw fault("E.NOT_FOUND", `workflow package ${pack} has no version ${version}`);
     return JSON.parse(doc.body) as WorkflowPackageVersionDocument;
   }

@@ -10,8 +10,8 @@ export type WorkflowServices = ReturnType<typeof createWorkflowServices>;
 
 export function createWorkflowServices(context: WorkflowContext) {
   const store = new WorkflowStore(context);
-  const versions = new WorkflowVersions(context, store);
-  const packages = new WorkflowPackages(context, store);
-  const drafts = new WorkflowDrafts(context, store, versions);
-  return { ...context, store, versions, packages, drafts, files: new WorkflowFiles(context, store, versions) };
+  const versions = new WorkflowVersions(store);
+  const packages = new WorkflowPackages(store);
+  const drafts = new WorkflowDrafts(store, versions);
+  return { ...context, store, versions, packages, drafts, files: new WorkflowFiles(store, versions) };
 }

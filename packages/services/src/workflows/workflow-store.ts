@@ -91,8 +91,8 @@ export const defaultNamespace = "default";
 export const staleRevisionFault = ({ id, revision }: WorkflowDocument): Fault =>
   fault("E.ETAG.STALE", `workflow ${id} is at revision ${revision} by now; read it again`, { revision });
 
-export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument> {
-  constructor(context: ServiceContext) {
+export class WorkflowStore extends OwnedDocumentStore<WorkflowDocument, WorkflowContext> {
+  constructor(context: WorkflowContext) {
     super(context, "workflow");
   }
 

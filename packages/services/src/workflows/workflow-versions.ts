@@ -9,13 +9,7 @@ import { listDocuments } from "../documents/document-list.ts";
 import { readDocument } from "../documents/documents.ts";
 import type { Caller } from "../identity/identity.ts";
 import { findProblemsIn, throwOnErrors } from "./workflow-checks.ts";
-import {
-  staleRevisionFault,
-  type WorkflowContext,
-  type WorkflowDocument,
-  type WorkflowIdempotencyKey,
-  type WorkflowStore,
-} from "./workflow-store.ts";
+import { staleRevisionFault, type WorkflowDocument, type WorkflowIdempotencyKey, type WorkflowStore } from "./workflow-store.ts";
 
 /** The body of a version's document, `<workflow>/<n>`. */
 export interface WorkflowVersionDocument {
@@ -42,17 +36,15 @@ export const versionPut = (version: WorkflowVersionDocument, ask: WorkflowIdempo
 });
 
 export class WorkflowVersions {
-  readonly #context: WorkflowContext;
   readonly #store: WorkflowStore;
 
-  constructor(context: WorkflowContext, store: WorkflowStore) {
-    this.#context = context;
+  constructor(store: WorkflowStore) {
     this.#store = store;
   }
 
   /** For callers that have found the workflow first, so that they may see it. */
   async get(tenant: string, workflow: string, number: number): Promise<{ version: WorkflowVersionDocument; asOf: number }> {
-    const { doc, head: asOf } = await readDocument(this.#context.reader, tenant, collection, `${workflow}/${number}`);
+    const { doc, head: asOf } = await readDocument(this.#store.context.reader, tenant, collection, `${workflow}/${number}`);
     if (doc === null) throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${number}`);
     return { version: parseVersion(doc), asOf };
   }
@@ -60,7 +52,7 @@ export class WorkflowVersions {
   /** Newest first; for callers that have found the workflow first. */
   list(tenant: string, workflow: string, page: { limit: number; cursor: string | undefined }) {
     const query = { tenant, collection, prefix: `${workflow}/`, order: "desc" } as const;
-    return listDocuments(this.#context.reader, query, { ...page, view: parseVersion });
+    return listDocuments(this.#store.context.reader, query, { ...page, view: parseVersion });
   }
 
   /** Publishes the draft as the next version. */
@@ -70,7 +62,7 @@ export class WorkflowVersions {
     { allowUnknown = false, note, revision }: PublishVersionRequest,
     ask: WorkflowIdempotencyKey | null,
   ) {
-    const { catalogues, digest } = this.#context;
+    const { catalogues, digest } = this.#store.context;
     const { tenant, user } = caller.identity;
     const found = await this.#store.find(caller.identity, id);
     const existing = await this.#findMadeBy(tenant, id, ask);
@@ -116,7 +108,7 @@ export class WorkflowVersions {
   async #findMadeBy(tenant: string, workflow: string, ask: WorkflowIdempotencyKey | null) {
     if (ask === null) return null;
     const query = { tenant, collection, prefix: `${workflow}/`, search: ask.searchTerm, limit: 1 };
-    const [doc] = (await this.#context.reader.page({ page: "docs", ...query })).items;
+    const [doc] = (await this.#store.context.reader.page({ page: "docs", ...query })).items;
     return doc === undefined ? null : parseVersion(doc);
   }
 }
