@@ -1,5 +1,5 @@
 // Random numbers from a seed, in many independent streams. A stream is identified by its name and not by how much others have drawn, so that one more
-// draw in one place changes no other place.
+// draw in one place changes no other place. Ids are drawn from them too.
 
 import { createHash } from "node:crypto";
 
@@ -79,5 +79,29 @@ export class SeededRandom {
       if (at < 0) return name;
     }
     return names.at(-1) as Name;
+  }
+}
+
+/** Ids that look like real ones: time-ordered ids as the engine makes them, and random ones for sessions and requests. */
+export class SimulatedIds {
+  readonly #random: SeededRandom;
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+  }
+
+  /** Shaped as a UUID of version 7. */
+  nextTimeOrdered(now: number): string {
+    const time = now.toString(16).padStart(12, "0");
+    const [a, b, c] = [this.#hex(), this.#hex(), this.#hex()];
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${a.slice(0, 3)}-8${a.slice(3, 6)}-${b}${c.slice(0, 4)}`;
+  }
+
+  next(): string {
+    return `${this.#hex()}${this.#hex()}${this.#hex()}`;
+  }
+
+  #hex(): string {
+    return this.#random.nextUint32().toString(16).padStart(8, "0");
   }
 }

@@ -4,7 +4,7 @@ import type { AuthenticatedWorker, AuthenticateToken, SessionTokenClaims, Worker
 import { fault } from "@astraflow/protocol";
 import { allGrants } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
-import type { SimulatedIds } from "../kernel/simulated-ids.ts";
+import type { SimulatedIds } from "../kernel/seeded-random.ts";
 
 export const tokenOfTenant = (tenant: string): string => `token-${tenant}`;
 

@@ -21,8 +21,7 @@ import {
 import { createMutantEngine } from "@astraflow/engine/testing";
 import { createLostResourceFinder, EngineClient, ManifestRecorder, type ServiceEnvironment } from "@astraflow/services";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
-import type { SeededRandom } from "../kernel/seeded-random.ts";
-import { SimulatedIds } from "../kernel/simulated-ids.ts";
+import { type SeededRandom, SimulatedIds } from "../kernel/seeded-random.ts";
 import { createSimulatedAuthenticator, createTokenAuthenticator, tokenOfTenant } from "../network/simulated-authentication.ts";
 import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "../network/simulated-connection.ts";
 import type { NetworkListener } from "../network/simulated-network.ts";
