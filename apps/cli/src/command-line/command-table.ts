@@ -1,7 +1,8 @@
-// What a row of a command table is, and how it becomes a command of commander: its flags, its help, and the context it runs in.
+// What a row of a command table is, and how it becomes a command of commander: its flags, its help (one line, examples, then arguments, flags and
+// commands), and the context it runs in.
 
 import { resolveInstant } from "@astraflow/protocol";
-import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { Argument, type Command, type Help, InvalidArgumentError, Option } from "commander";
 import { createCliClient } from "../api/api-client.ts";
 import { endpointSettings, resolveApiEndpoint } from "../api/api-endpoint.ts";
 import { type CommandContext, type OutputForm, outputForms, type Switches, type TextInput } from "../api/command-context.ts";
@@ -9,7 +10,6 @@ import { createConfirmation, createDryRunClient, type PromptUser } from "../api/
 import { type CompletionHints, setCompletionHints } from "../completion/completion.ts";
 import { exitCodes } from "../output/cli-failure.ts";
 import { type ListenForKeys, type OutputStream, Terminal } from "../output/terminal.ts";
-import { setExamples } from "./help.ts";
 
 export interface CliEnvironment {
   readonly stdout: OutputStream;
@@ -204,3 +204,35 @@ export const repeatedOption = (help: string): ValueRow => ({
   parse: (text: string, before: readonly string[]) => [...before, text],
   default: [],
 });
+
+const examplesByCommand = new WeakMap<Command, readonly string[]>();
+
+export const setExamples = (command: Command, lines: readonly string[]): void => void examplesByCommand.set(command, lines);
+
+/** Flags of nearly every command come last: people look for the special ones. */
+const commonFlags: ReadonlySet<string> = new Set(
+  ["url", "token", "ca", "verbose", "json", "quiet", "no-color", "output", "limit", "help"].map((name) => `--${name}`),
+);
+
+/** Replaces commander's own order, which begins with the usage and shows no examples. */
+export function formatHelp(command: Command, helper: Help): string {
+  const width = helper.padWidth(command, helper);
+  const row = (term: string, description: string): string => helper.formatItem(term, width, description, helper);
+  const section = (title: string, rows: readonly string[]): string[] => (rows.length === 0 ? [] : ["", `${title}:`, ...rows]);
+  const flagRow = (one: Option): string => row(helper.optionTerm(one), helper.optionDescription(one));
+  const flags = helper.visibleOptions(command);
+  const examples = (examplesByCommand.get(command) ?? []).map((line) => `  ${line}`);
+  const args = helper.visibleArguments(command).map((one) => row(helper.argumentTerm(one), helper.argumentDescription(one)));
+  const below = helper.visibleCommands(command).map((one) => row(helper.subcommandTerm(one), helper.subcommandDescription(one)));
+  return [
+    helper.commandDescription(command),
+    ...section("Examples", examples),
+    "",
+    `Usage: ${helper.commandUsage(command)}`,
+    ...section("Arguments", args),
+    ...section("Flags", flags.filter(({ long }) => !commonFlags.has(long ?? "")).map(flagRow)),
+    ...section("Common flags", flags.filter(({ long }) => commonFlags.has(long ?? "")).map(flagRow)),
+    ...section("Commands", below),
+    "",
+  ].join("\n");
+}

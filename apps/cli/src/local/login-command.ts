@@ -4,11 +4,9 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { omitUndefined } from "@astraflow/protocol";
+import { type Env, saveToken, tokensFilePath } from "../api/api-endpoint.ts";
 import { type CommandContext, printItem, type TextInput } from "../api/command-context.ts";
-import { saveToken, tokensFilePath } from "../api/saved-tokens.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
-
-type Env = Readonly<Record<string, string | undefined>>;
 
 export async function logIn(
   context: CommandContext,

@@ -5,8 +5,7 @@ import { afterEach, expect, it } from "vitest";
 import { logOut } from "../local/login-command.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { createCommandFixture } from "../testing/command-fixture.ts";
-import { resolveApiEndpoint } from "./api-endpoint.ts";
-import { findSavedToken, saveToken, tokensFilePath } from "./saved-tokens.ts";
+import { findSavedToken, resolveApiEndpoint, saveToken, tokensFilePath } from "./api-endpoint.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "astra-tokens-"));
 const env = { XDG_CONFIG_HOME: folder };
