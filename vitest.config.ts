@@ -33,7 +33,8 @@ export default defineConfig({
     pool: "forks",
     // One more than there are processors: many tests wait for children, sockets and leases, and another one fills the gap.
     maxWorkers: availableParallelism() + 1,
-    testTimeout: 30_000,
+    // A limit for tests that hang, not for slow machines: some take ten seconds on two free cores.
+    testTimeout: 180_000,
     hookTimeout: 120_000,
     watch: false,
     env: { NODE_COMPILE_CACHE: compileCacheFolder },
