@@ -60,21 +60,6 @@ export {
   toDialectPayload,
 } from "./frames/encode-frame.ts";
 export { type Dialect, detectDialect, type Envelope, readEnvelope } from "./frames/envelope.ts";
-export type {
-  CancelPayload,
-  DispatchBatchPayload,
-  DispatchPayload,
-  ExecErrorPayload,
-  FeedbackPayload,
-  InventoryPayload,
-  NextRequestPayload,
-  NextResponsePayload,
-  OutputChunk,
-  ResourceRemovedPayload,
-  ResultArtifact,
-  ResultBatchPayload,
-  ResultPayload,
-} from "./frames/execution-payloads.ts";
 export {
   compileFrameReaders,
   type Frame,
@@ -86,13 +71,26 @@ export {
   toFrameType,
   toWireType,
 } from "./frames/frame-definitions.ts";
+export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
 export type {
+  CancelPayload,
+  DispatchBatchPayload,
+  DispatchPayload,
+  ExecErrorPayload,
+  FeedbackPayload,
+  InventoryPayload,
+  NextRequestPayload,
+  NextResponsePayload,
+  OutputChunk,
   PackageEventPayload,
   PkgCatalogPayload,
   PkgInstallPayload,
   PkgUninstallPayload,
-} from "./frames/package-payloads.ts";
-export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
+  ResourceRemovedPayload,
+  ResultArtifact,
+  ResultBatchPayload,
+  ResultPayload,
+} from "./frames/work-payloads.ts";
 export { isRecord, type JsonObject, type JsonValue, omitUndefined } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { readJson } from "./json/read-json.ts";

@@ -30,14 +30,14 @@ function printSchemaNode(node: unknown, refs: SchemaReferences | undefined, recu
     if (key === "$id") continue;
     if (key === "$ref") plain["$ref"] = refs ? refs.root + String(value) : value === recursive ? "#" : value;
     else if (key === "properties")
-      plain[key] = Object.fromEntries(entriesOf(value).map(([name, child]) => [name, child_(child)]));
-    else if (key === "items" || (key === "additionalProperties" && typeof value === "object")) plain[key] = child_(value);
-    else if (key === "anyOf" || key === "allOf") plain[key] = (value as unknown[]).map(child_);
+      plain[key] = Object.fromEntries(Object.entries(value as object).map(([name, child]) => [name, printChild(child)]));
+    else if (key === "items" || (key === "additionalProperties" && typeof value === "object")) plain[key] = printChild(value);
+    else if (key === "anyOf" || key === "allOf") plain[key] = (value as unknown[]).map(printChild);
     else plain[key] = value;
   }
   return plain;
 
-  function child_(child: unknown): JsonSchemaObject {
+  function printChild(child: unknown): JsonSchemaObject {
     const name = refs?.named.get(child as TSchema);
     if (refs && name !== undefined && child !== refs.self) return { $ref: refs.root + name };
     const inner = child as Record<string, unknown>;
@@ -45,5 +45,3 @@ function printSchemaNode(node: unknown, refs: SchemaReferences | undefined, recu
     return printSchemaNode(child, refs, recursive);
   }
 }
-
-const entriesOf = (value: unknown) => Object.entries(value as Record<string, unknown>);
