@@ -2,9 +2,6 @@
 
 import type { DispatchPayload } from "@astraflow/protocol";
 
-/** waiting: taken, no slot yet. running: its handler was called. finished: its outcome waits for the scheduler's ack. dropped: its outcome is not wanted. */
-export type LocalAttemptPhase = "waiting" | "running" | "finished" | "dropped";
-
 export interface LocalAttempt {
   readonly run: string;
   readonly task: string;
@@ -12,7 +9,8 @@ export interface LocalAttempt {
   readonly concurrencyKey: string | null;
   readonly dispatch: DispatchPayload;
   readonly stopSignal: StopSignal;
-  phase: LocalAttemptPhase;
+  /** waiting: taken, no slot yet. running: its handler was called. finished: its outcome waits for the scheduler's ack. dropped: its outcome is not wanted. */
+  phase: "waiting" | "running" | "finished" | "dropped";
   /** The handler was called and has not come back: it takes a slot, whatever became of the attempt. */
   isOccupyingSlot: boolean;
   /** Calls of the next of its chain that it waits for: while there are any it takes no slot. */

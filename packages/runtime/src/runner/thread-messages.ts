@@ -67,7 +67,13 @@ export class MessageBatcher<W> {
 
   add(message: W): void {
     this.#pending.push(message);
-    this.#scheduleFlush();
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    this.#defer(() => {
+      this.#isFlushScheduled = false;
+      this.#hasFlushedEarly = false;
+      this.flush();
+    });
   }
 
   /** The first of a tick is posted at once, with all that waits: its sender may be about to block. Later ones wait for the end of the tick. */
@@ -83,15 +89,5 @@ export class MessageBatcher<W> {
     if (messages.length === 0) return;
     this.#pending = [];
     this.#postMessages(messages);
-  }
-
-  #scheduleFlush(): void {
-    if (this.#isFlushScheduled) return;
-    this.#isFlushScheduled = true;
-    this.#defer(() => {
-      this.#isFlushScheduled = false;
-      this.#hasFlushedEarly = false;
-      this.flush();
-    });
   }
 }

@@ -1,4 +1,4 @@
-// The phases of a worker's session and every move between them. What happens on a move lives in link.ts.
+// The phases of a worker's session and every move between them. What happens on a move lives in connection-lifecycle.ts.
 
 export type LinkPhase = "NEW" | "HANDSHAKING" | "REGISTERED" | "READY" | "DRAINING" | "BACKOFF" | "CLOSED";
 

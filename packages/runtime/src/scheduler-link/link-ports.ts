@@ -2,7 +2,7 @@
 
 import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
-import type { LocalAttempt, LocalAttemptPhase } from "../attempts/attempt.ts";
+import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { LinkPhase } from "./link-phase.ts";
@@ -150,12 +150,8 @@ export interface LinkInventory {
   readonly stream: ReliableStream<never, never>["counts"] | null;
 }
 
-export interface InventoryAttempt {
-  readonly run: string;
-  readonly task: string;
+export interface InventoryAttempt extends Readonly<Pick<LocalAttempt, "run" | "task" | "fence" | "phase">> {
   readonly node: string;
-  readonly fence: number;
-  readonly phase: LocalAttemptPhase;
   readonly ageMs: number;
 }
 
