@@ -10,22 +10,17 @@ import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { describeSettings, readConfig, type SchedulerConfig } from "./settings/config.ts";
 import { settingTable } from "./settings/setting-table.ts";
 
-export interface SchedulerCommand {
-  readonly name: "scheduler";
-  /** With the allowed values, if there are few. */
-  readonly flags: readonly { readonly flag: string; readonly help: string; readonly values?: readonly string[] }[];
-  /** Runs until it is stopped; returns the exit code. */
-  run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
-}
-
-export const schedulerCommand: SchedulerCommand = {
+/** The command of the `astra` program. */
+export const schedulerCommand = {
   name: "scheduler",
+  /** With the allowed values, if there are few. */
   flags: Object.entries<SettingRow>(settingTable).map(([key, row]) => ({
     flag: flagsOf(key, row)[0] ?? "",
     help: row.help,
     ...(row.choices !== undefined && { values: row.choices }),
   })),
-  async run(argv, env) {
+  /** Runs until it is stopped; returns the exit code. */
+  async run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number> {
     hidePasswordFromProcessList(argv);
     const answer = readConfig({ argv, env, readFile: (path) => readFileSync(path, "utf8") });
     switch (answer.type) {

@@ -1,5 +1,5 @@
 // The scheduler's entrance: the command for the CLI, and a scheduler without a process around it for tests and measurements.
-export { type SchedulerCommand, schedulerCommand } from "./command.ts";
+export { schedulerCommand } from "./command.ts";
 export { type FailpointAction, failpointActions, failpointNames } from "./platform/failpoints.ts";
 export { StartupError } from "./platform/startup-error.ts";
 export { type Scheduler, startScheduler } from "./scheduler.ts";

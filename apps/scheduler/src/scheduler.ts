@@ -6,7 +6,7 @@ import { type EngineProblem, workerTimings } from "@astraflow/engine";
 import { Fault, sessionPath } from "@astraflow/protocol";
 import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
-import { type FilePoller, startFilePoller } from "./credentials/file-poller.ts";
+import { startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
 import { createTlsReloader, readTlsCredentials, type ServerTlsCredentials, TlsFileError } from "./credentials/tls-credentials.ts";
 import { type EngineHost, startEngineHost } from "./engine/engine-host.ts";
@@ -164,7 +164,7 @@ function watchCredentials(
   { workerAuthenticator, reloadTokens, rotateKeys }: Credentials,
   server: BoundServer,
   { config, material, log }: StartContext,
-): FilePoller {
+) {
   const { tls: paths } = config;
   const reloadTls =
     paths === null || material === null

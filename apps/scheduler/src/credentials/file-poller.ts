@@ -3,18 +3,8 @@
 /** Well below the five seconds within which a revoked credential must stop working. */
 const pollMs = 1_000;
 
-export interface FilePoller {
-  /** Checks at once, as an explicit request; resolves when that is done. */
-  pollNow(): Promise<void>;
-  stop(): void;
-}
-
 /** `check` gets whether the user asked for it explicitly. A check that throws is reported, and polling goes on. */
-export function startFilePoller(
-  check: (isExplicit: boolean) => Promise<void>,
-  report: (problem: unknown) => void,
-  ms = pollMs,
-): FilePoller {
+export function startFilePoller(check: (isExplicit: boolean) => Promise<void>, report: (problem: unknown) => void, ms = pollMs) {
   let running: Promise<void> | null = null;
   const start = (isExplicit: boolean): Promise<void> => {
     const one = check(isExplicit)
@@ -30,7 +20,8 @@ export function startFilePoller(
   }, ms);
   timer.unref();
   return {
-    async pollNow() {
+    /** Checks at once, as an explicit request; resolves when that is done. */
+    async pollNow(): Promise<void> {
       // A running check may have read a file before it was changed.
       while (running !== null) await running;
       await start(true);

@@ -4,7 +4,7 @@ import pino from "pino";
 
 export type Log = Pick<pino.Logger, "debug" | "info" | "warn" | "error" | "fatal">;
 
-/** `veil` sees every line before it leaves: what must not be read is taken out there, whoever wrote it. */
+/** `maskPassword` sees every line before it leaves: what must not be read is taken out there, whoever wrote it. */
 export function createLog(level: pino.LevelWithSilent, maskPassword: (line: string) => string = (line) => line): Log {
   return pino(
     { level, base: { app: "scheduler", pid: process.pid }, hooks: { streamWrite: maskPassword } },

@@ -26,17 +26,11 @@ export function openStoreReader(address: StoreAddress): StoreReader {
 
 const fileCheckMs = 1_000;
 
-export interface StoreWatch {
-  /** Resolves when the file is no longer the one that was opened. */
-  readonly gone: Promise<Error>;
-  stop(): void;
-}
-
 /**
  * Detects that the store's file was deleted or replaced while the scheduler runs. SQLite would keep writing into a file without a name, and
- * everything accepted from then on would be lost, so the scheduler stops instead. A server that is away comes back.
+ * everything accepted from then on would be lost, so the scheduler stops instead: `gone` resolves. A server that is away comes back.
  */
-export async function watchForStoreLoss(address: StoreAddress): Promise<StoreWatch> {
+export async function watchForStoreLoss(address: StoreAddress) {
   const gone = Promise.withResolvers<Error>();
   if (address.of !== "sqlite") return { gone: gone.promise, stop: () => undefined };
   const { file } = address;
