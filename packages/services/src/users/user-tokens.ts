@@ -1,7 +1,7 @@
 // The tokens that users get when they log in: JSON Web Tokens, HS256. What is signed, and how one that comes back is read.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { Fault, limits, readJson, userRoles } from "@astraflow/protocol";
+import { Fault, isRecord, limits, readJson, userRoles } from "@astraflow/protocol";
 import type { SigningKey } from "../identity/signing-keys.ts";
 import type { User } from "./user-store.ts";
 
@@ -64,8 +64,7 @@ const signatureOf = (body: string, { secret }: Pick<SigningKey, "secret">): stri
 
 function decodePart(part: string): Record<string, unknown> {
   const value = readJson(Buffer.from(part, "base64url"), limits.json.unauthenticated);
-  const isRecord = typeof value === "object" && value !== null && !(value instanceof Fault) && !Array.isArray(value);
-  return isRecord ? (value as Record<string, unknown>) : {};
+  return isRecord(value) && !(value instanceof Fault) ? value : {};
 }
 
 function parseClaims(value: Record<string, unknown>): UserClaims | null {

@@ -5,6 +5,7 @@ import {
   Fault,
   fault,
   findWorkflowFaults,
+  isRecord,
   type JsonValue,
   previewCharsMax,
   readWorkflow,
@@ -76,8 +77,7 @@ export function parseWorkflow(value: JsonValue, id: string): Workflow {
 
 /** Reads `allowUnknown`, which stands beside the fields of the workflow in the body. */
 export function readAllowUnknown(body: JsonValue): boolean {
-  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
-  const value = isObject ? (body["allowUnknown"] ?? false) : false;
+  const value = isRecord(body) ? (body["allowUnknown"] ?? false) : false;
   if (typeof value === "boolean") return value;
   throw fault("E.REQUEST.INVALID", "body.allowUnknown must be true or false", { path: "body.allowUnknown" });
 }
