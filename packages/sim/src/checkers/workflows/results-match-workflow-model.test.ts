@@ -3,7 +3,7 @@ import type { StartRunBody } from "../../checking/requested-runs.ts";
 import { expectedNodeValue } from "../../plan/simulated-package.ts";
 import { ObservationScript, passesChecker, violationOf } from "../testing/observation-script.ts";
 import { mapWorkflow, middlewareWorkflow, workflowNode } from "../testing/workflow-bodies.ts";
-import { predictOutcomes as expectOf } from "./workflow-model.ts";
+import { predictOutcomes as expectOf } from "./results-match-workflow-model.ts";
 
 const startRunBody = (workflow: object, more: object = {}) => ({ workflow, clientId: "c", ...more }) as unknown as StartRunBody;
 const nodeWithBehaviour = (kind: string) => ({
