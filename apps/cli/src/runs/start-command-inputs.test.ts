@@ -1,6 +1,6 @@
 import type { Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { applyInputFlags } from "./run-inputs.ts";
+import { applyInputFlags } from "./start-command.ts";
 
 const uuid = (digit: number): string => `${String(digit).repeat(8)}-1111-4111-8111-111111111111`;
 const port = (key: string, path: string) => ({ key, label: key, binding: { path, mode: "two_way" } });
